@@ -1,0 +1,44 @@
+# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ...)  one library per folder, target troupe::name
+# troupe_tests(folder SOURCES ... DEPENDS ... [LABEL l])  one program per folder of tests/, one ctest entry per file
+#
+# In a test file the suite is named after the file: config/parse_test.cpp opens
+# BOOST_AUTO_TEST_SUITE(parse) and becomes the ctest entry config.parse.
+
+add_library(troupe_options INTERFACE)
+target_compile_features(troupe_options INTERFACE cxx_std_20)
+target_include_directories(troupe_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(troupe_options INTERFACE
+  -Wall -Wextra -Wpedantic -Wconversion -Werror
+  -fno-math-errno      # lets sqrt vectorise
+  -ffp-contract=off)   # the same bits from scalar twins whatever the target machine
+if(TROUPE_SANITIZE)
+  target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
+endif()
+
+function(troupe_library name)
+  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  add_library(troupe_${name} STATIC ${arg_SOURCES})
+  add_library(troupe::${name} ALIAS troupe_${name})
+  target_link_libraries(troupe_${name} PUBLIC troupe_options ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
+  set_target_properties(troupe_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+endfunction()
+
+function(troupe_tests folder)
+  cmake_parse_arguments(arg "" "LABEL" "SOURCES;DEPENDS" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL unit)
+  endif()
+  string(REPLACE "/" "_" target tests_${folder})
+  add_executable(${target} ${CMAKE_SOURCE_DIR}/tests/main.cpp ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE troupe_options ${arg_DEPENDS} Boost::unit_test_framework)
+  target_compile_definitions(${target} PRIVATE BOOST_TEST_DYN_LINK TROUPE_SOURCE_DIR="${CMAKE_SOURCE_DIR}")
+  foreach(source IN LISTS arg_SOURCES)
+    get_filename_component(stem ${source} NAME_WE)
+    if(stem MATCHES "_test$")
+      string(REGEX REPLACE "_test$" "" suite ${stem})
+      add_test(NAME ${folder}.${suite} COMMAND ${target} --run_test=${suite} --log_level=test_suite)
+      set_tests_properties(${folder}.${suite} PROPERTIES LABELS ${arg_LABEL} TIMEOUT 300)
+    endif()
+  endforeach()
+endfunction()

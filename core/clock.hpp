@@ -1,0 +1,15 @@
+// The one place that reads the real clock. Everything that simulation replaces asks here.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+
+namespace troupe::core {
+
+/// Nanoseconds of a steady clock; only differences mean anything.
+inline int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+}  // namespace troupe::core

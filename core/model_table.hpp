@@ -1,0 +1,52 @@
+// A model as a plain table: what plan/ needs to know of it, and all it needs to know.
+// models/ writes it, plan/ and actors/ read it. No Torch here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/tensor_view.hpp"
+
+namespace troupe::core {
+
+/// How a parameter starts its life.
+enum class initial_value : uint8_t { zeros, ones, normal };
+
+/// One trainable tensor. Its index in `model_table::parameters` is its identity everywhere.
+struct parameter_info {
+  std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
+  std::vector<int64_t> shape;  ///< as stored in Hugging Face's file
+  initial_value init = initial_value::normal;
+  float init_std = 0.02F;      ///< of initial_value::normal
+  bool decay = true;           ///< false for biases and norms where an optimizer excludes them
+  [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
+};
+
+/// A part of a unit with its own autograd segment; what communicates lies between segments.
+struct segment_info {
+  std::string name;                  ///< "attention", "mlp", "embedding", "head"
+  std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
+  double forward_flops = 0;          ///< for one micro-batch
+  uint64_t saved_bytes = 0;          ///< activations kept from forward to backward, one micro-batch
+};
+
+/// What is gathered and released together.
+struct unit_info {
+  std::string name;                  ///< "embedding", "block 3", "head"
+  std::vector<uint32_t> parameters;  ///< all that its segments read; a tied one stands in two units
+  std::vector<segment_info> segments;
+};
+
+struct model_table {
+  std::vector<parameter_info> parameters;
+  std::vector<unit_info> units;  ///< in order of forward
+
+  [[nodiscard]] uint64_t numel() const {
+    uint64_t n = 0;
+    for (const auto& p : parameters) n += p.numel();
+    return n;
+  }
+};
+
+}  // namespace troupe::core

@@ -1,0 +1,39 @@
+// What a model is: family and sizes, from Hugging Face's config.json keys. No Torch here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+
+namespace troupe::models {
+
+enum class family : uint8_t { gpt2, llama };
+enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };
+
+struct model_spec {
+  family kind = family::gpt2;
+  uint32_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_width = 0, inner = 0;
+  uint32_t positions = 0, vocabulary = 0;
+  activation act = activation::gelu_tanh;
+  bool tied = true;            ///< head shares the embedding's weight
+  bool attention_bias = true;  ///< Llama's attention_bias / GPT-2 always true
+  bool mlp_bias = true;
+  double norm_epsilon = 1e-5;
+  double initializer_range = 0.02;
+  double rope_theta = 10000.0;
+  float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
+  std::string hugging_face_json;  ///< the keys it came from, written back at export
+};
+
+/// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, missing or impossible sizes
+/// (width not divisible by heads ...) are refused with the key named. Missing keys take transformers' defaults.
+core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
+
+/// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), units and
+/// segments, with flops and activation bytes for one micro-batch of rows x columns tokens of `element_bytes` each.
+core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes);
+
+}  // namespace troupe::models

@@ -1,0 +1,52 @@
+// What one micro-batch of one rank holds. Pure functions of stream, order and place: any thread may
+// call them for any step, in any order, with the same answer.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "data/sample_order.hpp"
+#include "data/token_stream.hpp"
+
+namespace troupe::data {
+
+/// How a step's global batch is cut. Step `s` takes positions [s * B, (s + 1) * B) of the order, B = global_rows().
+/// Inside a step micro-batch is slowest, then rank, then row:
+///   position = s * B + (micro * ranks + rank) * rows + row
+/// so the set of samples of a step depends on B alone, never on how it was cut.
+struct batch_shape {
+  uint64_t rows = 1;    ///< samples of one micro-batch on one rank
+  uint32_t ranks = 1;   ///< data-parallel degree
+  uint32_t micros = 1;  ///< micro-batches of one step (gradient accumulation)
+  [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
+
+  [[nodiscard]] uint64_t first_position(uint64_t step, uint32_t micro, uint32_t rank) const {
+    return step * global_rows() + (uint64_t{micro} * ranks + rank) * rows;
+  }
+};
+
+struct batch {
+  uint64_t step = 0;
+  uint32_t micro = 0;
+  uint64_t rows = 0;
+  uint64_t columns = 0;           ///< sequence + 1: inputs are columns [0, sequence), targets [1, sequence]
+  std::vector<int64_t> tokens;    ///< rows x columns, row-major
+  std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
+};
+
+/// Rows [first_position, first_position + rows) of the order; step and micro are left at 0.
+batch make_rows(const token_stream& stream, const sample_order& order, uint64_t first_position, uint64_t rows);
+
+/// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`.
+batch make_batch(const token_stream& stream, const sample_order& order, const batch_shape& shape, uint64_t step,
+                 uint32_t micro, uint32_t rank);
+
+/// Micro-batches of `rows` that cover every whole window of the validation text once.
+uint64_t validation_batches(const token_range& validation, uint64_t sequence, uint64_t rows);
+
+/// The `index`-th of them, windows in the order of the text; the last one may have fewer rows.
+/// `samples` holds the windows' numbers.
+batch make_validation_batch(const token_stream& stream, const token_range& validation, uint64_t sequence, uint64_t rows,
+                            uint64_t index);
+
+}  // namespace troupe::data

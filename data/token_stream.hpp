@@ -34,7 +34,7 @@ struct source_options {
   uint64_t max_bytes = uint64_t{16} << 30;  ///< most that all `.gz` and `.dz` together may expand to
   bin_width bin = bin_width::u16;           ///< of a `.bin`'s tokens
   uint64_t vocab_size = 256;                ///< every token must be below it
-  std::filesystem::path scratch;            ///< expanded text lies here, nameless; empty: the system's
+  std::filesystem::path scratch = {};       ///< expanded text lies here, nameless; empty: the system's
 };
 
 /// Tokens 0 .. size()-1. Nothing changes after opening, so any number of threads may read.

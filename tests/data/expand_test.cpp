@@ -1,0 +1,97 @@
+// gzip and dictzip: sound files, damaged ones, and bombs.
+#include "data/expand.hpp"
+
+#include "core/math.hpp"
+#include "tests/data/text.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using core::error_kind;
+
+namespace {
+
+/// Text that neither vanishes nor stays its size when packed, longer than an expansion's block.
+std::string prose(size_t bytes) {
+  std::string out;
+  for (uint64_t i = 0; out.size() < bytes; ++i) out += std::to_string(core::mix64(i) % 100'000) + " words\n";
+  out.resize(bytes);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(expand)
+
+BOOST_AUTO_TEST_CASE(gz_and_dz_give_back_what_went_in) {
+  const scratch_folder at;
+  const std::string text = prose(3 * data::expand_block_bytes + 17);
+  BOOST_TEST((as_text(*opened({.path = at.write("a.gz", gzip(text))})) == text));
+  BOOST_TEST((as_text(*opened({.path = at.write("a.dz", gzip(text, "RA\x04\x00\x01\x00\x00\x00"))})) == text));
+}
+
+BOOST_AUTO_TEST_CASE(members_follow_one_another_and_zeros_may_pad_the_end) {
+  const scratch_folder at;
+  const std::string members = gzip("one ") + gzip("") + gzip("two ") + gzip("three");
+  BOOST_TEST(as_text(*opened({.path = at.write("m.gz", members)})) == "one two three");
+  BOOST_TEST(as_text(*opened({.path = at.write("z.gz", members + std::string(512, '\0'))})) == "one two three");
+  check_refused({.path = at.write("g.gz", members + "garbage")}, error_kind::bad_input, "no sound gzip");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_ends_too_early_is_refused_wherever_it_was_cut) {
+  const scratch_folder at;
+  const std::string packed = gzip(prose(2000), "extra field");
+  for (size_t n = 0; n < packed.size(); n += 1 + n / 37)
+    check_refused({.path = at.write("cut.gz", packed.substr(0, n))}, error_kind::bad_input, "no sound gzip");
+  check_refused({.path = at.write("cut.gz", gzip("whole") + packed.substr(0, packed.size() - 1))},
+                error_kind::bad_input, "ends in the middle");
+}
+
+BOOST_AUTO_TEST_CASE(damage_in_the_text_is_found) {
+  const scratch_folder at;
+  const std::string text = prose(5000);
+  const std::string packed = gzip(text);
+  for (size_t i = 10; i < packed.size(); i += 1 + packed.size() / 60) {  // the header's time and system carry no text
+    std::string broken = packed;
+    broken[i] = static_cast<char>(broken[i] ^ 0x24);
+    check_refused({.path = at.write("bad.gz", broken)}, error_kind::bad_input, "no sound gzip");
+  }
+  check_refused({.path = at.write("plain.gz", text)}, error_kind::bad_input, "incorrect header check");
+}
+
+BOOST_AUTO_TEST_CASE(a_bomb_stops_at_the_limit_and_leaves_nothing_behind) {
+  const scratch_folder at;
+  const auto scratch = at / "expanded";
+  std::filesystem::create_directory(scratch);
+  const auto bomb = at.write("bomb.gz", gzip(std::string(64 << 20, 'x')));
+  check_refused({.path = bomb, .max_bytes = 1 << 20, .scratch = scratch}, error_kind::limit, "data.max_bytes");
+  BOOST_TEST(opened({.path = bomb, .max_bytes = 64 << 20, .scratch = scratch})->size() == 64U << 20);
+  BOOST_TEST(std::filesystem::is_empty(scratch));
+}
+
+BOOST_AUTO_TEST_CASE(the_limit_counts_all_files_of_a_folder) {
+  const scratch_folder at;
+  at.write("in/a.gz", gzip(std::string(600, 'a')));
+  at.write("in/b.gz", gzip(std::string(600, 'b')));
+  check_refused({.path = at / "in", .max_bytes = 1199}, error_kind::limit, "b.gz");
+  BOOST_TEST(opened({.path = at / "in", .max_bytes = 1200})->size() == 1200U);
+}
+
+BOOST_AUTO_TEST_CASE(a_scratch_folder_that_cannot_be_written_is_named) {
+  const scratch_folder at;
+  check_refused({.path = at.write("a.gz", gzip("text")), .scratch = at / "nowhere"}, error_kind::io, "nowhere");
+}
+
+BOOST_AUTO_TEST_CASE(the_default_corpus_is_english_prose,
+                     *boost::unit_test::precondition([](boost::unit_test::test_unit_id) {
+                       return std::filesystem::exists("/usr/share/dictd/gcide.dict.dz");
+                     })) {
+  const auto stream = opened({.path = "/usr/share/dictd/gcide.dict.dz"});
+  BOOST_TEST(stream->size() > 30'000'000U);
+  std::vector<int64_t> some(1'000'000);
+  stream->copy(stream->size() / 2, some);
+  const auto letters = std::count_if(some.begin(), some.end(), [](int64_t t) { return t >= 'a' && t <= 'z'; });
+  BOOST_TEST(letters > 500'000);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,75 @@
+// What the tests of data/ share: gzip files made on the spot, and a stream read back whole.
+#pragma once
+
+#include <zlib.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/token_stream.hpp"
+
+namespace troupe::tests {
+
+/// One gzip member; with `extra`, as dictzip writes it.
+inline std::string gzip(const std::string& text, const std::string& extra = "") {
+  z_stream z{};
+  BOOST_REQUIRE_EQUAL(deflateInit2(&z, 6, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+  std::string extra_field = extra;
+  gz_header header{};
+  if (!extra.empty()) {
+    header.extra = reinterpret_cast<Bytef*>(extra_field.data());
+    header.extra_len = static_cast<uInt>(extra_field.size());
+    deflateSetHeader(&z, &header);
+  }
+  std::string out(deflateBound(&z, static_cast<uLong>(text.size())) + 1024, '\0');
+  std::string in = text;
+  z.next_in = reinterpret_cast<Bytef*>(in.data());
+  z.avail_in = static_cast<uInt>(in.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  BOOST_REQUIRE_EQUAL(deflate(&z, Z_FINISH), Z_STREAM_END);
+  out.resize(z.total_out);
+  deflateEnd(&z);
+  return out;
+}
+
+/// Tokens as a `.bin` holds them.
+template <class Token>
+std::string as_bytes(const std::vector<Token>& tokens) {
+  std::string out(tokens.size() * sizeof(Token), '\0');
+  std::memcpy(out.data(), tokens.data(), out.size());
+  return out;
+}
+
+inline std::vector<int64_t> all_tokens(const data::token_stream& stream) {
+  std::vector<int64_t> out(stream.size());
+  stream.copy(0, out);
+  return out;
+}
+
+inline std::string as_text(const data::token_stream& stream) {
+  std::string out;
+  for (const int64_t t : all_tokens(stream)) out.push_back(static_cast<char>(t));
+  return out;
+}
+
+/// Opens or fails the test with the error's own sentence.
+inline std::shared_ptr<const data::token_stream> opened(const data::source_options& options) {
+  auto stream = data::open_tokens(options);
+  BOOST_REQUIRE_MESSAGE(stream, stream.error().text);
+  return *stream;
+}
+
+/// Must be refused with that kind, and the sentence must hold `words`.
+inline void check_refused(const data::source_options& options, core::error_kind kind, const std::string& words) {
+  auto stream = data::open_tokens(options);
+  BOOST_REQUIRE_MESSAGE(!stream, options.path.string() + " was opened");
+  BOOST_TEST(static_cast<int>(stream.error().kind) == static_cast<int>(kind), stream.error().text);
+  BOOST_TEST(stream.error().text.find(words) != std::string::npos, stream.error().text);
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,56 @@
+// The vocabulary of a step: what can be done, by which lane, after what. See docs/architecture.md for the picture.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::plan {
+
+/// Who runs it. Each lane of a rank runs its instructions in the order of the plan.
+enum class lane : uint8_t { control, compute, fabric, shard };
+inline constexpr uint32_t num_lanes = 4;
+
+enum class kind : uint8_t {
+  load,       ///< control: the tokens of micro-batch `micro` from the loader
+  gather,     ///< fabric: full parameters of gather set `subject` into `buffer`
+  release,    ///< compute: give the buffer of gather set `subject` back
+  forward,    ///< compute: segment `segment` of unit `subject`
+  recompute,  ///< compute: the forward of unit `subject` again, from its saved input
+  backward,   ///< compute: the backward of segment `segment` of unit `subject`
+  reduce,     ///< fabric: gradient bucket `subject` over the ranks
+  norm,       ///< shard: square sums, per block, of what this rank owns of bucket `subject`
+  vote,       ///< fabric: every rank's square sums and losses to all
+  update,     ///< shard: optimizer step of sub-group `subject`
+  publish,    ///< fabric: updated parameters of publish set `subject` to all
+};
+
+/// A condition that all ranks share. `not_skipped`: the vote found no overflow.
+enum class guard : uint8_t { always, not_skipped };
+
+/// Forward or backward use of a unit's parameters.
+enum class use : uint8_t { forward, backward };
+
+inline constexpr uint32_t none = 0xFFFFFFFF;
+
+struct instruction {
+  uint32_t id = 0;  ///< index in step_plan::instructions
+  plan::kind kind = kind::load;
+  plan::lane lane = lane::control;
+  plan::guard guard = guard::always;
+  plan::use use = use::forward;
+  uint32_t subject = none, segment = none, micro = 0;
+  uint32_t buffer = none;        ///< gather, forward, recompute, backward: the slot of the parameters
+  uint32_t communicator = none;  ///< of fabric instructions
+  uint32_t sequence = none;      ///< position among this step's collectives of that communicator
+  uint64_t bytes = 0;            ///< moved (fabric, shard) or touched
+  double flops = 0;
+  std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts
+};
+
+std::string_view name_of(kind k);
+std::string_view name_of(lane l);
+lane lane_of(kind k);
+
+}  // namespace troupe::plan

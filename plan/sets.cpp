@@ -1,0 +1,152 @@
+#include "plan/sets.hpp"
+
+#include <algorithm>
+
+#include "core/math.hpp"
+#include "plan/layout.hpp"
+
+namespace troupe::plan {
+namespace {
+
+// zero.md 7.4: small parameters stay gathered until the sum of them reaches the model's own threshold.
+void choose_persistent(step_plan& p) {
+  p.persistent.assign(p.table->parameters.size(), false);
+  if (!p.gathers()) return;
+  uint64_t total = 0;
+  for (size_t q = 0; q < p.persistent.size(); ++q) {
+    const uint64_t n = p.table->parameters[q].numel();
+    if (n > p.options.persistence_threshold || n + total > p.options.model_persistence_threshold) continue;
+    p.persistent[q] = true;
+    total += n;
+  }
+}
+
+void make_gather_sets(step_plan& p) {
+  std::vector<uint32_t> kept;
+  for (const auto& unit : p.table->units) {
+    std::vector<uint32_t> members;
+    for (uint32_t q : unit.parameters)
+      if (!p.persistent[q]) members.push_back(q);
+    p.gather_sets.push_back(lay_out(*p.table, members, unit.name));
+  }
+  for (uint32_t q = 0; q < p.persistent.size(); ++q)
+    if (p.persistent[q]) kept.push_back(q);
+  p.gather_sets.push_back(lay_out(*p.table, kept, "persistent parameters"));
+}
+
+// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest.
+void make_buckets(step_plan& p) {
+  const auto writes = contributions(*p.table);
+  std::vector<uint32_t> open;
+  uint64_t elements = 0;
+  p.bucket_of.assign(p.table->parameters.size(), none);
+  const auto close = [&] {
+    if (open.empty()) return;
+    for (uint32_t q : open) p.bucket_of[q] = static_cast<uint32_t>(p.buckets.size());
+    p.buckets.push_back(lay_out(*p.table, open, "bucket " + std::to_string(p.buckets.size())));
+    open.clear();
+    elements = 0;
+  };
+  for (auto u = static_cast<int64_t>(p.table->units.size()) - 1; u >= 0; --u) {
+    const auto& segments = p.table->units[static_cast<size_t>(u)].segments;
+    for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
+      for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
+        const auto& last = writes[q].back();
+        if (last.unit != u || last.segment != s) continue;
+        const uint64_t n = p.table->parameters[q].numel();
+        if (writes[q].size() > 1) {
+          close();
+          open.push_back(q);
+          close();
+          continue;
+        }
+        if (elements + n > p.options.reduce_bucket) close();
+        open.push_back(q);
+        elements += n;
+      }
+  }
+  close();
+}
+
+void make_layouts(step_plan& p) {
+  std::vector<uint32_t> all(p.table->parameters.size());
+  for (uint32_t q = 0; q < all.size(); ++q) all[q] = q;
+  const parameter_set full = lay_out(*p.table, all, "all");
+  p.full_elements = full.elements;
+  for (const auto& x : full.parameters) p.full_offset.push_back(x.offset);
+  p.shard_offset.assign(p.options.ranks, {});
+  p.shard_elements.assign(p.options.ranks, 0);
+  for (uint32_t r = 0; r < p.options.ranks; ++r)
+    for (uint32_t q : all) {
+      p.shard_offset[r].push_back(p.shard_elements[r]);
+      p.shard_elements[r] += core::round_up(p.partition.of(q, r).count, core::parameter_alignment_bytes / 2);
+    }
+  for (uint32_t q : all) {
+    p.block_offset.push_back(p.num_blocks);
+    p.num_blocks += core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+  }
+}
+
+// zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
+void make_sub_groups(step_plan& p) {
+  sub_group open;
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    const slice range = p.options.updates_all() ? slice{0, p.table->parameters[q].numel()} : p.partition.of(q, p.rank);
+    if (range.count == 0) continue;
+    open.pieces.push_back({q, range, p.options.updates_all() ? p.full_offset[q] : p.shard_offset[p.rank][q]});
+    open.elements += range.count;
+    if (open.elements >= p.options.sub_group) {
+      p.sub_groups.push_back(std::move(open));
+      open = {};
+    }
+  }
+  if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
+}
+
+void make_publish_sets(step_plan& p) {
+  if (p.options.stage != 1 && p.options.stage != 2) return;
+  std::vector<uint32_t> open;
+  uint64_t elements = 0;
+  const auto close = [&] {
+    if (!open.empty())
+      p.publish_sets.push_back(lay_out(*p.table, open, "publish " + std::to_string(p.publish_sets.size())));
+    open.clear();
+    elements = 0;
+  };
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    const uint64_t n = p.table->parameters[q].numel();
+    if (elements + n > p.options.allgather_bucket) close();
+    open.push_back(q);
+    elements += n;
+  }
+  close();
+}
+
+}  // namespace
+
+std::vector<std::vector<contribution>> contributions(const core::model_table& table) {
+  std::vector<std::vector<contribution>> out(table.parameters.size());
+  for (auto u = static_cast<int64_t>(table.units.size()) - 1; u >= 0; --u) {
+    const auto& segments = table.units[static_cast<size_t>(u)].segments;
+    for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
+      for (uint32_t q : segments[static_cast<size_t>(s)].parameters)
+        out[q].push_back({static_cast<uint32_t>(u), static_cast<uint32_t>(s)});
+  }
+  return out;
+}
+
+void make_sets(step_plan& p) {
+  p.partition = make_partition(*p.table, p.options.ranks, p.options.round_robin);
+  make_layouts(p);
+  choose_persistent(p);
+  make_gather_sets(p);
+  if (p.options.mode != mode::train) {
+    p.num_blocks = 0;
+    return;
+  }
+  make_buckets(p);
+  make_sub_groups(p);
+  make_publish_sets(p);
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,17 @@
+// Groups parameters before any instruction is written: gather sets, buckets, sub-groups, publish sets, layouts.
+#pragma once
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan {
+
+/// Fills everything of `p` but instructions, lanes, buffers and memory. Needs options, table, rank.
+void make_sets(step_plan& p);
+
+/// One parameter's turn in backward: the unit and segment whose backward writes to it, in order of backward.
+struct contribution {
+  uint32_t unit = 0, segment = 0;
+};
+std::vector<std::vector<contribution>> contributions(const core::model_table& table);
+
+}  // namespace troupe::plan

@@ -1,0 +1,113 @@
+// One rank's part of one optimizer step, before it is done: instructions, buffers and layouts.
+// Immutable once generated; actors, simulator, checker and tools read the same object.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/model_table.hpp"
+#include "plan/instruction.hpp"
+#include "plan/options.hpp"
+#include "plan/partition.hpp"
+
+namespace troupe::plan {
+
+/// The pools of a rank. Each is one allocation, sized by the plan.
+enum class pool : uint8_t { gathered, buckets };
+inline constexpr uint32_t num_pools = 2;
+
+/// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
+struct buffer {
+  plan::pool pool = pool::gathered;
+  uint64_t offset = 0, bytes = 0;
+  uint32_t subject = none;             ///< gather set or bucket
+  uint32_t first = none, last = none;  ///< instructions that open and close its life
+};
+
+/// A parameter inside a set, `offset` in elements from the set's start. Starts are 64-byte aligned.
+struct placement {
+  uint32_t parameter = 0;
+  uint64_t offset = 0;
+};
+
+/// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a publish set.
+struct parameter_set {
+  std::string name;
+  std::vector<placement> parameters;
+  uint64_t elements = 0;  ///< including gaps
+  uint64_t numel = 0;     ///< without gaps
+};
+
+/// Elements of one parameter that this rank updates; `state_offset` is where their moments lie, in elements.
+struct owned_piece {
+  uint32_t parameter = 0;
+  slice range;
+  uint64_t state_offset = 0;
+};
+
+/// What the optimizer updates in one instruction.
+struct sub_group {
+  std::vector<owned_piece> pieces;
+  uint64_t elements = 0;
+};
+
+/// Resident bytes of one rank by owner: docs/numerics.md has the formulas.
+struct memory_table {
+  uint64_t parameters = 0;   ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
+  uint64_t gathered = 0;     ///< stage 3: the pool of gathered parameters
+  uint64_t master = 0;       ///< fp32 master weights; 0 where the parameter is its own master
+  uint64_t moments = 0;
+  uint64_t gradients = 0;    ///< the pool of buckets
+  uint64_t accumulated = 0;  ///< reduced gradients kept apart from the buckets
+  uint64_t activations = 0;  ///< predicted: saved for backward
+  uint64_t votes = 0;        ///< square sums per block, losses
+  [[nodiscard]] uint64_t total() const {
+    return parameters + gathered + master + moments + gradients + accumulated + activations + votes;
+  }
+};
+
+struct step_plan {
+  plan_options options;
+  std::shared_ptr<const core::model_table> table;
+  plan::partition partition;
+  uint32_t rank = 0;
+
+  std::vector<instruction> instructions;        ///< a valid serial order of the step
+  std::vector<std::vector<uint32_t>> lanes;     ///< [lane]: ids in order
+  std::vector<buffer> buffers;
+  uint64_t pool_bytes[num_pools] = {0, 0};
+  uint32_t num_collectives = 0;                 ///< of this step, communicator 0
+
+  std::vector<parameter_set> gather_sets;       ///< one per unit, then the persistent set
+  std::vector<parameter_set> buckets;           ///< in order of completion
+  std::vector<parameter_set> publish_sets;
+  std::vector<sub_group> sub_groups;
+  std::vector<bool> persistent;                 ///< [parameter]
+  std::vector<uint32_t> bucket_of;              ///< [parameter]
+  std::vector<uint32_t> bucket_buffer;          ///< [bucket * accumulation + micro]: index in buffers
+
+  std::vector<uint64_t> full_offset;                ///< [parameter]: in the full layout, elements
+  std::vector<std::vector<uint64_t>> shard_offset;  ///< [rank][parameter]: in that rank's slice layout
+  uint64_t full_elements = 0;
+  std::vector<uint64_t> shard_elements;             ///< [rank]
+  std::vector<uint64_t> block_offset;               ///< [parameter]: first block in the vote
+  uint64_t num_blocks = 0;
+  memory_table memory;
+  uint64_t peak_live_elements = 0;                  ///< of gathered parameters
+
+  /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
+  [[nodiscard]] uint64_t vote_elements() const {
+    return num_blocks + uint64_t{options.ranks} * options.accumulation;
+  }
+  [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
+    return num_blocks + uint64_t{r} * options.accumulation + micro;
+  }
+  [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  /// "gather block 3, micro 0, backward": how errors, traces and tables name an instruction.
+  [[nodiscard]] std::string describe(uint32_t id) const;
+};
+
+}  // namespace troupe::plan

@@ -1,0 +1,53 @@
+// Adam and AdamW: one pass over master weights, moments and gradient. Owns the formulas; which slice is whose,
+// when a step is skipped and what the learning rate is are others' decisions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/dtype.hpp"
+
+namespace troupe::kernels {
+
+/// What stays the same over a training run. In fp64, so that 1 - beta2 is not already rounded: the kernels round
+/// each factor once to the type that they compute in.
+struct adamw_options {
+  double beta1 = 0.9;
+  double beta2 = 0.999;
+  double epsilon = 1e-8;
+  double weight_decay = 0;
+  bool adamw_mode = true;       ///< decay the weight itself; false: add weight_decay * weight to the gradient (L2)
+  bool bias_correction = true;
+};
+
+/// What a step brings.
+struct adamw_step {
+  uint64_t step = 1;         ///< counts updates that were not skipped, from 1
+  double lr = 1e-3;
+  float gradient_scale = 1;  ///< one factor on the gradient: 1 / (loss scale * ranks * accumulation) * clip
+};
+
+/// Updates `count` elements in one fused pass. With g the scaled gradient and p the master weight:
+///   L2 mode:    g = g + weight_decay * p
+///   m = beta1 * m + (1 - beta1) * g
+///   v = beta2 * v + (1 - beta2) * g * g
+///   d = sqrt(v) * (1 / sqrt(1 - beta2^step)) + epsilon
+///   AdamW mode: p = p - (lr * weight_decay) * p
+///   p = p + (-lr / (1 - beta1^step)) * (m / d)
+/// and, where `copy` is not null, copy = p rounded to `copy_dtype`. Gradient and copy are one of f32, bf16, f16; every
+/// product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither processor nor splitting.
+/// Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
+void adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
+           const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
+           uint64_t count);
+
+/// The scalar twin: the same bits, one element at a time.
+void adamw_reference(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
+                     const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
+                     uint64_t count);
+
+/// The same formulas in fp64 throughout, for runs that check others.
+void adamw(const adamw_options& options, const adamw_step& step, double* master, double* m, double* v,
+           const double* gradient, uint64_t count);
+
+}  // namespace troupe::kernels

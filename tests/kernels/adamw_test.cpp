@@ -1,0 +1,105 @@
+#include "kernels/adamw.hpp"
+
+#include "tests/kernels/samples.hpp"
+
+namespace troupe::kernels::tests {
+BOOST_AUTO_TEST_SUITE(adamw)
+
+namespace {
+/// Everything that one update reads and writes.
+struct state {
+  std::vector<float> p, m, v;
+  std::vector<std::byte> copy;
+  explicit state(uint64_t count, core::dtype copy_type = core::dtype::bf16)
+      : p(awkward_floats(count, 1)), m(awkward_floats(count, 2)), v(awkward_floats(count, 3)),
+        copy(count * core::size_of(copy_type)) {
+    for (auto& x : v) x = std::abs(x);
+  }
+};
+
+void check_same(const state& got, const state& wanted) {
+  TROUPE_CHECK_SAME_BITS(got.p, wanted.p);
+  TROUPE_CHECK_SAME_BITS(got.m, wanted.m);
+  TROUPE_CHECK_SAME_BITS(got.v, wanted.v);
+  TROUPE_CHECK_SAME_BITS(got.copy, wanted.copy);
+}
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_count_type_and_target_gives_the_scalar_bits) {
+  for_each_simd_target([] {
+    for (const auto gradient_type : fp32_dtypes) {
+      for (const auto copy_type : fp32_dtypes) {
+        for (const uint64_t count : edge_counts()) {
+          const auto gradient = awkward_bytes(gradient_type, count, 4);
+          state got(count, copy_type);
+          state wanted(count, copy_type);
+          const adamw_options o{.weight_decay = count % 2 == 0 ? 0.1 : 0.0, .adamw_mode = count % 3 != 0,
+                                .bias_correction = count % 5 != 0};
+          const adamw_step s{.step = count + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
+          kernels::adamw(o, s, got.p.data(), got.m.data(), got.v.data(), gradient.data(), gradient_type,
+                         got.copy.data(), copy_type, count);
+          adamw_reference(o, s, wanted.p.data(), wanted.m.data(), wanted.v.data(), gradient.data(), gradient_type,
+                          wanted.copy.data(), copy_type, count);
+          check_same(got, wanted);
+        }
+      }
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(without_a_copy_the_weights_have_the_same_bits) {
+  const auto gradient = awkward_bytes(core::dtype::bf16, 1003, 4);
+  state with(1003);
+  state without(1003);
+  kernels::adamw({}, {}, with.p.data(), with.m.data(), with.v.data(), gradient.data(), core::dtype::bf16,
+                 with.copy.data(), core::dtype::bf16, 1003);
+  kernels::adamw({}, {}, without.p.data(), without.m.data(), without.v.data(), gradient.data(), core::dtype::bf16,
+                 nullptr, core::dtype::bf16, 1003);
+  TROUPE_CHECK_SAME_BITS(with.p, without.p);
+  TROUPE_CHECK_SAME_BITS(with.m, without.m);
+  TROUPE_CHECK_SAME_BITS(with.v, without.v);
+}
+
+BOOST_AUTO_TEST_CASE(a_range_split_anywhere_gives_the_same_bits) {
+  const uint64_t count = 300;
+  const auto gradient = awkward_bytes(core::dtype::f32, count, 4);
+  const adamw_options o{.weight_decay = 0.01};
+  state whole(count);
+  kernels::adamw(o, {}, whole.p.data(), whole.m.data(), whole.v.data(), gradient.data(), core::dtype::f32,
+                 whole.copy.data(), core::dtype::bf16, count);
+  for (uint64_t cut = 0; cut <= count; ++cut) {
+    state parts(count);
+    kernels::adamw(o, {}, parts.p.data(), parts.m.data(), parts.v.data(), gradient.data(), core::dtype::f32,
+                   parts.copy.data(), core::dtype::bf16, cut);
+    kernels::adamw(o, {}, parts.p.data() + cut, parts.m.data() + cut, parts.v.data() + cut, gradient.data() + 4 * cut,
+                   core::dtype::f32, parts.copy.data() + 2 * cut, core::dtype::bf16, count - cut);
+    check_same(parts, whole);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(fp32_follows_fp64_within_rounding) {
+  const uint64_t count = 500;
+  state s(count);
+  std::vector<double> p(s.p.begin(), s.p.end());
+  std::vector<double> m(s.m.begin(), s.m.end());
+  std::vector<double> v(s.v.begin(), s.v.end());
+  const auto g = awkward_floats(count, 8);
+  const std::vector<double> wide_g(g.begin(), g.end());
+  const adamw_options o{.weight_decay = 0.1};
+  for (uint64_t t = 1; t <= 10; ++t) {
+    const adamw_step step{.step = t, .lr = 1e-3};
+    kernels::adamw(o, step, s.p.data(), s.m.data(), s.v.data(), reinterpret_cast<const std::byte*>(g.data()),
+                   core::dtype::f32, nullptr, core::dtype::f32, count);
+    kernels::adamw(o, step, p.data(), m.data(), v.data(), wide_g.data(), count);
+  }
+  double difference = 0;
+  double size = 0;
+  for (uint64_t i = 0; i < count; ++i) {
+    difference += std::pow(static_cast<double>(s.p[i]) - p[i], 2);
+    size += p[i] * p[i];
+  }
+  BOOST_CHECK_LT(std::sqrt(difference / size), 1e-6);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+}  // namespace troupe::kernels::tests

@@ -22,33 +22,34 @@ HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
   return x;
 }
 
-template <class In, class Out>
-void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& o) {
+/// `convert`: whether contributions are scaled or rounded before they are added; most reductions do neither.
+template <class In, class Out, bool convert>
+void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& options) {
   auto* out = reinterpret_cast<Out*>(output);
-  const bool scaled = o.input_scale != 1.0F;
-  // Rounding what is already of that type changes nothing; copies of the options keep the branches out of memory.
-  const bool round_input = scaled || o.communication != o.input;
+  const reduce_options o = options;
+  // Rounding to the type that the store rounds to anyway would change nothing.
   const bool round_sum = o.accumulate || o.communication != o.output;
-  const bool accumulate = o.accumulate;
-  const core::dtype communication = o.communication;
-  const auto contribution = [&](auto d, uint64_t rank, uint64_t i) HWY_ATTR {
-    auto x = load(d, reinterpret_cast<const In*>(inputs[rank]) + i);
-    if (scaled) x = hn::Mul(x, hn::Set(d, o.input_scale));
-    return round_input ? rounded_to(d, x, communication) : x;
+  const auto contribution = [=](auto d, uint64_t rank, uint64_t i) HWY_ATTR {
+    const auto x = load(d, reinterpret_cast<const In*>(inputs[rank]) + i);
+    if constexpr (!convert) return x;
+    const auto scaled = o.input_scale == 1.0F ? x : hn::Mul(x, hn::Set(d, o.input_scale));
+    return rounded_to(d, scaled, o.communication);
   };
-  for_each_vector(count, [&](auto d, uint64_t i) HWY_ATTR {
+  for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
     auto sum = contribution(d, 0, i);
     for (uint64_t rank = 1; rank < inputs.size(); ++rank) sum = hn::Add(sum, contribution(d, rank, i));
-    if (round_sum) sum = rounded_to(d, sum, communication);
-    if (accumulate) sum = hn::Add(load(d, out + i), sum);
+    if (round_sum) sum = rounded_to(d, sum, o.communication);
+    if (o.accumulate) sum = hn::Add(load(d, out + i), sum);
     store(d, sum, out + i);
   });
 }
 
 void sum_fp32(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& o) {
   with_fp32_dtype(o.input, [&]<class In>(std::type_identity<In>) {
-    with_fp32_dtype(o.output,
-                    [&]<class Out>(std::type_identity<Out>) { sum_as<In, Out>(inputs, output, count, o); });
+    with_fp32_dtype(o.output, [&]<class Out>(std::type_identity<Out>) {
+      const bool convert = o.input_scale != 1.0F || o.communication != o.input;
+      convert ? sum_as<In, Out, true>(inputs, output, count, o) : sum_as<In, Out, false>(inputs, output, count, o);
+    });
   });
 }
 

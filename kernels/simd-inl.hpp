@@ -42,10 +42,17 @@ HWY_INLINE words<D> bf16_rounded_bits(D /*d*/, floats<D> x) {
   return hn::And(hn::IfThenElse(nan, kept, rounded), hn::Set(du, 0xFFFF0000U));
 }
 
+// Processors from AVX2 on convert fp16 themselves, with the same bits.
+#define TROUPE_KERNELS_NATIVE_F16 (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
+
 /// fp32 rounded to f16, as the 16 bits in the lower half of each word.
 template <class D>
 HWY_INLINE words<D> f16_bits(D d, floats<D> x) {
   const bits_of<D> du;
+#if TROUPE_KERNELS_NATIVE_F16
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(du, hn::BitCast(halves_of<D>(), hn::DemoteTo(dh, x)));
+#else
   const auto u = hn::BitCast(du, x);
   const auto sign = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 0x8000U));
   const auto magnitude = hn::And(u, hn::Set(du, 0x7FFFFFFFU));
@@ -59,11 +66,16 @@ HWY_INLINE words<D> f16_bits(D d, floats<D> x) {
   auto out = hn::IfThenElse(hn::Lt(magnitude, hn::Set(du, 0x38800000U)), small_bits, hn::ShiftRight<13>(normal));
   out = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x477FFFFFU)), large_bits, out);
   return hn::Or(out, sign);
+#endif
 }
 
 template <class D>
 HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
   const bits_of<D> du;
+#if TROUPE_KERNELS_NATIVE_F16
+  const hn::Rebind<hwy::float16_t, D> dh;
+  return hn::PromoteTo(d, hn::BitCast(dh, hn::TruncateTo(halves_of<D>(), h)));
+#else
   const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(du, 0x8000U)));
   const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(du, 0x7FFFU)));
   const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112F)));
@@ -72,6 +84,7 @@ HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
   const auto special = hn::Or(hn::Or(magnitude, hn::Set(du, 0x70000000U)), quiet);
   const auto value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x0F7FFFFFU)), special, finite);
   return hn::BitCast(d, hn::Or(value, sign));
+#endif
 }
 
 template <class D>

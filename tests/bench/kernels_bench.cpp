@@ -1,0 +1,125 @@
+// How fast the CPU kernels are, beside a plain copy of memory. Bytes counted are those a kernel must move.
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstring>
+#include <functional>
+#include <new>
+#include <thread>
+#include <vector>
+
+#include "core/math.hpp"
+#include "kernels/adamw.hpp"
+#include "kernels/cast.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/reduce.hpp"
+
+namespace {
+
+using namespace troupe;
+
+constexpr uint64_t adamw_elements = 100'000'000;
+constexpr uint64_t message_elements = 16'777'216;  // 64 MiB of fp32
+
+/// An array as pools hand them out: aligned to a cache line.
+template <class T>
+struct aligned_allocator {
+  using value_type = T;
+  T* allocate(size_t n) { return static_cast<T*>(::operator new(n * sizeof(T), alignment)); }
+  void deallocate(T* p, size_t /*n*/) { ::operator delete(p, alignment); }
+  bool operator==(const aligned_allocator&) const = default;
+  static constexpr std::align_val_t alignment{core::parameter_alignment_bytes};
+};
+template <class T>
+using array = std::vector<T, aligned_allocator<T>>;
+
+const std::byte* bytes(const auto& v) { return reinterpret_cast<const std::byte*>(v.data()); }
+std::byte* bytes(auto& v) { return reinterpret_cast<std::byte*>(v.data()); }
+
+/// Cuts `count` at the partition grain and runs `f(first, elements)` on as many threads.
+void on_threads(uint64_t threads, uint64_t count, const std::function<void(uint64_t, uint64_t)>& f) {
+  const uint64_t part = core::round_up(core::div_up(count, threads), core::partition_grain);
+  std::vector<std::thread> running;
+  for (uint64_t t = 1; t < threads; ++t) running.emplace_back(f, t * part, std::min(part, count - t * part));
+  f(0, std::min(part, count));
+  for (auto& t : running) t.join();
+}
+
+void adamw(benchmark::State& state, core::dtype gradient_type, bool with_copy) {
+  const auto threads = static_cast<uint64_t>(state.range(0));
+  array<float> p(adamw_elements, 1.0F);
+  array<float> m(adamw_elements, 0.5F);
+  array<float> v(adamw_elements, 0.25F);
+  const uint64_t gradient_bytes = core::size_of(gradient_type);
+  array<std::byte> g(adamw_elements * gradient_bytes);
+  array<uint16_t> copy(with_copy ? adamw_elements : 0);
+  for (auto _ : state) {
+    on_threads(threads, adamw_elements, [&](uint64_t first, uint64_t n) {
+      kernels::adamw({.weight_decay = 0.01}, {.step = 10}, p.data() + first, m.data() + first, v.data() + first,
+                     g.data() + first * gradient_bytes, gradient_type,
+                     with_copy ? bytes(copy) + 2 * first : nullptr, core::dtype::bf16, n);
+    });
+  }
+  const uint64_t moved = adamw_elements * (6 * sizeof(float) + gradient_bytes + (with_copy ? 2 : 0));
+  state.SetBytesProcessed(static_cast<int64_t>(static_cast<uint64_t>(state.iterations()) * moved));
+}
+BENCHMARK_CAPTURE(adamw, fp32, core::dtype::f32, false)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(adamw, bf16_with_copy, core::dtype::bf16, true)
+    ->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void copy_64_mib(benchmark::State& state) {
+  array<float> a(message_elements, 1.0F);
+  array<float> b(message_elements, 2.0F);
+  for (auto _ : state) {
+    std::memcpy(b.data(), a.data(), a.size() * sizeof(float));
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(message_elements * 2 * sizeof(float)));
+}
+BENCHMARK(copy_64_mib)->Unit(benchmark::kMillisecond);
+
+void sum_2_ranks_64_mib(benchmark::State& state, core::dtype type, bool in_place) {
+  const uint64_t count = 4 * message_elements / core::size_of(type);
+  array<float> a(message_elements, 1.0F);
+  array<float> b(message_elements, 2.0F);
+  array<float> c(in_place ? 0 : message_elements, 3.0F);
+  const std::byte* inputs[] = {bytes(a), bytes(b)};
+  for (auto _ : state) {
+    kernels::sum_in_rank_order(inputs, in_place ? bytes(a) : bytes(c), count,
+                               {.input = type, .communication = type, .output = type});
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(message_elements * 3 * sizeof(float)));
+}
+BENCHMARK_CAPTURE(sum_2_ranks_64_mib, fp32, core::dtype::f32, false)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(sum_2_ranks_64_mib, fp32_in_place, core::dtype::f32, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(sum_2_ranks_64_mib, bf16_in_place, core::dtype::bf16, true)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(sum_2_ranks_64_mib, fp16_in_place, core::dtype::f16, true)->Unit(benchmark::kMillisecond);
+
+void block_square_sums(benchmark::State& state, core::dtype type) {
+  array<float> values(message_elements, 1.0F);
+  const uint64_t count = 4 * message_elements / core::size_of(type);
+  array<double> sums(core::div_up(count, core::partition_grain));
+  for (auto _ : state) kernels::block_square_sums(bytes(values), type, count, sums);
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(4 * message_elements));
+}
+BENCHMARK_CAPTURE(block_square_sums, fp32, core::dtype::f32)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(block_square_sums, bf16, core::dtype::bf16)->Unit(benchmark::kMillisecond);
+
+void has_nonfinite(benchmark::State& state) {
+  const array<float> values(message_elements, 1.0F);
+  for (auto _ : state) benchmark::DoNotOptimize(kernels::has_nonfinite(bytes(values), core::dtype::f32, values.size()));
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(4 * message_elements));
+}
+BENCHMARK(has_nonfinite)->Unit(benchmark::kMillisecond);
+
+void cast_from_fp32(benchmark::State& state, core::dtype to) {
+  const array<float> in(message_elements, 1.5F);
+  array<uint16_t> out(message_elements);
+  for (auto _ : state) kernels::cast(bytes(in), core::dtype::f32, bytes(out), to, in.size());
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(6 * message_elements));
+}
+BENCHMARK_CAPTURE(cast_from_fp32, bf16, core::dtype::bf16)->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(cast_from_fp32, fp16, core::dtype::f16)->Unit(benchmark::kMillisecond);
+
+}  // namespace

@@ -1,0 +1,101 @@
+// Looks vectors up, and adds their gradients in the order of the tokens, each row summed in fp32 and rounded once.
+#include "models/embedding.hpp"
+
+#include <ATen/Dispatch.h>
+#include <ATen/OpMathType.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/embedding.h>
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "models/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+at::Tensor inputs_of(const micro_batch& batch) {
+  const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
+  at::Tensor inputs = at::empty({rows, columns}, at::kLong);
+  auto* out = inputs.mutable_data_ptr<int64_t>();
+  for (int64_t r = 0; r < rows; ++r) std::copy_n(batch.tokens.data() + r * (columns + 1), columns, out + r * columns);
+  return inputs;
+}
+
+/// gradient[id] = sum of the rows of `g` (N, C) whose token is `id`; zero for tokens that do not occur.
+void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tensor& inputs, const at::Tensor& g) {
+  const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
+  const int64_t count = rows.size(0), width = rows.size(1);
+  const int64_t* ids = inputs.const_data_ptr<int64_t>();
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
+
+  gradient_writer writer(slot, w);
+  writer.out().zero_();
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, rows.scalar_type(), "token_gradient", [&] {
+    using wide_t = at::opmath_type<scalar_t>;
+    std::vector<wide_t> sum(static_cast<size_t>(width));
+    const scalar_t* from = rows.const_data_ptr<scalar_t>();
+    scalar_t* to = writer.out().mutable_data_ptr<scalar_t>();
+    for (size_t i = 0; i < order.size();) {
+      const int64_t id = ids[order[i]];
+      std::fill(sum.begin(), sum.end(), wide_t{0});
+      for (; i < order.size() && ids[order[i]] == id; ++i)
+        for (int64_t c = 0; c < width; ++c)
+          sum[static_cast<size_t>(c)] += static_cast<wide_t>(from[order[i] * width + c]);
+      for (int64_t c = 0; c < width; ++c) to[id * width + c] = static_cast<scalar_t>(sum[static_cast<size_t>(c)]);
+    }
+  });
+  writer.commit();
+}
+
+/// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
+void write_position_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
+  gradient_writer writer(slot, w);
+  const int64_t columns = g.size(1);
+  at::Tensor used = writer.out().narrow(0, 0, columns);
+  used.copy_(g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type())));
+  writer.out().narrow(0, columns, writer.out().size(0) - columns).zero_();
+  writer.commit();
+}
+
+class embedding_run final : public segment_run {
+ public:
+  embedding_run(at::Tensor output, at::Tensor inputs, weight tokens, std::optional<weight> positions)
+      : output_(std::move(output)),
+        inputs_(std::move(inputs)),
+        tokens_(std::move(tokens)),
+        positions_(std::move(positions)) {}
+
+  [[nodiscard]] const at::Tensor& output() const override { return output_; }
+
+  at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
+    const at::NoGradGuard no_grad;
+    const sink_slot slot{&sink};
+    write_token_gradient(slot, tokens_, inputs_, gradient);
+    if (positions_) write_position_gradient(slot, *positions_, gradient);
+    return {};
+  }
+
+ private:
+  at::Tensor output_, inputs_;
+  weight tokens_;
+  std::optional<weight> positions_;
+};
+
+}  // namespace
+
+std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens,
+                                           const std::optional<weight>& positions, float dropout) {
+  const at::NoGradGuard no_grad;
+  TORCH_CHECK(dropout == 0 || !scope.batch().training, "embedding dropout needs masks");
+  at::Tensor inputs = inputs_of(scope.batch());
+  at::Tensor y = at::embedding(tokens.bound(), inputs);
+  if (positions) y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
+  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), tokens, positions);
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,41 @@
+// The functions a segment is made of. Each works under grad mode (it then leaves one node that writes its parameters'
+// gradients through the segment's sink) and without it. Shapes: B rows, T columns, C width, N = B * T.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "models/segment_scope.hpp"
+
+namespace troupe::models {
+
+/// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
+enum class weight_layout : uint8_t { in_out, out_in };
+
+/// x (.., in) -> (.., out).
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
+                  weight_layout layout);
+
+/// Over the last dimension of x (.., C), with weight and bias (C).
+at::Tensor layer_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, const weight& bias,
+                      double epsilon);
+
+/// x / rms(x) * w over the last dimension, the mean of squares in fp32 (Zhang and Sennrich 2019, as Llama rounds it).
+at::Tensor rms_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, double epsilon);
+
+struct attention_shape {
+  int64_t heads = 1, kv_heads = 1, head_width = 1;
+};
+
+/// Causal self-attention. `qkv` (B, T, (heads + 2 kv_heads) * head_width): queries, keys, values side by side.
+/// Returns (B, T, heads * head_width).
+at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                            float dropout);
+
+/// Mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64).
+/// Its backward overwrites the logits with their gradient.
+at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
+
+}  // namespace troupe::models

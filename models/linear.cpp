@@ -1,0 +1,72 @@
+// Linear layers whose weight gradient goes straight to its bucket.
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/sum.h>
+
+#include "models/function_node.hpp"
+#include "models/functions.hpp"
+
+namespace troupe::models {
+namespace {
+
+at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
+
+std::vector<int64_t> with_last(const at::Tensor& x, int64_t last) {
+  auto shape = x.sizes().vec();
+  shape.back() = last;
+  return shape;
+}
+
+struct linear_node final : function_node {
+  at::Tensor x;  // (N, in)
+  weight w;
+  std::optional<weight> bias;
+  weight_layout layout = weight_layout::in_out;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0]);
+    const at::Tensor& matrix = w.bound();
+    gradient_writer dw(*slot, w);
+    if (layout == weight_layout::in_out) {
+      at::mm_out(dw.out(), x.t(), g);
+    } else {
+      at::mm_out(dw.out(), g.t(), x);
+    }
+    dw.commit();
+    x.reset();
+    if (bias) {
+      gradient_writer db(*slot, *bias);
+      at::sum_out(db.out(), g, at::IntArrayRef{0});
+      db.commit();
+    }
+    const at::Tensor dx = at::mm(g, layout == weight_layout::in_out ? matrix.t() : matrix);
+    return {dx.view(with_last(gradients[0], dx.size(1)))};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "linear"; }
+};
+
+}  // namespace
+
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
+                  weight_layout layout) {
+  at::Tensor y, rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach());
+    const at::Tensor& matrix = w.bound();
+    const at::Tensor by = layout == weight_layout::in_out ? matrix : matrix.t();
+    y = bias ? at::addmm(bias->bound(), rows, by) : at::mm(rows, by);
+    y = y.view(with_last(x, y.size(1)));
+  }
+  if (!wants_node(x)) return y;
+  auto node = std::make_shared<linear_node>();
+  node->x = std::move(rows);
+  node->w = w;
+  node->bias = bias;
+  node->layout = layout;
+  attach(y, std::move(node), scope, x);
+  return y;
+}
+
+}  // namespace troupe::models

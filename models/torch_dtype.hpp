@@ -1,0 +1,29 @@
+// Our element types as Torch's. The only place where the two lists meet.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include "core/dtype.hpp"
+
+namespace troupe::models {
+
+constexpr at::ScalarType torch_dtype(core::dtype type) {
+  switch (type) {
+    case core::dtype::f64: return at::kDouble;
+    case core::dtype::f32: return at::kFloat;
+    case core::dtype::bf16: return at::kBFloat16;
+    case core::dtype::f16: return at::kHalf;
+    case core::dtype::i64: return at::kLong;
+    case core::dtype::i32: return at::kInt;
+    case core::dtype::i16: return at::kShort;
+    case core::dtype::i8: return at::kChar;
+    case core::dtype::u8: return at::kByte;
+    case core::dtype::boolean: return at::kBool;
+  }
+  return at::kFloat;
+}
+
+/// The type sums are formed in: fp64 for fp64, fp32 for everything narrower.
+constexpr at::ScalarType sum_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+}  // namespace troupe::models

@@ -1,0 +1,111 @@
+// A model with its parameters and gradients in plain memory, run segment by segment as the compute lane does.
+#pragma once
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "models/language_model.hpp"
+#include "models/torch_dtype.hpp"
+
+namespace troupe::models {
+
+inline at::ScalarType torch_of(core::dtype type) { return torch_dtype(type); }
+
+/// Gradients in tensors of their own, one per parameter; the first contribution overwrites, later ones add.
+class tensor_sink final : public gradient_sink {
+ public:
+  tensor_sink(const core::model_table& table, core::dtype type) : type_(type) {
+    // filled with a sentinel: what a backward leaves unwritten shows
+    for (const auto& p : table.parameters) {
+      gradients.push_back(at::full(p.shape, 1e30, at::TensorOptions().dtype(torch_of(type))));
+      contributions.push_back(0);
+    }
+  }
+  gradient_target target(uint32_t parameter) override {
+    return {gradients[parameter].mutable_data_ptr(), type_, contributions[parameter]++ > 0};
+  }
+  std::vector<at::Tensor> gradients;
+  std::vector<int> contributions;
+
+ private:
+  core::dtype type_;
+};
+
+/// Unwraps a result or fails the test with its error.
+template <class T>
+T take(core::result<T> r) {
+  BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
+  return std::move(*r);
+}
+
+struct bound_model {
+  bound_model(const std::string& json, core::dtype dtype, uint64_t rows, uint64_t columns)
+      : spec(take(parse_model_spec(json))),
+        type(dtype),
+        model(take(make_language_model(spec, dtype, rows, columns))),
+        binding(model->table(), dtype) {
+    at::set_num_threads(1);
+    std::mt19937_64 random(7);
+    std::normal_distribution<double> normal;
+    for (uint32_t p = 0; p < model->table().parameters.size(); ++p) {
+      const auto& info = model->table().parameters[p];
+      at::Tensor values = at::full(info.shape, info.init == core::initial_value::ones ? 1.0 : 0.0, at::kDouble);
+      auto* v = values.mutable_data_ptr<double>();
+      for (uint64_t i = 0; i < info.numel(); ++i) v[i] += 0.1 * normal(random);  // biases and norms too: nothing hides
+      weights.push_back(values.to(torch_of(dtype)));
+      binding.bind(p, weights.back().mutable_data_ptr());
+    }
+  }
+
+  /// The mean loss; gradients of `scale` x loss go to the sink.
+  double step(const micro_batch& batch, gradient_sink& sink, double scale = 1.0) {
+    std::vector<std::unique_ptr<segment_run>> runs;
+    at::Tensor hidden;
+    const auto& units = model->table().units;
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (uint32_t s = 0; s < units[u].segments.size(); ++s) {
+        runs.push_back(model->forward(u, s, batch, hidden, binding));
+        hidden = runs.back()->output();
+      }
+    at::Tensor gradient = at::full({}, scale, hidden.options());
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
+    return hidden.item<double>();
+  }
+
+  model_spec spec;
+  core::dtype type;
+  std::unique_ptr<language_model> model;
+  parameter_binding binding;
+  std::vector<at::Tensor> weights;
+};
+
+/// A batch with its own arrays.
+struct owned_batch {
+  owned_batch(uint64_t rows, uint64_t columns, uint32_t vocabulary, uint64_t seed = 3) {
+    std::mt19937_64 random(seed);
+    tokens.resize(rows * (columns + 1));
+    for (auto& t : tokens) t = static_cast<int64_t>(random() % vocabulary);
+    for (uint64_t r = 0; r < rows; ++r) samples.push_back(100 + r);
+    batch = {tokens, rows, columns, samples, 1, 5, true};
+  }
+  std::vector<int64_t> tokens;
+  std::vector<uint64_t> samples;
+  micro_batch batch;
+};
+
+/// ||a - b|| / ||b||
+inline double relative_difference(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor wide = b.to(at::kDouble);
+  return a.to(at::kDouble).sub(wide).norm().item<double>() / wide.norm().item<double>();
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed).
+# Nothing that Troupe builds or tests by itself needs it; `rm -rf .peer` removes it.
+set -eu
+root=$(cd "$(dirname "$0")/../.." && pwd)
+wanted=$(cat "$root/tests/peer/requirements.txt")
+[ -x "$root/.peer/bin/python" ] || python3 -m venv "$root/.peer"
+if [ "$(cat "$root/.peer/installed" 2>/dev/null || true)" = "$wanted" ]; then
+  echo "peer environment is up to date: .peer"
+  exit 0
+fi
+echo "installing torch, transformers and deepspeed into .peer"
+"$root/.peer/bin/pip" install --quiet --disable-pip-version-check -r "$root/tests/peer/requirements.txt"
+cp "$root/tests/peer/requirements.txt" "$root/.peer/installed"

@@ -1,10 +1,11 @@
 // Collectives as the collective actor sees them: post, be woken, do one's share, be told that all are done.
 // Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the plan.
 //
-// Nothing here blocks a thread. `post` says that this member has arrived; whoever arrives last wakes all
+// Nothing here blocks a thread. `post` says that this member has arrived; whoever arrives last wakes the other
 // members; each then calls `advance` on its own thread, which does its share of the work. An operation is
-// `done` for everybody only when every member has finished its share: from then on no peer reads my memory
-// and I read no peer's, so both input and output may be reused.
+// `done` for everybody only when every member has finished its share: from then on no peer touches my memory
+// and I touch no peer's, so both input and output may be reused. Until then a peer may read my input and write
+// my output.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -22,7 +24,19 @@ namespace troupe::fabric {
 
 enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive };
 
-/// Which operation this is, equal on all members; `sequence` counts up by one on each communicator.
+constexpr std::string_view name_of(operation op) {
+  switch (op) {
+    case operation::all_gather: return "all_gather";
+    case operation::reduce_scatter: return "reduce_scatter";
+    case operation::all_reduce: return "all_reduce";
+    case operation::broadcast: return "broadcast";
+    case operation::barrier: return "barrier";
+    case operation::send_receive: return "send_receive";
+  }
+  return "?";
+}
+
+/// Which operation this is, equal on all members; `sequence` counts up by one from 0 on each communicator.
 struct identity {
   uint64_t step = 0;
   uint32_t communicator = 0;
@@ -36,17 +50,22 @@ struct piece {
   uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), everybody's (reduce)
   uint64_t to = 0;     ///< offset in an output: everybody's (all_gather, all_reduce), the owner's (reduce_scatter)
   uint64_t count = 0;
+  friend bool operator==(const piece&, const piece&) = default;
 };
 
-/// What one member brings. `pieces` is the same list on all members and outlives the operation.
+/// What one member brings. All but `input` and `output` is equal on all members: the values of `pieces`, which
+/// outlive the operation, too.
 ///   all_gather      output[to..] = owner's input[from..]; no piece moves when both are the same address
 ///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]
 ///   all_reduce      the same on every member
-///   broadcast       as all_gather; all pieces are the root's
+///   broadcast       as all_gather; all pieces are one root's
 ///   barrier         no pieces
-///   send_receive    as all_gather among two members; pieces of both directions
-/// Reductions follow docs/numerics.md: fp32 sum in rank order, rounded once to `communication`, then stored as
-/// `output_type`, or added to it when `accumulate`.
+///   send_receive    two members; output[to..] = the other's input[from..], pieces of both directions; an owner
+///                   does not receive its own
+/// The first, fourth and last move bytes and want `input_type` == `output_type`. Reductions follow docs/numerics.md:
+/// fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or added to it when
+/// `accumulate`. In place means that what a member writes lies where it reads the same piece, in elements of the same
+/// size and without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
 struct request {
   identity id;
   operation op = operation::barrier;
@@ -60,31 +79,42 @@ struct request {
 
 enum class progress : uint8_t { pending, done };
 
-/// Called from any thread when `advance(sequence)` has something to do. It may only mail somebody.
+/// Called from any thread, without locks, when `advance(sequence)` of this member has something to do. It may only
+/// mail somebody, and it owns what it touches: a call may still run while the communicator ends. A wake may also come
+/// for a sequence that has been seen `done` already: ignore it.
 using waker = std::function<void(uint64_t sequence)>;
 
 /// One member of one communicator. Calls of one member come from one thread at a time.
+///
+/// After an error, and when a member ends before its peers, memory of unfinished operations may still be touched until
+/// this member's communicator is destroyed: destroy it before the memory. Its destructor ends the communicator for
+/// every member (`peer_lost`) and waits for copies that run at that moment, never for a message.
 class communicator {
  public:
   virtual ~communicator() = default;
   [[nodiscard]] virtual uint32_t rank() const = 0;
   [[nodiscard]] virtual uint32_t size() const = 0;
 
-  /// This member has arrived. Sequences are posted in order without gaps, at most `operations_in_flight_max` unfinished.
-  /// An identity, operation, dtype or layout that differs from another member's fails here and on all other members.
+  /// This member has arrived. Sequences are posted in order without gaps, less than `operations_in_flight_max` beyond
+  /// the oldest unfinished one. Call `advance` once right after: whoever makes progress possible is not woken for it.
+  /// An identity, operation, dtype or layout that differs from another member's fails here and on all other members,
+  /// as does every other refusal.
   virtual core::result<void> post(const request& r) = 0;
 
-  /// Does this member's share when its turn has come. Idempotent: `pending` when there is nothing to do yet.
+  /// Does this member's share when its turn has come. Idempotent: `pending` when there is nothing to do yet, `done`
+  /// for every finished operation, however old and even after an `abort`.
   virtual core::result<progress> advance(uint64_t sequence) = 0;
 
-  /// Members that have not arrived at `sequence`: what a stall report names.
+  /// Whom `sequence` waits for, what a stall report names: members that have not arrived or, when all have, those
+  /// that have not done their share. Empty when it is done.
   [[nodiscard]] virtual std::vector<uint32_t> missing(uint64_t sequence) const = 0;
 
-  /// Ends the communicator for every member: all unfinished and future operations fail with `why`, everybody is woken.
+  /// Ends the communicator for every member: all unfinished and future operations fail with `why`, all other members
+  /// are woken for each of their unfinished operations. The first reason stays.
   virtual void abort(const core::error& why) = 0;
 };
 
-/// Unfinished operations of one member; the plan's window is far below.
+/// How far a member may post ahead of the oldest unfinished operation; the plan's window is far below.
 inline constexpr uint64_t operations_in_flight_max = 4096;
 
 }  // namespace troupe::fabric

@@ -1,0 +1,149 @@
+#include "fabric/in_process.hpp"
+
+#include <cassert>
+#include <string>
+
+#include "fabric/layout.hpp"
+
+namespace troupe::fabric {
+namespace {
+
+void call(const std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>& wakes) {
+  for (const auto& [wake, sequence] : wakes) (*wake)(sequence);
+}
+
+}  // namespace
+
+class in_process_group::member final : public communicator {
+ public:
+  member(std::shared_ptr<in_process_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
+  ~member() override { group_->leave(rank_); }
+  member(const member&) = delete;
+  member& operator=(const member&) = delete;
+
+  [[nodiscard]] uint32_t rank() const override { return rank_; }
+  [[nodiscard]] uint32_t size() const override { return group_->rendezvous_.size(); }
+  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
+  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
+  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override {
+    const std::lock_guard lock(group_->mutex_);
+    return group_->rendezvous_.missing(sequence);
+  }
+  void abort(const core::error& why) override { group_->abort(rank_, why); }
+
+ private:
+  std::shared_ptr<in_process_group> group_;
+  uint32_t rank_;
+};
+
+std::shared_ptr<in_process_group> in_process_group::make(uint32_t size) {
+  assert(size > 0);
+  return std::shared_ptr<in_process_group>(new in_process_group(size));
+}
+
+std::unique_ptr<communicator> in_process_group::join(uint32_t rank, waker wake) {
+  if (wake) {
+    const std::lock_guard lock(mutex_);
+    assert(rank < rendezvous_.size() && !wakers_[rank]);
+    wakers_[rank] = std::make_shared<const waker>(std::move(wake));
+  }
+  return std::make_unique<member>(shared_from_this(), rank);
+}
+
+in_process_group::wakes in_process_group::all_but(uint32_t rank, uint64_t sequence) const {
+  wakes out;
+  for (uint32_t other = 0; other < wakers_.size(); ++other)
+    if (other != rank && wakers_[other]) out.emplace_back(wakers_[other], sequence);
+  return out;
+}
+
+in_process_group::wakes in_process_group::end_with(uint32_t rank, const core::error& why) {
+  wakes out;
+  stop_.store(true, std::memory_order_relaxed);
+  for (const auto& [other, sequence] : rendezvous_.fail(why))
+    if (other != rank && wakers_[other]) out.emplace_back(wakers_[other], sequence);
+  return out;
+}
+
+core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank,
+                                              uint32_t first, uint32_t last) {
+  const uint64_t sequence = m.shared.id.sequence;
+  ++moving_;
+  lock.unlock();
+  // What others brought was written before they took the lock to post; it stays until all shares are finished.
+  for (uint32_t r = first; r < last; ++r) do_share(m.shared, m.memory, r, stop_);
+  lock.lock();
+  --moving_;
+  if (rendezvous_.failure()) {
+    const core::error why = *rendezvous_.failure();
+    lock.unlock();
+    moved_.notify_all();
+    return core::fail(why);
+  }
+  bool complete = false;
+  for (uint32_t r = first; r < last; ++r) complete = rendezvous_.finish(sequence, r);
+  if (!complete) return progress::pending;
+  const wakes others = all_but(rank, sequence);
+  lock.unlock();
+  call(others);
+  return progress::done;
+}
+
+core::result<void> in_process_group::post(uint32_t rank, const request& r) {
+  auto sound = check_presence(r, rank);
+  if (!sound) sound = core::fail(sound.error().in("rank " + std::to_string(rank) + " posted " + describe(r.id, r.op)));
+  assert(!sound || (check_memory(r, rank) && check_outputs(r.op, r.pieces, rendezvous_.size())));
+
+  std::unique_lock lock(mutex_);
+  auto arrived = sound ? rendezvous_.arrive(rank, r) : core::fail(sound.error());
+  if (!arrived) {
+    const core::error why = rendezvous_.failure().value_or(arrived.error());
+    const wakes others = end_with(rank, why);
+    lock.unlock();
+    call(others);
+    return core::fail(why);
+  }
+  meeting& m = **arrived;
+  const uint32_t size = rendezvous_.size();
+  if (m.arrived < size) return {};
+  if (m.bytes <= last_arrival_does_all_bytes) {
+    m.shares.assign(size, meeting::share::begun);
+    if (const auto moved = move(lock, m, rank, 0, size); !moved) return core::fail(moved.error());
+    return {};
+  }
+  const wakes others = all_but(rank, r.id.sequence);
+  lock.unlock();
+  call(others);
+  return {};
+}
+
+core::result<progress> in_process_group::advance(uint32_t rank, uint64_t sequence) {
+  std::unique_lock lock(mutex_);
+  const auto found = rendezvous_.find(rank, sequence);
+  if (!found) return core::fail(found.error());
+  if (*found == nullptr) return progress::done;
+  meeting& m = **found;
+  if (m.arrived < rendezvous_.size() || m.shares[rank] != meeting::share::waiting) return progress::pending;
+  m.shares[rank] = meeting::share::begun;
+  return move(lock, m, rank, rank, rank + 1);
+}
+
+void in_process_group::abort(uint32_t rank, const core::error& why) {
+  std::unique_lock lock(mutex_);
+  const wakes others = end_with(rank, why);
+  lock.unlock();
+  call(others);
+}
+
+void in_process_group::leave(uint32_t rank) {
+  std::unique_lock lock(mutex_);
+  const wakes others = end_with(rank, rendezvous_.lost(rank));
+  wakers_[rank].reset();
+  lock.unlock();
+  call(others);
+  lock.lock();
+  // Copies look at `stop_` every chunk, so this waits for a chunk, not for a peer.
+  moved_.wait(lock, [this] { return moving_ == 0; });
+}
+
+}  // namespace troupe::fabric

@@ -1,0 +1,59 @@
+// Collectives among threads of one process: members read and write each other's memory.
+// Owns the lock around the rendezvous and the end of copies before a member ends. Bytes move outside the lock.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "fabric/communicator.hpp"
+#include "fabric/rendezvous.hpp"
+
+namespace troupe::fabric {
+
+/// Up to so many bytes (of all pieces) the last to arrive does everybody's share at once, within its `post`: waking
+/// the others costs more than the work, and so they are woken once instead of twice.
+inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
+
+/// One communicator within a process. The work is divided by the owners of pieces: reductions by who owns the piece,
+/// copies by who receives it.
+class in_process_group : public std::enable_shared_from_this<in_process_group> {
+ public:
+  /// A group of `size` >= 1 members, each of which joins once.
+  static std::shared_ptr<in_process_group> make(uint32_t size);
+
+  /// Makes `rank` < size a member; `wake` may be empty for a member that asks by itself. Members may post before all
+  /// have joined. Callable from any thread.
+  std::unique_ptr<communicator> join(uint32_t rank, waker wake);
+
+ private:
+  class member;
+  using wakes = std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>;
+
+  explicit in_process_group(uint32_t size) : rendezvous_(size), wakers_(size) {}
+
+  core::result<void> post(uint32_t rank, const request& r);
+  core::result<progress> advance(uint32_t rank, uint64_t sequence);
+  void abort(uint32_t rank, const core::error& why);
+  void leave(uint32_t rank);
+
+  /// With the lock held: whom to wake, but for `rank` itself.
+  wakes all_but(uint32_t rank, uint64_t sequence) const;
+  wakes end_with(uint32_t rank, const core::error& why);
+
+  /// Does the shares of ranks [first, last) of `m`, all marked begun, without the lock, and books them with it.
+  core::result<progress> move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank, uint32_t first,
+                              uint32_t last);
+
+  mutable std::mutex mutex_;
+  std::condition_variable moved_;
+  rendezvous rendezvous_;
+  std::vector<std::shared_ptr<const waker>> wakers_;  ///< by rank; null when absent
+  uint32_t moving_ = 0;                               ///< calls of `move` that run without the lock
+  std::atomic<bool> stop_ = false;                    ///< there is a failure: copies may end early
+};
+
+}  // namespace troupe::fabric

@@ -1,0 +1,164 @@
+#include "fabric/layout.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace troupe::fabric {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+std::string at(size_t index) { return "piece " + std::to_string(index) + ": "; }
+
+/// A run of bytes or elements, with the piece that it comes from.
+struct run {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  size_t index = 0;
+};
+
+void sort(std::vector<run>& runs) {
+  std::sort(runs.begin(), runs.end(), [](const run& a, const run& b) { return a.begin < b.begin; });
+}
+
+bool is_float(core::dtype t) {
+  return t == core::dtype::f64 || t == core::dtype::f32 || t == core::dtype::bf16 || t == core::dtype::f16;
+}
+
+core::result<void> check_dtypes(const request& r) {
+  if (r.op == operation::barrier) return {};
+  if (is_reduction(r.op)) {
+    for (const core::dtype t : {r.input_type, r.communication, r.output_type})
+      if (!is_float(t)) return fail(error_kind::bug, "a reduction wants floating dtypes, got " + std::string(name_of(t)));
+    return {};
+  }
+  if (r.input_type != r.output_type)
+    return fail(error_kind::bug, "bytes move unchanged, so one dtype is wanted, got input " +
+                                     std::string(name_of(r.input_type)) + " and output " +
+                                     std::string(name_of(r.output_type)));
+  if (r.accumulate || r.input_scale != 1.0F)
+    return fail(error_kind::bug, "only reductions scale and accumulate");
+  return {};
+}
+
+}  // namespace
+
+extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank) {
+  extent out;
+  for (const piece& p : pieces) {
+    if (p.count == 0) continue;
+    if (reads_input(op, p, rank)) out.input = std::max(out.input, p.from + p.count);
+    if (writes_output(op, p, rank)) out.output = std::max(out.output, p.to + p.count);
+  }
+  return out;
+}
+
+uint64_t elements_of(std::span<const piece> pieces) {
+  uint64_t n = 0;
+  for (const piece& p : pieces) n += p.count;
+  return n;
+}
+
+uint64_t received_bytes(const request& r, uint32_t size) {
+  std::vector<uint64_t> owned(size);
+  for (const piece& p : r.pieces) owned[p.owner] += p.count;
+  const uint64_t all = elements_of(r.pieces);
+  uint64_t most = 0;
+  for (const uint64_t own : owned) {
+    uint64_t elements = 0;
+    if (is_reduction(r.op)) elements += own * (size - 1);
+    if (r.op != operation::reduce_scatter) elements += all - own;
+    most = std::max(most, elements);
+  }
+  return most * core::size_of(is_reduction(r.op) ? r.communication : r.input_type);
+}
+
+core::result<void> check_request(const request& r, uint32_t size) {
+  if (r.op == operation::barrier && !r.pieces.empty())
+    return fail(error_kind::bug, "a barrier has no pieces, got " + std::to_string(r.pieces.size()));
+  if (r.op == operation::send_receive && size != 2)
+    return fail(error_kind::bug, "send_receive wants a communicator of 2 members, got " + std::to_string(size));
+  uint64_t total = 0;
+  for (size_t i = 0; i < r.pieces.size(); ++i) {
+    const piece& p = r.pieces[i];
+    if (p.owner >= size)
+      return fail(error_kind::bug, at(i) + "an owner below " + std::to_string(size) + " was wanted, got " +
+                                       std::to_string(p.owner));
+    if (p.from >= elements_max || p.to >= elements_max || p.count >= elements_max || (total += p.count) >= elements_max)
+      return fail(error_kind::limit, at(i) + "offsets, counts and their sum stay below 2^56 elements");
+    if (r.op == operation::broadcast && p.owner != r.pieces[0].owner)
+      return fail(error_kind::bug, at(i) + "a broadcast has one root, got owners " +
+                                       std::to_string(r.pieces[0].owner) + " and " + std::to_string(p.owner));
+  }
+  return check_dtypes(r);
+}
+
+core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size) {
+  // Where every piece goes to every output, one list stands for all members.
+  const bool per_owner = op == operation::reduce_scatter || op == operation::send_receive;
+  std::vector<run> runs;
+  for (uint32_t owner = 0; owner < (per_owner ? size : 1); ++owner) {
+    runs.clear();
+    for (size_t i = 0; i < pieces.size(); ++i)
+      if (pieces[i].count > 0 && (!per_owner || pieces[i].owner == owner))
+        runs.push_back({pieces[i].to, pieces[i].to + pieces[i].count, i});
+    sort(runs);
+    for (size_t i = 1; i < runs.size(); ++i)
+      if (runs[i].begin < runs[i - 1].end)
+        return fail(error_kind::bug, at(runs[i].index) + "output element " + std::to_string(runs[i].begin) +
+                                         " is also written by piece " + std::to_string(runs[i - 1].index));
+  }
+  return {};
+}
+
+core::result<void> check_presence(const request& r, uint32_t rank) {
+  if (r.input != nullptr && r.output != nullptr) return {};
+  const extent wanted = extent_of(r.op, r.pieces, rank);
+  if (wanted.input > 0 && r.input == nullptr)
+    return fail(error_kind::bug, "an input of " + std::to_string(wanted.input) + " elements was wanted, got none");
+  if (wanted.output > 0 && r.output == nullptr)
+    return fail(error_kind::bug, "an output of " + std::to_string(wanted.output) + " elements was wanted, got none");
+  return {};
+}
+
+core::result<void> check_memory(const request& r, uint32_t rank) {
+  if (auto ok = check_presence(r, rank); !ok) return ok;
+  const uint64_t in_size = core::size_of(r.input_type);
+  const uint64_t out_size = core::size_of(r.output_type);
+  const auto input = reinterpret_cast<uintptr_t>(r.input);
+  const auto output = reinterpret_cast<uintptr_t>(r.output);
+
+  std::vector<run> reads;
+  for (size_t i = 0; i < r.pieces.size(); ++i) {
+    const piece& p = r.pieces[i];
+    if (p.count > 0 && reads_input(r.op, p, rank))
+      reads.push_back({input + p.from * in_size, input + (p.from + p.count) * in_size, i});
+  }
+  sort(reads);
+  // Pieces may share input elements, so a read's end says nothing about earlier ones: keep the furthest so far.
+  std::vector<uint64_t> furthest(reads.size());
+  for (size_t i = 0; i < reads.size(); ++i)
+    furthest[i] = std::max(reads[i].end, i == 0 ? 0 : furthest[i - 1]);
+
+  for (size_t i = 0; i < r.pieces.size(); ++i) {
+    const piece& p = r.pieces[i];
+    if (p.count == 0 || !writes_output(r.op, p, rank)) continue;
+    const uint64_t begin = output + p.to * out_size;
+    const uint64_t end = begin + p.count * out_size;
+    const auto after = std::lower_bound(reads.begin(), reads.end(), end,
+                                        [](const run& read, uint64_t value) { return read.begin < value; });
+    for (size_t k = static_cast<size_t>(after - reads.begin()); k > 0 && furthest[k - 1] > begin; --k) {
+      const run& read = reads[k - 1];
+      if (read.end <= begin) continue;
+      const bool in_place = read.index == i && read.begin == begin && r.input_type == r.output_type && !r.accumulate;
+      if (!in_place)
+        return fail(error_kind::bug, at(i) + "rank " + std::to_string(rank) + " writes it over its input of piece " +
+                                         std::to_string(read.index));
+    }
+  }
+  return {};
+}
+
+}  // namespace troupe::fabric

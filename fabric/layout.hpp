@@ -1,0 +1,56 @@
+// What a list of pieces means for each operation: who reads and writes what, and whether that is sound.
+// Pure functions; owns no memory and moves nothing.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "core/error.hpp"
+#include "fabric/communicator.hpp"
+
+namespace troupe::fabric {
+
+/// Offsets and counts of pieces stay below this, so that sizes in bytes never overflow.
+inline constexpr uint64_t elements_max = uint64_t{1} << 56;
+
+constexpr bool is_reduction(operation op) {
+  return op == operation::reduce_scatter || op == operation::all_reduce;
+}
+
+/// Whether the operation reads `rank`'s input[p.from..].
+constexpr bool reads_input(operation op, const piece& p, uint32_t rank) { return is_reduction(op) || p.owner == rank; }
+
+/// Whether the operation writes `rank`'s output[p.to..].
+constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
+  if (op == operation::reduce_scatter) return p.owner == rank;
+  return op != operation::send_receive || p.owner != rank;
+}
+
+/// The smallest buffers, in elements, that hold all that the operation touches of one member.
+struct extent {
+  uint64_t input = 0;
+  uint64_t output = 0;
+};
+extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
+
+/// Elements of all pieces together.
+uint64_t elements_of(std::span<const piece> pieces);
+
+/// Bytes that the member with the most of them receives from others, each element once per peer that contributes:
+/// what a link has to carry at least, for the linear model. Reductions count in `communication`.
+uint64_t received_bytes(const request& r, uint32_t size);
+
+/// Every owner is one of `size` members, offsets stay below `elements_max`, the number of members and owners suits
+/// the operation, and dtypes suit it. Linear in the number of pieces; done at every first arrival.
+core::result<void> check_request(const request& r, uint32_t size);
+
+/// No two pieces are written to the same element of any member's output. Sorts: for tests and debug builds.
+core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size);
+
+/// `rank` gave an input where it is read and an output where it is written.
+core::result<void> check_presence(const request& r, uint32_t rank);
+
+/// Input and output of `rank` overlap nowhere, or in place as `request` describes. Sorts: for tests and debug builds.
+core::result<void> check_memory(const request& r, uint32_t rank);
+
+}  // namespace troupe::fabric

@@ -1,0 +1,95 @@
+#include "fabric/modelled.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "fabric/layout.hpp"
+
+namespace troupe::fabric {
+namespace {
+
+bool has_memory(const member_memory& m) { return m.input != nullptr || m.output != nullptr; }
+
+}  // namespace
+
+int64_t linear_link::duration_ns(uint64_t bytes) const {
+  return static_cast<int64_t>(std::ceil(latency_us * 1e3 + static_cast<double>(bytes) / bytes_per_second * 1e9));
+}
+
+class modelled_group::member final : public communicator {
+ public:
+  member(std::shared_ptr<modelled_group> group, uint32_t rank) : group_(std::move(group)), rank_(rank) {}
+  ~member() override {
+    group_->wakers_[rank_] = nullptr;
+    group_->end_with(rank_, group_->rendezvous_.lost(rank_));
+  }
+  member(const member&) = delete;
+  member& operator=(const member&) = delete;
+
+  [[nodiscard]] uint32_t rank() const override { return rank_; }
+  [[nodiscard]] uint32_t size() const override { return group_->rendezvous_.size(); }
+  core::result<void> post(const request& r) override { return group_->post(rank_, r); }
+  core::result<progress> advance(uint64_t sequence) override { return group_->advance(rank_, sequence); }
+  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const override {
+    return group_->rendezvous_.missing(sequence);
+  }
+  void abort(const core::error& why) override { group_->end_with(rank_, why); }
+
+ private:
+  std::shared_ptr<modelled_group> group_;
+  uint32_t rank_;
+};
+
+std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time) {
+  assert(size > 0 && time.now_ns && time.schedule);
+  return std::shared_ptr<modelled_group>(new modelled_group(size, link, std::move(time)));
+}
+
+std::unique_ptr<communicator> modelled_group::join(uint32_t rank, waker wake) {
+  assert(rank < rendezvous_.size() && !wakers_[rank]);
+  wakers_[rank] = std::move(wake);
+  return std::make_unique<member>(shared_from_this(), rank);
+}
+
+void modelled_group::end_with(uint32_t rank, const core::error& why) {
+  for (const auto& [other, sequence] : rendezvous_.fail(why))
+    if (other != rank && wakers_[other]) wakers_[other](sequence);
+}
+
+core::result<void> modelled_group::post(uint32_t rank, const request& r) {
+  core::result<void> sound;
+  if (has_memory({r.input, r.output})) sound = check_presence(r, rank);
+  if (!sound) sound = core::fail(sound.error().in("rank " + std::to_string(rank) + " posted " + describe(r.id, r.op)));
+  auto arrived = sound ? rendezvous_.arrive(rank, r) : core::fail(sound.error());
+  if (!arrived) {
+    const core::error why = rendezvous_.failure().value_or(arrived.error());
+    end_with(rank, why);
+    return core::fail(why);
+  }
+  meeting& m = **arrived;
+  if (m.arrived < rendezvous_.size()) return {};
+  const int64_t now = time_.now_ns();
+  m.ready_ns = std::max(now, link_free_ns_) + link_.duration_ns(received_bytes(m.shared, rendezvous_.size()));
+  link_free_ns_ = m.ready_ns;
+  for (uint32_t other = 0; other < rendezvous_.size(); ++other) time_.schedule(m.ready_ns - now, other, r.id.sequence);
+  return {};
+}
+
+core::result<progress> modelled_group::advance(uint32_t rank, uint64_t sequence) {
+  const auto found = rendezvous_.find(rank, sequence);
+  if (!found) return core::fail(found.error());
+  if (*found == nullptr) return progress::done;
+  meeting& m = **found;
+  if (m.arrived < rendezvous_.size() || time_.now_ns() < m.ready_ns) return progress::pending;
+  if (m.bytes <= modelled_move_bytes_max && std::all_of(m.memory.begin(), m.memory.end(), has_memory)) {
+    const std::atomic<bool> never = false;
+    for (uint32_t r = 0; r < rendezvous_.size(); ++r) do_share(m.shared, m.memory, r, never);
+  }
+  for (uint32_t r = 0; r < rendezvous_.size(); ++r) rendezvous_.finish(sequence, r);
+  return progress::done;
+}
+
+}  // namespace troupe::fabric

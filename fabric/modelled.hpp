@@ -1,0 +1,59 @@
+// Collectives of a simulated world: the production interface, identities and errors on a virtual clock.
+// Owns how long an operation takes; the world that simulates owns the clock and delivers wakes. Single-threaded.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "fabric/communicator.hpp"
+#include "fabric/rendezvous.hpp"
+
+namespace troupe::fabric {
+
+/// Operations of more bytes (of all pieces) take their time but move nothing.
+inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
+
+/// What one operation costs once all have arrived: latency + bytes / bandwidth, with layout.hpp's `received_bytes`.
+struct linear_link {
+  double latency_us = 10;
+  double bytes_per_second = 10e9;
+  [[nodiscard]] int64_t duration_ns(uint64_t bytes) const;
+};
+
+/// The simulated world. `schedule` has `advance(sequence)` of member `rank` called once `delay_ns` have passed.
+struct virtual_time {
+  std::function<int64_t()> now_ns;
+  std::function<void(int64_t delay_ns, uint32_t rank, uint64_t sequence)> schedule;
+};
+
+/// One simulated communicator. Its operations share one link: each begins when all have arrived and the one before
+/// has ended; all members are scheduled for that moment and see `done` from then on. Bytes move at that moment, if
+/// they are few enough and no member came without any memory (a simulation needs none). Failures use the wakers.
+class modelled_group : public std::enable_shared_from_this<modelled_group> {
+ public:
+  /// A group of `size` >= 1 members, each of which joins once.
+  static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time);
+
+  /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty.
+  std::unique_ptr<communicator> join(uint32_t rank, waker wake);
+
+ private:
+  class member;
+
+  modelled_group(uint32_t size, linear_link link, virtual_time time)
+      : rendezvous_(size), wakers_(size), link_(link), time_(std::move(time)) {}
+
+  core::result<void> post(uint32_t rank, const request& r);
+  core::result<progress> advance(uint32_t rank, uint64_t sequence);
+  void end_with(uint32_t rank, const core::error& why);
+
+  rendezvous rendezvous_;
+  std::vector<waker> wakers_;  ///< by rank; empty when absent
+  linear_link link_;
+  virtual_time time_;
+  int64_t link_free_ns_ = 0;  ///< when the last begun operation ends
+};
+
+}  // namespace troupe::fabric

@@ -1,0 +1,27 @@
+// The bytes of an operation: one member's share of the work, on whichever thread calls.
+// Knows nothing of arrival, waking or failure.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <span>
+
+#include "fabric/communicator.hpp"
+
+namespace troupe::fabric {
+
+/// Where one member's operands lie.
+struct member_memory {
+  const std::byte* input = nullptr;
+  std::byte* output = nullptr;
+};
+
+/// Does `rank`'s share of `r`, whose own `input` and `output` are not used; `members` holds all members' by rank.
+///   all_gather, broadcast, send_receive   fills `rank`'s output from its peers' inputs
+///   reduce_scatter                        sums the pieces that `rank` owns into its output
+///   all_reduce                            sums them and writes them to every member's output while they are in cache
+/// Shares of different members touch different bytes, so they may run at the same time or one after the other.
+/// Gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written.
+void do_share(const request& r, std::span<const member_memory> members, uint32_t rank, const std::atomic<bool>& stop);
+
+}  // namespace troupe::fabric

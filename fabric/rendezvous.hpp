@@ -1,0 +1,71 @@
+// Who has arrived at which operation of one communicator, and whether all mean the same one.
+// Owns the window of unfinished operations and the text of a mismatch. Not thread-safe; knows neither threads nor
+// clocks, moves no bytes and wakes nobody: the backends do.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/error.hpp"
+#include "fabric/communicator.hpp"
+#include "fabric/movement.hpp"
+
+namespace troupe::fabric {
+
+/// "all_gather 'gather block 3' (communicator 0, step 4, sequence 17)": how errors name an operation.
+std::string describe(const identity& id, operation op);
+
+/// One operation from its first arrival to its last finished share. Its address stays while it is unfinished.
+struct meeting {
+  enum class share : uint8_t { waiting, begun, finished };
+  request shared;                      ///< of the first to arrive; its input and output are in `memory`
+  uint32_t first = 0;                  ///< who that was
+  std::vector<member_memory> memory;   ///< by rank
+  std::vector<share> shares;           ///< by rank
+  uint32_t arrived = 0, finished = 0;  ///< members
+  uint64_t bytes = 0;                  ///< of all pieces, as inputs
+  int64_t ready_ns = 0;                ///< for the modelled backend: when it is done
+};
+
+class rendezvous {
+ public:
+  explicit rendezvous(uint32_t size) : next_(size) {}
+  [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(next_.size()); }
+
+  /// Books `rank`'s arrival. An error books nothing; it is up to the caller to `fail` with it.
+  core::result<meeting*> arrive(uint32_t rank, const request& r);
+
+  /// The unfinished operation `sequence` that `rank` has posted; null when it is done; otherwise the failure.
+  core::result<meeting*> find(uint32_t rank, uint64_t sequence);
+
+  /// `rank`'s share of an unfinished operation is finished; true when it was the last, and `sequence` is done.
+  bool finish(uint64_t sequence, uint32_t rank);
+
+  /// See communicator::missing.
+  [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
+
+  /// All unfinished and future operations fail. Returns whom to wake for what: (rank, sequence) of every operation
+  /// that fails by it; nobody when there was a failure before.
+  std::vector<std::pair<uint32_t, uint64_t>> fail(core::error why);
+  [[nodiscard]] const std::optional<core::error>& failure() const { return failure_; }
+
+  /// What to fail with when `rank` ends: names the oldest unfinished operation.
+  [[nodiscard]] core::error lost(uint32_t rank) const;
+
+ private:
+  core::result<void> check_turn(uint32_t rank, const request& r) const;
+  core::result<void> open(uint32_t rank, const request& r);
+
+  std::vector<uint64_t> next_;                    ///< by rank
+  uint64_t oldest_ = 0;                           ///< sequence of window_.front()
+  std::deque<std::unique_ptr<meeting>> window_;   ///< null where done
+  std::vector<std::unique_ptr<meeting>> spare_;   ///< finished ones, used again; never more than were in flight
+  std::optional<core::error> failure_;
+};
+
+}  // namespace troupe::fabric

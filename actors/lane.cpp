@@ -1,0 +1,106 @@
+#include "actors/lane.hpp"
+
+#include <utility>
+
+#include "core/clock.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using self_ptr = lane_actor::stateful_pointer<lane_state>;
+
+void fail(self_ptr self, const core::error& why) {
+  auto& s = self->state;
+  if (s.failed) return;
+  s.failed = true;
+  s.hands->abort(why);
+  self->send(s.links->rank, run_failed{why.kind, why.text});
+}
+
+void finish(self_ptr self, uint32_t id) {
+  auto& s = self->state;
+  s.context->spans[id].end_ns.store(core::now_ns(), std::memory_order_relaxed);
+  s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
+  const uint64_t run = s.context->order.run;
+  const uint8_t waiting = s.context->program->lanes_waiting[id];
+  for (uint32_t l = 0; l < plan::num_lanes; ++l)
+    if ((waiting >> l) & 1U) self->send(s.links->lanes[l], instruction_ended{run, id});
+  s.order.ended(id);
+  if (s.order.num_ended() - s.reported >= progress_batch || s.order.all_ended()) {
+    s.reported = s.order.num_ended();
+    self->send(s.links->rank, lane_progress{run, static_cast<uint8_t>(s.mine), s.reported});
+  }
+}
+
+// Starts whatever may start. Runs on without a message while its own instructions make each other ready.
+void pump(self_ptr self) {
+  auto& s = self->state;
+  while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
+    const auto id = s.order.next();
+    if (!id) return;
+    s.context->spans[*id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
+    auto did = s.hands->start(s.context->plan().instructions[*id]);
+    if (!did) return fail(self, did.error().in(s.context->plan().describe(*id)));
+    if (*did == progress::done) finish(self, *id);
+  }
+}
+
+}  // namespace
+
+lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
+                                    std::function<std::unique_ptr<executor>()> make_executor,
+                                    std::shared_ptr<rank_links> links) {
+  auto& s = self->state;
+  s.mine = mine;
+  s.links = std::move(links);
+  s.hands = make_executor();
+  s.hands->attach([self](std::chrono::nanoseconds delay, uint64_t sequence) {
+    self->delayed_send(self, delay, wake{sequence});
+  });
+  be_robust(self, [](auto* me, const std::string& text) {
+    fail(me, {core::error_kind::bug, std::string(plan::name_of(me->state.mine)) + " lane: " + text});
+  });
+  return {
+      [self](const begin_run& m) {
+        auto& s = self->state;
+        s.context = m.context;
+        s.reported = 0;
+        s.order.begin(m.context->program, s.mine);
+        s.order.extend(m.window);
+        s.hands->begin(m.context);
+        for (const auto& e : std::exchange(s.early, {}))
+          if (e.run == m.context->order.run) s.order.ended(e.id);
+        pump(self);
+      },
+      [self](const extend_window& m) {
+        auto& s = self->state;
+        if (!s.context || m.run != s.context->order.run) return;
+        s.order.extend(m.window);
+        pump(self);
+      },
+      [self](const instruction_ended& m) {
+        auto& s = self->state;
+        const uint64_t run = s.context ? s.context->order.run : 0;
+        if (m.run > run) s.early.push_back(m);
+        if (m.run != run) return;
+        s.order.ended(m.id);
+        pump(self);
+      },
+      [self](const wake& m) {
+        auto& s = self->state;
+        if (s.failed || !s.context) return;
+        auto ended = s.hands->advance(m.sequence);
+        if (!ended) return fail(self, ended.error());
+        if (!*ended) return;
+        finish(self, **ended);
+        pump(self);
+      },
+      [self](const give_up& m) {
+        auto& s = self->state;
+        s.failed = true;
+        s.hands->abort({m.kind, m.text});
+      },
+  };
+}
+
+}  // namespace troupe::actors

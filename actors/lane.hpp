@@ -1,0 +1,40 @@
+// The lane actor: stage, collective and shard_owner are three of them with different executors. Owns the decision
+// when an instruction starts; its executor does the work. One code runs in production and in simulation.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "actors/executor.hpp"
+#include "actors/messages.hpp"
+
+namespace troupe::actors {
+
+/// Handles of one rank's actors. Filled once, where the system is assembled, before the first message.
+struct rank_links {
+  rank_actor rank;
+  lane_actor lanes[plan::num_lanes];  ///< control stays empty: the rank itself runs that lane
+};
+
+struct lane_state {
+  static inline const char* name = "lane";
+
+  plan::lane mine = plan::lane::compute;
+  std::unique_ptr<executor> hands;
+  std::shared_ptr<rank_links> links;
+  sequencer order;
+  std::shared_ptr<step_context> context;
+  std::vector<instruction_ended> early;  ///< from lanes that began the next run before this one did
+  uint32_t reported = 0;
+  bool failed = false;
+};
+
+/// Endings between two reports to the rank; the rank's window (rank.hpp) is several times that.
+inline constexpr uint32_t progress_batch = 16;
+
+/// `detached` is chosen by whoever spawns: a thread of its own in production, the test scheduler in simulation.
+lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, plan::lane mine,
+                                    std::function<std::unique_ptr<executor>()> make_executor,
+                                    std::shared_ptr<rank_links> links);
+
+}  // namespace troupe::actors

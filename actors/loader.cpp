@@ -1,0 +1,62 @@
+#include "actors/loader.hpp"
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+using self_ptr = loader_actor::stateful_pointer<loader_state>;
+
+std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
+  if (k.which == plan_choice::evaluate) {
+    // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank, and wraps around.
+    const uint64_t n = data::validation_batches(s.validation, s.sequence, s.shape.rows);
+    const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
+    return std::make_shared<const data::batch>(
+        data::make_validation_batch(*s.stream, s.validation, s.sequence, s.shape.rows, index));
+  }
+  return std::make_shared<const data::batch>(
+      data::make_batch(*s.stream, *s.order, s.shape, k.step, k.micro, k.rank));
+}
+
+bool same(const next_batch& a, const next_batch& b) {
+  return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
+}
+
+// What this rank will ask for after `k`.
+next_batch following(const loader_setup& s, next_batch k) {
+  if (++k.micro >= s.shape.micros || k.which == plan_choice::evaluate) {
+    k.micro = 0;
+    ++k.step;
+  }
+  return k;
+}
+
+}  // namespace
+
+loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
+  self->state.setup = std::move(setup);
+  be_robust(self, [](auto*, const std::string&) {});
+  return {
+      [self](const next_batch& k) -> caf::result<batch_ready> {
+        auto& s = self->state;
+        auto it = std::find_if(s.ready.begin(), s.ready.end(), [&](const auto& p) { return same(p.key, k); });
+        batch_ready answer{k.run, k.micro, nullptr};
+        if (it != s.ready.end()) {
+          answer.batch = std::move(it->batch);
+          s.ready.erase(it);
+        } else {
+          answer.batch = cut(s.setup, k);
+        }
+        self->send(self, prepare_batch{following(s.setup, k)});
+        return answer;
+      },
+      [self](const prepare_batch& m) {
+        auto& s = self->state;
+        if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
+        s.ready.push_back({m.next, cut(s.setup, m.next)});
+      },
+  };
+}
+
+}  // namespace troupe::actors

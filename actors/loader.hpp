@@ -1,0 +1,35 @@
+// The loader: one per data-parallel group. Cuts micro-batches out of the token stream ahead of need. Which sample comes
+// when is data/'s pure function of one integer, so the loader keeps nothing that a checkpoint would have to save.
+#pragma once
+
+#include <deque>
+#include <memory>
+
+#include "actors/messages.hpp"
+#include "data/batch.hpp"
+
+namespace troupe::actors {
+
+struct loader_setup {
+  std::shared_ptr<const data::token_stream> stream;
+  std::shared_ptr<const data::sample_order> order;
+  data::token_range validation;
+  data::batch_shape shape;
+  uint64_t sequence = 0;
+  uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
+};
+
+struct loader_state {
+  static inline const char* name = "loader";
+
+  struct prepared {
+    next_batch key;
+    std::shared_ptr<const data::batch> batch;
+  };
+  loader_setup setup;
+  std::deque<prepared> ready;  ///< at most prefetch_batches
+};
+
+loader_actor::behavior_type loader_impl(loader_actor::stateful_pointer<loader_state> self, loader_setup setup);
+
+}  // namespace troupe::actors

@@ -1,0 +1,186 @@
+// Every message there is. docs/messages.md holds one row for each, and a test holds that page against this file.
+// Messages carry numbers and handles; bytes move by shared memory, never through a mailbox. Those with a pointer
+// are local: they travel inside a process and fail closed on the wire. Numbers that are not whole stay out of
+// messages (CAF 0.17 corrupts them on the wire): they lie in the objects that local messages point to.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/caf.hpp"
+#include "actors/step_context.hpp"
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+/// Which of a rank's plans to run.
+enum class plan_choice : uint8_t { train, evaluate, generate };
+
+/// What a run left behind, equal on all ranks but for the memory.
+struct run_outcome {
+  uint64_t run = 0;
+  plan_choice which = plan_choice::train;
+  verdict result;
+  bool skipped = false;
+  std::vector<float> logits;
+  std::shared_ptr<const core::error> failure;           ///< null when the run ended well
+  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
+};
+
+// ---- session -> supervisor -> node_agent -> rank
+
+/// session -> supervisor, supervisor -> node_agent, node_agent -> rank: run a plan once.
+struct run_plan {
+  plan_choice which = plan_choice::train;
+  std::shared_ptr<const step_order> order;
+};
+/// rank -> node_agent: this rank's part of the run has ended well.
+struct rank_ended {
+  uint32_t rank = 0;
+  std::shared_ptr<step_context> context;
+};
+/// node_agent -> supervisor: all ranks of the process have ended well.
+struct node_ended {
+  uint64_t run = 0;
+  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
+};
+/// lane -> rank -> node_agent -> supervisor: it cannot go on; the first one is the root cause.
+struct run_failed {
+  core::error_kind kind = core::error_kind::bug;
+  std::string text;
+};
+/// supervisor -> node_agent -> rank -> lane: give the run up.
+struct give_up {
+  core::error_kind kind = core::error_kind::stopped;
+  std::string text;
+};
+
+// ---- rank -> lanes, lane -> lane
+
+/// rank -> lane: a run begins; instructions at positions below `window` may start.
+struct begin_run {
+  std::shared_ptr<step_context> context;
+  uint32_t window = 0;
+};
+/// rank -> lane: the window grows.
+struct extend_window {
+  uint64_t run = 0;
+  uint32_t window = 0;
+};
+/// lane or rank -> lane: an instruction that you wait for has ended.
+struct instruction_ended {
+  uint64_t run = 0;
+  uint32_t id = 0;
+};
+/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end.
+struct lane_progress {
+  uint64_t run = 0;
+  uint8_t lane = 0;
+  uint32_t num_ended = 0;
+};
+/// fabric or timer -> lane: `executor::advance(sequence)` has something to do.
+struct wake {
+  uint64_t sequence = 0;
+};
+
+// ---- loader
+
+/// rank -> loader: the micro-batch that `rank` works on.
+struct next_batch {
+  uint64_t run = 0, step = 0;
+  uint32_t micro = 0, rank = 0;
+  plan_choice which = plan_choice::train;
+};
+/// loader -> rank.
+struct batch_ready {
+  uint64_t run = 0;
+  uint32_t micro = 0;
+  std::shared_ptr<const data::batch> batch;
+};
+/// loader -> itself: cut a micro-batch ahead of need.
+struct prepare_batch {
+  next_batch next;
+};
+
+// ---- telemetry and clocks
+
+/// supervisor -> telemetry: a run's spans, to be written to the trace.
+struct record_run {
+  uint64_t step = 0;
+  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
+};
+/// rank -> itself: is anything still happening?
+struct look_around {
+  uint64_t run = 0;
+};
+
+#define TROUPE_LOCAL_MESSAGE(type)                                 \
+  template <class Inspector>                                       \
+  typename Inspector::result_type inspect(Inspector& f, type&) {   \
+    return refuse_wire(f);                                         \
+  }
+TROUPE_LOCAL_MESSAGE(run_outcome)
+TROUPE_LOCAL_MESSAGE(run_plan)
+TROUPE_LOCAL_MESSAGE(rank_ended)
+TROUPE_LOCAL_MESSAGE(node_ended)
+TROUPE_LOCAL_MESSAGE(begin_run)
+TROUPE_LOCAL_MESSAGE(batch_ready)
+TROUPE_LOCAL_MESSAGE(record_run)
+#undef TROUPE_LOCAL_MESSAGE
+
+template <class I> typename I::result_type inspect(I& f, run_failed& x) { return f(x.kind, x.text); }
+template <class I> typename I::result_type inspect(I& f, give_up& x) { return f(x.kind, x.text); }
+template <class I> typename I::result_type inspect(I& f, extend_window& x) { return f(x.run, x.window); }
+template <class I> typename I::result_type inspect(I& f, instruction_ended& x) { return f(x.run, x.id); }
+template <class I> typename I::result_type inspect(I& f, lane_progress& x) { return f(x.run, x.lane, x.num_ended); }
+template <class I> typename I::result_type inspect(I& f, wake& x) { return f(x.sequence); }
+template <class I> typename I::result_type inspect(I& f, next_batch& x) {
+  return f(x.run, x.step, x.micro, x.rank, x.which);
+}
+template <class I> typename I::result_type inspect(I& f, prepare_batch& x) { return f(x.next); }
+template <class I> typename I::result_type inspect(I& f, look_around& x) { return f(x.run); }
+
+}  // namespace troupe::actors
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::extend_window))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::instruction_ended))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_progress))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::wake))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::next_batch))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
+  CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
+CAF_END_TYPE_ID_BLOCK(troupe)
+
+// Never handed to add_message_types: these stay inside the process.
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id + 100)
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_outcome))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_plan))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::rank_ended))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::node_ended))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::begin_run))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::batch_ready))
+  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_run))
+CAF_END_TYPE_ID_BLOCK(troupe_local)
+
+namespace troupe::actors {
+
+using caf::reacts_to;
+using caf::replies_to;
+using caf::typed_actor;
+
+using lane_actor = typed_actor<reacts_to<begin_run>, reacts_to<extend_window>, reacts_to<instruction_ended>,
+                               reacts_to<wake>, reacts_to<give_up>>;
+using rank_actor = typed_actor<reacts_to<run_plan>, reacts_to<lane_progress>, reacts_to<run_failed>,
+                               reacts_to<give_up>, reacts_to<look_around>>;
+using node_agent_actor = typed_actor<reacts_to<run_plan>, reacts_to<rank_ended>, reacts_to<run_failed>, reacts_to<give_up>>;
+using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, reacts_to<node_ended>,
+                                     reacts_to<run_failed>, reacts_to<give_up>>;
+using loader_actor = typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>>;
+using telemetry_actor = typed_actor<reacts_to<record_run>>;
+
+}  // namespace troupe::actors

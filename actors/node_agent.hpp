@@ -1,0 +1,25 @@
+// The node agent: one per process. Passes orders to the ranks of this process and their endings back; notices when
+// one of them dies. Decides nothing.
+#pragma once
+
+#include <vector>
+
+#include "actors/messages.hpp"
+
+namespace troupe::actors {
+
+struct node_agent_state {
+  static inline const char* name = "node_agent";
+
+  supervisor_actor supervisor;
+  std::vector<rank_actor> ranks;
+  std::vector<std::shared_ptr<step_context>> contexts;  ///< [rank]: of the run in hand, null until it has ended
+  uint64_t run = 0;
+};
+
+/// `ranks` gives the handles once all are spawned; called at the first message.
+node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_pointer<node_agent_state> self,
+                                                supervisor_actor supervisor,
+                                                std::function<std::vector<rank_actor>()> ranks);
+
+}  // namespace troupe::actors

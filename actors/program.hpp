@@ -1,0 +1,54 @@
+// A plan as lanes count it: who waits for whom, worked out once per plan instead of once per step.
+// And the counting itself, free of actors, so that it is tested alone.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::actors {
+
+/// Derived from a plan, immutable, shared by the lanes of a rank.
+struct program {
+  explicit program(std::shared_ptr<const plan::step_plan> p);
+
+  std::shared_ptr<const plan::step_plan> plan;
+  std::vector<uint32_t> num_dependencies;                    ///< [id]
+  std::vector<uint32_t> position;                            ///< [id]: in its lane
+  std::vector<std::vector<uint32_t>> dependents;             ///< [id]: ids that wait for it, any lane
+  std::vector<uint8_t> lanes_waiting;                        ///< [id]: bit per other lane with a dependent
+  std::vector<uint32_t> of_sequence;                         ///< [collective]: id
+};
+
+/// Decides what a lane may start. A lane starts its instructions in order, each when its dependencies have ended
+/// and the window reaches it. Knows nothing of time, threads or messages.
+class sequencer {
+ public:
+  void begin(std::shared_ptr<const program> what, plan::lane mine);
+  /// Instructions at positions below `end` may start.
+  void extend(uint32_t end) { window_ = std::max(window_, end); }
+  /// `id` has ended, on this lane or another.
+  void ended(uint32_t id);
+  /// The next instruction if it may start now; it counts as started.
+  std::optional<uint32_t> next();
+
+  [[nodiscard]] uint32_t num_ended() const { return num_ended_; }
+  [[nodiscard]] uint32_t size() const { return program_ ? static_cast<uint32_t>(order().size()) : 0; }
+  [[nodiscard]] bool all_ended() const { return num_ended_ == size(); }
+  [[nodiscard]] uint32_t window() const { return window_; }
+  /// What the lane waits to start; none when everything has started.
+  [[nodiscard]] uint32_t upcoming() const { return next_ < size() ? order()[next_] : plan::none; }
+
+ private:
+  [[nodiscard]] const std::vector<uint32_t>& order() const { return program_->plan->lanes[static_cast<size_t>(lane_)]; }
+
+  std::shared_ptr<const program> program_;
+  plan::lane lane_ = plan::lane::compute;
+  std::vector<uint32_t> waiting_;  // [position]: dependencies that have not ended
+  uint32_t next_ = 0, window_ = 0, num_ended_ = 0;
+};
+
+}  // namespace troupe::actors

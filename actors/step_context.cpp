@@ -1,0 +1,29 @@
+#include "actors/step_context.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace troupe::actors {
+
+verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale, const scaling_rules& rules) {
+  verdict v;
+  for (uint64_t b = 0; b < p.num_blocks; ++b) v.square_sum += votes[b];
+  const double contributions = double(p.options.ranks) * p.options.accumulation;
+  for (uint32_t m = 0; m < p.options.accumulation; ++m)
+    for (uint32_t r = 0; r < p.options.ranks; ++r) v.loss += votes[p.loss_offset(r, m)];
+  v.loss /= contributions;
+  const double mean_factor = 1.0 / (contributions * loss_scale * rules.input_scale);
+  v.grad_norm = std::sqrt(v.square_sum) * mean_factor;
+  v.overflow = !std::isfinite(v.square_sum);
+  v.skipped = v.overflow && rules.skip_overflow;
+  const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
+  v.gradient_scale = static_cast<float>(mean_factor / clip);
+  return v;
+}
+
+const verdict& step_context::decide() {
+  std::call_once(once_, [&] { verdict_ = judge(plan(), votes, order.loss_scale, rules); });
+  return verdict_;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,83 @@
+// One run of one plan on one rank: what the lanes of the rank share while it runs. Each field says who writes it;
+// readers depend on the writer through the plan, so nothing here is locked.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "actors/program.hpp"
+#include "data/batch.hpp"
+
+namespace troupe::actors {
+
+/// When an instruction was started and ended, in core::now_ns; 0 until then. Written by its lane, read by anybody.
+struct span {
+  std::atomic<int64_t> start_ns{0}, end_ns{0};
+};
+
+/// What the vote decided; the same on every rank.
+struct verdict {
+  double loss = 0;         ///< mean over the global batch
+  double square_sum = 0;   ///< of the scaled gradient sums
+  double grad_norm = 0;    ///< of the mean gradient; not finite on overflow
+  bool overflow = false;   ///< the gradient has a NaN or an infinity
+  bool skipped = false;    ///< overflow, and the precision's rule is to skip such a step
+  float gradient_scale = 1;  ///< what `update` multiplies gradients with
+};
+
+/// What a step is told from above: equal on all ranks.
+struct step_order {
+  uint64_t run = 0;            ///< counts every run of any plan in this process, from 1
+  uint64_t step = 0;           ///< optimizer steps before this one
+  uint64_t applied = 0;        ///< updates applied before this one
+  double lr = 0;
+  double loss_scale = 1;
+  uint64_t sequence_base = 0;  ///< collectives before this run on communicator 0
+  std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
+};
+
+/// How gradients become a mean and get clipped; constant over a run.
+struct scaling_rules {
+  double clip = 0;          ///< gradient_clipping; 0: off
+  double input_scale = 1;   ///< applied to every contribution before the sum (prescale, predivide)
+  bool skip_overflow = false;  ///< fp16; bf16 with check_grad_overflow
+};
+
+struct step_context {
+  step_context(std::shared_ptr<const actors::program> what, const step_order& o, const scaling_rules& r)
+      : program(std::move(what)),
+        order(o),
+        rules(r),
+        votes(program->plan->vote_elements(), 0.0),
+        batches(program->plan->options.accumulation),
+        spans(program->plan->instructions.size()) {}
+
+  std::shared_ptr<const actors::program> program;
+  step_order order;
+  scaling_rules rules;
+  std::vector<double> votes;                                 ///< shard lane: square sums; compute: losses; fabric: the others'
+  std::vector<std::shared_ptr<const data::batch>> batches;   ///< [micro], by the rank before `load` ends
+  std::vector<span> spans;                                   ///< [id], by its lane
+  std::vector<float> logits;                                 ///< generation, by compute
+  std::atomic<uint64_t> num_ended{0};                        ///< instructions of all lanes: the sign of life
+  std::atomic<bool> aborted{false};                          ///< by the rank: start nothing more
+
+  [[nodiscard]] const plan::step_plan& plan() const { return *program->plan; }
+
+  /// The vote's result; call only after `vote` has ended. The first caller computes it, in block order.
+  const verdict& decide();
+  /// Whether an instruction with this guard acts; call only after `vote` has ended.
+  bool acts(plan::guard g) { return g == plan::guard::always || !decide().skipped; }
+
+ private:
+  std::once_flag once_;
+  verdict verdict_;
+};
+
+/// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
+verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale, const scaling_rules& rules);
+
+}  // namespace troupe::actors

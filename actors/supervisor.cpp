@@ -1,0 +1,91 @@
+#include "actors/supervisor.hpp"
+
+#include <bit>
+
+namespace troupe::actors {
+namespace {
+
+using self_ptr = supervisor_actor::stateful_pointer<supervisor_state>;
+
+void fail(self_ptr self, core::error why) {
+  auto& s = self->state;
+  if (s.failure) return;
+  s.failure = std::make_shared<const core::error>(std::move(why));
+  self->send(s.agent, give_up{core::error_kind::stopped, s.failure->text});
+  if (!s.running) return;
+  s.running = false;
+  run_outcome out;
+  out.run = s.run;
+  out.which = s.which;
+  out.failure = s.failure;
+  s.asker.deliver(std::move(out));
+}
+
+}  // namespace
+
+std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_context>>& ranks) {
+  const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };
+  const verdict& first = ranks.front()->decide();
+  for (size_t r = 1; r < ranks.size(); ++r) {
+    const verdict& v = ranks[r]->decide();
+    if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
+      return core::error{core::error_kind::mismatch,
+                         "rank " + std::to_string(r) + " and rank 0 disagree on the step: loss " +
+                             std::to_string(v.loss) + " and " + std::to_string(first.loss)};
+  }
+  return std::nullopt;
+}
+
+supervisor_actor::behavior_type supervisor_impl(self_ptr self,
+                                                std::function<std::pair<node_agent_actor, telemetry_actor>()> links) {
+  be_robust(self, [](auto* me, const std::string& text) { fail(me, {core::error_kind::bug, "supervisor: " + text}); });
+  self->set_down_handler([self](caf::down_msg& d) {
+    fail(self, {core::error_kind::peer_lost, "node agent ended: " + self->system().render(d.reason)});
+  });
+  return {
+      [self, links = std::move(links)](const run_plan& m) -> caf::result<run_outcome> {
+        auto& s = self->state;
+        if (!s.agent) {
+          std::tie(s.agent, s.telemetry) = links();
+          self->monitor(s.agent);
+        }
+        if (s.failure || s.running) {
+          run_outcome out;
+          out.failure = s.failure ? s.failure
+                                  : std::make_shared<const core::error>(
+                                        core::error{core::error_kind::bug, "a run was ordered while one is under way"});
+          return out;
+        }
+        s.running = true;
+        s.which = m.which;
+        s.run = m.order->run;
+        s.step = m.order->step;
+        auto promise = self->make_response_promise<run_outcome>();
+        s.asker = promise;
+        self->send(s.agent, m);
+        return promise;
+      },
+      [self](const node_ended& m) {
+        auto& s = self->state;
+        if (!s.running || m.run != s.run) return;
+        run_outcome out;
+        out.run = m.run;
+        out.which = s.which;
+        out.contexts = m.contexts;
+        auto& first = *m.contexts->front();
+        if (s.which == plan_choice::generate) {
+          out.logits = first.logits;
+        } else {
+          if (auto why = disagreement(*m.contexts)) return fail(self, *why);
+          out.result = first.decide();
+        }
+        s.running = false;
+        if (s.telemetry && s.which == plan_choice::train) self->send(s.telemetry, record_run{s.step, m.contexts});
+        s.asker.deliver(std::move(out));
+      },
+      [self](const run_failed& m) { fail(self, {m.kind, m.text}); },
+      [self](const give_up& m) { fail(self, {m.kind, m.text}); },
+  };
+}
+
+}  // namespace troupe::actors

@@ -18,9 +18,9 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
                                                  " positions, got sequences of " + std::to_string(columns));
   switch (spec.kind) {
     case family::gpt2: return make_gpt2(spec, type, rows, columns);
-    case family::llama: break;
+    case family::llama: return make_llama(spec, type, rows, columns);
   }
-  return core::fail(error_kind::bad_input, "this family of models cannot run");
+  return core::fail(error_kind::bug, "a model of no known family");
 }
 
 }  // namespace troupe::models

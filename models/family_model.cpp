@@ -1,0 +1,47 @@
+// The order of units and segments, and generation's last step.
+#include "models/family_model.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/relu.h>
+#include <ATen/ops/silu.h>
+
+namespace troupe::models {
+
+family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
+    : spec_(spec), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
+
+std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
+                                                   const at::Tensor& input, const parameter_binding& parameters) {
+  TORCH_CHECK(batch.columns >= 1 && batch.columns <= spec_.positions, "the model has ", spec_.positions,
+              " positions, got sequences of ", batch.columns);
+  TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
+              batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
+  segment_scope scope(table_, parameters, batch, unit, segment);
+  if (unit == 0) return embedding(scope);
+  return run_segment(scope, input, [&](const at::Tensor& x) {
+    if (unit == spec_.layers + 1) return cross_entropy(scope, logits(scope, x));
+    return segment == 0 ? attention(scope, x) : mlp(scope, x);
+  });
+}
+
+std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
+                                                   const parameter_binding& parameters) {
+  const at::NoGradGuard no_grad;
+  segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0);
+  const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
+  const at::Tensor wide = logits(scope, last).to(at::kFloat);
+  return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
+}
+
+at::Tensor family_model::activate(const at::Tensor& x) const {
+  switch (spec_.act) {
+    case activation::gelu_tanh: return at::gelu(x, "tanh");
+    case activation::gelu_exact: return at::gelu(x);
+    case activation::silu: return at::silu(x);
+    case activation::relu: return at::relu(x);
+  }
+  return x;
+}
+
+}  // namespace troupe::models

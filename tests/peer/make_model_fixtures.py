@@ -1,0 +1,67 @@
+"""Tiny random models with what the peer computes of them: tests/models/fixtures/<name>/.
+
+config.json and model.safetensors are what transformers saves; expected.safetensors holds tokens (B, T + 1), logits
+(B, T, V), loss and every gradient under `grad.<parameter>`. Run by `make peer`; the result is committed.
+"""
+
+import json
+import pathlib
+import sys
+
+import torch
+from safetensors.torch import save_file
+from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
+
+ROWS, COLUMNS, VOCABULARY = 2, 12, 48
+
+GPT2 = dict(n_layer=2, n_embd=24, n_head=3, n_positions=16, vocab_size=VOCABULARY,
+            resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, bos_token_id=0, eos_token_id=0)
+LLAMA = dict(num_hidden_layers=2, hidden_size=24, intermediate_size=40, num_attention_heads=4,
+             max_position_embeddings=16, vocab_size=VOCABULARY, bos_token_id=0, eos_token_id=0)
+
+MODELS = {
+    "gpt2": (GPT2LMHeadModel, GPT2Config(**GPT2)),
+    "gpt2_untied": (GPT2LMHeadModel, GPT2Config(**GPT2 | dict(tie_word_embeddings=False, n_inner=40,
+                                                              activation_function="gelu"))),
+    "llama": (LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=2)),
+    "llama_tied_bias": (LlamaForCausalLM, LlamaConfig(**LLAMA, num_key_value_heads=1, head_dim=8, attention_bias=True,
+                                                      mlp_bias=True, tie_word_embeddings=True,
+                                                      rope_parameters=dict(rope_type="default", rope_theta=500.0))),
+}
+
+
+def make(name, kind, config, folder):
+    torch.manual_seed(sum(name.encode()))
+    config._attn_implementation = "eager"
+    model = kind(config).train()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            # biases and norms too, so that no gradient is trivial
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    tokens = torch.randint(VOCABULARY, (ROWS, COLUMNS + 1))
+    logits = model(tokens[:, :-1]).logits
+    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+    loss.backward()
+    model.save_pretrained(folder)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    expected = {"tokens": tokens, "logits": logits.detach().contiguous(), "loss": loss.detach()}
+    for parameter_name, parameter in model.named_parameters():
+        expected["grad." + parameter_name] = parameter.grad.contiguous()
+    save_file(expected, folder / "expected.safetensors")
+    size = sum(f.stat().st_size for f in folder.iterdir())
+    print(f"{name}: loss {loss.item():.6f}, {size} bytes")
+    assert size < 200_000, "fixtures stay small"
+    assert json.loads((folder / "config.json").read_text())["model_type"] == config.model_type
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else pathlib.Path(__file__).parents[1] / "models" / "fixtures"
+    torch.set_num_threads(1)
+    for name, (kind, config) in MODELS.items():
+        folder = root / name
+        folder.mkdir(parents=True, exist_ok=True)
+        make(name, kind, config, folder)
+
+
+if __name__ == "__main__":
+    main()

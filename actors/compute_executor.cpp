@@ -1,0 +1,192 @@
+#include "actors/compute_executor.hpp"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/isfinite.h>
+#include <ATen/ops/scalar_tensor.h>
+
+#include <cmath>
+
+#include "actors/ledger.hpp"
+#include "models/language_model.hpp"
+
+namespace troupe::actors {
+namespace {
+
+// Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
+struct flight {
+  std::vector<at::Tensor> unit_inputs;                                         // [unit], when recomputing
+  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;         // [unit][segment]
+  at::Tensor hidden;                                                           // output of the latest forward
+  at::Tensor gradient;                                                         // of the latest backward's input
+};
+
+class compute_executor final : public executor, private models::gradient_sink {
+ public:
+  compute_executor(std::unique_ptr<models::language_model> model, compute_setup setup, std::shared_ptr<rank_memory> memory,
+                   const plan::step_plan& p)
+      : model_(std::move(model)),
+        setup_(std::move(setup)),
+        memory_(std::move(memory)),
+        binding_(model_->table(), p.options.parameter),
+        bound_at_(p.table->parameters.size(), nullptr),
+        written_(p.table->parameters.size(), false) {
+    if (!p.gathers())
+      for (uint32_t q = 0; q < p.table->parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
+    flight_.runs.resize(p.table->units.size());
+    flight_.unit_inputs.resize(p.table->units.size());
+    for (size_t u = 0; u < p.table->units.size(); ++u) flight_.runs[u].resize(p.table->units[u].segments.size());
+    owner_ = ledger_owner(p.rank);
+  }
+
+  void begin(std::shared_ptr<step_context> context) override {
+    attribute_allocations(owner_);  // the lane's thread: everything ATen allocates here is this rank's
+    context_ = std::move(context);
+    written_.assign(written_.size(), false);
+  }
+  core::result<progress> start(const plan::instruction& x) override {
+    instruction_ = &x;
+    switch (x.kind) {
+      case plan::kind::release: release(x); break;
+      case plan::kind::forward: bind_for(x); if (auto did = forward(x); !did) return core::fail(did.error()); break;
+      case plan::kind::recompute: bind_for(x); recompute(x); break;
+      default: bind_for(x); backward(x);
+    }
+    return progress::done;
+  }
+  core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
+
+ private:
+  [[nodiscard]] const plan::step_plan& p() const { return context_->plan(); }
+  [[nodiscard]] bool training() const { return p().options.mode == plan::mode::train; }
+  [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table->units.size(); }
+
+  void bind(uint32_t q, void* at) {
+    if (bound_at_[q] == at) return;
+    binding_.bind(q, at);
+    bound_at_[q] = at;
+  }
+  void bind_set(uint32_t set, uint32_t buffer) {
+    auto* base = memory_->gathered() + p().buffers[buffer].offset;
+    for (const auto& x : p().gather_sets[set].parameters)
+      bind(x.parameter, base + x.offset * core::size_of(p().options.parameter));
+  }
+  // A gather carries a slot and is bound at use: a unit may be prefetched again while an earlier use is resident.
+  void bind_for(const plan::instruction& x) {
+    if (!p().gathers()) return;
+    if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
+    const auto persistent = static_cast<uint32_t>(p().gather_sets.size() - 1);
+    if (p().gather_sets[persistent].numel > 0)
+      for (uint32_t b = 0; b < p().buffers.size(); ++b)
+        if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent) {
+          bind_set(persistent, b);
+          break;
+        }
+  }
+  void release(const plan::instruction& x) {
+    auto* base = memory_->gathered() + p().buffers[x.buffer].offset;
+    for (const auto& place : p().gather_sets[x.subject].parameters) {
+      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options.parameter)) continue;
+      binding_.release(place.parameter);
+      bound_at_[place.parameter] = nullptr;
+    }
+  }
+
+  [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
+    const auto& b = *context_->batches[micro];
+    return {b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, context_->order.step, training()};
+  }
+
+  core::result<void> forward(const plan::instruction& x) {
+    if (x.subject == 0 && x.segment == 0) flight_.hidden = at::Tensor();
+    const auto batch = micro_batch(x.micro);
+    if (p().options.mode == plan::mode::generate && is_head(x.subject)) {
+      context_->logits = model_->next_token_logits(batch, flight_.hidden, binding_);
+      return {};
+    }
+    const bool keep = training() && (!p().options.recompute || x.subject == 0);
+    if (training() && x.segment == 0) flight_.unit_inputs[x.subject] = p().options.recompute ? flight_.hidden : at::Tensor();
+    auto run = model_->forward(x.subject, x.segment, batch, flight_.hidden, binding_);
+    flight_.hidden = run->output();
+    if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
+    if (!is_head(x.subject) || x.segment + 1 != p().table->units[x.subject].segments.size()) return {};
+    const double loss = flight_.hidden.item().toDouble();
+    context_->votes[p().loss_offset(p().rank, x.micro)] = loss;
+    if (!std::isfinite(loss) && !context_->rules.skip_overflow)
+      return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + "; " + first_nonfinite());
+    return {};
+  }
+
+  void recompute(const plan::instruction& x) {
+    const auto batch = micro_batch(x.micro);
+    at::Tensor hidden = flight_.unit_inputs[x.subject];
+    for (uint32_t s = 0; s < flight_.runs[x.subject].size(); ++s) {
+      flight_.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
+      hidden = flight_.runs[x.subject][s]->output();
+    }
+    flight_.unit_inputs[x.subject] = at::Tensor();
+  }
+
+  void backward(const plan::instruction& x) {
+    auto& run = flight_.runs[x.subject][x.segment];
+    const bool first = is_head(x.subject) && x.segment + 1 == flight_.runs[x.subject].size();
+    if (first) {
+      // Buckets that stay add up micro-batches; slots that are reused start anew with each.
+      if (!p().options.buckets_stay()) written_.assign(written_.size(), false);
+      flight_.gradient = at::scalar_tensor(context_->order.loss_scale, run->output().options());
+      flight_.hidden = at::Tensor();
+    }
+    flight_.gradient = run->backward(flight_.gradient, *this);
+    run.reset();
+  }
+
+  models::gradient_target target(uint32_t q) override {
+    const auto& o = p().options;
+    const uint32_t b = p().bucket_of[q];
+    const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + instruction_->micro]];
+    uint64_t offset = 0;
+    for (const auto& x : p().buckets[b].parameters)
+      if (x.parameter == q) offset = x.offset;
+    const bool accumulate = written_[q];
+    written_[q] = true;
+    return {memory_->gradients() + buffer.offset + offset * core::size_of(o.bucket_type()), o.bucket_type(), accumulate};
+  }
+
+  // Activations of this micro-batch are still here: the first one that is not finite says where it began.
+  [[nodiscard]] std::string first_nonfinite() const {
+    const auto finite = [](const at::Tensor& t) { return !t.defined() || at::isfinite(t).all().item().toBool(); };
+    const auto& units = p().table->units;
+    for (size_t u = 0; u < units.size(); ++u) {
+      for (uint32_t q : units[u].parameters)
+        if (binding_.bound(q) && !finite(binding_.tensor(q)))
+          return "first seen in parameter " + units[u].name + " (" + p().table->parameters[q].name + ")";
+      for (size_t s = 0; s < flight_.runs[u].size(); ++s)
+        if (flight_.runs[u][s] && !finite(flight_.runs[u][s]->output()))
+          return "first seen in the output of " + units[u].name + " " + units[u].segments[s].name;
+      if (!finite(flight_.unit_inputs[u])) return "first seen in the input of " + units[u].name;
+    }
+    return "every activation before it is finite";
+  }
+
+  std::unique_ptr<models::language_model> model_;
+  compute_setup setup_;
+  std::shared_ptr<rank_memory> memory_;
+  models::parameter_binding binding_;
+  std::vector<void*> bound_at_;  // [parameter]
+  std::vector<bool> written_;    // [parameter]: its bucket holds a contribution of this accumulation
+  flight flight_;
+  std::shared_ptr<step_context> context_;
+  const plan::instruction* instruction_ = nullptr;
+  uint32_t owner_ = 0;
+};
+
+}  // namespace
+
+core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
+                                                              std::shared_ptr<rank_memory> memory) {
+  const auto& p = memory->plan();
+  auto model = models::make_language_model(setup.spec, p.options.parameter, setup.rows, setup.columns);
+  if (!model) return core::fail(model.error());
+  return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,89 @@
+#include "actors/fabric_executor.hpp"
+
+#include "plan/layout.hpp"
+
+namespace troupe::actors {
+
+std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p) {
+  std::vector<std::vector<fabric::piece>> out(p.num_collectives);
+  for (const auto& x : p.instructions) {
+    std::vector<plan::moved_piece> moved;
+    switch (x.kind) {
+      case plan::kind::gather: moved = plan::gather_pieces(p, x.subject); break;
+      case plan::kind::reduce: moved = plan::reduce_pieces(p, x.subject); break;
+      case plan::kind::publish: moved = plan::publish_pieces(p, x.subject); break;
+      case plan::kind::vote: moved = plan::vote_pieces(p); break;
+      default: continue;
+    }
+    for (const auto& m : moved) out[x.sequence].push_back({m.owner, m.from, m.to, m.count});
+  }
+  return out;
+}
+
+void fabric_executor::begin(std::shared_ptr<step_context> context) {
+  context_ = std::move(context);
+  auto [it, fresh] = pieces_of_.try_emplace(context_->program.get());
+  if (fresh) it->second = pieces_of(context_->plan());
+  pieces_ = &it->second;
+}
+
+fabric::request fabric_executor::request_for(const plan::instruction& x) const {
+  const auto& p = context_->plan();
+  const auto& o = p.options;
+  fabric::request r;
+  r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence, p.describe(x.id)};
+  // A collective whose guard says no still meets, without bytes, so that sequences stay without gaps.
+  if (!context_->acts(x.guard)) return r;
+  r.pieces = (*pieces_)[x.sequence];
+  r.op = fabric::operation::all_gather;
+  r.input_type = r.communication = r.output_type = o.parameter;
+  switch (x.kind) {
+    case plan::kind::gather:
+      r.input = memory_->parameters();
+      r.output = memory_->gathered() + p.buffers[x.buffer].offset;
+      break;
+    case plan::kind::publish:
+      r.input = r.output = memory_->parameters();
+      break;
+    case plan::kind::vote:
+      r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
+      r.input_type = r.communication = r.output_type = core::dtype::f64;
+      break;
+    default: {
+      auto* bucket = memory_->gradients() + p.buffers[x.buffer].offset;
+      r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
+      r.input = bucket;
+      r.output = o.buckets_stay() ? bucket : memory_->accumulated();
+      r.input_type = o.bucket_type();
+      r.communication = o.communication;
+      r.output_type = o.accumulation_type;
+      r.input_scale = static_cast<float>(context_->rules.input_scale);
+      r.accumulate = !o.buckets_stay() && x.micro > 0;
+    }
+  }
+  return r;
+}
+
+core::result<progress> fabric_executor::start(const plan::instruction& x) {
+  const auto r = request_for(x);
+  if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
+  auto ended = communicator_->advance(r.id.sequence);
+  if (!ended) return core::fail(ended.error());
+  return *ended == fabric::progress::done ? progress::done : progress::pending;
+}
+
+core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t sequence) {
+  const uint64_t base = context_->order.sequence_base;
+  if (sequence < base || sequence - base >= context_->plan().num_collectives) return std::nullopt;
+  const uint32_t id = context_->program->of_sequence[sequence - base];
+  // A wake may come late: the operation was found done when it was posted, or by an earlier wake.
+  const auto& span = context_->spans[id];
+  if (span.start_ns.load(std::memory_order_relaxed) == 0 || span.end_ns.load(std::memory_order_relaxed) != 0)
+    return std::nullopt;
+  auto ended = communicator_->advance(sequence);
+  if (!ended) return core::fail(ended.error());
+  if (*ended == fabric::progress::pending) return std::nullopt;
+  return id;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,85 @@
+#include "actors/ledger.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Device.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+namespace troupe::actors {
+namespace {
+
+struct account {
+  std::atomic<uint64_t> current{0}, peak{0};
+};
+account accounts[ledger_owners_max];
+thread_local uint32_t owner_of_thread = ledger_owners_max;  // nobody's
+
+// In front of every block: whose it is. 64 bytes keep the block aligned as ATen's own allocator aligns.
+constexpr size_t header_bytes = 64;
+struct header {
+  uint64_t bytes;
+  uint32_t owner;
+};
+
+void give_back(void* block) {
+  auto* h = static_cast<header*>(block);
+  if (h->owner < ledger_owners_max) accounts[h->owner].current.fetch_sub(h->bytes, std::memory_order_relaxed);
+  std::free(block);
+}
+
+class counting_allocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t n) override {
+    if (n == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
+    void* block = nullptr;
+    if (::posix_memalign(&block, header_bytes, n + header_bytes) != 0) throw std::bad_alloc();
+    new (block) header{n, owner_of_thread};
+    if (owner_of_thread < ledger_owners_max) {
+      auto& a = accounts[owner_of_thread];
+      const uint64_t now = a.current.fetch_add(n, std::memory_order_relaxed) + n;
+      uint64_t peak = a.peak.load(std::memory_order_relaxed);
+      while (now > peak && !a.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+      }
+    }
+    return {static_cast<std::byte*>(block) + header_bytes, block, &give_back, c10::Device(c10::kCPU)};
+  }
+  void copy_data(void* to, const void* from, size_t n) const override { std::memcpy(to, from, n); }
+};
+
+std::mutex mutex;
+int scopes = 0;
+c10::Allocator* before = nullptr;
+// Torch's registry only replaces an allocator by one of at least its priority; ours goes in and out at this one.
+constexpr uint8_t priority = 100;
+
+counting_allocator& ours() {
+  static counting_allocator a;  // never destroyed before the blocks that name its deleter
+  return a;
+}
+
+}  // namespace
+
+void attribute_allocations(uint32_t owner) { owner_of_thread = owner; }
+
+allocation_ledger::allocation_ledger() {
+  const std::lock_guard lock(mutex);
+  if (scopes++ > 0) return;
+  before = c10::GetAllocator(c10::DeviceType::CPU);
+  for (auto& a : accounts) a.peak.store(a.current.load());
+  c10::SetAllocator(c10::DeviceType::CPU, &ours(), priority);
+}
+
+allocation_ledger::~allocation_ledger() {
+  const std::lock_guard lock(mutex);
+  if (--scopes == 0) c10::SetAllocator(c10::DeviceType::CPU, before, priority);
+}
+
+uint64_t allocation_ledger::current_bytes(uint32_t owner) const { return accounts[owner].current.load(); }
+uint64_t allocation_ledger::peak_bytes(uint32_t owner) const { return accounts[owner].peak.load(); }
+
+}  // namespace troupe::actors

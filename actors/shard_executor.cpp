@@ -1,0 +1,64 @@
+#include "actors/shard_executor.hpp"
+
+#include <cmath>
+
+#include "core/math.hpp"
+#include "kernels/norm.hpp"
+
+namespace troupe::actors {
+
+std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vector<double>& votes) {
+  for (size_t q = 0; q < p.block_offset.size(); ++q) {
+    const uint64_t end = q + 1 < p.block_offset.size() ? p.block_offset[q + 1] : p.num_blocks;
+    for (uint64_t b = p.block_offset[q]; b < end; ++b)
+      if (!std::isfinite(votes[b])) return p.table->parameters[q].name;
+  }
+  return "none";
+}
+
+void shard_executor::square_sums(uint32_t bucket) {
+  const auto& p = context_->plan();
+  for (const auto& x : p.buckets[bucket].parameters) {
+    const auto& own = p.partition.of(x.parameter, p.rank);
+    if (own.count == 0) continue;
+    const uint64_t block = p.block_offset[x.parameter] + own.first / core::partition_grain;
+    kernels::block_square_sums(memory_->reduced_gradient(x.parameter, own.first), p.options.accumulation_type, own.count,
+                               std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
+  }
+}
+
+core::result<void> shard_executor::update(const plan::sub_group& group) {
+  const auto& p = context_->plan();
+  const auto& o = p.options;
+  const verdict& v = context_->decide();
+  if (v.overflow)
+    return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
+                                                     first_nonfinite_parameter(p, context_->votes) + "; loss " +
+                                                     std::to_string(v.loss));
+  const kernels::adamw_step step{context_->order.applied + 1, context_->order.lr, v.gradient_scale};
+  for (const auto& piece : group.pieces) {
+    const auto* gradient = memory_->reduced_gradient(piece.parameter, piece.range.first);
+    auto *master = memory_->master(piece), *m = memory_->first_moment(piece), *s = memory_->second_moment(piece);
+    if (o.master() == core::dtype::f64) {
+      kernels::adamw(options_, step, reinterpret_cast<double*>(master), reinterpret_cast<double*>(m),
+                     reinterpret_cast<double*>(s), reinterpret_cast<const double*>(gradient), piece.range.count);
+      continue;
+    }
+    auto* copy = o.master_is_parameter() ? nullptr : memory_->parameter(piece.parameter, piece.range.first);
+    kernels::adamw(options_, step, reinterpret_cast<float*>(master), reinterpret_cast<float*>(m),
+                   reinterpret_cast<float*>(s), gradient, o.accumulation_type, copy, o.parameter, piece.range.count);
+  }
+  return {};
+}
+
+core::result<progress> shard_executor::start(const plan::instruction& x) {
+  if (x.kind == plan::kind::norm) {
+    square_sums(x.subject);
+    return progress::done;
+  }
+  if (!context_->acts(x.guard)) return progress::done;
+  if (auto did = update(context_->plan().sub_groups[x.subject]); !did) return core::fail(did.error());
+  return progress::done;
+}
+
+}  // namespace troupe::actors

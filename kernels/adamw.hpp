@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "core/dtype.hpp"
+#include "kernels/optimizer_step.hpp"
 
 namespace troupe::kernels {
 
@@ -20,12 +21,7 @@ struct adamw_options {
   bool bias_correction = true;
 };
 
-/// What a step brings.
-struct adamw_step {
-  uint64_t step = 1;         ///< counts updates that were not skipped, from 1
-  double lr = 1e-3;
-  float gradient_scale = 1;  ///< one factor on the gradient: 1 / (loss scale * ranks * accumulation) * clip
-};
+using adamw_step = optimizer_step;
 
 /// Updates `count` elements in one fused pass. With g the scaled gradient and p the master weight:
 ///   L2 mode:    g = g + weight_decay * p

@@ -1,5 +1,8 @@
 #include "kernels/adamw.hpp"
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {
@@ -23,7 +26,46 @@ void check_same(const state& got, const state& wanted) {
   TROUPE_CHECK_SAME_BITS(got.v, wanted.v);
   TROUPE_CHECK_SAME_BITS(got.copy, wanted.copy);
 }
+/// The size of a difference beside the size of what was wanted.
+double relative_difference(const std::vector<float>& got, const std::vector<double>& wanted) {
+  BOOST_REQUIRE_EQUAL(got.size(), wanted.size());
+  double difference = 0;
+  double size = 0;
+  for (uint64_t i = 0; i < got.size(); ++i) {
+    difference += std::pow(static_cast<double>(got[i]) - wanted[i], 2);
+    size += wanted[i] * wanted[i];
+  }
+  return std::sqrt(difference / size);
+}
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(ten_steps_agree_with_torch_to_a_millionth) {
+  std::ifstream file(TROUPE_SOURCE_DIR "/tests/kernels/fixtures/adamw.json");  // tests/peer/make_adamw_fixture.py
+  BOOST_REQUIRE(file);
+  const auto fixture = nlohmann::json::parse(file);
+  const auto start = fixture["start"].get<std::vector<float>>();
+  const auto gradients = fixture["gradients"].get<std::vector<std::vector<float>>>();
+  BOOST_REQUIRE_EQUAL(gradients.size(), 10);
+  BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 3);
+  for (const auto& [name, wanted] : fixture["cases"].items()) {
+    BOOST_TEST_CONTEXT(name) {
+      const auto& given = wanted["options"];
+      const adamw_options o{.beta1 = given["betas"][0], .beta2 = given["betas"][1], .epsilon = given["eps"],
+                            .weight_decay = given["weight_decay"], .adamw_mode = !given["l2"].get<bool>()};
+      auto p = start;
+      std::vector<float> m(p.size());
+      std::vector<float> v(p.size());
+      for (uint64_t t = 0; t < gradients.size(); ++t) {
+        kernels::adamw(o, {.step = t + 1, .lr = given["lr"]}, p.data(), m.data(), v.data(),
+                       reinterpret_cast<const std::byte*>(gradients[t].data()), core::dtype::f32, nullptr,
+                       core::dtype::f32, p.size());
+      }
+      BOOST_CHECK_LT(relative_difference(p, wanted["parameter"].get<std::vector<double>>()), 1e-6);
+      BOOST_CHECK_LT(relative_difference(m, wanted["exp_avg"].get<std::vector<double>>()), 1e-6);
+      BOOST_CHECK_LT(relative_difference(v, wanted["exp_avg_sq"].get<std::vector<double>>()), 1e-6);
+    }
+  }
+}
 
 BOOST_AUTO_TEST_CASE(every_count_type_and_target_gives_the_scalar_bits) {
   for_each_simd_target([] {
@@ -92,13 +134,7 @@ BOOST_AUTO_TEST_CASE(fp32_follows_fp64_within_rounding) {
                    core::dtype::f32, nullptr, core::dtype::f32, count);
     kernels::adamw(o, step, p.data(), m.data(), v.data(), wide_g.data(), count);
   }
-  double difference = 0;
-  double size = 0;
-  for (uint64_t i = 0; i < count; ++i) {
-    difference += std::pow(static_cast<double>(s.p[i]) - p[i], 2);
-    size += p[i] * p[i];
-  }
-  BOOST_CHECK_LT(std::sqrt(difference / size), 1e-6);
+  BOOST_CHECK_LT(relative_difference(s.p, p), 1e-6);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,38 @@
+// The loss scale of fp16 training, as a pure function of its last state. Owns the rule by which it moves; who
+// looks for overflows, skips the step and saves the state are others.
+#pragma once
+
+#include <cstdint>
+
+#include "core/error.hpp"
+
+namespace troupe::kernels {
+
+/// The keys of DeepSpeed's fp16 section.
+struct loss_scale_options {
+  double loss_scale = 0;               ///< above 0: fixed at this value; 0: dynamic
+  uint32_t initial_scale_power = 16;   ///< a dynamic scale starts at 2^this
+  uint64_t loss_scale_window = 1000;   ///< good steps between two doublings; at least 1
+  uint32_t hysteresis = 2;             ///< overflows until the scale is halved; at least 1
+  bool consecutive_hysteresis = false; ///< every good step refills the hysteresis
+  double min_loss_scale = 1;
+};
+
+/// All that has to be saved to go on.
+struct loss_scale_state {
+  double cur_scale = 1;
+  int64_t cur_iter = 0;
+  int64_t last_overflow_iter = -1;
+  uint32_t cur_hysteresis = 1;
+  friend bool operator==(const loss_scale_state&, const loss_scale_state&) = default;
+};
+
+loss_scale_state first_loss_scale(const loss_scale_options& options);
+
+/// The state after an optimizer step whose gradients overflowed or not. Called once a step, before gradients are
+/// unscaled: they are divided by the scale that this returns. Fails when a dynamic scale would have to go below
+/// its least value.
+core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options, loss_scale_state state,
+                                               bool overflow);
+
+}  // namespace troupe::kernels

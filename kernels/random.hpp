@@ -1,0 +1,42 @@
+// Random numbers that are functions of their position: whoever needs element i of a stream computes it alone,
+// with the same bits. Owns the generator and its two uses, initial weights and dropout; no state anywhere.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+namespace troupe::kernels {
+
+using uint32x4 = std::array<uint32_t, 4>;
+using uint32x2 = std::array<uint32_t, 2>;
+
+/// Philox4x32-10: 128 mixed bits of a counter and a key.
+/// Source: Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
+constexpr uint32x4 philox(uint32x4 counter, uint32x2 key) {
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t a = uint64_t{0xD2511F53} * counter[0];
+    const uint64_t b = uint64_t{0xCD9E8D57} * counter[2];
+    counter = {static_cast<uint32_t>(b >> 32) ^ counter[1] ^ key[0], static_cast<uint32_t>(b),
+               static_cast<uint32_t>(a >> 32) ^ counter[3] ^ key[1], static_cast<uint32_t>(a)};
+    key[0] += 0x9E3779B9U;
+    key[1] += 0xBB67AE85U;
+  }
+  return counter;
+}
+
+/// A stream is cut into chunks of 64 elements, made of 16 counters: element e of chunk c is word e / 16 of the
+/// counter 16 c + e mod 16. (So sixteen neighbours come from one vector operation.)
+inline constexpr uint64_t random_chunk = 64;
+inline constexpr uint64_t random_chunk_counters = 16;
+
+/// out[i] = mean + std * (element first_index + i of the standard normal stream (seed, stream)). By Box and Muller in
+/// fp64 with elementary functions of our own, rounded once to fp32: the same bits on every processor and C library.
+void fill_normal(std::span<float> out, uint64_t seed, uint64_t stream, uint64_t first_index, float mean, float std);
+
+/// keep[i] = 1 with probability 1 - p, otherwise 0, for position first_position + i of one dropout site of one sample.
+/// `p` in [0, 1], counted in units of 2^-32. `site` tells apart the dropouts of one layer.
+void dropout_mask(std::span<uint8_t> keep, float p, uint64_t seed, uint64_t step, uint64_t sample, uint32_t layer,
+                  uint32_t site, uint64_t first_position);
+
+}  // namespace troupe::kernels

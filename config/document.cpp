@@ -1,0 +1,74 @@
+#include "config/document.hpp"
+
+#include <nlohmann/json.hpp>
+
+namespace troupe::config {
+
+const node* node::find(std::string_view name) const {
+  for (const entry& e : entries)
+    if (e.name == name) return e.value.get();
+  return nullptr;
+}
+
+namespace {
+
+void write(const node& value, size_t most, std::string& out) {
+  if (out.size() > most) return;
+  switch (value.kind) {
+    case node_kind::null: out += "null"; return;
+    case node_kind::plain: out += value.text; return;
+    case node_kind::quoted:
+      out += nlohmann::json(value.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+      return;
+    case node_kind::sequence:
+      out += '[';
+      for (size_t i = 0; i < value.items.size() && out.size() <= most; ++i) {
+        if (i > 0) out += ", ";
+        write(*value.items[i], most, out);
+      }
+      out += ']';
+      return;
+    case node_kind::mapping:
+      out += '{';
+      for (size_t i = 0; i < value.entries.size() && out.size() <= most; ++i) {
+        if (i > 0) out += ", ";
+        out += value.entries[i].name + ": ";
+        write(*value.entries[i].value, most, out);
+      }
+      out += '}';
+      return;
+  }
+}
+
+}  // namespace
+
+std::string shown(const node& value, size_t most_characters) {
+  std::string out;
+  write(value, most_characters, out);
+  for (char& c : out)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one message is one line
+  if (out.size() <= most_characters) return out;
+  size_t end = most_characters - 3;
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0U) == 0x80) --end;  // keep whole UTF-8 characters
+  return out.substr(0, end) + "...";
+}
+
+node_ptr make_scalar(node_kind kind, std::string text, place at) {
+  node made;
+  made.kind = kind;
+  made.text = std::move(text);
+  made.at = at;
+  return std::make_shared<const node>(std::move(made));
+}
+
+node_ptr make_mapping(std::string name, place at, node_ptr value) {
+  node made;
+  made.kind = node_kind::mapping;
+  made.at = at;
+  made.nodes = 1 + value->nodes;
+  made.height = 1 + value->height;
+  made.entries.push_back({std::move(name), at, std::move(value)});
+  return std::make_shared<const node>(std::move(made));
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,263 @@
+#include "config/load.hpp"
+
+#include <fmt/format.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "config/resolve.hpp"
+#include "config/settings.hpp"
+#include "config/values.hpp"
+
+namespace troupe::config {
+
+std::string diagnostic::render() const {
+  std::string out = file;
+  if (line > 0) out += fmt::format(":{}:{}", line, column);
+  out += severity == error ? ": error: " : ": warning: ";
+  if (!key.empty()) out += key + ": ";
+  return out + text;
+}
+
+std::string render(const std::vector<diagnostic>& all) {
+  std::string out;
+  for (const diagnostic& d : all) out += d.render() + "\n";
+  return out;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The file's text, or why it cannot be had. Reads no more than the limit, whatever the file claims to be.
+tl::expected<std::string, std::string> read_text(const fs::path& file) {
+  std::error_code failure;
+  const auto status = fs::status(file, failure);
+  if (!fs::exists(status)) return tl::unexpected<std::string>("wanted a readable file, got none there");
+  if (fs::is_directory(status)) return tl::unexpected<std::string>("wanted a file, got a folder");
+  std::ifstream in(file, std::ios::binary);
+  if (!in) return tl::unexpected<std::string>("wanted a readable file, got one that cannot be opened");
+  std::string text;
+  char block[1 << 16];
+  while (in.read(block, sizeof block) || in.gcount() > 0) {
+    text.append(block, static_cast<size_t>(in.gcount()));
+    if (text.size() > most_file_bytes)
+      return tl::unexpected<std::string>(fmt::format("wanted at most {} bytes, got more", most_file_bytes));
+  }
+  if (in.bad()) return tl::unexpected<std::string>("wanted a readable file, got an error while reading");
+  return text;
+}
+
+/// A value of a model key as JSON, by its key's type: `5e8` of an integer key is an integer.
+nlohmann::json to_json(const node& value, value_type type) {
+  using nlohmann::json;
+  switch (value.kind) {
+    case node_kind::null: return nullptr;
+    case node_kind::quoted: return value.text;
+    case node_kind::plain:
+      if (type == value_type::text) return value.text;
+      if (const auto flag = boolean_in(value)) return *flag;
+      if (type != value_type::number)
+        if (const auto n = integer_in(value); n && n->magnitude <= uint64_t{INT64_MAX} && (type == value_type::integer || value.text.find_first_of(".eE") == std::string::npos))
+          return n->negative ? json(-static_cast<int64_t>(n->magnitude)) : json(n->magnitude);
+      if (const auto n = number_in(value)) return *n;
+      return value.text;
+    case node_kind::sequence: {
+      json out = json::array();
+      for (const node_ptr& item : value.items) out.push_back(to_json(*item, value_type::any));
+      return out;
+    }
+    case node_kind::mapping: {
+      json out = json::object();
+      for (const entry& e : value.entries) out[e.name] = to_json(*e.value, value_type::any);
+      return out;
+    }
+  }
+  return nullptr;
+}
+
+class loading {
+ public:
+  explicit loading(const load_options& options) : options_(options) { report_.strict = options.strict; }
+
+  load_result run(std::string_view text, const std::string& name, const fs::path& folder, const fs::path& file) {
+    report_.sources.push_back({name, folder, source::job});
+    const auto main_text = read(text, 0);
+    if (!main_text) return give_up();
+    std::vector<settings> overrides;
+    settings all = *main_text;
+    for (const std::string& text_of_override : options_.overrides)
+      if (auto one = read_override(text_of_override)) overrides.push_back(std::move(*one));
+    import(all, overrides);
+    for (settings& one : overrides) all.override_with(std::move(one));
+    return finish(all, name, file);
+  }
+
+  load_result refuse_file(const std::string& name, std::string why) {
+    report_.sources.push_back({name, {}, source::job});
+    report_.error({0, 0, 0}, "", std::move(why));
+    return give_up();
+  }
+
+ private:
+  load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
+
+  std::optional<settings> read(std::string_view text, uint32_t source_number) {
+    const std::string& name = report_.sources[source_number].name;
+    const document read = name.ends_with(".json") ? read_json(text, source_number) : read_yaml(text, source_number);
+    for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
+    if (read.root == nullptr) return std::nullopt;
+    if (read.root->kind != node_kind::mapping) {
+      report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
+      return std::nullopt;
+    }
+    return collect(*read.root, report_);
+  }
+
+  std::optional<settings> read_override(const std::string& text) {
+    const auto number = static_cast<uint32_t>(report_.sources.size());
+    report_.sources.push_back({"--set " + text.substr(0, 200), fs::current_path(), source::override_text});
+    const size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      report_.error({number, 0, 0}, "", "wanted key=value");
+      return std::nullopt;
+    }
+    const std::string_view value_text = std::string_view(text).substr(equals + 1);
+    node_ptr value = make_scalar(node_kind::null, "", {number, 1, 1});
+    if (value_text.find_first_not_of(" \t") != std::string_view::npos) {
+      const document read = read_yaml(value_text, number);
+      for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
+      if (read.root == nullptr) return std::nullopt;
+      value = read.root;
+    }
+    std::string key = text.substr(0, equals);
+    while (!key.empty()) {
+      const size_t dot = key.rfind('.');
+      const std::string last = dot == std::string::npos ? key : key.substr(dot + 1);
+      value = make_mapping(last, {number, 1, 1}, value);
+      key = dot == std::string::npos ? "" : key.substr(0, dot);
+      if (value->height > deepest_nesting) {
+        report_.error({number, 0, 0}, "", fmt::format("wanted at most {} levels of nesting", deepest_nesting));
+        return std::nullopt;
+      }
+    }
+    return collect(*value, report_);
+  }
+
+  /// Puts the keys of `deepspeed_config` under those that are given here.
+  void import(settings& all, const std::vector<settings>& overrides) {
+    const setting* import = all.value_of("deepspeed_config");
+    for (const settings& one : overrides)
+      if (const setting* other = one.value_of("deepspeed_config")) import = other;
+    if (import == nullptr) return;
+    const place at = import->at;
+    const fs::path file = (report_.sources[at.source].folder / import->value->text).lexically_normal();
+    const auto text = read_text(file);
+    if (!text) {
+      report_.error(at, "deepspeed_config", fmt::format("{}: {}", file.string(), text.error()));
+      return;
+    }
+    const auto number = static_cast<uint32_t>(report_.sources.size());
+    report_.sources.push_back({file.string(), file.parent_path(), source::imported});
+    const document read = read_json(*text, number);
+    for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
+    if (read.root == nullptr) return;
+    if (read.root->kind != node_kind::mapping) {
+      report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
+      return;
+    }
+    settings below = collect(*read.root, report_);
+    if (const auto again = below.given.find("deepspeed_config"); again != below.given.end())
+      report_.error(again->second.at, "deepspeed_config", "an imported file cannot import another");
+    const place root = all.root;
+    below.override_with(std::move(all));
+    all = std::move(below);
+    all.root = root;
+  }
+
+  load_result finish(const settings& all, const std::string& name, const fs::path& file) {
+    loaded out;
+    job_config& c = out.config;
+    c.file = file;
+    nlohmann::ordered_json model = nlohmann::ordered_json::object();
+    for (const key_info& row : key_table()) {
+      const auto it = all.given.find(row.key);
+      if (it == all.given.end()) continue;
+      const setting& s = it->second;
+      if (std::holds_alternative<model_key>(row.into_field)) {
+        if (!s.is_auto) model[std::string(row.name())] = s.value ? to_json(*s.value, row.type) : nlohmann::json();
+      } else if (s.value != nullptr) {
+        if (const auto refused = store(row, *s.value, report_.sources[s.at.source].folder, c))
+          report_.error(s.at, row.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
+      }
+    }
+    settings given = all;
+    if (options_.steps) steps_from_option(given, c);
+    std::set<std::string, std::less<>> derived;
+    resolve(given, c, report_, derived);
+    if (c.output.empty()) {
+      c.output = fs::current_path() / "runs" / fs::path(name).stem();
+      derived.emplace("output");
+    }
+    if (report_.failed()) return give_up();
+    if (c.model.path.empty()) c.model.hugging_face_json = model.dump();
+    out.warnings = report_.in_order(diagnostic::warning);
+    describe(given, derived, out);
+    return out;
+  }
+
+  void steps_from_option(settings& given, job_config& c) {
+    const auto number = static_cast<uint32_t>(report_.sources.size());
+    report_.sources.push_back({"--steps", {}, source::override_text});
+    const key_info* row = key_named("steps");
+    const node_ptr value = make_scalar(node_kind::plain, std::to_string(*options_.steps), {number, 0, 0});
+    given.refused.erase("steps");
+    if (checked(*row, value) == nullptr) {
+      report_.error({number, 0, 0}, "steps", fmt::format("wanted {}, got {}", wanted(*row), *options_.steps));
+      given.refused.insert("steps");
+      return;
+    }
+    given.given["steps"] = {row, value, false, {number, 0, 0}, {number, 0, 0}};
+    c.steps = *options_.steps;
+  }
+
+  void describe(const settings& given, const std::set<std::string, std::less<>>& derived, loaded& out) const {
+    for (const key_info& row : key_table()) {
+      if (row.type == value_type::section) continue;
+      effective_value v{row.key, field_text(row, out.config), "default", &row};
+      const auto it = given.given.find(row.key);
+      const bool shows_given = !row.has_field() || std::holds_alternative<model_key>(row.into_field);
+      if (it != given.given.end() && it->second.is_auto) {
+        v.origin = "auto";
+      } else if (it != given.given.end()) {
+        const place at = it->second.at;
+        const source& from = report_.sources[at.source];
+        v.origin = from.kind == source::override_text ? from.name : fmt::format("{}:{}:{}", from.name, at.line, at.column);
+        if (shows_given) v.value = it->second.value ? shown(*it->second.value, 1000) : "none";
+      }
+      if (derived.contains(row.key)) v.origin = "derived";
+      out.values.push_back(std::move(v));
+    }
+  }
+
+  const load_options& options_;
+  reporter report_;
+};
+
+}  // namespace
+
+load_result load(const fs::path& file, const load_options& options) {
+  const auto text = read_text(file);
+  if (!text) return loading(options).refuse_file(file.string(), text.error());
+  std::error_code ignored;
+  const fs::path absolute = fs::absolute(file, ignored).lexically_normal();
+  return loading(options).run(*text, file.string(), absolute.parent_path(), absolute);
+}
+
+load_result load_text(std::string_view text, const std::string& name, const fs::path& base_folder,
+                      const load_options& options) {
+  std::error_code ignored;
+  return loading(options).run(text, name, fs::absolute(base_folder, ignored), {});
+}
+
+}  // namespace troupe::config

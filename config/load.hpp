@@ -1,0 +1,63 @@
+// Reads a configuration: a YAML or JSON file with Troupe's and DeepSpeed's keys, `--set` texts over it, into one
+// validated job_config. Everything that is wrong is reported at once, each with its place.
+// Leaves what keys are to key_table.hpp, rules between keys to resolve.hpp, showing the result to explain.hpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tl/expected.hpp>
+#include <vector>
+
+#include "config/job_config.hpp"
+#include "config/key_table.hpp"
+
+namespace troupe::config {
+
+struct diagnostic {
+  enum severity_kind : uint8_t { warning, error };
+  severity_kind severity = error;
+  std::string file;          ///< as given; `--set key=value` for an override
+  int line = 0, column = 0;  ///< from 1; 0: the whole of `file`
+  std::string key;           ///< full and dotted; may be empty
+  std::string text;          ///< what was wanted and what was got
+
+  /// `job.yaml:8:21: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7`
+  [[nodiscard]] std::string render() const;
+};
+
+/// All of them, one a line.
+std::string render(const std::vector<diagnostic>& all);
+
+struct load_options {
+  std::vector<std::string> overrides;  ///< `key=value`, later ones win; paths in them are relative to the current folder
+  bool strict = false;                 ///< what would be a warning is an error
+  std::optional<uint64_t> steps;       ///< instead of the key `steps`
+};
+
+/// One key as a run will see it; for explain.
+struct effective_value {
+  std::string key;
+  std::string value;   ///< as YAML; `none` when there is none
+  std::string origin;  ///< `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
+  const key_info* row = nullptr;
+};
+
+struct loaded {
+  job_config config;
+  std::vector<diagnostic> warnings;
+  std::vector<effective_value> values;  ///< one for every key in the table, in its order
+};
+
+using load_result = tl::expected<loaded, std::vector<diagnostic>>;
+
+/// Reads a file; its name ends in .json: as JSON. Paths in it are relative to its folder.
+load_result load(const std::filesystem::path& file, const load_options& options = {});
+
+/// The same from text; `name` is shown in messages and decides between YAML and JSON, `base_folder` resolves paths.
+load_result load_text(std::string_view text, const std::string& name, const std::filesystem::path& base_folder,
+                      const load_options& options = {});
+
+}  // namespace troupe::config

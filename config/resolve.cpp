@@ -1,0 +1,172 @@
+#include "config/resolve.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "config/values.hpp"
+
+namespace troupe::config {
+namespace {
+
+class rules {
+ public:
+  rules(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived)
+      : given_(given), config_(config), report_(report), derived_(derived) {}
+
+  void all() {
+    model();
+    required();
+    batch();
+    precision();
+    zero();
+    optimizer();
+    scheduler();
+  }
+
+ private:
+  void error(std::string_view key, std::string text) { report_.error(given_.where(key), std::string(key), std::move(text)); }
+  [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
+
+  void required() {
+    for (const key_info& row : key_table())
+      if (row.required && value_of(row.key) == nullptr && !given_.was_refused(row.key) && !given_.was_refused(row.section()))
+        error(row.key, fmt::format("wanted {}, got nothing: the key is required", wanted(row)));
+  }
+
+  void model() {
+    if (given_.was_refused("model")) return;
+    std::vector<const setting*> inline_keys;
+    for (const auto& [key, s] : given_.given)
+      if (key.starts_with("model.") && key != "model.path") inline_keys.push_back(&s);
+    if (value_of("model.path") != nullptr) {
+      if (!inline_keys.empty())
+        error("model.path", fmt::format("wanted either path or the model's own keys, got {} too", inline_keys[0]->row->key));
+      return;
+    }
+    const setting* type = value_of("model.model_type");
+    if (type == nullptr) {
+      if (!given_.was_refused("model.model_type") && !given_.was_refused("model.path"))
+        error("model.model_type", "wanted gpt2 or llama (or model.path), got nothing: the key is required");
+      return;
+    }
+    for (const setting* s : inline_keys)
+      if (!s->row->family.empty() && s->row->family != type->value->text)
+        report_.error(s->name_at, s->row->key,
+                      fmt::format("a key of the {} family, but model_type is {}", s->row->family, type->value->text));
+  }
+
+  void batch() {
+    constexpr std::string_view keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+    for (const std::string_view key : keys)
+      if (given_.was_refused(key)) return;
+    if (given_.was_refused("parallel.data") || given_.was_refused("parallel")) return;
+    const auto sizes = complete({config_.train_batch_size, config_.train_micro_batch_size_per_gpu, config_.gradient_accumulation_steps},
+                                config_.parallel.data);
+    if (!sizes) {
+      std::string_view at = keys[0];
+      for (const std::string_view key : keys)
+        if (value_of(key) != nullptr) {
+          at = key;
+          break;
+        }
+      error(at, sizes.error());
+      return;
+    }
+    config_.train_batch_size = sizes->train;
+    config_.train_micro_batch_size_per_gpu = sizes->micro;
+    config_.gradient_accumulation_steps = sizes->accumulation;
+    for (const std::string_view key : keys)
+      if (value_of(key) == nullptr) derived_.emplace(key);
+  }
+
+  void precision() {
+    if (config_.fp16.enabled && config_.bf16.enabled)
+      error("bf16.enabled", "fp16.enabled and bf16.enabled are both true: wanted one of them");
+    const auto& fp16 = config_.fp16;
+    if (fp16.enabled && fp16.loss_scale == 0) {
+      if (fp16.loss_scale_window == 0)
+        error("fp16.loss_scale_window", "wanted an integer of at least 1 with a dynamic loss scale, got 0");
+      if (fp16.min_loss_scale == 0)
+        error("fp16.min_loss_scale", "wanted a number above 0 with a dynamic loss scale, got 0");
+    }
+    const setting* type = value_of("data_types.param_dtype");
+    if (type == nullptr) return;
+    const std::string_view mode = config_.fp16.enabled ? "fp16" : config_.bf16.enabled ? "bf16" : "fp32";
+    const std::string& text = type->value->text;
+    if (text == "fp64" ? mode != "fp32" : text != mode)
+      error("data_types.param_dtype", fmt::format("wanted {}, as the fp16 and bf16 sections say, got {}", mode, text));
+    if (text != "fp64") return;
+    for (const char* key : {"communication_data_type", "data_types.grad_accum_dtype"})
+      if (value_of(key) != nullptr)
+        error(key, fmt::format("wanted nothing in the fp64 reference mode, got {}", value_of(key)->value->text));
+  }
+
+  void zero() {
+    auto& z = config_.zero_optimization;
+    if (value_of("zero_optimization.overlap_comm") == nullptr) {
+      z.overlap_comm = z.stage == 3;
+      if (z.overlap_comm) derived_.emplace("zero_optimization.overlap_comm");
+    }
+    if (z.stage >= 2 && z.reduce_scatter) {
+      const std::string with = fmt::format("with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
+      if (config_.prescale_gradients) error("prescale_gradients", fmt::format("wanted false {}, got true", with));
+      if (config_.gradient_predivide_factor != 1.0)
+        error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
+    }
+  }
+
+  void optimizer() {
+    auto& o = config_.optimizer;
+    if (o.type != "adamw" || o.adam_w_mode) return;
+    report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
+                 "no effect: AdamW always decouples weight decay; write type: Adam for L2");
+    o.adam_w_mode = true;
+    derived_.emplace("optimizer.params.adam_w_mode");
+  }
+
+  void scheduler() {
+    auto& s = config_.scheduler;
+    if (s.type.empty()) {
+      for (const auto& [key, given] : given_.given)
+        if (key.starts_with("scheduler.params.") && given.value != nullptr && !given_.was_refused("scheduler.type")) {
+          error("scheduler.type", "wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR beside params, got nothing");
+          return;
+        }
+      return;
+    }
+    const bool total_wanted = s.type != "WarmupLR";
+    if (total_wanted && s.total_num_steps == 0 && !given_.was_refused("scheduler.params.total_num_steps"))
+      error("scheduler.params.total_num_steps", fmt::format("wanted an integer of at least 1, got nothing: {} needs it", s.type));
+    if (total_wanted && s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps)
+      report_.warn(given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
+                   fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
+    if (s.type == "WarmupDecayLR" && !s.warmup_max_lr) {
+      s.warmup_max_lr = 0.001;
+      derived_.emplace("scheduler.params.warmup_max_lr");
+    }
+    const auto only_with = [&](const char* key, bool used) {
+      if (!used && value_of(key) != nullptr)
+        report_.warn(value_of(key)->name_at, key, fmt::format("no effect with {}", s.type));
+    };
+    const bool cosine = s.type == "WarmupCosineLR";
+    only_with("scheduler.params.total_num_steps", total_wanted);
+    only_with("scheduler.params.warmup_min_lr", !cosine);
+    only_with("scheduler.params.warmup_max_lr", !cosine);
+    only_with("scheduler.params.warmup_min_ratio", cosine);
+    only_with("scheduler.params.cos_min_ratio", cosine);
+  }
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  std::set<std::string, std::less<>>& derived_;
+};
+
+}  // namespace
+
+void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived) {
+  rules(given, config, report, derived).all();
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,20 @@
+// Rules between keys: what follows from what, and what cannot stand together. zero.md's rules for DeepSpeed's keys,
+// Troupe's own beside them.
+#pragma once
+
+#include "config/settings.hpp"
+
+namespace troupe::config {
+
+/// Fills in what follows from other keys and reports every conflict. `derived` names the keys that it filled.
+void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived);
+
+/// The three batch sizes; 0: not given.
+struct batch_sizes {
+  uint64_t train = 0, micro = 0, accumulation = 0;
+};
+/// Completes the triangle train = micro x accumulation x `data_ranks` from what is given, or says in one sentence
+/// why that cannot be.
+tl::expected<batch_sizes, std::string> complete(batch_sizes given, uint64_t data_ranks);
+
+}  // namespace troupe::config

@@ -1,0 +1,74 @@
+// What was given, by canonical key: a tree of names turned into rows of the key table with their values, checked
+// one by one. Leaves rules between keys to resolve.hpp.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/load.hpp"
+
+namespace troupe::config {
+
+/// A file or a `--set` text.
+struct source {
+  std::string name;
+  std::filesystem::path folder;  ///< relative paths start here
+  enum kind_of : uint8_t { job, imported, override_text } kind = job;
+};
+
+/// Collects diagnostics of one load, at most `most_diagnostics` of them, and puts them in order.
+class reporter {
+ public:
+  std::vector<source> sources;
+
+  void error(place at, std::string key, std::string text) { add(diagnostic::error, at, std::move(key), std::move(text)); }
+  void warn(place at, std::string key, std::string text);
+  bool strict = false;
+
+  [[nodiscard]] bool failed() const { return errors_ > 0; }
+  /// Those of one severity by source, line and column; the sources' order is that of `sources`.
+  [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
+
+ private:
+  void add(diagnostic::severity_kind severity, place at, std::string key, std::string text);
+  struct item {
+    diagnostic::severity_kind severity;
+    place at;
+    std::string key, text;
+  };
+  std::vector<item> items_;
+  size_t errors_ = 0, left_out_ = 0;
+};
+
+/// One given key.
+struct setting {
+  const key_info* row = nullptr;
+  node_ptr value;  ///< checked; null: `auto`, or nothing was written
+  bool is_auto = false;
+  place at;        ///< of the value
+  place name_at;
+};
+
+/// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
+struct settings {
+  std::map<std::string, setting, std::less<>> given;
+  std::set<std::string, std::less<>> refused;
+  place root;  ///< of the whole document
+
+  /// The setting when it has a value, else null.
+  [[nodiscard]] const setting* value_of(std::string_view key) const;
+  [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }
+  /// Where to report about a key: its value, or the nearest section around it that was given.
+  [[nodiscard]] place where(std::string_view key) const;
+  std::map<std::string, place, std::less<>> sections;
+
+  /// Takes everything of `other` that is given there.
+  void override_with(settings other);
+};
+
+/// Reads the keys of one document's root.
+settings collect(const node& root, reporter& report);
+
+}  // namespace troupe::config

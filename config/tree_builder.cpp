@@ -1,0 +1,122 @@
+#include "config/tree_builder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::config {
+
+bool tree_builder::wants_name() const {
+  return !open_.empty() && open_.back().value.kind == node_kind::mapping && !open_.back().pending;
+}
+
+void tree_builder::count(size_t nodes, place where) {
+  nodes_ += nodes;
+  if (nodes_ > most_nodes)
+    throw refusal{where, fmt::format("wanted at most {} values, aliases counted as often as they are used", most_nodes)};
+}
+
+void tree_builder::open(node_kind kind, place where, size_t anchor) {
+  if (wants_name()) throw refusal{where, "wanted a name in front of ':', got a list or a mapping"};
+  if (static_cast<int>(open_.size()) >= deepest_nesting)
+    throw refusal{where, fmt::format("wanted at most {} levels of nesting", deepest_nesting)};
+  count(1, where);
+  open_.emplace_back();
+  open_.back().value.kind = kind;
+  open_.back().value.at = where;
+  open_.back().anchor = anchor;
+}
+
+void tree_builder::close() {
+  node done = std::move(open_.back().value);
+  const size_t anchor = open_.back().anchor;
+  open_.pop_back();
+  add(std::make_shared<const node>(std::move(done)), anchor);
+}
+
+void tree_builder::scalar(node_kind kind, std::string text, place where, size_t anchor) {
+  if (!wants_name()) {
+    count(1, where);
+    add(make_scalar(kind, std::move(text), where), anchor);
+    return;
+  }
+  if (kind == node_kind::null) throw refusal{where, "wanted a name in front of ':', got nothing"};
+  open_.back().pending = entry{std::move(text), where, nullptr};
+}
+
+void tree_builder::alias(size_t anchor, place where) {
+  if (wants_name()) throw refusal{where, "wanted a name in front of ':', got an alias"};
+  const auto found = anchored_.find(anchor);
+  if (found == anchored_.end()) throw refusal{where, "this alias stands inside what it names"};
+  const node_ptr value = found->second;
+  if (static_cast<int>(open_.size()) + value->height > deepest_nesting)
+    throw refusal{where, fmt::format("wanted at most {} levels of nesting", deepest_nesting)};
+  count(value->nodes, where);
+  add(value, 0);
+}
+
+void tree_builder::add(node_ptr value, size_t anchor) {
+  if (anchor != 0) anchored_[anchor] = value;
+  if (open_.empty()) {
+    root_ = std::move(value);
+    return;
+  }
+  frame& parent = open_.back();
+  parent.value.nodes += value->nodes;
+  parent.value.height = std::max(parent.value.height, value->height + 1);
+  if (parent.value.kind == node_kind::sequence) {
+    parent.value.items.push_back(std::move(value));
+    return;
+  }
+  entry named = std::move(*parent.pending);
+  parent.pending.reset();
+  named.value = std::move(value);
+  const auto [first, is_new] = parent.names.try_emplace(named.name, named.at);
+  if (is_new) {
+    parent.value.entries.push_back(std::move(named));
+  } else if (problems_.size() < most_diagnostics) {
+    problems_.push_back({named.at, named.name,
+                         fmt::format("given twice, first at line {}, column {}", first->second.line,
+                                     first->second.column)});
+  }
+}
+
+namespace {
+
+/// Bytes of the UTF-8 sequence at the start of `text`; 0 when it is none.
+size_t utf8_length(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  const size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : (lead & 0xF0U) == 0xE0 ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i)
+    if ((byte(i) & 0xC0U) != 0x80) return 0;
+  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
+  if (lead == 0xED && byte(1) > 0x9F) return 0;
+  if (lead == 0xF0 && byte(1) < 0x90) return 0;
+  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::optional<refusal> unreadable(std::string_view text, uint32_t source) {
+  if (text.size() > most_file_bytes)
+    return refusal{{source, 1, 1}, fmt::format("wanted at most {} bytes, got {}", most_file_bytes, text.size())};
+  place where{source, 1, 1};
+  bool blank = true;
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] == '\0') return refusal{where, "wanted text, got a NUL byte"};
+    const size_t length = utf8_length(text.substr(i));
+    if (length == 0) return refusal{where, "wanted UTF-8 text, got another encoding"};
+    blank = blank && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r');
+    where.column = text[i] == '\n' ? 1 : where.column + 1;
+    where.line += text[i] == '\n' ? 1 : 0;
+    i += length;
+  }
+  if (blank) return refusal{{source, 1, 1}, "wanted a mapping of keys to values, got nothing"};
+  return std::nullopt;
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,249 @@
+#include "config/values.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+namespace troupe::config {
+namespace {
+
+template <class T>
+std::optional<T> number_from(std::string_view text) {
+  if (text.starts_with('+')) text.remove_prefix(1);
+  T value{};
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  for (char& c : out)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  return out;
+}
+
+/// `4GiB` with units {{"GiB", 2^30}, ...}; a bare number counts as `base`.
+struct unit {
+  std::string_view name;
+  double factor;
+};
+std::optional<double> with_unit(const node& value, std::initializer_list<unit> units) {
+  if (const auto bare = number_in(value)) return bare;
+  if (!value.is_scalar()) return std::nullopt;
+  for (const unit& u : units) {
+    std::string_view text = value.text;
+    if (!text.ends_with(u.name)) continue;
+    text.remove_suffix(u.name.size());
+    while (text.ends_with(' ')) text.remove_suffix(1);
+    const auto number = number_from<double>(text);
+    if (!number || !std::isfinite(*number)) continue;  // "5ms" ends with "s" as well
+    return *number * u.factor;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> seconds_in(const node& value) {
+  return with_unit(value, {{"ms", 1e-3}, {"min", 60}, {"h", 3600}, {"s", 1}});
+}
+
+std::optional<uint64_t> bytes_in(const node& value) {
+  if (const auto plain = integer_in(value)) return plain->negative ? std::nullopt : std::optional(plain->magnitude);
+  const auto scaled = with_unit(value, {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
+                                        {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}});
+  if (!scaled || *scaled < 0 || *scaled >= 1e18 || *scaled != std::floor(*scaled)) return std::nullopt;
+  return static_cast<uint64_t>(*scaled);
+}
+
+bool in_range(const key_info& key, double v) {
+  if (!std::isfinite(v)) return false;
+  if (key.least && (key.above_least ? v <= *key.least : v < *key.least)) return false;
+  return !(key.most && (key.below_most ? v >= *key.most : v > *key.most));
+}
+
+/// What the type of a field can hold beyond its key's range.
+bool fits_field(const key_info& key, const whole& v) {
+  if (std::holds_alternative<field_of<uint32_t>>(key.into_field))
+    return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();
+  if (std::holds_alternative<field_of<uint64_t>>(key.into_field)) return !v.negative;
+  return true;
+}
+
+double as_double(const whole& v) {
+  const auto magnitude = static_cast<double>(v.magnitude);
+  return v.negative ? -magnitude : magnitude;
+}
+
+node_ptr checked_choice(const key_info& key, const node_ptr& value, const std::string& text) {
+  if (key.choices.empty()) return value;
+  for (const std::string_view choice : key.choices)
+    if (key.any_case ? lower(choice) == lower(text) : choice == text)
+      return make_scalar(node_kind::quoted, std::string(choice), value->at);
+  return nullptr;
+}
+
+bool is_text(const node& value) {
+  return value.kind == node_kind::quoted || (value.kind == node_kind::plain && !boolean_in(value));
+}
+
+}  // namespace
+
+bool is_auto(const node& value) { return value.is_scalar() && value.text == "auto"; }
+
+std::optional<double> number_in(const node& value) {
+  if (value.kind != node_kind::plain) return std::nullopt;
+  const auto number = number_from<double>(value.text);
+  return number && std::isfinite(*number) ? number : std::nullopt;
+}
+
+std::optional<whole> integer_in(const node& value) {
+  if (value.kind != node_kind::plain) return std::nullopt;
+  std::string_view digits = value.text;
+  const bool negative = digits.starts_with('-');
+  if (negative) digits.remove_prefix(1);
+  if (!digits.starts_with('-') && !(negative && digits.starts_with('+')))
+    if (const auto exact = number_from<uint64_t>(digits)) return whole{negative && *exact != 0, *exact};
+  const auto number = number_in(value);
+  if (!number || std::fabs(*number) >= 0x1p64 || *number != std::floor(*number)) return std::nullopt;
+  return whole{*number < 0, static_cast<uint64_t>(std::fabs(*number))};
+}
+
+std::optional<bool> boolean_in(const node& value) {
+  if (value.kind != node_kind::plain) return std::nullopt;
+  if (value.text == "true" || value.text == "True" || value.text == "TRUE") return true;
+  if (value.text == "false" || value.text == "False" || value.text == "FALSE") return false;
+  return std::nullopt;
+}
+
+node_ptr checked(const key_info& key, const node_ptr& value) {
+  switch (key.type) {
+    case value_type::boolean:
+      return boolean_in(*value) ? value : nullptr;
+    case value_type::integer: {
+      const auto v = integer_in(*value);
+      return v && in_range(key, as_double(*v)) && fits_field(key, *v) ? value : nullptr;
+    }
+    case value_type::number: {
+      const auto v = number_in(*value);
+      return v && in_range(key, *v) ? value : nullptr;
+    }
+    case value_type::text:
+      return is_text(*value) ? checked_choice(key, value, value->text) : nullptr;
+    case value_type::path:
+      return is_text(*value) && !value->text.empty() ? value : nullptr;
+    case value_type::number_list: {
+      if (value->kind != node_kind::sequence || value->items.size() != key.choices.size()) return nullptr;
+      const bool all = std::all_of(value->items.begin(), value->items.end(), [&](const node_ptr& item) {
+        const auto v = number_in(*item);
+        return v && in_range(key, *v);
+      });
+      return all ? value : nullptr;
+    }
+    case value_type::dtype: {
+      const auto type = value->is_scalar() ? core::float_dtype_from(value->text) : std::nullopt;
+      return type ? checked_choice(key, make_scalar(node_kind::quoted, std::string(core::name_of(*type)), value->at),
+                                   std::string(core::name_of(*type)))
+                  : nullptr;
+    }
+    case value_type::seconds: {
+      const auto v = seconds_in(*value);
+      return v && in_range(key, *v) ? value : nullptr;
+    }
+    case value_type::bytes: {
+      const auto v = bytes_in(*value);
+      return v && in_range(key, static_cast<double>(*v)) ? value : nullptr;
+    }
+    case value_type::any:
+      return value;
+    case value_type::object:
+    case value_type::section:
+      return value->kind == node_kind::mapping ? value : nullptr;
+  }
+  return nullptr;
+}
+
+std::optional<std::string> store(const key_info& key, const node& value, const std::filesystem::path& folder,
+                                 job_config& into) {
+  std::optional<std::string> refused;
+  std::visit(
+      [&](const auto& f) {
+        using F = std::decay_t<decltype(f)>;
+        if constexpr (std::is_same_v<F, field_of<bool>>) {
+          *f(into) = *boolean_in(value);
+        } else if constexpr (std::is_same_v<F, field_of<uint32_t>>) {
+          *f(into) = static_cast<uint32_t>(integer_in(value)->magnitude);
+        } else if constexpr (std::is_same_v<F, field_of<uint64_t>>) {
+          *f(into) = key.type == value_type::bytes ? *bytes_in(value) : integer_in(value)->magnitude;
+        } else if constexpr (std::is_same_v<F, field_of<double>>) {
+          *f(into) = key.type == value_type::seconds ? *seconds_in(value) : *number_in(value);
+        } else if constexpr (std::is_same_v<F, field_of<std::string>>) {
+          *f(into) = value.text;
+        } else if constexpr (std::is_same_v<F, field_of<std::filesystem::path>>) {
+          *f(into) = (folder / value.text).lexically_normal();
+        } else if constexpr (std::is_same_v<F, field_of<std::optional<double>>>) {
+          *f(into) = *number_in(value);
+        } else if constexpr (std::is_same_v<F, field_of<std::optional<core::dtype>>>) {
+          *f(into) = *core::float_dtype_from(value.text);
+        } else if constexpr (std::is_same_v<F, hand_made>) {
+          refused = f.set(into, value);
+        }
+      },
+      key.into_field);
+  return refused;
+}
+
+std::string quoted(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+std::string field_text(const key_info& key, const job_config& from) {
+  auto& config = const_cast<job_config&>(from);  // the table's accessors serve both ways; nothing is written here
+  const bool none_if_empty = key.nullable();
+  return std::visit(
+      [&](const auto& f) -> std::string {
+        using F = std::decay_t<decltype(f)>;
+        if constexpr (std::is_same_v<F, std::monostate> || std::is_same_v<F, model_key>) {
+          return key.default_text;
+        } else if constexpr (std::is_same_v<F, hand_made>) {
+          return f.get(config);
+        } else {
+          const auto& v = *f(config);
+          using V = std::decay_t<decltype(v)>;
+          if constexpr (std::is_same_v<V, std::string>) {
+            if (v.empty() && none_if_empty) return "none";
+            return key.choices.empty() ? quoted(v) : v;
+          } else if constexpr (std::is_same_v<V, std::filesystem::path>) {
+            return v.empty() ? "none" : quoted(v.string());
+          } else if constexpr (std::is_same_v<V, std::optional<double>>) {
+            return v ? fmt::format("{}", *v) : "none";
+          } else if constexpr (std::is_same_v<V, std::optional<core::dtype>>) {
+            return v ? std::string(core::name_of(*v)) : "none";
+          } else {
+            if (none_if_empty && v == V{}) return "none";
+            return fmt::format("{}", v);
+          }
+        }
+      },
+      key.into_field);
+}
+
+bool is_default(const key_info& key, const node& value) {
+  if (value.kind == node_kind::null) return key.nullable();
+  if (key.type == value_type::object) {
+    const node* enabled = value.find("enabled");
+    return value.entries.empty() || (enabled != nullptr && boolean_in(*enabled) == false);
+  }
+  if (key.type == value_type::boolean) return boolean_in(value) == (key.default_text == "true");
+  if (const auto v = number_in(value)) {
+    const auto standard = number_from<double>(key.default_text);
+    return standard && *standard == *v;
+  }
+  return value.is_scalar() && (value.text == key.default_text || quoted(value.text) == key.default_text);
+}
+
+}  // namespace troupe::config

@@ -1,0 +1,59 @@
+// A file that appears whole or not at all: written aside, synced, renamed. Owns the name beside the
+// target until then; knows nothing of formats.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// error_kind::no_space for a full disk, an exhausted quota or a file beyond the size limit; else error_kind::io.
+core::error_kind kind_of_write_error(int system_error);
+
+/// One file on its way. Without commit() the destructor removes what was written and the old file stays.
+class atomic_file {
+ public:
+  /// Opens a new file `.NAME.PROCESS-COUNT.part` beside `target`. The folder must exist.
+  static core::result<atomic_file> create(const std::filesystem::path& target);
+
+  atomic_file(atomic_file&& other) noexcept;
+  atomic_file& operator=(atomic_file&&) = delete;
+  atomic_file(const atomic_file&) = delete;
+  atomic_file& operator=(const atomic_file&) = delete;
+  ~atomic_file();
+
+  /// Appends; after an error only destruction makes sense.
+  core::result<void> write(std::span<const std::byte> bytes);
+  core::result<void> write(std::string_view text) { return write(std::as_bytes(std::span(text))); }
+
+  /// Forces the bytes to the disk and closes; the file still has its working name.
+  core::result<void> sync();
+
+  /// sync() if that was not done, then takes the target's name and syncs the folder: from here on the
+  /// new content survives a power cut.
+  core::result<void> commit();
+
+  [[nodiscard]] const std::filesystem::path& target() const { return target_; }
+
+ private:
+  atomic_file(std::filesystem::path target, std::filesystem::path part, int fd);
+  [[nodiscard]] tl::unexpected<core::error> failed(int system_error) const;
+
+  std::filesystem::path target_;
+  std::filesystem::path part_;  ///< empty once renamed or moved from
+  int fd_ = -1;
+};
+
+/// Makes names that were created, renamed or removed in `folder` survive a power cut.
+core::result<void> sync_folder(const std::filesystem::path& folder);
+
+/// The whole of a small file at once.
+core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text);
+
+}  // namespace troupe::checkpoint

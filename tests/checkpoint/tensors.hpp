@@ -1,0 +1,72 @@
+// What the tests of checkpoint/ share: tensors with known bytes, and refusals that must name their reason.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "checkpoint/safetensors_writer.hpp"
+#include "core/math.hpp"
+
+namespace troupe::tests {
+
+/// Bytes that depend on the seed and on their place.
+inline std::vector<std::byte> noise(size_t bytes, uint64_t seed) {
+  std::vector<std::byte> out(bytes);
+  for (size_t i = 0; i < bytes; ++i) out[i] = static_cast<std::byte>(core::mix64(seed * 1'000'003 + i));
+  return out;
+}
+
+/// A tensor that owns its bytes.
+struct owned_tensor {
+  std::string name;
+  core::dtype type = core::dtype::f32;
+  std::vector<int64_t> shape;
+  std::vector<std::byte> data = {};
+
+  owned_tensor(std::string n, core::dtype t, std::vector<int64_t> s)
+      : name(std::move(n)), type(t), shape(std::move(s)) {
+    data = noise(checkpoint::bytes_of(type, shape).value(), std::hash<std::string>()(name));
+  }
+  [[nodiscard]] checkpoint::tensor_to_write to_write() const { return {name, type, shape, data, {}}; }
+};
+
+inline std::vector<checkpoint::tensor_to_write> all_to_write(const std::vector<owned_tensor>& tensors) {
+  std::vector<checkpoint::tensor_to_write> out;
+  for (const auto& t : tensors) out.push_back(t.to_write());
+  return out;
+}
+
+inline bool same_bytes(std::span<const std::byte> a, std::span<const std::byte> b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+}
+
+/// A file's content from its header's text and its data.
+inline std::string as_file(const std::string& header, const std::string& data = "") {
+  const uint64_t length = header.size();
+  std::string out(8, '\0');
+  std::memcpy(out.data(), &length, 8);
+  return out + header + data;
+}
+
+template <class T>
+void check_ok(const core::result<T>& r) {
+  BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
+}
+
+/// Must have failed with that kind, and the sentence must hold `words`.
+template <class T>
+void check_failed(const core::result<T>& r, core::error_kind kind, const std::string& words) {
+  BOOST_REQUIRE_MESSAGE(!r, "was accepted; wanted: " << words);
+  BOOST_TEST(static_cast<int>(r.error().kind) == static_cast<int>(kind), r.error().text);
+  BOOST_TEST(r.error().text.find(words) != std::string::npos, r.error().text << " | wanted: " << words);
+}
+
+inline size_t files_in(const std::filesystem::path& folder) {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+}
+
+}  // namespace troupe::tests

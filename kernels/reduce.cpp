@@ -61,12 +61,6 @@ namespace troupe::kernels {
 
 HWY_EXPORT(sum_fp32);
 
-namespace {
-bool uses_fp64(const reduce_options& o) {
-  return o.input == core::dtype::f64 || o.communication == core::dtype::f64 || o.output == core::dtype::f64;
-}
-}  // namespace
-
 void sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
                        const reduce_options& options) {
   assert(!inputs.empty());

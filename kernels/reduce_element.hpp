@@ -6,6 +6,11 @@
 
 namespace troupe::kernels {
 
+/// Whether a reduction is computed in fp64 rather than fp32.
+constexpr bool uses_fp64(const reduce_options& o) {
+  return o.input == core::dtype::f64 || o.communication == core::dtype::f64 || o.output == core::dtype::f64;
+}
+
 /// `x` rounded to the stored type `to`, in its own working type.
 template <class Work>
 TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {

@@ -1,0 +1,38 @@
+#include "kernels/adamw_element.hpp"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/with_dtype.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+/// `copy` may be null.
+template <class Gradient, class Copy>
+__global__ void adamw_kernel(adamw_factors<float> factors, float* master, float* m, float* v, const Gradient* gradient,
+                             Copy* copy, uint64_t count) {
+  for (uint64_t i = first_index(); i < count; i += stride()) {
+    float p = master[i];
+    adamw_element(factors, p, m[i], v[i], widen(gradient[i]));
+    master[i] = p;
+    if (copy != nullptr) copy[i] = narrow<Copy>(p);
+  }
+}
+
+}  // namespace
+
+core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
+                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy,
+                         core::dtype copy_dtype, uint64_t count, stream on) {
+  if (count == 0) return {};
+  const auto factors = factors_of<float>(options, step);
+  with_fp32_dtype(gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
+    with_fp32_dtype(copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
+      adamw_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(factors, master, m, v,
+                                                                    reinterpret_cast<const Gradient*>(gradient),
+                                                                    reinterpret_cast<Copy*>(copy), count);
+    });
+  });
+  return launched("adamw");
+}
+
+}  // namespace troupe::kernels::cuda

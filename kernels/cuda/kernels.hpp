@@ -1,0 +1,43 @@
+// The CPU kernels' twins on a CUDA device: the same formulas from the same headers, the same bits, the same
+// arguments and one more, the stream. Every pointer into data is device memory; calls return at once.
+// An error is the launch's; what goes wrong on the device later shows at the stream's next synchronisation.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/error.hpp"
+#include "kernels/adamw.hpp"
+#include "kernels/reduce.hpp"
+
+struct CUstream_st;
+
+namespace troupe::kernels::cuda {
+
+using stream = CUstream_st*;  ///< what CUDA calls cudaStream_t
+
+/// The most contributions of one sum: their pointers travel in the launch's arguments.
+inline constexpr size_t max_sum_ranks = 256;
+
+/// kernels/cast.hpp
+core::result<void> cast(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count,
+                        stream on);
+
+/// kernels/reduce.hpp. The span itself is host memory; more than `max_sum_ranks` inputs are refused.
+core::result<void> sum_in_rank_order(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+                                     const reduce_options& options, stream on);
+
+/// kernels/norm.hpp. `out` is device memory, one number per started block of `core::partition_grain` elements.
+core::result<void> block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out,
+                                     stream on);
+
+/// kernels/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
+core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
+
+/// kernels/adamw.hpp
+core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
+                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy,
+                         core::dtype copy_dtype, uint64_t count, stream on);
+
+}  // namespace troupe::kernels::cuda

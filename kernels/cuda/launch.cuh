@@ -1,0 +1,32 @@
+// How the twins are launched: grids that cover any count, and errors as results.
+#pragma once
+
+#include <algorithm>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/math.hpp"
+
+namespace troupe::kernels::cuda {
+
+inline constexpr unsigned threads_per_block = 256;
+
+/// Enough blocks to fill any device several times over; each thread then strides.
+inline constexpr uint64_t max_blocks = 4096;
+
+inline unsigned blocks_for(uint64_t threads) {
+  return static_cast<unsigned>(std::clamp<uint64_t>(core::div_up(threads, threads_per_block), 1, max_blocks));
+}
+
+__device__ inline uint64_t first_index() { return uint64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline uint64_t stride() { return uint64_t{gridDim.x} * blockDim.x; }
+
+/// What the launch just before left behind.
+inline core::result<void> launched(const char* kernel) {
+  const cudaError_t status = cudaGetLastError();
+  if (status == cudaSuccess) return {};
+  return core::fail(core::error_kind::io,
+                    std::string("CUDA kernel ") + kernel + ": wanted a launch, got " + cudaGetErrorString(status));
+}
+
+}  // namespace troupe::kernels::cuda

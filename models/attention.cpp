@@ -1,53 +1,129 @@
-// Causal self-attention from packed queries, keys and values, through ATen's flash kernel.
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>
-#include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu_backward.h>
+// Causal self-attention in blocks of queries: each block looks only at the keys it may see, and nothing of the size of
+// T x T is kept for backward, which computes the weights again.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/baddbmm.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "models/dropout.hpp"
 #include "models/function_node.hpp"
 #include "models/functions.hpp"
+#include "models/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-/// Views (B, heads, T, D) into a packed (B, T, ..) tensor.
-struct heads_of {
+/// Queries of one block: enough for the matrix products, few enough that causality saves work.
+constexpr int64_t block_queries = 128;
+
+/// Of one row: queries, keys and values of the key heads' group `g`, each (kv_heads, T, D) without a copy.
+struct head_group {
   at::Tensor q, k, v;
 
-  heads_of(const at::Tensor& packed, const attention_shape& shape) {
-    const int64_t rows = packed.size(0), columns = packed.size(1);
-    const auto part = [&](int64_t first_head, int64_t count) {
-      return packed.narrow(2, first_head * shape.head_width, count * shape.head_width)
-          .view({rows, columns, count, shape.head_width})
-          .transpose(1, 2);
-    };
-    q = part(0, shape.heads);
-    k = part(shape.heads, shape.kv_heads);
-    v = part(shape.heads + shape.kv_heads, shape.kv_heads);
+  head_group(const at::Tensor& packed_row, const attention_shape& s, int64_t g) {
+    const int64_t columns = packed_row.size(0), width = s.head_width, group = s.heads / s.kv_heads;
+    q = packed_row.narrow(1, 0, s.heads * width).view({columns, s.kv_heads, group, width}).select(2, g).transpose(0, 1);
+    k = keys(packed_row, s, s.heads);
+    v = keys(packed_row, s, s.heads + s.kv_heads);
+  }
+
+ private:
+  static at::Tensor keys(const at::Tensor& packed_row, const attention_shape& s, int64_t first_head) {
+    return packed_row.narrow(1, first_head * s.head_width, s.kv_heads * s.head_width)
+        .view({packed_row.size(0), s.kv_heads, s.head_width})
+        .transpose(0, 1);
+  }
+};
+
+/// (T, heads * D) as (kv_heads, T, D) of group `g`.
+at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g) {
+  return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
+}
+
+struct attention_call {
+  attention_shape shape;
+  dropout_masks masks;
+  int64_t columns = 0;
+  at::Tensor causal;  // (block, T): -inf where the last columns of a block's keys lie ahead of its queries
+
+  attention_call() = default;
+  attention_call(const attention_shape& s, const dropout_masks& m, const at::Tensor& qkv)
+      : shape(s), masks(m), columns(qkv.size(1)) {
+    const int64_t block = std::min(block_queries, columns);
+    causal = at::full({block, block}, -std::numeric_limits<double>::infinity(), qkv.options().requires_grad(false))
+                 .triu_(1);
+  }
+
+  [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }
+
+  /// Attention weights (kv_heads, n, first + n) of queries first .. first + n, before dropout.
+  [[nodiscard]] at::Tensor weights(const head_group& in, int64_t first, int64_t n) const {
+    const at::Tensor q = in.q.narrow(1, first, n), k = in.k.narrow(1, 0, first + n);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_width));
+    at::Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(scale);
+    scores.narrow(2, first, n).add_(causal.narrow(0, 0, n).narrow(1, 0, n));
+    return at::_softmax(scores, -1, /*half_to_float=*/false);
+  }
+
+  /// Drops weights in place; positions count (query head, query, key).
+  void drop(const at::Tensor& w, int64_t row, int64_t g, int64_t first) const {
+    if (!masks.active()) return;
+    for (int64_t kv = 0; kv < w.size(0); ++kv)
+      for (int64_t i = 0; i < w.size(1); ++i) {
+        const int64_t head = kv * groups() + g;
+        masks.apply(w.select(0, kv).select(0, i), static_cast<uint64_t>(row),
+                    static_cast<uint64_t>((head * columns + first + i) * columns));
+      }
   }
 };
 
 struct attention_node final : function_node {
-  at::Tensor qkv, mixed, log_sums;
-  attention_shape shape;
+  attention_call call;
+  at::Tensor qkv;
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    const heads_of in(qkv, shape);
+    const attention_shape& shape = call.shape;
+    const at::Tensor gradient = gradients[0].contiguous();
     at::Tensor packed = at::empty_like(qkv);
-    const heads_of out(packed, shape);
-    const at::Tensor g =
-        gradients[0].view({qkv.size(0), qkv.size(1), shape.heads, shape.head_width}).transpose(1, 2);
-    auto [dq, dk, dv] = at::_scaled_dot_product_flash_attention_for_cpu_backward(g, in.q, in.k, in.v, mixed, log_sums,
-                                                                                 0.0, /*is_causal=*/true);
-    out.q.copy_(dq);
-    out.k.copy_(dk);
-    out.v.copy_(dv);
+    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_width));
+    const auto wide = qkv.options().dtype(sum_dtype(qkv.scalar_type()));
+    for (int64_t row = 0; row < qkv.size(0); ++row) {
+      at::Tensor dk = at::zeros({shape.kv_heads, call.columns, shape.head_width}, wide);
+      at::Tensor dv = at::zeros_like(dk);
+      for (int64_t g = 0; g < call.groups(); ++g) {
+        const head_group in(qkv.select(0, row), shape, g), out(packed.select(0, row), shape, g);
+        const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
+        for (int64_t first = 0; first < call.columns; first += block_queries) {
+          const int64_t n = std::min(block_queries, call.columns - first), seen = first + n;
+          const at::Tensor dy_block = dy.narrow(1, first, n), q = in.q.narrow(1, first, n);
+          const at::Tensor k = in.k.narrow(1, 0, seen), v = in.v.narrow(1, 0, seen);
+          const at::Tensor w = call.weights(in, first, n);
+          at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
+          call.drop(dw, row, g, first);
+          const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
+          call.drop(w, row, g, first);
+          dv.narrow(1, 0, seen).add_(at::bmm(w.transpose(1, 2), dy_block));
+          dk.narrow(1, 0, seen).add_(at::bmm(ds.transpose(1, 2), q), scale);
+          out.q.narrow(1, first, n).copy_(at::bmm(ds, k).mul_(scale));
+        }
+        if (g + 1 == call.groups()) {
+          out.k.copy_(dk);
+          out.v.copy_(dv);
+        }
+      }
+    }
     return {std::move(packed)};
   }
-  void release_variables() override {
-    qkv.reset();
-    mixed.reset();
-    log_sums.reset();
-  }
+  void release_variables() override { qkv.reset(); }
   [[nodiscard]] std::string name() const override { return "causal_attention"; }
 };
 
@@ -55,21 +131,28 @@ struct attention_node final : function_node {
 
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  TORCH_CHECK(dropout == 0 || !scope.batch().training, "attention dropout needs masks");
-  at::Tensor mixed, log_sums, y;
+  at::Tensor y;
+  attention_call call;
   {
     const below_autograd plain;
-    const heads_of in(qkv.detach(), shape);
-    std::tie(mixed, log_sums) =
-        at::_scaled_dot_product_flash_attention_for_cpu(in.q, in.k, in.v, 0.0, /*is_causal=*/true);
-    y = mixed.transpose(1, 2).reshape({qkv.size(0), qkv.size(1), shape.heads * shape.head_width});
+    call = attention_call(shape, dropout_masks(scope, dropout_site::attention_weights, dropout), qkv);
+    y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
+    for (int64_t row = 0; row < qkv.size(0); ++row)
+      for (int64_t g = 0; g < call.groups(); ++g) {
+        const head_group in(qkv.select(0, row), shape, g);
+        const at::Tensor out = group_view(y.select(0, row), shape, g);
+        for (int64_t first = 0; first < call.columns; first += block_queries) {
+          const int64_t n = std::min(block_queries, call.columns - first);
+          const at::Tensor w = call.weights(in, first, n);
+          call.drop(w, row, g, first);
+          out.narrow(1, first, n).copy_(at::bmm(w, in.v.narrow(1, 0, first + n)));
+        }
+      }
   }
   if (!wants_node(qkv)) return y;
   auto node = std::make_shared<attention_node>();
+  node->call = std::move(call);
   node->qkv = qkv.detach();
-  node->mixed = std::move(mixed);
-  node->log_sums = std::move(log_sums);
-  node->shape = shape;
   attach(y, std::move(node), scope, qkv);
   return y;
 }

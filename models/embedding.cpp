@@ -11,6 +11,7 @@
 #include <numeric>
 #include <vector>
 
+#include "models/dropout.hpp"
 #include "models/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -64,19 +65,26 @@ void write_position_gradient(const sink_slot& slot, const weight& w, const at::T
 
 class embedding_run final : public segment_run {
  public:
-  embedding_run(at::Tensor output, at::Tensor inputs, weight tokens, std::optional<weight> positions)
+  embedding_run(at::Tensor output, at::Tensor inputs, weight tokens, std::optional<weight> positions,
+                dropout_masks masks)
       : output_(std::move(output)),
         inputs_(std::move(inputs)),
         tokens_(std::move(tokens)),
-        positions_(std::move(positions)) {}
+        positions_(std::move(positions)),
+        masks_(masks) {}
 
   [[nodiscard]] const at::Tensor& output() const override { return output_; }
 
   at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
     const at::NoGradGuard no_grad;
     const sink_slot slot{&sink};
-    write_token_gradient(slot, tokens_, inputs_, gradient);
-    if (positions_) write_position_gradient(slot, *positions_, gradient);
+    at::Tensor g = gradient;
+    if (masks_.active()) {
+      g = gradient.clone(at::MemoryFormat::Contiguous);
+      masks_.apply_rows(g);
+    }
+    write_token_gradient(slot, tokens_, inputs_, g);
+    if (positions_) write_position_gradient(slot, *positions_, g);
     return {};
   }
 
@@ -84,6 +92,7 @@ class embedding_run final : public segment_run {
   at::Tensor output_, inputs_;
   weight tokens_;
   std::optional<weight> positions_;
+  dropout_masks masks_;
 };
 
 }  // namespace
@@ -91,11 +100,12 @@ class embedding_run final : public segment_run {
 std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens,
                                            const std::optional<weight>& positions, float dropout) {
   const at::NoGradGuard no_grad;
-  TORCH_CHECK(dropout == 0 || !scope.batch().training, "embedding dropout needs masks");
+  const dropout_masks masks(scope, dropout_site::embedding, dropout);
   at::Tensor inputs = inputs_of(scope.batch());
   at::Tensor y = at::embedding(tokens.bound(), inputs);
   if (positions) y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
-  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), tokens, positions);
+  masks.apply_rows(y);
+  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), tokens, positions, masks);
 }
 
 }  // namespace troupe::models

@@ -1,4 +1,5 @@
 // GPT-2: learned positions, layer norm before each half of a block, one packed projection for attention.
+#include "models/dropout.hpp"
 #include "models/embedding.hpp"
 #include "models/family_model.hpp"
 
@@ -18,12 +19,12 @@ class gpt2 final : public family_model {
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
     const at::Tensor qkv = conv1d(scope, normed(scope, x));
     const at::Tensor mixed = causal_attention(scope, qkv, heads(), spec().attention_dropout);
-    return residual(scope, x, conv1d(scope, mixed));
+    return add_dropped(scope, x, conv1d(scope, mixed), dropout_site::attention_output, spec().residual_dropout);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
     const at::Tensor inner = activate(conv1d(scope, normed(scope, x)));
-    return residual(scope, x, conv1d(scope, inner));
+    return add_dropped(scope, x, conv1d(scope, inner), dropout_site::mlp_output, spec().residual_dropout);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
@@ -40,7 +41,6 @@ class gpt2 final : public family_model {
     const weight w = scope.next(), bias = scope.next();
     return linear(scope, x, w, bias, weight_layout::in_out);
   }
-  at::Tensor residual(segment_scope&, const at::Tensor& x, at::Tensor&& y) const { return y.add_(x); }
 };
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <ATen/ops/full.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -24,9 +25,9 @@ inline at::ScalarType torch_of(core::dtype type) { return torch_dtype(type); }
 class tensor_sink final : public gradient_sink {
  public:
   tensor_sink(const core::model_table& table, core::dtype type) : type_(type) {
-    // filled with a sentinel: what a backward leaves unwritten shows
+    // filled with NaN: what a backward leaves unwritten shows
     for (const auto& p : table.parameters) {
-      gradients.push_back(at::full(p.shape, 1e30, at::TensorOptions().dtype(torch_of(type))));
+      gradients.push_back(at::full(p.shape, std::nan(""), at::TensorOptions().dtype(torch_of(type))));
       contributions.push_back(0);
     }
   }

@@ -1,0 +1,44 @@
+// Dropout whose masks are functions of (seed, step, global sample, layer, site, position): the same bits however the
+// batch is cut. Masks are drawn again in backward instead of kept.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "models/segment_scope.hpp"
+
+namespace troupe::models {
+
+/// Tells apart the dropouts of one unit.
+enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
+
+/// The masks of one site. Holds the keys of the batch by reference: its arrays outlive forward and backward.
+class dropout_masks {
+ public:
+  dropout_masks() = default;
+  dropout_masks(const segment_scope& scope, dropout_site site, float probability);
+
+  /// False where nothing is dropped: probability 0, or not training.
+  [[nodiscard]] bool active() const { return probability_ > 0; }
+
+  /// Multiplies `x`, contiguous, by 0 or 1 / (1 - probability): elements from `first_position` on of row `row`.
+  void apply(const at::Tensor& x, uint64_t row, uint64_t first_position) const;
+
+  /// The same for a whole (B, ..) tensor, each row from position 0.
+  void apply_rows(const at::Tensor& x) const;
+
+ private:
+  float probability_ = 0;
+  dropout_site site_ = dropout_site::embedding;
+  uint64_t seed_ = 0, step_ = 0;
+  uint32_t layer_ = 0;
+  std::span<const uint64_t> samples_;
+};
+
+/// x + dropout(y), both (B, T, C); y is not used by the caller afterwards.
+at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
+                       float probability);
+
+}  // namespace troupe::models

@@ -1,0 +1,67 @@
+// Hugging Face folders in and out: config.json beside model.safetensors or its shards. Owns which name in a file is
+// which parameter; the files themselves are checkpoint/'s business. No Torch here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "models/model_spec.hpp"
+
+namespace troupe::checkpoint {
+class weights_folder;
+}
+
+namespace troupe::models {
+
+/// Bytes of a config.json that is read.
+inline constexpr uint64_t max_config_bytes = uint64_t{16} << 20;
+
+/// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
+core::result<model_spec> read_spec(const std::filesystem::path& folder);
+
+/// Whether a folder holds weights beside its config.json.
+bool has_weights(const std::filesystem::path& folder);
+
+/// The weights of a folder as the parameters of a table, in any range; files are mapped, read when touched.
+/// Any number of threads may read.
+class weights_source {
+ public:
+  /// Names may lack the prefix `transformer.` or `model.`; buffers that old files hold (attention masks, rotary
+  /// frequencies) and the head's copy of a tied weight are ignored. Refused: a parameter that is missing or has
+  /// another shape, a tensor that is no parameter of the model, a type that is not a floating one.
+  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder,
+                                                            const model_spec& spec, const core::model_table& table);
+  ~weights_source();
+
+  /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider.
+  [[nodiscard]] core::result<void> read(uint32_t parameter, uint64_t first, std::span<float> out) const;
+
+ private:
+  struct stored {
+    std::span<const std::byte> bytes;
+    core::dtype type;
+  };
+  weights_source();
+
+  std::unique_ptr<checkpoint::weights_folder> folder_;
+  std::vector<stored> parameters_;
+};
+
+/// Fills `out` with elements of a parameter from `first` on, in fp32.
+using parameter_reader = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
+
+/// Writes config.json and the weights in `type` (fp32, bf16, fp16 or fp64; rounded once), sharded with an index beyond
+/// `max_shard_bytes`. Asks `read` for rising ranges of one parameter after the other; holds a few MiB at a time.
+/// What the folder held before stays until all weights are written.
+core::result<void> write_folder(const std::filesystem::path& folder, const model_spec& spec,
+                                const core::model_table& table, core::dtype type, const parameter_reader& read,
+                                uint64_t max_shard_bytes = 5'000'000'000);
+
+}  // namespace troupe::models

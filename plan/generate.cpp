@@ -15,7 +15,8 @@ namespace {
 class generator {
  public:
   explicit generator(step_plan& p)
-      : p_(p), residency_(plan_residency(p)), writes_(contributions(*p.table)), bucket_open_(p.buckets.size(), none) {
+      : p_(p), residency_(plan_residency(p)), writes_(contributions(*p.table)), bucket_open_(p.buckets.size(), none),
+        reduced_(p.buckets.size(), none) {
     gather_of_use_.assign(residency_.uses.size(), none);
     buffer_of_use_.assign(residency_.uses.size(), none);
     p_.bucket_buffer.assign(p_.buckets.size() * p_.options.accumulation, none);
@@ -173,7 +174,9 @@ class generator {
       x.buffer = bucket_open_[b];
       x.bytes = p_.buckets[b].numel * core::size_of(p_.options.communication);
       depend(x, writer);
-      const uint32_t reduced = last_reduce_ = x.id;
+      depend(x, reduced_[b]);  // adds to its sum; collectives may end in any order
+      const uint32_t reduced = last_reduce_ = reduced_[b] = x.id;
+      p_.buffers[x.buffer].last = reduced;
       if (!p_.options.buckets_stay()) {
         reducing_.emplace_back(bucket_open_[b], reduced);
         bucket_open_[b] = none;
@@ -182,6 +185,7 @@ class generator {
       auto& n = emit(kind::norm, b, micro);
       n.bytes = p_.buckets[b].numel * core::size_of(p_.options.accumulation_type) / p_.options.ranks;
       depend(n, reduced);
+      if (p_.options.buckets_stay()) p_.buffers[bucket_open_[b]].last = n.id;
     }
     completed_.clear();
   }
@@ -217,6 +221,8 @@ class generator {
                                              (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
       depend(x, vote_);
       updates_.push_back(x.id);
+      if (!p_.options.buckets_stay()) continue;
+      for (const auto& piece : p_.sub_groups[g].pieces) p_.buffers[bucket_open_[p_.bucket_of[piece.parameter]]].last = x.id;
     }
   }
 
@@ -262,7 +268,8 @@ class generator {
   residency residency_;
   std::vector<std::vector<contribution>> writes_;
   arena gathered_, buckets_;
-  std::vector<uint32_t> gather_of_use_, buffer_of_use_, bucket_open_, updates_;
+  std::vector<uint32_t> gather_of_use_, buffer_of_use_, updates_;
+  std::vector<uint32_t> bucket_open_, reduced_;              // [bucket]: its buffer, its last reduce
   std::deque<std::pair<uint32_t, uint32_t>> reducing_;       // buffer, reduce: slots not yet reusable
   std::vector<std::pair<uint32_t, uint32_t>> completed_;     // bucket, backward that completed it
   uint32_t persistent_ = none, persistent_buffer_ = none, load_ = none, vote_ = none;

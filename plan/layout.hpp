@@ -12,6 +12,7 @@ namespace troupe::plan {
 struct moved_piece {
   uint32_t owner = 0;
   uint64_t from = 0, to = 0, count = 0;
+  bool operator==(const moved_piece&) const = default;
 };
 
 /// Every parameter at a 64-byte boundary for elements of at least 2 bytes, in the order given.

@@ -32,6 +32,8 @@ struct plan_options {
   core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
   uint64_t memory_budget_bytes = 0;  ///< of one rank; 0: none
 
+  bool operator==(const plan_options&) const = default;
+
   [[nodiscard]] core::dtype master() const {
     return parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;
   }

@@ -15,6 +15,7 @@ namespace troupe::plan {
 struct slice {
   uint64_t first = 0;
   uint64_t count = 0;
+  bool operator==(const slice&) const = default;
 };
 
 struct partition {

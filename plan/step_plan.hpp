@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,7 @@ struct buffer {
 struct placement {
   uint32_t parameter = 0;
   uint64_t offset = 0;
+  bool operator==(const placement&) const = default;
 };
 
 /// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a publish set.
@@ -39,6 +41,7 @@ struct parameter_set {
   std::vector<placement> parameters;
   uint64_t elements = 0;  ///< including gaps
   uint64_t numel = 0;     ///< without gaps
+  bool operator==(const parameter_set&) const = default;
 };
 
 /// Elements of one parameter that this rank updates; `state_offset` is where their moments lie, in elements.
@@ -109,5 +112,8 @@ struct step_plan {
   /// "gather block 3, micro 0, backward": how errors, traces and tables name an instruction.
   [[nodiscard]] std::string describe(uint32_t id) const;
 };
+
+/// The plans of all ranks of one step, in rank order.
+using rank_plans = std::span<const std::shared_ptr<const step_plan>>;
 
 }  // namespace troupe::plan

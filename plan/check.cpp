@@ -1,0 +1,103 @@
+#include "plan/check.hpp"
+
+#include "plan/check_rules.hpp"
+
+namespace troupe::plan {
+namespace rules {
+
+std::string name(const step_plan& p, uint32_t id) {
+  return p.describe(id) + " (instruction " + std::to_string(id) + ")";
+}
+
+tl::unexpected<core::error> broken(const step_plan& p, const std::string& what) {
+  return core::fail(core::error_kind::bug, "the plan of rank " + std::to_string(p.rank) + ": " + what);
+}
+
+tl::unexpected<core::error> broken(const step_plan& p, uint32_t id, const std::string& what) {
+  return broken(p, name(p, id) + " " + what);
+}
+
+core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why) {
+  if (w.before(rank, a, b)) return {};
+  return broken(*w.ranks[rank], b, "does not wait for " + name(*w.ranks[rank], a) + ", " + why);
+}
+
+// The vote decides, so nothing can be guarded before it; and what always runs cannot wait for what may not run.
+core::result<void> guards(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  const uint32_t vote = w.rolls[rank].vote;
+  bool seen = false;
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {
+    const bool guarded = p.instructions[id].guard != guard::always;
+    if (seen && !guarded) return broken(p, id, "follows collectives that a skipped step leaves out: sequences would have a gap");
+    seen = seen || guarded;
+  }
+  for (const auto& x : p.instructions) {
+    const bool changes_parameters = x.kind == kind::update || x.kind == kind::publish;
+    if (x.guard == guard::always) {
+      if (changes_parameters) return broken(p, x.id, "runs even if the vote finds an overflow");
+      for (uint32_t on : x.after)
+        if (p.instructions[on].guard != guard::always)
+          return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
+    } else if (vote == none || !w.before(rank, vote, x.id)) {
+      return broken(p, x.id, "is guarded by a vote that it does not wait for");
+    }
+  }
+  return {};
+}
+
+namespace {
+
+core::result<world> look_at(rank_plans ranks, branch taken) {
+  auto order = happens_before::build(ranks, taken);
+  if (!order) return core::fail(order.error());
+  world w{ranks, taken, std::move(*order), {}, {}};
+  for (const auto& p : ranks) {
+    auto r = call_roll(*p, taken);
+    if (!r) return core::fail(r.error());
+    w.rolls.push_back(std::move(*r));
+  }
+  const auto& table = *ranks[0]->table;
+  w.units_of.resize(table.parameters.size());
+  for (uint32_t u = 0; u < table.units.size(); ++u)
+    for (uint32_t q : table.units[u].parameters) w.units_of[q].push_back(u);
+  return w;
+}
+
+core::result<void> prove(const world& w) {
+  for (uint32_t r = 0; r < w.ranks.size(); ++r)
+    for (auto rule : {compute, residency, gradients, slots})
+      if (auto ok = rule(w, r); !ok) return ok;
+  if (w.taken == branch::skipped) return {};
+  for (uint32_t r = 0; r < w.ranks.size(); ++r)
+    for (auto rule : {guards, updates})
+      if (auto ok = rule(w, r); !ok) return ok;
+  return publishes(w);
+}
+
+}  // namespace
+}  // namespace rules
+
+core::result<void> check(rank_plans ranks) {
+  if (ranks.empty()) return core::fail(core::error_kind::bug, "a check wants at least one rank's plan, got none");
+  for (const auto& p : ranks)
+    if (auto ok = rules::structure(*p); !ok) return ok;
+  if (auto ok = rules::agreement(ranks); !ok) return ok;
+  for (const auto& p : ranks)
+    if (auto ok = rules::layouts(*p); !ok) return ok;
+  if (auto ok = rules::pieces(ranks); !ok) return ok;
+  for (const branch taken : {branch::not_skipped, branch::skipped}) {
+    auto world = rules::look_at(ranks, taken);
+    if (!world) return core::fail(world.error());
+    if (taken == branch::not_skipped)
+      for (const auto& p : ranks)
+        if (auto ok = rules::serial(*p); !ok) return ok;
+    if (auto ok = rules::prove(*world); !ok)
+      return core::fail(taken == branch::skipped ? ok.error().in("when the step is skipped") : ok.error());
+  }
+  for (const auto& p : ranks)
+    if (auto ok = rules::memory(*p); !ok) return ok;
+  return {};
+}
+
+}  // namespace troupe::plan

@@ -89,6 +89,7 @@ core::result<void> compute(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const auto& units = p.table->units;
+  uint32_t done = none;  // by the micro-batch before
   for (uint32_t m = 0; m < p.options.accumulation; ++m) {
     const std::string batch = " of micro-batch " + std::to_string(m);
     if (r.load[m] == none) return broken(p, "nothing loads the tokens" + batch);
@@ -96,6 +97,8 @@ core::result<void> compute(const world& w, uint32_t rank) {
     const auto next = [&](uint32_t id, const std::string& what) -> core::result<void> {
       if (id == none) return broken(p, "nothing does the " + what + batch);
       if (auto ok = in_order(w, rank, last, id, "whose result it needs"); !ok) return ok;
+      if (done != none)
+        if (auto ok = in_order(w, rank, done, id, "and there is room for the activations of one micro-batch"); !ok) return ok;
       last = id;
       return {};
     };
@@ -103,8 +106,7 @@ core::result<void> compute(const world& w, uint32_t rank) {
       for (uint32_t s = 0; s < units[u].segments.size(); ++s)
         if (auto ok = next(r.forward[m * r.num_segments + r.segment_base[u] + s], "forward of " + units[u].name); !ok)
           return ok;
-    if (p.options.mode != mode::train) continue;
-    for (auto u = static_cast<uint32_t>(units.size()); u-- > 0;) {
+    for (auto u = static_cast<uint32_t>(units.size()); u-- > 0 && p.options.mode == mode::train;) {
       // The first unit's input is the tokens: nothing of it is worth computing again.
       if (p.options.recompute && u != 0 && !units[u].segments.empty())
         if (auto ok = next(r.recompute[m * units.size() + u], "recompute of " + units[u].name); !ok) return ok;
@@ -112,6 +114,7 @@ core::result<void> compute(const world& w, uint32_t rank) {
         if (auto ok = next(r.backward[m * r.num_segments + r.segment_base[u] + s], "backward of " + units[u].name); !ok)
           return ok;
     }
+    done = last;
   }
   return {};
 }

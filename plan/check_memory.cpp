@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "plan/arena.hpp"
 #include "plan/check_rules.hpp"
+#include "plan/render.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -45,11 +46,6 @@ class holders {
     runs_.try_emplace(at, holder);
   }
   std::map<uint64_t, uint32_t> runs_;
-};
-
-struct owner_bytes {
-  const char* name;
-  uint64_t bytes;
 };
 
 }  // namespace
@@ -97,17 +93,13 @@ core::result<void> memory(const step_plan& p) {
                            std::to_string(said[k]));
   const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.total();
   if (allowed == 0 || needed <= allowed) return {};
-  const memory_table& m = p.memory;
-  const owner_bytes owners[] = {{"parameters", m.parameters},   {"gathered parameters", m.gathered},
-                                {"master weights", m.master},   {"moments", m.moments},
-                                {"gradient buckets", m.gradients}, {"accumulated gradients", m.accumulated},
-                                {"activations", m.activations}, {"votes", m.votes}};
-  const auto largest = std::max_element(std::begin(owners), std::end(owners),
+  const auto owners = owners_of(p.memory);
+  const auto largest = std::max_element(owners.begin(), owners.end(),
                                         [](const owner_bytes& a, const owner_bytes& b) { return a.bytes < b.bytes; });
-  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + std::to_string(needed) +
-                                                 " bytes, its memory budget is " + std::to_string(allowed) +
-                                                 "; the largest part are its " + largest->name + " with " +
-                                                 std::to_string(largest->bytes) + " bytes");
+  return core::fail(core::error_kind::limit,
+                    "rank " + std::to_string(p.rank) + " needs " + human_bytes(needed) + " (" + std::to_string(needed) +
+                        " bytes), its memory budget is " + human_bytes(allowed) + " (" + std::to_string(allowed) +
+                        " bytes); most of it goes to " + std::string(largest->owner) + ", " + human_bytes(largest->bytes));
 }
 
 }  // namespace troupe::plan::rules

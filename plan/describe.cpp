@@ -39,22 +39,28 @@ lane lane_of(kind k) {
   return lane::control;
 }
 
+std::vector<owner_bytes> owners_of(const memory_table& m) {
+  return {{"parameters", m.parameters},         {"gathered parameters", m.gathered}, {"master weights", m.master},
+          {"moments", m.moments},               {"gradient buckets", m.gradients},   {"accumulated gradients", m.accumulated},
+          {"activations (predicted)", m.activations}, {"votes", m.votes}};
+}
+
 std::string step_plan::describe(uint32_t id) const {
   const instruction& x = instructions[id];
   std::string out(name_of(x.kind));
   switch (x.kind) {
-    case kind::gather: case kind::release: out += " " + gather_sets[x.subject].name; break;
+    case kind::gather: case kind::release: out.append(" ").append(gather_sets[x.subject].name); break;
     case kind::forward: case kind::recompute: case kind::backward:
-      out += " " + table->units[x.subject].name;
+      out.append(" ").append(table->units[x.subject].name);
       if (x.segment != none && table->units[x.subject].segments.size() > 1)
-        out += " " + table->units[x.subject].segments[x.segment].name;
+        out.append(" ").append(table->units[x.subject].segments[x.segment].name);
       break;
-    case kind::reduce: case kind::norm: out += " " + buckets[x.subject].name; break;
-    case kind::update: out += " sub-group " + std::to_string(x.subject); break;
-    case kind::publish: out += " " + std::to_string(x.subject); break;
+    case kind::reduce: case kind::norm: out.append(" ").append(buckets[x.subject].name); break;
+    case kind::update: out.append(" sub-group ").append(std::to_string(x.subject)); break;
+    case kind::publish: out.append(" ").append(std::to_string(x.subject)); break;
     case kind::load: case kind::vote: break;
   }
-  if (options.accumulation > 1) out += ", micro " + std::to_string(x.micro);
+  if (options.accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
   if (x.kind == kind::gather || x.kind == kind::release) out += x.use == use::forward ? ", forward" : ", backward";
   return out;
 }

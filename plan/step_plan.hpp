@@ -72,6 +72,14 @@ struct memory_table {
   }
 };
 
+/// One owner of resident bytes, as people read it.
+struct owner_bytes {
+  std::string_view owner;
+  uint64_t bytes = 0;
+};
+/// Every field of the table, in its order.
+std::vector<owner_bytes> owners_of(const memory_table& m);
+
 struct step_plan {
   plan_options options;
   std::shared_ptr<const core::model_table> table;

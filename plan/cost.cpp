@@ -1,0 +1,146 @@
+#include "plan/cost.hpp"
+
+#include <algorithm>
+
+namespace troupe::plan {
+namespace {
+
+/// Bytes of the gradients that one backward writes.
+uint64_t gradient_bytes(const step_plan& p, const core::segment_info& s) {
+  uint64_t n = 0;
+  for (uint32_t q : s.parameters) n += p.table->parameters[q].numel();
+  return n * core::size_of(p.options.bucket_type());
+}
+
+uint64_t touched_bytes(const step_plan& p, const instruction& x) {
+  const auto& segments = x.subject < p.table->units.size() ? p.table->units[x.subject].segments
+                                                           : p.table->units[0].segments;
+  switch (x.kind) {
+    case kind::forward: return segments[x.segment].saved_bytes;
+    case kind::backward: return segments[x.segment].saved_bytes + gradient_bytes(p, segments[x.segment]);
+    case kind::recompute: {
+      uint64_t n = 0;
+      for (const auto& s : segments) n += s.saved_bytes;
+      return n;
+    }
+    // Each rank reads its part of every rank's bucket; where all get the sum, it writes that part everywhere too.
+    case kind::reduce: return p.options.reduce_to_all() ? 2 * x.bytes : x.bytes;
+    case kind::load: case kind::release: return 0;
+    case kind::gather: case kind::norm: case kind::vote: case kind::update: case kind::publish: return x.bytes;
+  }
+  return 0;
+}
+
+/// Plays all ranks at once: each as far as its next collective, which is done when all have come to it.
+class player {
+ public:
+  player(rank_plans ranks, const cost_model& costs) : costs_(costs), next_(ranks.size(), 0), lane_free_(ranks.size()) {
+    out_.plans.assign(ranks.begin(), ranks.end());
+    out_.ranks.resize(ranks.size());
+    for (size_t r = 0; r < ranks.size(); ++r) out_.ranks[r].instructions.resize(ranks[r]->instructions.size());
+  }
+
+  timeline run() {
+    for (uint32_t k = 0; k < out_.plans[0]->num_collectives; ++k) meet();
+    for (uint32_t r = 0; r < out_.plans.size(); ++r) advance(r);
+    for (uint32_t r = 0; r < out_.plans.size(); ++r) sum_up(r);
+    return std::move(out_);
+  }
+
+ private:
+  struct free_times {
+    double at[num_lanes] = {};
+  };
+
+  [[nodiscard]] double ready(uint32_t r, const instruction& x) const {
+    double t = lane_free_[r].at[static_cast<size_t>(x.lane)];
+    for (uint32_t on : x.after) {
+      const auto& other = out_.plans[r]->instructions[on];
+      t = std::max(t, out_.ranks[r].instructions[on].end_s + (other.lane == x.lane ? 0 : costs_.latency_s));
+    }
+    return t;
+  }
+  void finish(uint32_t r, const instruction& x, timed t) {
+    out_.ranks[r].instructions[x.id] = t;
+    out_.step_s = std::max(out_.step_s, t.end_s);
+  }
+
+  // Up to the next collective, or to the end.
+  void advance(uint32_t r) {
+    const auto& all = out_.plans[r]->instructions;
+    for (; next_[r] < all.size() && all[next_[r]].lane != lane::fabric; ++next_[r]) {
+      const auto& x = all[next_[r]];
+      const double start = ready(r, x), end = start + predicted_seconds(*out_.plans[r], x, costs_);
+      lane_free_[r].at[static_cast<size_t>(x.lane)] = end;
+      finish(r, x, {start, start, end});
+    }
+  }
+  void meet() {
+    double arrived = 0, seconds = 0;
+    std::vector<double> posted;
+    for (uint32_t r = 0; r < out_.plans.size(); ++r) {
+      advance(r);
+      const auto& x = out_.plans[r]->instructions[next_[r]];
+      posted.push_back(ready(r, x));
+      lane_free_[r].at[static_cast<size_t>(lane::fabric)] = posted.back();  // it starts the next without waiting
+      arrived = std::max(arrived, posted.back());
+      seconds = std::max(seconds, predicted_seconds(*out_.plans[r], x, costs_));
+    }
+    if (out_.plans.size() > 1) arrived += costs_.latency_s;
+    const double moving = std::max(arrived, fabric_free_);
+    fabric_free_ = moving + seconds;
+    for (uint32_t r = 0; r < out_.plans.size(); ++r)
+      finish(r, out_.plans[r]->instructions[next_[r]++], {posted[r], moving, fabric_free_});
+  }
+
+  void sum_up(uint32_t r) {
+    auto& out = out_.ranks[r];
+    const auto& p = *out_.plans[r];
+    for (uint32_t l = 0; l < num_lanes; ++l) {
+      double busy = 0;
+      for (uint32_t id : p.lanes[l]) busy += out.instructions[id].end_s - out.instructions[id].moving_s;
+      out.idle_s[l] = out_.step_s - busy;
+    }
+    out.compute_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::compute)];
+    out.communication_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::fabric)];
+    // Neither lane overlaps itself, and both are in order of time.
+    const auto& compute = p.lanes[static_cast<size_t>(lane::compute)];
+    double hidden = 0;
+    size_t c = 0;
+    for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {
+      const auto& x = out.instructions[id];
+      while (c < compute.size() && out.instructions[compute[c]].end_s <= x.moving_s) ++c;
+      for (size_t i = c; i < compute.size() && out.instructions[compute[i]].start_s < x.end_s; ++i)
+        hidden += std::min(x.end_s, out.instructions[compute[i]].end_s) -
+                  std::max(x.moving_s, out.instructions[compute[i]].start_s);
+    }
+    out.exposed_s = std::max(0.0, out.communication_s - hidden);
+  }
+
+  const cost_model& costs_;
+  timeline out_;
+  std::vector<size_t> next_;            // [rank]: the instruction to play
+  std::vector<free_times> lane_free_;   // [rank]
+  double fabric_free_ = 0;
+};
+
+}  // namespace
+
+cost_model default_costs(core::dtype parameter) {
+  cost_model out;
+  const double fp32 = out.flops_per_s;
+  if (parameter == core::dtype::bf16 || parameter == core::dtype::f16) out.flops_per_s = 2.1 * fp32;
+  if (parameter == core::dtype::f64) out.flops_per_s = fp32 / 2;
+  return out;
+}
+
+double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs) {
+  return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
+}
+
+timeline predict(rank_plans ranks, const cost_model& costs) {
+  if (ranks.empty()) return {};
+  return player(ranks, costs).run();
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,51 @@
+// How long a plan should take: a price for each instruction, and the step played on a virtual clock.
+// Owns the model of time; which costs are true of a machine is measured elsewhere and passed in.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan {
+
+/// One rank has one core for its compute lane; its other lanes cost it nothing but their time. The defaults are what
+/// docs/benchmarks.md measured on a 2-core machine.
+struct cost_model {
+  double flops_per_s = 100e9;      ///< matrix products of one core, fp32
+  double copy_bytes_per_s = 20e9;  ///< reading or writing memory beside other lanes
+  double latency_s = 40e-6;        ///< from the end of an instruction to a start on another lane or rank
+};
+
+/// The measured defaults for this dtype of parameters: twice as many products in 16 bits, half as many in fp64.
+cost_model default_costs(core::dtype parameter);
+
+/// Seconds of the instruction alone, once it may start (a collective: once all members have started it).
+double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs);
+
+/// When an instruction ran, in seconds since the step began. A collective is posted at `start_s` and moves bytes from
+/// `moving_s`, when the last member has posted it; elsewhere both are equal.
+struct timed {
+  double start_s = 0, moving_s = 0, end_s = 0;
+};
+
+struct rank_timeline {
+  std::vector<timed> instructions;     ///< [id]
+  double idle_s[num_lanes] = {};       ///< the step minus what the lane did
+  double compute_s = 0;                ///< the compute lane busy
+  double communication_s = 0;          ///< some collective moving
+  double exposed_s = 0;                ///< of that, while the compute lane stood idle
+};
+
+struct timeline {
+  std::vector<std::shared_ptr<const step_plan>> plans;  ///< [rank]
+  std::vector<rank_timeline> ranks;
+  double step_s = 0;  ///< of the slowest rank
+};
+
+/// Plays a step that is not skipped: lanes in order, dependencies, collectives one after the other once all members
+/// have posted them. The plans have passed check(). Deterministic.
+timeline predict(rank_plans ranks, const cost_model& costs);
+
+}  // namespace troupe::plan

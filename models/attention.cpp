@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "models/dropout.hpp"
 #include "models/function_node.hpp"
@@ -74,15 +75,23 @@ struct attention_call {
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  /// Drops weights in place; positions count (query head, query, key).
-  void drop(const at::Tensor& w, int64_t row, int64_t g, int64_t first) const {
-    if (!masks.active()) return;
-    for (int64_t kv = 0; kv < w.size(0); ++kv)
-      for (int64_t i = 0; i < w.size(1); ++i) {
+  /// The mask of weights (kv_heads, n, first + n); positions count (query head, query, key). Empty where nothing drops.
+  [[nodiscard]] std::vector<uint8_t> mask(int64_t row, int64_t g, int64_t first, int64_t n) const {
+    if (!masks.active()) return {};
+    const int64_t seen = first + n;
+    std::vector<uint8_t> keep(static_cast<size_t>(shape.kv_heads * n * seen));
+    std::span<uint8_t> left = keep;
+    for (int64_t kv = 0; kv < shape.kv_heads; ++kv)
+      for (int64_t i = 0; i < n; ++i, left = left.subspan(static_cast<size_t>(seen))) {
         const int64_t head = kv * groups() + g;
-        masks.apply(w.select(0, kv).select(0, i), static_cast<uint64_t>(row),
-                    static_cast<uint64_t>((head * columns + first + i) * columns));
+        masks.draw(left.first(static_cast<size_t>(seen)), static_cast<uint64_t>(row),
+                   static_cast<uint64_t>((head * columns + first + i) * columns));
       }
+    return keep;
+  }
+
+  void drop(const at::Tensor& w, const std::vector<uint8_t>& keep) const {
+    if (masks.active()) masks.apply(w, keep);
   }
 };
 
@@ -108,9 +117,10 @@ struct attention_node final : function_node {
           const at::Tensor k = in.k.narrow(1, 0, seen), v = in.v.narrow(1, 0, seen);
           const at::Tensor w = call.weights(in, first, n);
           at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
-          call.drop(dw, row, g, first);
+          const std::vector<uint8_t> keep = call.mask(row, g, first, n);
+          call.drop(dw, keep);
           const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
-          call.drop(w, row, g, first);
+          call.drop(w, keep);
           dv.narrow(1, 0, seen).add_(at::bmm(w.transpose(1, 2), dy_block));
           dk.narrow(1, 0, seen).add_(at::bmm(ds.transpose(1, 2), q), scale);
           out.q.narrow(1, first, n).copy_(at::bmm(ds, k).mul_(scale));
@@ -144,7 +154,7 @@ at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, c
         for (int64_t first = 0; first < call.columns; first += block_queries) {
           const int64_t n = std::min(block_queries, call.columns - first);
           const at::Tensor w = call.weights(in, first, n);
-          call.drop(w, row, g, first);
+          call.drop(w, call.mask(row, g, first, n));
           out.narrow(1, first, n).copy_(at::bmm(w, in.v.narrow(1, 0, first + n)));
         }
       }

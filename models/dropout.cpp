@@ -1,14 +1,13 @@
 // Masks drawn in blocks that stay in the cache, applied in place.
 #include "models/dropout.hpp"
 
-#include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
-
 #include <algorithm>
 #include <array>
 
+#include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
 #include "models/function_node.hpp"
+#include "models/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
@@ -16,13 +15,6 @@ namespace {
 /// Elements masked at once; a multiple of kernels::random_chunk.
 constexpr uint64_t block_numel = 4096;
 static_assert(block_numel % kernels::random_chunk == 0);
-
-template <class T>
-void scale_kept(T* x, const uint8_t* keep, uint64_t count, at::opmath_type<T> factor) {
-  using wide_t = at::opmath_type<T>;
-  for (uint64_t i = 0; i < count; ++i)
-    x[i] = keep[i] != 0 ? static_cast<T>(static_cast<wide_t>(x[i]) * factor) : static_cast<T>(0);
-}
 
 struct add_dropped_node final : function_node {
   dropout_masks masks;
@@ -48,27 +40,34 @@ dropout_masks::dropout_masks(const segment_scope& scope, dropout_site site, floa
               scope.batch().rows, " rows, got ", samples_.size());
 }
 
-void dropout_masks::apply(const at::Tensor& x, uint64_t row, uint64_t first_position) const {
-  if (!active()) return;
-  TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
-  const auto count = static_cast<uint64_t>(x.numel());
-  std::array<uint8_t, block_numel> keep;
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, x.scalar_type(), "dropout", [&] {
-    using wide_t = at::opmath_type<scalar_t>;
-    const wide_t factor = wide_t{1} / (wide_t{1} - static_cast<wide_t>(probability_));
-    scalar_t* elements = x.mutable_data_ptr<scalar_t>();
-    for (uint64_t i = 0; i < count; i += block_numel) {
-      const uint64_t n = std::min(block_numel, count - i);
-      kernels::dropout_mask({keep.data(), n}, probability_, seed_, step_, samples_[row], layer_,
-                            static_cast<uint32_t>(site_), first_position + i);
-      scale_kept<scalar_t>(elements + i, keep.data(), n, factor);
-    }
-  });
+void dropout_masks::draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const {
+  kernels::dropout_mask(keep, probability_, seed_, step_, samples_[row], layer_, static_cast<uint32_t>(site_),
+                        first_position);
+}
+
+void dropout_masks::apply(const at::Tensor& x, std::span<const uint8_t> keep) const {
+  TORCH_CHECK(x.is_contiguous() && static_cast<uint64_t>(x.numel()) == keep.size(), "a mask of ", keep.size(),
+              " elements for ", x.numel());
+  scale(static_cast<std::byte*>(x.mutable_data_ptr()), core_dtype(x.scalar_type()), keep);
+}
+
+void dropout_masks::scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const {
+  kernels::scale_kept(x, type, keep.data(), 1.0 / (1.0 - static_cast<double>(probability_)), keep.size());
 }
 
 void dropout_masks::apply_rows(const at::Tensor& x) const {
   if (!active()) return;
-  for (int64_t row = 0; row < x.size(0); ++row) apply(x.select(0, row), static_cast<uint64_t>(row), 0);
+  TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
+  const auto rows = static_cast<uint64_t>(x.size(0)), count = static_cast<uint64_t>(x.numel()) / rows;
+  const core::dtype type = core_dtype(x.scalar_type());
+  auto* elements = static_cast<std::byte*>(x.mutable_data_ptr());
+  std::array<uint8_t, block_numel> keep;
+  for (uint64_t row = 0; row < rows; ++row)
+    for (uint64_t first = 0; first < count; first += block_numel) {
+      const std::span<uint8_t> block(keep.data(), std::min(block_numel, count - first));
+      draw(block, row, first);
+      scale(elements + (row * count + first) * core::size_of(type), type, block);
+    }
 }
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,

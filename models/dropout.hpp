@@ -23,13 +23,18 @@ class dropout_masks {
   /// False where nothing is dropped: probability 0, or not training.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
-  /// Multiplies `x`, contiguous, by 0 or 1 / (1 - probability): elements from `first_position` on of row `row`.
-  void apply(const at::Tensor& x, uint64_t row, uint64_t first_position) const;
+  /// keep[i] = 1 or 0 for positions from `first_position` on of row `row`.
+  void draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const;
 
-  /// The same for a whole (B, ..) tensor, each row from position 0.
+  /// Multiplies `x`, contiguous, by 1 / (1 - probability) where kept, by 0 elsewhere.
+  void apply(const at::Tensor& x, std::span<const uint8_t> keep) const;
+
+  /// Draws for a whole contiguous (B, ..) tensor, each row from position 0, and applies.
   void apply_rows(const at::Tensor& x) const;
 
  private:
+  void scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const;
+
   float probability_ = 0;
   dropout_site site_ = dropout_site::embedding;
   uint64_t seed_ = 0, step_ = 0;

@@ -2,9 +2,6 @@
 #include "models/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/gelu.h>
-#include <ATen/ops/relu.h>
-#include <ATen/ops/silu.h>
 
 namespace troupe::models {
 
@@ -32,16 +29,6 @@ std::vector<float> family_model::next_token_logits(const micro_batch& batch, con
   const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
   const at::Tensor wide = logits(scope, last).to(at::kFloat);
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
-}
-
-at::Tensor family_model::activate(const at::Tensor& x) const {
-  switch (spec_.act) {
-    case activation::gelu_tanh: return at::gelu(x, "tanh");
-    case activation::gelu_exact: return at::gelu(x);
-    case activation::silu: return at::silu(x);
-    case activation::relu: return at::relu(x);
-  }
-  return x;
 }
 
 }  // namespace troupe::models

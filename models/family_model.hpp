@@ -31,7 +31,6 @@ class family_model : public language_model {
 
   [[nodiscard]] const model_spec& spec() const { return spec_; }
   [[nodiscard]] attention_shape heads() const { return {spec_.heads, spec_.kv_heads, spec_.head_width}; }
-  [[nodiscard]] at::Tensor activate(const at::Tensor& x) const;
 
  private:
   model_spec spec_;

@@ -11,6 +11,9 @@
 
 namespace troupe::models {
 
+/// The activation of an MLP, element by element.
+at::Tensor activate(const segment_scope& scope, const at::Tensor& x, activation act);
+
 /// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
 enum class weight_layout : uint8_t { in_out, out_in };
 

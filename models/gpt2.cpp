@@ -23,7 +23,7 @@ class gpt2 final : public family_model {
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor inner = activate(conv1d(scope, normed(scope, x)));
+    const at::Tensor inner = activate(scope, conv1d(scope, normed(scope, x)), spec().act);
     return add_dropped(scope, x, conv1d(scope, inner), dropout_site::mlp_output, spec().residual_dropout);
   }
 

@@ -30,7 +30,7 @@ class llama final : public family_model {
     const at::Tensor in = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
     const at::Tensor gate = project(scope, in, spec().mlp_bias);
     const at::Tensor up = project(scope, in, spec().mlp_bias);
-    return project(scope, activate(gate).mul(up), spec().mlp_bias).add_(x);
+    return project(scope, activate(scope, gate, spec().act).mul(up), spec().mlp_bias).add_(x);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {

@@ -23,6 +23,14 @@ constexpr at::ScalarType torch_dtype(core::dtype type) {
   return at::kFloat;
 }
 
+/// The inverse, for the floating types that a model computes in.
+constexpr core::dtype core_dtype(at::ScalarType type) {
+  return type == at::kDouble ? core::dtype::f64
+         : type == at::kBFloat16 ? core::dtype::bf16
+         : type == at::kHalf ? core::dtype::f16
+                             : core::dtype::f32;
+}
+
 /// The type sums are formed in: fp64 for fp64, fp32 for everything narrower.
 constexpr at::ScalarType sum_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
 

@@ -30,11 +30,19 @@ void* operator new(size_t bytes) {
   }
   return p;
 }
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
+  try {
+    return ::operator new(bytes);
+  } catch (const std::bad_alloc&) {
+    return nullptr;
+  }
+}
 void operator delete(void* p) noexcept {
   if (p != nullptr) live_bytes -= ::malloc_usable_size(p);
   std::free(p);
 }
 void operator delete(void* p, size_t) noexcept { ::operator delete(p); }
+void operator delete(void* p, const std::nothrow_t&) noexcept { ::operator delete(p); }
 
 using namespace troupe;
 using namespace troupe::checkpoint;

@@ -1,5 +1,6 @@
-// A chunk of 64 random numbers as plain loops over 16 lanes. Included once per SIMD target: the compiler turns the
-// loops into that target's vectors, and as nothing is contracted or reordered the bits stay those of the source.
+// A chunk of 64 random numbers, of 16 counters side by side. Included once per SIMD target: what follows the random
+// words is plain loops that the compiler turns into that target's vectors; as nothing is contracted or reordered the
+// bits stay those of the source.
 #if defined(TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP) == defined(HWY_TARGET_TOGGLE)
 #ifdef TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP
 #undef TROUPE_KERNELS_RANDOM_CHUNK_INL_HPP
@@ -17,6 +18,7 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr uint64_t lanes = random_chunk_counters;
 
@@ -25,28 +27,43 @@ struct chunk_position {
   uint64_t key, high, first_counter;
 };
 
+using counters = hn::CappedTag<uint64_t, lanes>;
+
+/// The lower 32 bits of each lane times a 32-bit factor.
+HWY_INLINE hn::Vec<counters> product(hn::Vec<counters> x, uint32_t factor) {
+#if HWY_TARGET == HWY_SCALAR
+  return hn::Set(counters(), (hn::GetLane(x) & 0xFFFFFFFFU) * factor);
+#else
+  const hn::Repartition<uint32_t, counters> halves;
+  return hn::MulEven(hn::BitCast(halves, x), hn::Set(halves, factor));
+#endif
+}
+
 /// words[w][l] = word w of counter first_counter + l, in the lower 32 bits of 64.
 HWY_INLINE void random_words(const chunk_position& at, uint64_t words[4][lanes]) {
-  constexpr uint64_t low = 0xFFFFFFFFU;
-  for (uint64_t l = 0; l < lanes; ++l) {
-    words[0][l] = (at.first_counter + l) & low;
-    words[1][l] = (at.first_counter + l) >> 32;
-    words[2][l] = at.high & low;
-    words[3][l] = at.high >> 32;
-  }
-  uint64_t key0 = at.key & low;
-  uint64_t key1 = at.key >> 32;
-  for (int round = 0; round < 10; ++round) {
-    for (uint64_t l = 0; l < lanes; ++l) {
-      const uint64_t a = uint64_t{0xD2511F53} * words[0][l];
-      const uint64_t b = uint64_t{0xCD9E8D57} * words[2][l];
-      words[0][l] = (b >> 32) ^ words[1][l] ^ key0;
-      words[1][l] = b & low;
-      words[2][l] = (a >> 32) ^ words[3][l] ^ key1;
-      words[3][l] = a & low;
+  const counters d;
+  const auto low = hn::Set(d, 0xFFFFFFFFU);
+  for (uint64_t l = 0; l < lanes; l += hn::Lanes(d)) {
+    auto word0 = hn::Add(hn::Set(d, at.first_counter), hn::Iota(d, l));  // above bit 31 a word may hold anything
+    auto word1 = hn::ShiftRight<32>(word0);
+    auto word2 = hn::Set(d, at.high);
+    auto word3 = hn::ShiftRight<32>(word2);
+    auto key0 = static_cast<uint32_t>(at.key);
+    auto key1 = static_cast<uint32_t>(at.key >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const auto a = product(word0, 0xD2511F53U);
+      const auto b = product(word2, 0xCD9E8D57U);
+      word0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(b), word1), hn::Set(d, key0));
+      word1 = b;
+      word2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(a), word3), hn::Set(d, key1));
+      word3 = a;
+      key0 += 0x9E3779B9U;
+      key1 += 0xBB67AE85U;
     }
-    key0 = (key0 + 0x9E3779B9U) & low;
-    key1 = (key1 + 0xBB67AE85U) & low;
+    hn::StoreU(hn::And(word0, low), d, words[0] + l);
+    hn::StoreU(hn::And(word1, low), d, words[1] + l);
+    hn::StoreU(hn::And(word2, low), d, words[2] + l);
+    hn::StoreU(hn::And(word3, low), d, words[3] + l);
   }
 }
 

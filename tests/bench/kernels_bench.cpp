@@ -12,6 +12,7 @@
 #include "kernels/adamw.hpp"
 #include "kernels/cast.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/random.hpp"
 #include "kernels/reduce.hpp"
 
 namespace {
@@ -121,5 +122,19 @@ void cast_from_fp32(benchmark::State& state, core::dtype to) {
 }
 BENCHMARK_CAPTURE(cast_from_fp32, bf16, core::dtype::bf16)->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(cast_from_fp32, fp16, core::dtype::f16)->Unit(benchmark::kMillisecond);
+
+void fill_normal_16_mi(benchmark::State& state) {
+  array<float> out(message_elements);
+  for (auto _ : state) kernels::fill_normal(out, 1, 2, 0, 0.0F, 0.02F);
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(message_elements));
+}
+BENCHMARK(fill_normal_16_mi)->Unit(benchmark::kMillisecond);
+
+void dropout_mask_16_mi(benchmark::State& state) {
+  array<uint8_t> keep(message_elements);
+  for (auto _ : state) kernels::dropout_mask(keep, 0.1F, 1, 2, 3, 4, 5, 0);
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(message_elements));
+}
+BENCHMARK(dropout_mask_16_mi)->Unit(benchmark::kMillisecond);
 
 }  // namespace

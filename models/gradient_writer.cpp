@@ -8,7 +8,7 @@
 namespace troupe::models {
 
 const at::Tensor& weight::bound() const {
-  TORCH_CHECK(tensor.storage().data() != nullptr, "parameter ", id, " (", name, ") is used while it is not bound");
+  TORCH_CHECK(tensor.storage().data() != nullptr, "parameter ", name, " is bound to no memory");
   return tensor;
 }
 

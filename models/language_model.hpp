@@ -20,9 +20,10 @@ namespace troupe::models {
 
 /// The parameters of one rank as tensors whose bytes come and go. Not thread-safe: the compute lane's own.
 ///
-/// Each parameter keeps one StorageImpl for life; `bind` swaps its data pointer, `release` takes it away.
-/// Tensors that autograd saved see the new bytes, so a parameter may be released after forward and bound
-/// elsewhere before backward. Touching a released parameter throws c10::Error.
+/// Each parameter keeps one tensor and one StorageImpl for life; `bind` swaps its data pointer, `release` takes it
+/// away and leaves a storage that refuses. What backward saved is the tensor itself and sees the new bytes, so a
+/// parameter may be released after forward and bound elsewhere before backward. Touching a released parameter throws
+/// c10::Error.
 class parameter_binding {
  public:
   parameter_binding(const core::model_table& table, core::dtype type);
@@ -38,6 +39,7 @@ class parameter_binding {
 
  private:
   std::vector<at::Tensor> tensors_;
+  std::vector<c10::Storage> bytes_, none_;  ///< what a tensor's storage is while bound, and while released
   std::vector<bool> bound_;
 };
 

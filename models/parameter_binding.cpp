@@ -1,5 +1,6 @@
-// Tensors whose bytes come and go: one StorageImpl each for life, its data pointer swapped.
+// Tensors whose bytes come and go: one StorageImpl each for life, its data pointer swapped, and one that refuses.
 #include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
@@ -9,27 +10,36 @@
 namespace troupe::models {
 namespace {
 
-at::Tensor unbound_tensor(const core::parameter_info& info, at::ScalarType type) {
-  const size_t bytes = info.numel() * c10::elementSize(type);
-  auto storage = c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes,
-                                                       c10::DataPtr(nullptr, c10::Device(c10::kCPU)),
-                                                       /*allocator=*/nullptr, /*resizable=*/false);
-  auto tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(std::move(storage)), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(type));
-  tensor.unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
-  return tensor;
+c10::DataPtr cpu_pointer(void* data) { return {data, c10::Device(c10::kCPU)}; }
+
+c10::Storage storage_without_bytes(size_t bytes) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, cpu_pointer(nullptr),
+                                               /*allocator=*/nullptr, /*resizable=*/false);
 }
 
-void swap_data(const at::Tensor& tensor, void* data) {
-  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(data, c10::Device(c10::kCPU)));
+/// What a released parameter has for storage: whoever asks it for bytes gets a c10::Error. A null pointer alone is
+/// not enough, some of ATen's operations follow it.
+c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes) {
+  c10::Storage storage = storage_without_bytes(bytes);
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "parameter " + info.name + " is used while it is not bound");
+  return storage;
 }
 
 }  // namespace
 
-parameter_binding::parameter_binding(const core::model_table& table, core::dtype type)
-    : bound_(table.parameters.size(), false) {
-  tensors_.reserve(table.parameters.size());
-  for (const auto& info : table.parameters) tensors_.push_back(unbound_tensor(info, torch_dtype(type)));
+parameter_binding::parameter_binding(const core::model_table& table, core::dtype type) {
+  for (const auto& info : table.parameters) {
+    const at::ScalarType scalar = torch_dtype(type);
+    const size_t bytes = info.numel() * c10::elementSize(scalar);
+    bytes_.push_back(storage_without_bytes(bytes));
+    none_.push_back(refusing_storage(info, bytes));
+    tensors_.push_back(at::detail::make_tensor<c10::TensorImpl>(c10::Storage(none_.back()),
+                                                                c10::DispatchKeySet(c10::DispatchKey::CPU),
+                                                                c10::scalarTypeToTypeMeta(scalar)));
+    tensors_.back().unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
+    bound_.push_back(false);
+  }
 }
 
 // Tensors that outlive the binding must not reach memory that its owner is about to free.
@@ -38,13 +48,15 @@ parameter_binding::~parameter_binding() {
 }
 
 void parameter_binding::bind(uint32_t parameter, void* data) {
-  swap_data(tensors_.at(parameter), data);
-  bound_.at(parameter) = data != nullptr;
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(data));
+  tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(bytes_[parameter]);
+  bound_[parameter] = true;
 }
 
 void parameter_binding::release(uint32_t parameter) {
-  swap_data(tensors_.at(parameter), nullptr);
-  bound_.at(parameter) = false;
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(nullptr));
+  tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(none_[parameter]);
+  bound_[parameter] = false;
 }
 
 bool parameter_binding::bound(uint32_t parameter) const { return bound_.at(parameter); }

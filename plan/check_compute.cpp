@@ -131,7 +131,6 @@ core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruct
   if (release == none) return broken(p, x.id, "is never released");
   if (p.instructions[release].subject != x.subject || b.last != release)
     return broken(p, release, "does not end the life of what " + name(p, x.id) + " has gathered");
-  if (auto ok = in_order(w, rank, x.id, release, "which fills what it gives back"); !ok) return ok;
   if (compute_before == none) return {};
   return in_order(w, rank, compute_before, x.id,
                   "so more parameters could be resident at once than the prefetch limits allow");
@@ -166,6 +165,7 @@ core::result<void> residency(const world& w, uint32_t rank) {
     }
     if (x.kind == kind::release) {
       if (r.gather[x.buffer] == none) return broken(p, x.id, "gives back what was never gathered");
+      if (auto ok = in_order(w, rank, r.gather[x.buffer], x.id, "which fills what it gives back"); !ok) return ok;
       live -= p.gather_sets[x.subject].numel;
     }
     if (x.lane == lane::compute) compute_before = x.id;

@@ -67,6 +67,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
     const buffer& x = p.buffers[b];
     if (x.bytes == 0) continue;
     const auto vacated = [&](uint32_t earlier) -> core::result<void> {
+      if (p.buffers[earlier].first == x.first) return broken(p, x.first, "opens two buffers in the same bytes");
       for (uint32_t id : accessors[earlier])
         if (!w.before(rank, id, x.first))
           return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which uses what lies there");

@@ -1,0 +1,57 @@
+#include "order_oracle.hpp"
+
+namespace troupe::plan {
+
+order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
+  uint32_t n = 0;
+  for (const auto& p : ranks) {
+    base_.push_back(n);
+    n += static_cast<uint32_t>(p->instructions.size());
+  }
+  meetings_ = 2 * n;
+  next_.resize(2 * n + ranks[0]->num_collectives);
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    const step_plan& p = *ranks[r];
+    for (const auto& x : p.instructions) {
+      if (!runs(x, taken)) continue;
+      edge(start(r, x.id), x.lane == lane::fabric ? meetings_ + x.sequence : end(r, x.id));
+      if (x.lane == lane::fabric) edge(meetings_ + x.sequence, end(r, x.id));
+      for (uint32_t on : x.after)
+        if (runs(p.instructions[on], taken)) edge(end(r, on), start(r, x.id));
+    }
+    for (uint32_t l = 0; l < num_lanes; ++l) {
+      const auto which = static_cast<lane>(l);
+      const bool one_at_a_time = which == lane::compute || which == lane::shard;
+      uint32_t last = none;
+      for (uint32_t id : p.lanes[l]) {
+        if (!runs(p.instructions[id], taken)) continue;
+        if (last != none) edge(one_at_a_time ? end(r, last) : start(r, last), start(r, id));
+        last = id;
+      }
+    }
+  }
+}
+
+uint32_t order_oracle::acts(uint32_t r, uint32_t id) const {
+  const auto& x = ranks_[r]->instructions[id];
+  return x.lane == lane::fabric ? meetings_ + x.sequence : start(r, id);
+}
+
+bool order_oracle::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const {
+  const auto& x = ranks_[ra]->instructions[a];
+  const uint32_t from = x.lane == lane::fabric ? meetings_ + x.sequence : end(ra, a), to = acts(rb, b);
+  if (from == to) return false;
+  std::vector<bool> seen(next_.size(), false);
+  std::vector<uint32_t> todo{from};
+  while (!todo.empty()) {
+    const uint32_t at = todo.back();
+    todo.pop_back();
+    if (at == to) return true;
+    if (seen[at]) continue;
+    seen[at] = true;
+    todo.insert(todo.end(), next_[at].begin(), next_[at].end());
+  }
+  return false;
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,29 @@
+// What happens before what, by walking an explicit graph: slow, obvious, and nothing shared with happens_before.cpp.
+#pragma once
+
+#include <vector>
+
+#include "plan/happens_before.hpp"
+
+namespace troupe::plan {
+
+class order_oracle {
+ public:
+  order_oracle(rank_plans ranks, branch taken);
+  /// The same question as happens_before::before.
+  [[nodiscard]] bool before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const;
+
+ private:
+  // Each instruction starts and ends; all members' starts of a collective lead to one meeting, that to all their ends.
+  [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
+  [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
+  [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;  ///< where its memory is touched
+  void edge(uint32_t from, uint32_t to) { next_[from].push_back(to); }
+
+  rank_plans ranks_;
+  std::vector<uint32_t> base_;
+  uint32_t meetings_ = 0;
+  std::vector<std::vector<uint32_t>> next_;
+};
+
+}  // namespace troupe::plan

@@ -1,0 +1,136 @@
+// Models as tables and plans of all their ranks, for tests of plans.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "plan/generate.hpp"
+
+namespace troupe::plan {
+
+using shared_table = std::shared_ptr<const core::model_table>;
+using shared_plans = std::vector<std::shared_ptr<const step_plan>>;
+
+/// Writes tables: parameters by size, units by segments.
+class table_writer {
+ public:
+  uint32_t parameter(uint64_t numel) {
+    table_.parameters.push_back({numbered("p", table_.parameters.size()), {static_cast<int64_t>(numel)}});
+    return static_cast<uint32_t>(table_.parameters.size() - 1);
+  }
+  /// A unit with one segment for each list of parameters.
+  void unit(const std::vector<std::vector<uint32_t>>& segments) {
+    core::unit_info u;
+    u.name = numbered("unit ", table_.units.size());
+    for (const auto& s : segments) {
+      u.segments.push_back({numbered("segment ", u.segments.size()), s, 1e6, 4096});
+      u.parameters.insert(u.parameters.end(), s.begin(), s.end());
+    }
+    table_.units.push_back(std::move(u));
+  }
+  shared_table done() { return std::make_shared<const core::model_table>(std::move(table_)); }
+
+ private:
+  static std::string numbered(const char* what, size_t n) { return std::string(what).append(std::to_string(n)); }
+
+  core::model_table table_;
+};
+
+/// One unit for each parameter, one segment each.
+inline shared_table chain_table(const std::vector<uint64_t>& numels) {
+  table_writer w;
+  for (uint64_t n : numels) w.unit({{w.parameter(n)}});
+  return w.done();
+}
+
+/// The shape of a GPT: embedding, blocks of two segments, head; its first parameter may be the head's too.
+inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabulary, bool tied) {
+  table_writer w;
+  const uint32_t tokens = w.parameter(vocabulary * width);
+  w.unit({{tokens, w.parameter(64 * width)}});
+  for (uint32_t l = 0; l < layers; ++l) {
+    std::vector<uint32_t> attention, mlp;
+    for (uint64_t n : {width, width, 3 * width * width, 3 * width, width * width, width}) attention.push_back(w.parameter(n));
+    for (uint64_t n : {width, width, 4 * width * width, 4 * width, 4 * width * width, width}) mlp.push_back(w.parameter(n));
+    w.unit({attention, mlp});
+  }
+  std::vector<uint32_t> head = {w.parameter(width), w.parameter(width)};
+  head.push_back(tied ? tokens : w.parameter(vocabulary * width));
+  w.unit({head});
+  return w.done();
+}
+
+/// Anything a model may be: units of one or two segments, sizes around the partition's grain, a unit without
+/// parameters, one parameter that several units share.
+inline shared_table random_table(std::mt19937_64& random) {
+  table_writer w;
+  const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
+  const auto any = [&] { return sizes[random() % sizes.size()]; };
+  const uint32_t shared = w.parameter(8192);
+  const uint64_t units = 2 + random() % 4;
+  for (uint64_t u = 0; u < units; ++u) {
+    std::vector<std::vector<uint32_t>> segments(1 + random() % 2);
+    for (auto& s : segments)
+      for (uint64_t n = random() % 4; n > 0; --n) s.push_back(w.parameter(any()));
+    if (u == 0 || (u + 1 == units && random() % 2 == 0)) segments.front().push_back(shared);
+    w.unit(segments);
+  }
+  return w.done();
+}
+
+inline shared_plans plans_of(const shared_table& table, const plan_options& options) {
+  shared_plans out;
+  for (uint32_t r = 0; r < options.ranks; ++r) {
+    auto p = generate(table, options, r);
+    BOOST_REQUIRE_MESSAGE(p.has_value(), (p ? "" : p.error().text));
+    out.push_back(*p);
+  }
+  return out;
+}
+
+/// Options that show everything in a small model: tiny buckets, nothing persistent, nothing kept.
+inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
+  plan_options o;
+  o.ranks = ranks;
+  o.stage = stage;
+  o.accumulation = accumulation;
+  o.sum_micro_first = stage <= 1;
+  o.reduce_bucket = o.allgather_bucket = o.sub_group = 10'000;
+  o.prefetch_bucket = 10'000;
+  o.persistence_threshold = 0;
+  o.max_reuse_distance = 0;
+  return o;
+}
+
+inline plan_options random_options(std::mt19937_64& random) {
+  const auto one_of = [&](std::initializer_list<uint64_t> all) { return *(all.begin() + random() % all.size()); };
+  plan_options o;
+  o.mode = static_cast<mode>(one_of({0, 0, 0, 0, 1, 2}));
+  o.ranks = static_cast<uint32_t>(1 + random() % 4);
+  o.stage = static_cast<uint32_t>(random() % 4);
+  o.accumulation = static_cast<uint32_t>(one_of({1, 2, 3}));
+  o.sum_micro_first = random() % 2 == 0;
+  o.overlap = random() % 4 != 0;
+  o.reduce_scatter = random() % 2 == 0;
+  o.round_robin = random() % 2 == 0;
+  o.recompute = random() % 2 == 0;
+  o.reduce_bucket = one_of({1, 3000, 10'000, 500'000'000});
+  o.allgather_bucket = one_of({1, 3000, 500'000'000});
+  o.sub_group = one_of({1, 3000, 1'000'000'000});
+  o.prefetch_bucket = one_of({0, 3000, 1'000'000'000});
+  o.max_live = one_of({0, 20'000, 1'000'000'000});
+  o.max_reuse_distance = one_of({0, 10'000, 1'000'000'000});
+  o.persistence_threshold = one_of({0, 1024, 1'000'000});
+  o.model_persistence_threshold = one_of({5000, 9223372036854775807ULL});
+  o.parameter = static_cast<core::dtype>(one_of({static_cast<uint64_t>(core::dtype::f64), static_cast<uint64_t>(core::dtype::f32),
+                                                 static_cast<uint64_t>(core::dtype::bf16), static_cast<uint64_t>(core::dtype::f16)}));
+  o.communication = o.parameter;
+  o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
+  return o;
+}
+
+}  // namespace troupe::plan

@@ -20,8 +20,8 @@ void adamw_as(const adamw_factors<float>& factors, float* HWY_RESTRICT master, f
     auto p = hn::LoadU(d, master + i);
     auto g = hn::Mul(load(d, gradient + i), hn::Set(d, f.gradient_scale));
     if (f.l2 != 0) g = hn::Add(g, hn::Mul(hn::Set(d, f.l2), p));
-    const auto m1 = hn::Add(hn::Mul(hn::Set(d, f.beta1), hn::LoadU(d, m + i)),
-                            hn::Mul(hn::Set(d, f.one_minus_beta1), g));
+    const auto m1 =
+        hn::Add(hn::Mul(hn::Set(d, f.beta1), hn::LoadU(d, m + i)), hn::Mul(hn::Set(d, f.one_minus_beta1), g));
     const auto v1 = hn::Add(hn::Mul(hn::Set(d, f.beta2), hn::LoadU(d, v + i)),
                             hn::Mul(hn::Mul(hn::Set(d, f.one_minus_beta2), g), g));
     const auto denominator =

@@ -17,7 +17,7 @@ struct adamw_options {
   double beta2 = 0.999;
   double epsilon = 1e-8;
   double weight_decay = 0;
-  bool adamw_mode = true;       ///< decay the weight itself; false: add weight_decay * weight to the gradient (L2)
+  bool adamw_mode = true;  ///< decay the weight itself; false: add weight_decay * weight to the gradient (L2)
   bool bias_correction = true;
 };
 
@@ -31,8 +31,8 @@ using adamw_step = optimizer_step;
 ///   AdamW mode: p = p - (lr * weight_decay) * p
 ///   p = p + (-lr / (1 - beta1^step)) * (m / d)
 /// and, where `copy` is not null, copy = p rounded to `copy_dtype`. Gradient and copy are one of f32, bf16, f16; every
-/// product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither processor nor splitting.
-/// Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
+/// product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither processor nor
+/// splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
 void adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
            const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
            uint64_t count);

@@ -50,8 +50,10 @@ void cast_reference(const std::byte* in, core::dtype from, std::byte* out, core:
       const auto* source = reinterpret_cast<const From*>(in);
       auto* target = reinterpret_cast<To*>(out);
       for (uint64_t i = 0; i < count; ++i) {
-        if constexpr (std::is_same_v<From, To>) target[i] = source[i];
-        else target[i] = narrow<To>(widen(source[i]));
+        if constexpr (std::is_same_v<From, To>)
+          target[i] = source[i];
+        else
+          target[i] = narrow<To>(widen(source[i]));
       }
     });
   });

@@ -62,7 +62,8 @@ TROUPE_HOST_DEVICE constexpr f16 f16_from_float(float x) {
 }
 
 /// A double cut to a float so that a second rounding (to 16 bits) gives what one rounding would: "round to odd".
-/// Source: Boldo, Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd".
+/// Source: Boldo, Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding to
+/// odd".
 TROUPE_HOST_DEVICE constexpr float float_rounded_to_odd(double x) {
   const auto nearest = static_cast<float>(x);
   const auto back = static_cast<double>(nearest);
@@ -82,23 +83,39 @@ TROUPE_HOST_DEVICE constexpr double widen(double x) { return x; }
 template <class To>
 TROUPE_HOST_DEVICE constexpr To narrow(float x);
 template <>
-TROUPE_HOST_DEVICE constexpr float narrow<float>(float x) { return x; }
+TROUPE_HOST_DEVICE constexpr float narrow<float>(float x) {
+  return x;
+}
 template <>
-TROUPE_HOST_DEVICE constexpr double narrow<double>(float x) { return static_cast<double>(x); }
+TROUPE_HOST_DEVICE constexpr double narrow<double>(float x) {
+  return static_cast<double>(x);
+}
 template <>
-TROUPE_HOST_DEVICE constexpr bf16 narrow<bf16>(float x) { return bf16_from_float(x); }
+TROUPE_HOST_DEVICE constexpr bf16 narrow<bf16>(float x) {
+  return bf16_from_float(x);
+}
 template <>
-TROUPE_HOST_DEVICE constexpr f16 narrow<f16>(float x) { return f16_from_float(x); }
+TROUPE_HOST_DEVICE constexpr f16 narrow<f16>(float x) {
+  return f16_from_float(x);
+}
 
 template <class To>
 TROUPE_HOST_DEVICE constexpr To narrow(double x);
 template <>
-TROUPE_HOST_DEVICE constexpr double narrow<double>(double x) { return x; }
+TROUPE_HOST_DEVICE constexpr double narrow<double>(double x) {
+  return x;
+}
 template <>
-TROUPE_HOST_DEVICE constexpr float narrow<float>(double x) { return static_cast<float>(x); }
+TROUPE_HOST_DEVICE constexpr float narrow<float>(double x) {
+  return static_cast<float>(x);
+}
 template <>
-TROUPE_HOST_DEVICE constexpr bf16 narrow<bf16>(double x) { return bf16_from_float(float_rounded_to_odd(x)); }
+TROUPE_HOST_DEVICE constexpr bf16 narrow<bf16>(double x) {
+  return bf16_from_float(float_rounded_to_odd(x));
+}
 template <>
-TROUPE_HOST_DEVICE constexpr f16 narrow<f16>(double x) { return f16_from_float(float_rounded_to_odd(x)); }
+TROUPE_HOST_DEVICE constexpr f16 narrow<f16>(double x) {
+  return f16_from_float(float_rounded_to_odd(x));
+}
 
 }  // namespace troupe::kernels

@@ -10,11 +10,11 @@ namespace troupe::kernels {
 
 /// The keys of DeepSpeed's fp16 section.
 struct loss_scale_options {
-  double loss_scale = 0;               ///< above 0: fixed at this value; 0: dynamic
-  uint32_t initial_scale_power = 16;   ///< a dynamic scale starts at 2^this
-  uint64_t loss_scale_window = 1000;   ///< good steps between two doublings; at least 1
-  uint32_t hysteresis = 2;             ///< overflows until the scale is halved; at least 1
-  bool consecutive_hysteresis = false; ///< every good step refills the hysteresis
+  double loss_scale = 0;                ///< above 0: fixed at this value; 0: dynamic
+  uint32_t initial_scale_power = 16;    ///< a dynamic scale starts at 2^this
+  uint64_t loss_scale_window = 1000;    ///< good steps between two doublings; at least 1
+  uint32_t hysteresis = 2;              ///< overflows until the scale is halved; at least 1
+  bool consecutive_hysteresis = false;  ///< every good step refills the hysteresis
   double min_loss_scale = 1;
 };
 

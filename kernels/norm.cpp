@@ -21,8 +21,10 @@ using of_wide = hn::Rebind<float, wide>;
 
 template <class T>
 HWY_INLINE hn::Vec<wide> load_wide(const T* p) {
-  if constexpr (std::is_same_v<T, double>) return hn::LoadU(wide(), p);
-  else return hn::PromoteTo(wide(), load(of_wide(), p));
+  if constexpr (std::is_same_v<T, double>)
+    return hn::LoadU(wide(), p);
+  else
+    return hn::PromoteTo(wide(), load(of_wide(), p));
 }
 
 /// Adds the squares of 16 elements to their lanes. Named vectors, not an array: they must stay in registers.
@@ -31,10 +33,11 @@ HWY_INLINE double block_of(const T* values, uint64_t count, std::index_sequence<
   constexpr uint64_t step = hn::MaxLanes(wide());
   hn::Vec<wide> lanes[sizeof...(V)] = {((void)V, hn::Zero(wide()))...};
   const auto add = [&](const T* p) HWY_ATTR {
-    ((lanes[V] = hn::Add(lanes[V], [&]() HWY_ATTR {
-        const auto x = load_wide(p + V * step);
-        return hn::Mul(x, x);
-      }())),
+    ((lanes[V] = hn::Add(lanes[V],
+                         [&]() HWY_ATTR {
+                           const auto x = load_wide(p + V * step);
+                           return hn::Mul(x, x);
+                         }())),
      ...);
   };
   uint64_t i = 0;

@@ -14,10 +14,12 @@ namespace troupe::kernels {
 inline constexpr uint64_t norm_lanes = 16;
 
 /// Sum of squares in fp64 of at most `core::partition_grain` elements of f64, f32, bf16 or f16, aligned to their own
-/// size. Lanes are summed in order of index, then lane l with lane l + 8, l + 4, l + 2, l + 1. Trailing zeros change no bit.
+/// size. Lanes are summed in order of index, then lane l with lane l + 8, l + 4, l + 2, l + 1. Trailing zeros change no
+/// bit.
 double block_square_sum(const std::byte* values, core::dtype type, uint64_t count);
 
-/// `out[b]` = block_square_sum of block b; `out` holds one number per started block of `core::partition_grain` elements.
+/// `out[b]` = block_square_sum of block b; `out` holds one number per started block of `core::partition_grain`
+/// elements.
 void block_square_sums(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
 
 /// The scalar twin of `block_square_sum`: the same bits.

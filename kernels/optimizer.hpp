@@ -24,7 +24,8 @@ inline constexpr size_t max_moments = 2;
 /// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
 
-/// A run of elements with everything that an update reads and writes. State is float, or double in runs that check others.
+/// A run of elements with everything that an update reads and writes. State is float, or double in runs that check
+/// others.
 template <class State>
 struct optimizer_piece {
   State* master = nullptr;

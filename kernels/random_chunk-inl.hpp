@@ -94,9 +94,7 @@ HWY_INLINE double natural_log(double x) {
 }
 
 /// A 32-bit integer as a double, by the fraction of 2^52 + x.
-HWY_INLINE double as_double(uint64_t word) {
-  return std::bit_cast<double>(word | 0x4330000000000000U) - 0x1p52;
-}
+HWY_INLINE double as_double(uint64_t word) { return std::bit_cast<double>(word | 0x4330000000000000U) - 0x1p52; }
 
 /// Two independent standard normal numbers of two random words.
 HWY_INLINE void normal_pair(uint64_t radius_word, uint64_t angle_word, double& first, double& second) {

@@ -24,7 +24,8 @@ HWY_INLINE floats<D> rounded_to(D d, floats<D> x, core::dtype to) {
 
 /// `convert`: whether contributions are scaled or rounded before they are added; most reductions do neither.
 template <class In, class Out, bool convert>
-void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count, const reduce_options& options) {
+void sum_as(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+            const reduce_options& options) {
   auto* out = reinterpret_cast<Out*>(output);
   const reduce_options o = options;
   // Rounding to the type that the store rounds to anyway would change nothing.
@@ -82,8 +83,10 @@ void sum_in_rank_order_reference(std::span<const std::byte* const> inputs, std::
           store_sum(sum_element<Work, In>(inputs, inputs.size(), i, options), out[i], options);
         }
       };
-      if (uses_fp64(options)) run(std::type_identity<double>{});
-      else run(std::type_identity<float>{});
+      if (uses_fp64(options))
+        run(std::type_identity<double>{});
+      else
+        run(std::type_identity<float>{});
     });
   });
 }

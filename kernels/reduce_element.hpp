@@ -15,10 +15,14 @@ constexpr bool uses_fp64(const reduce_options& o) {
 template <class Work>
 TROUPE_HOST_DEVICE constexpr Work rounded(Work x, core::dtype to) {
   switch (to) {
-    case core::dtype::bf16: return static_cast<Work>(widen(narrow<bf16>(x)));
-    case core::dtype::f16: return static_cast<Work>(widen(narrow<f16>(x)));
-    case core::dtype::f32: return static_cast<Work>(widen(narrow<float>(x)));
-    default: return x;
+    case core::dtype::bf16:
+      return static_cast<Work>(widen(narrow<bf16>(x)));
+    case core::dtype::f16:
+      return static_cast<Work>(widen(narrow<f16>(x)));
+    case core::dtype::f32:
+      return static_cast<Work>(widen(narrow<float>(x)));
+    default:
+      return x;
   }
 }
 

@@ -33,9 +33,12 @@ double linear_rate(const schedule_options& o, const spans& s, double it) {
   const bool decays = o.type == "WarmupDecayLR";
   const double max_lr = o.warmup_max_lr.value_or(decays ? 1e-3 : o.base_lr);
   double fraction = 1;
-  if (it < 0) fraction = 0;
-  else if (it < s.warmup) fraction = warmup_fraction(o, s, it);
-  else if (decays) fraction = std::max(0.0, (s.total - it) / s.after_warmup());
+  if (it < 0)
+    fraction = 0;
+  else if (it < s.warmup)
+    fraction = warmup_fraction(o, s, it);
+  else if (decays)
+    fraction = std::max(0.0, (s.total - it) / s.after_warmup());
   return o.warmup_min_lr + (max_lr - o.warmup_min_lr) * fraction;
 }
 

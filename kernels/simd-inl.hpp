@@ -79,8 +79,7 @@ HWY_INLINE floats<D> from_f16_bits(D d, words<D> h) {
   const auto sign = hn::ShiftLeft<16>(hn::And(h, hn::Set(du, 0x8000U)));
   const auto magnitude = hn::ShiftLeft<13>(hn::And(h, hn::Set(du, 0x7FFFU)));
   const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, magnitude), hn::Set(d, 0x1p112F)));
-  const auto quiet =
-      hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x0F800000U)), hn::Set(du, 0x00400000U));
+  const auto quiet = hn::IfThenElseZero(hn::Gt(magnitude, hn::Set(du, 0x0F800000U)), hn::Set(du, 0x00400000U));
   const auto special = hn::Or(hn::Or(magnitude, hn::Set(du, 0x70000000U)), quiet);
   const auto value = hn::IfThenElse(hn::Gt(magnitude, hn::Set(du, 0x0F7FFFFFU)), special, finite);
   return hn::BitCast(d, hn::Or(value, sign));

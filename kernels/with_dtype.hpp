@@ -18,10 +18,14 @@ template <class F>
 decltype(auto) with_float_dtype(core::dtype t, F&& f) {
   assert(is_float(t));
   switch (t) {
-    case core::dtype::f64: return f(std::type_identity<double>{});
-    case core::dtype::bf16: return f(std::type_identity<bf16>{});
-    case core::dtype::f16: return f(std::type_identity<f16>{});
-    default: return f(std::type_identity<float>{});
+    case core::dtype::f64:
+      return f(std::type_identity<double>{});
+    case core::dtype::bf16:
+      return f(std::type_identity<bf16>{});
+    case core::dtype::f16:
+      return f(std::type_identity<f16>{});
+    default:
+      return f(std::type_identity<float>{});
   }
 }
 
@@ -30,9 +34,12 @@ template <class F>
 decltype(auto) with_fp32_dtype(core::dtype t, F&& f) {
   assert(is_float(t) && t != core::dtype::f64);
   switch (t) {
-    case core::dtype::bf16: return f(std::type_identity<bf16>{});
-    case core::dtype::f16: return f(std::type_identity<f16>{});
-    default: return f(std::type_identity<float>{});
+    case core::dtype::bf16:
+      return f(std::type_identity<bf16>{});
+    case core::dtype::f16:
+      return f(std::type_identity<f16>{});
+    default:
+      return f(std::type_identity<float>{});
   }
 }
 

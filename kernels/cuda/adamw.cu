@@ -21,15 +21,14 @@ __global__ void adamw_kernel(adamw_factors<float> factors, float* master, float*
 }  // namespace
 
 core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy,
-                         core::dtype copy_dtype, uint64_t count, stream on) {
+                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
+                         uint64_t count, stream on) {
   if (count == 0) return {};
   const auto factors = factors_of<float>(options, step);
   with_fp32_dtype(gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
     with_fp32_dtype(copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
-      adamw_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(factors, master, m, v,
-                                                                    reinterpret_cast<const Gradient*>(gradient),
-                                                                    reinterpret_cast<Copy*>(copy), count);
+      adamw_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(
+          factors, master, m, v, reinterpret_cast<const Gradient*>(gradient), reinterpret_cast<Copy*>(copy), count);
     });
   });
   return launched("adamw");

@@ -37,7 +37,7 @@ core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint
 
 /// kernels/adamw.hpp
 core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy,
-                         core::dtype copy_dtype, uint64_t count, stream on);
+                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
+                         uint64_t count, stream on);
 
 }  // namespace troupe::kernels::cuda

@@ -42,8 +42,8 @@ core::result<void> block_square_sums(const std::byte* values, core::dtype type, 
   assert(out.size() == core::div_up(count, core::partition_grain));
   if (count == 0) return {};
   with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
-    square_sums_kernel<<<blocks_for(out.size() * lanes), threads_per_block, 0, on>>>(
-        reinterpret_cast<const T*>(values), count, out.data(), out.size());
+    square_sums_kernel<<<blocks_for(out.size() * lanes), threads_per_block, 0, on>>>(reinterpret_cast<const T*>(values),
+                                                                                     count, out.data(), out.size());
   });
   return launched("block_square_sums");
 }

@@ -57,8 +57,8 @@ void adamw(benchmark::State& state, core::dtype gradient_type, bool with_copy) {
   for (auto _ : state) {
     on_threads(threads, adamw_elements, [&](uint64_t first, uint64_t n) {
       kernels::adamw({.weight_decay = 0.01}, {.step = 10}, p.data() + first, m.data() + first, v.data() + first,
-                     g.data() + first * gradient_bytes, gradient_type,
-                     with_copy ? bytes(copy) + 2 * first : nullptr, core::dtype::bf16, n);
+                     g.data() + first * gradient_bytes, gradient_type, with_copy ? bytes(copy) + 2 * first : nullptr,
+                     core::dtype::bf16, n);
     });
   }
   const uint64_t moved = adamw_elements * (6 * sizeof(float) + gradient_bytes + (with_copy ? 2 : 0));
@@ -66,7 +66,10 @@ void adamw(benchmark::State& state, core::dtype gradient_type, bool with_copy) {
 }
 BENCHMARK_CAPTURE(adamw, fp32, core::dtype::f32, false)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(adamw, bf16_with_copy, core::dtype::bf16, true)
-    ->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+    ->Arg(1)
+    ->Arg(2)
+    ->UseRealTime()
+    ->Unit(benchmark::kMillisecond);
 
 void copy_64_mib(benchmark::State& state) {
   array<float> a(message_elements, 1.0F);

@@ -14,7 +14,9 @@ struct state {
   std::vector<float> p, m, v;
   std::vector<std::byte> copy;
   explicit state(uint64_t count, core::dtype copy_type = core::dtype::bf16)
-      : p(awkward_floats(count, 1)), m(awkward_floats(count, 2)), v(awkward_floats(count, 3)),
+      : p(awkward_floats(count, 1)),
+        m(awkward_floats(count, 2)),
+        v(awkward_floats(count, 3)),
         copy(count * core::size_of(copy_type)) {
     for (auto& x : v) x = std::abs(x);
   }
@@ -50,8 +52,11 @@ BOOST_AUTO_TEST_CASE(ten_steps_agree_with_torch_to_a_millionth) {
   for (const auto& [name, wanted] : fixture["cases"].items()) {
     BOOST_TEST_CONTEXT(name) {
       const auto& given = wanted["options"];
-      const adamw_options o{.beta1 = given["betas"][0], .beta2 = given["betas"][1], .epsilon = given["eps"],
-                            .weight_decay = given["weight_decay"], .adamw_mode = !given["l2"].get<bool>()};
+      const adamw_options o{.beta1 = given["betas"][0],
+                            .beta2 = given["betas"][1],
+                            .epsilon = given["eps"],
+                            .weight_decay = given["weight_decay"],
+                            .adamw_mode = !given["l2"].get<bool>()};
       auto p = start;
       std::vector<float> m(p.size());
       std::vector<float> v(p.size());
@@ -75,7 +80,8 @@ BOOST_AUTO_TEST_CASE(every_count_type_and_target_gives_the_scalar_bits) {
           const auto gradient = awkward_bytes(gradient_type, count, 4);
           state got(count, copy_type);
           state wanted(count, copy_type);
-          const adamw_options o{.weight_decay = count % 2 == 0 ? 0.1 : 0.0, .adamw_mode = count % 3 != 0,
+          const adamw_options o{.weight_decay = count % 2 == 0 ? 0.1 : 0.0,
+                                .adamw_mode = count % 3 != 0,
                                 .bias_correction = count % 5 != 0};
           const adamw_step s{.step = count + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
           kernels::adamw(o, s, got.p.data(), got.m.data(), got.v.data(), gradient.data(), gradient_type,

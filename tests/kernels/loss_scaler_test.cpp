@@ -28,8 +28,7 @@ BOOST_AUTO_TEST_CASE(good_steps_double_the_scale_every_window_after_the_first) {
 }
 
 BOOST_AUTO_TEST_CASE(overflows_use_up_the_hysteresis_and_then_halve) {
-  BOOST_CHECK_EQUAL(walk(small, "ooogggggoo"),
-                    "256,1 128,1 64,1 64,1 64,1 128,2 128,2 256,2 256,1 128,1 ");
+  BOOST_CHECK_EQUAL(walk(small, "ooogggggoo"), "256,1 128,1 64,1 64,1 64,1 128,2 128,2 256,2 256,1 128,1 ");
 }
 
 BOOST_AUTO_TEST_CASE(consecutive_hysteresis_is_refilled_by_every_good_step) {

@@ -27,7 +27,8 @@ BOOST_AUTO_TEST_CASE(a_block_has_the_bits_of_the_scalar_twin_on_every_target) {
 
 BOOST_AUTO_TEST_CASE(the_sum_agrees_with_exact_arithmetic) {
   std::vector<float> values(1024, 3.0F);
-  BOOST_CHECK_EQUAL(block_square_sum(reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, 1024), 9216.0);
+  BOOST_CHECK_EQUAL(block_square_sum(reinterpret_cast<const std::byte*>(values.data()), core::dtype::f32, 1024),
+                    9216.0);
   const auto many = awkward_floats(1024, 11);
   long double wanted = 0;
   for (const float x : many) wanted += static_cast<long double>(x) * static_cast<long double>(x);
@@ -44,7 +45,8 @@ BOOST_AUTO_TEST_CASE(many_blocks_are_the_blocks_one_by_one) {
       for (uint64_t b = 0; b < sums.size(); ++b) {
         const uint64_t first = b * core::partition_grain;
         const uint64_t n = std::min(core::partition_grain, count - first);
-        BOOST_REQUIRE_EQUAL(bits(sums[b]), bits(block_square_sum(values.data() + first * core::size_of(type), type, n)));
+        BOOST_REQUIRE_EQUAL(bits(sums[b]),
+                            bits(block_square_sum(values.data() + first * core::size_of(type), type, n)));
       }
     }
   }

@@ -19,8 +19,11 @@ BOOST_AUTO_TEST_CASE(an_update_by_any_name_is_the_kernels_own) {
   auto wanted_v = v;
   auto wanted_copy = copy;
   update(optimizer_options(options), step,
-         optimizer_piece<float>{.master = p.data(), .moments = {m.data(), v.data()}, .gradient = gradient.data(),
-                                .gradient_dtype = core::dtype::bf16, .copy = reinterpret_cast<std::byte*>(copy.data()),
+         optimizer_piece<float>{.master = p.data(),
+                                .moments = {m.data(), v.data()},
+                                .gradient = gradient.data(),
+                                .gradient_dtype = core::dtype::bf16,
+                                .copy = reinterpret_cast<std::byte*>(copy.data()),
                                 .count = count});
   kernels::adamw(options, step, wanted_p.data(), wanted_m.data(), wanted_v.data(), gradient.data(), core::dtype::bf16,
                  reinterpret_cast<std::byte*>(wanted_copy.data()), core::dtype::bf16, count);
@@ -39,9 +42,11 @@ BOOST_AUTO_TEST_CASE(an_update_in_fp64_is_the_kernels_own) {
   auto wanted_m = m;
   auto wanted_v = v;
   update(optimizer_options(), {},
-         optimizer_piece<double>{.master = p.data(), .moments = {m.data(), v.data()},
+         optimizer_piece<double>{.master = p.data(),
+                                 .moments = {m.data(), v.data()},
                                  .gradient = reinterpret_cast<const std::byte*>(g.data()),
-                                 .gradient_dtype = core::dtype::f64, .count = 3});
+                                 .gradient_dtype = core::dtype::f64,
+                                 .count = 3});
   kernels::adamw({}, {}, wanted_p.data(), wanted_m.data(), wanted_v.data(), g.data(), 3);
   TROUPE_CHECK_SAME_BITS(p, wanted_p);
   TROUPE_CHECK_SAME_BITS(v, wanted_v);

@@ -56,8 +56,11 @@ BOOST_AUTO_TEST_CASE(every_combination_of_types_on_every_target_gives_the_scalar
           for (const uint64_t ranks : {1U, 2U, 3U, 5U}) {
             for (const bool accumulate : {false, true}) {
               const uint64_t count = 61 + ranks;
-              const reduce_options o{.input = input, .communication = communication, .output = output,
-                                     .input_scale = ranks == 2 ? 1.0F : 0.3F, .accumulate = accumulate};
+              const reduce_options o{.input = input,
+                                     .communication = communication,
+                                     .output = output,
+                                     .input_scale = ranks == 2 ? 1.0F : 0.3F,
+                                     .accumulate = accumulate};
               const auto arrays = contributions(input, ranks, count);
               auto got = awkward_bytes(output, count, 5);
               auto wanted = got;

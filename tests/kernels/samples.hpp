@@ -47,11 +47,21 @@ inline std::vector<float> awkward_floats(uint64_t count, uint64_t seed) {
   std::vector<float> out(count);
   for (auto& x : out) {
     switch (random() % 16) {
-      case 0: x = 0.0F; break;
-      case 1: x = -0.0F; break;
-      case 2: x = std::ldexp(normal(random), -135); break;  // subnormal fp32 and bf16
-      case 3: x = std::ldexp(normal(random), -18); break;   // subnormal fp16
-      default: x = std::ldexp(normal(random), exponent(random)); break;
+      case 0:
+        x = 0.0F;
+        break;
+      case 1:
+        x = -0.0F;
+        break;
+      case 2:
+        x = std::ldexp(normal(random), -135);
+        break;  // subnormal fp32 and bf16
+      case 3:
+        x = std::ldexp(normal(random), -18);
+        break;  // subnormal fp16
+      default:
+        x = std::ldexp(normal(random), exponent(random));
+        break;
     }
   }
   return out;

@@ -21,8 +21,8 @@ BOOST_AUTO_TEST_CASE(warmup_is_logarithmic_and_then_constant) {
 }
 
 BOOST_AUTO_TEST_CASE(warmup_may_be_linear_from_a_least_rate) {
-  const schedule_options o{.type = "WarmupLR", .warmup_min_lr = 0.02, .warmup_max_lr = 0.1, .warmup_num_steps = 4,
-                           .warmup_type = "linear"};
+  const schedule_options o{
+      .type = "WarmupLR", .warmup_min_lr = 0.02, .warmup_max_lr = 0.1, .warmup_num_steps = 4, .warmup_type = "linear"};
   check_rates(o, -1, {.02, .02, .04, .06, .08, .1, .1});
 }
 
@@ -33,7 +33,8 @@ BOOST_AUTO_TEST_CASE(warmup_ends_at_the_optimizers_rate_where_none_is_given) {
 }
 
 BOOST_AUTO_TEST_CASE(decay_is_linear_to_zero_and_stays_there) {
-  const schedule_options o{.type = "WarmupDecayLR", .warmup_max_lr = 0.1, .warmup_num_steps = 10, .total_num_steps = 20};
+  const schedule_options o{
+      .type = "WarmupDecayLR", .warmup_max_lr = 0.1, .warmup_num_steps = 10, .total_num_steps = 20};
   check_rates(o, 9, {.1, .1, .09, .08, .07, .06, .05, .04, .03, .02, .01, 0, 0, 0});
 }
 
@@ -44,8 +45,12 @@ BOOST_AUTO_TEST_CASE(cosine_falls_to_its_least_ratio) {
 }
 
 BOOST_AUTO_TEST_CASE(cosine_warms_up_from_its_least_ratio_and_scales_with_the_optimizers_rate) {
-  const schedule_options o{.type = "WarmupCosineLR", .warmup_num_steps = 4, .total_num_steps = 20,
-                           .warmup_type = "linear", .warmup_min_ratio = 0.2, .base_lr = 0.5};
+  const schedule_options o{.type = "WarmupCosineLR",
+                           .warmup_num_steps = 4,
+                           .total_num_steps = 20,
+                           .warmup_type = "linear",
+                           .warmup_min_ratio = 0.2,
+                           .base_lr = 0.5};
   check_rates(o, -1, {0, .1, .2, .3, .4});
 }
 

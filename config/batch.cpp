@@ -19,8 +19,7 @@ tl::expected<batch_sizes, std::string> complete(batch_sizes given, uint64_t data
     if (__builtin_mul_overflow(micro, accumulation, &out) || __builtin_mul_overflow(out, data_ranks, &out)) return 0;
     return out;
   };
-  if (b.train == 0 && b.micro == 0)
-    return refuse("give train_batch_size or train_micro_batch_size_per_gpu");
+  if (b.train == 0 && b.micro == 0) return refuse("give train_batch_size or train_micro_batch_size_per_gpu");
   if (b.train == 0) {
     if (b.accumulation == 0) b.accumulation = 1;
     b.train = product(b.micro, b.accumulation);

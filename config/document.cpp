@@ -15,8 +15,12 @@ namespace {
 void write(const node& value, size_t most, std::string& out) {
   if (out.size() > most) return;
   switch (value.kind) {
-    case node_kind::null: out += "null"; return;
-    case node_kind::plain: out += value.text; return;
+    case node_kind::null:
+      out += "null";
+      return;
+    case node_kind::plain:
+      out += value.text;
+      return;
     case node_kind::quoted:
       out += nlohmann::json(value.text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
       return;

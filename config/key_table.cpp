@@ -84,7 +84,8 @@ std::string nearest_key(std::string_view section, std::string_view name) {
   } here, anywhere;
   for (const auto& [full, found] : index()) {
     const size_t dot = full.rfind('.');
-    const std::string_view last = dot == std::string::npos ? std::string_view(full) : std::string_view(full).substr(dot + 1);
+    const std::string_view last =
+        dot == std::string::npos ? std::string_view(full) : std::string_view(full).substr(dot + 1);
     const size_t distance = edits(name, last);
     best_so_far& best = found.key->section() == section ? here : anywhere;
     if (distance < best.distance) best = {distance, full};
@@ -102,23 +103,35 @@ std::string wanted(const key_info& k) {
     range = fmt::format(" from {} to {}", bound(*k.least), bound(*k.most));
   else {
     if (k.least) range += fmt::format(" {} {}", k.above_least ? "above" : "of at least", bound(*k.least));
-    if (k.most) range += fmt::format("{} {} {}", k.least ? " and" : "", k.below_most ? "below" : "at most", bound(*k.most));
+    if (k.most)
+      range += fmt::format("{} {} {}", k.least ? " and" : "", k.below_most ? "below" : "at most", bound(*k.most));
   }
   if (k.type != value_type::number_list && !k.choices.empty())
     return fmt::format("one of {}", fmt::join(k.choices, ", "));
   switch (k.type) {
-    case value_type::boolean: return "true or false";
-    case value_type::integer: return "an integer" + range;
-    case value_type::number: return "a number" + range;
-    case value_type::text: return "text";
-    case value_type::path: return "a path";
-    case value_type::number_list: return fmt::format("a list of {} numbers{}", k.choices.size(), range);
-    case value_type::dtype: return "one of fp16, bf16, fp32, fp64";
-    case value_type::seconds: return "seconds, such as 5, 500ms, 5s, 2min or 1h";
-    case value_type::bytes: return "bytes, such as 1000000, 512MiB or 4GiB";
-    case value_type::any: return "any value";
+    case value_type::boolean:
+      return "true or false";
+    case value_type::integer:
+      return "an integer" + range;
+    case value_type::number:
+      return "a number" + range;
+    case value_type::text:
+      return "text";
+    case value_type::path:
+      return "a path";
+    case value_type::number_list:
+      return fmt::format("a list of {} numbers{}", k.choices.size(), range);
+    case value_type::dtype:
+      return "one of fp16, bf16, fp32, fp64";
+    case value_type::seconds:
+      return "seconds, such as 5, 500ms, 5s, 2min or 1h";
+    case value_type::bytes:
+      return "bytes, such as 1000000, 512MiB or 4GiB";
+    case value_type::any:
+      return "any value";
     case value_type::object:
-    case value_type::section: return "a mapping";
+    case value_type::section:
+      return "a mapping";
   }
   return "";
 }

@@ -17,7 +17,11 @@
 namespace troupe::config {
 
 enum class value_type : uint8_t {
-  boolean, integer, number, text, path,
+  boolean,
+  integer,
+  number,
+  text,
+  path,
   number_list,  ///< as many numbers as `choices` has names
   dtype,        ///< a floating type, as core::float_dtype_from reads it
   seconds,      ///< a number, or text such as 500ms, 5s, 2min, 1h
@@ -61,37 +65,94 @@ struct key_info {
   std::string_view deprecation;  ///< what to write instead; empty: not deprecated
   std::string_view meaning;
   effect acts = effect::acts;
-  std::string_view reason;              ///< why no_effect
-  std::optional<std::string_view> only; ///< the one value that does what it says so far; others are refused
-  std::string_view refusal;             ///< why the key is never accepted; empty: it is
-  bool any_case = false;                ///< `choices` are read in any letter case
-  bool refuse_enabled = false;          ///< an object that changes results when `enabled: true` stands in it
+  std::string_view reason;               ///< why no_effect
+  std::optional<std::string_view> only;  ///< the one value that does what it says so far; others are refused
+  std::string_view refusal;              ///< why the key is never accepted; empty: it is
+  bool any_case = false;                 ///< `choices` are read in any letter case
+  bool refuse_enabled = false;           ///< an object that changes results when `enabled: true` stands in it
   bool required = false;
-  std::string_view family;              ///< of a model key: "gpt2", "llama"; empty: both
+  std::string_view family;  ///< of a model key: "gpt2", "llama"; empty: both
   field into_field;
 
-  key_info& by_default(std::string text) { default_text = std::move(text); return *this; }
-  key_info& at_least(double v) { least = v; return *this; }
-  key_info& at_most(double v) { most = v; return *this; }
-  key_info& above(double v) { least = v; above_least = true; return *this; }
-  key_info& below(double v) { most = v; below_most = true; return *this; }
-  key_info& one_of(std::vector<std::string_view> v) { choices = std::move(v); return *this; }
-  key_info& also(std::string_view name, bool is_deprecated = false) { aliases.push_back({name, is_deprecated}); return *this; }
-  key_info& deprecated(std::string_view instead) { deprecation = instead; return *this; }
-  key_info& means(std::string_view v) { meaning = v; return *this; }
-  key_info& ignored(std::string_view why = "not acted on in this version") { acts = effect::no_effect; reason = why; return *this; }
-  key_info& just(std::string_view v) { only = v; return *this; }
-  key_info& refused(std::string_view why) { refusal = why; return *this; }
-  key_info& in_any_case() { any_case = true; return *this; }
-  key_info& not_enabled() { refuse_enabled = true; return *this; }
-  key_info& needed() { required = true; return *this; }
-  key_info& of_family(std::string_view v) { family = v; return *this; }
-  key_info& in_model() { into_field = model_key{}; return *this; }
-  key_info& by_hand(hand_made v) { into_field = v; return *this; }
+  key_info& by_default(std::string text) {
+    default_text = std::move(text);
+    return *this;
+  }
+  key_info& at_least(double v) {
+    least = v;
+    return *this;
+  }
+  key_info& at_most(double v) {
+    most = v;
+    return *this;
+  }
+  key_info& above(double v) {
+    least = v;
+    above_least = true;
+    return *this;
+  }
+  key_info& below(double v) {
+    most = v;
+    below_most = true;
+    return *this;
+  }
+  key_info& one_of(std::vector<std::string_view> v) {
+    choices = std::move(v);
+    return *this;
+  }
+  key_info& also(std::string_view name, bool is_deprecated = false) {
+    aliases.push_back({name, is_deprecated});
+    return *this;
+  }
+  key_info& deprecated(std::string_view instead) {
+    deprecation = instead;
+    return *this;
+  }
+  key_info& means(std::string_view v) {
+    meaning = v;
+    return *this;
+  }
+  key_info& ignored(std::string_view why = "not acted on in this version") {
+    acts = effect::no_effect;
+    reason = why;
+    return *this;
+  }
+  key_info& just(std::string_view v) {
+    only = v;
+    return *this;
+  }
+  key_info& refused(std::string_view why) {
+    refusal = why;
+    return *this;
+  }
+  key_info& in_any_case() {
+    any_case = true;
+    return *this;
+  }
+  key_info& not_enabled() {
+    refuse_enabled = true;
+    return *this;
+  }
+  key_info& needed() {
+    required = true;
+    return *this;
+  }
+  key_info& of_family(std::string_view v) {
+    family = v;
+    return *this;
+  }
+  key_info& in_model() {
+    into_field = model_key{};
+    return *this;
+  }
+  key_info& by_hand(hand_made v) {
+    into_field = v;
+    return *this;
+  }
   /// The field at the end of a path of members: `into<&job_config::fp16, &fp16_section::enabled>()`.
   template <auto... Path>
   key_info& into() {
-    auto reach = +[](job_config& c) { return &(c.* ... .*Path); };
+    auto reach = +[](job_config& c) { return &(c.*....*Path); };
     into_field = reach;
     return *this;
   }
@@ -101,7 +162,7 @@ struct key_info {
     const size_t dot = key.rfind('.');
     return dot == std::string::npos ? std::string_view() : std::string_view(key).substr(0, dot);
   }
-  [[nodiscard]] bool nullable() const { return default_text == "none"; }
+  [[nodiscard]] bool nullable() const { return default_text == "none" && !required; }
   [[nodiscard]] bool has_field() const { return into_field.index() != 0; }
 };
 

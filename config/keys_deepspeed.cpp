@@ -52,17 +52,28 @@ void add_deepspeed_keys(key_rows& t) {
   key("wall_clock_breakdown", boolean, "false").means("Log the time of each part of a step.");
   key("memory_breakdown", boolean, "false").means("Log memory at each part of a step.");
   key("dump_state", boolean, "false").means("Log the engine's state at the start.");
-  key("zero_allow_untested_optimizer", boolean, "false").ignored("every optimizer here works with every stage")
+  key("zero_allow_untested_optimizer", boolean, "false")
+      .ignored("every optimizer here works with every stage")
       .means("Accept any optimizer with ZeRO.");
-  key("zero_force_ds_cpu_optimizer", boolean, "true").ignored("every optimizer here runs on the CPU")
+  key("zero_force_ds_cpu_optimizer", boolean, "true")
+      .ignored("every optimizer here runs on the CPU")
       .means("Insist on the CPU optimizer with offload.");
   key("sparse_gradients", boolean, "false").means("Send embedding gradients as indices and values.");
   key("disable_allgather", boolean, "false").ignored("no effect in DeepSpeed either").means("Gather by broadcasts.");
-  key("dataloader_drop_last", boolean, "false").ignored("every global batch is whole").means("Drop the last partial batch.");
-  key("vocabulary_size", integer, "none").at_least(1).ignored("the model says it").means("Warn unless a multiple of 8.");
-  key("fp32_allreduce", boolean, "false").deprecated("communication_data_type: fp32").just("false")
+  key("dataloader_drop_last", boolean, "false")
+      .ignored("every global batch is whole")
+      .means("Drop the last partial batch.");
+  key("vocabulary_size", integer, "none")
+      .at_least(1)
+      .ignored("the model says it")
+      .means("Warn unless a multiple of 8.");
+  key("fp32_allreduce", boolean, "false")
+      .deprecated("communication_data_type: fp32")
+      .just("false")
       .means("Exchange gradients in fp32.");
-  key("disable_compile", boolean, "false").ignored("nothing is compiled at run time").means("Leave the model as it is.");
+  key("disable_compile", boolean, "false")
+      .ignored("nothing is compiled at run time")
+      .means("Leave the model as it is.");
   add_flat_sections(t);
 
   const auto changes_results = [&](const char* name, const char* meaning) {

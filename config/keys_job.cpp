@@ -7,11 +7,12 @@ namespace {
 using enum value_type;
 
 hand_made bin_dtype_field() {
-  return {[](job_config& c, const node& v) -> std::optional<std::string> {
-            c.data.bin_dtype = v.text == "uint32" ? core::dtype::i32 : core::dtype::i16;
-            return std::nullopt;
-          },
-          [](const job_config& c) -> std::string { return c.data.bin_dtype == core::dtype::i32 ? "uint32" : "uint16"; }};
+  return {
+      [](job_config& c, const node& v) -> std::optional<std::string> {
+        c.data.bin_dtype = v.text == "uint32" ? core::dtype::i32 : core::dtype::i16;
+        return std::nullopt;
+      },
+      [](const job_config& c) -> std::string { return c.data.bin_dtype == core::dtype::i32 ? "uint32" : "uint16"; }};
 }
 
 hand_made order_field() {
@@ -23,9 +24,12 @@ hand_made order_field() {
           },
           [](const job_config& c) -> std::string {
             switch (c.order) {
-              case gradient_order::per_step: return "per_step";
-              case gradient_order::per_micro_batch: return "per_micro_batch";
-              case gradient_order::automatic: break;
+              case gradient_order::per_step:
+                return "per_step";
+              case gradient_order::per_micro_batch:
+                return "per_micro_batch";
+              case gradient_order::automatic:
+                break;
             }
             return "automatic";
           }};
@@ -36,37 +40,78 @@ using job = job_config;
 void add_data_keys(key_rows& t) {
   using data = data_section;
   t.row("data", section).means("The text to train on.");
-  t.row("data.text", path).needed().into<&job::data, &data::text>()
+  t.row("data.text", path)
+      .needed()
+      .into<&job::data, &data::text>()
       .means("A text file, a .gz or .dz file, a .bin of tokens, or a folder of text files.");
-  t.row("data.tokenizer", text).by_default("bytes").one_of({"bytes"}).into<&job::data, &data::tokenizer>()
+  t.row("data.tokenizer", text)
+      .by_default("bytes")
+      .one_of({"bytes"})
+      .into<&job::data, &data::tokenizer>()
       .means("How text becomes tokens: every byte is one.");
-  t.row("data.bin_dtype", text).by_default("uint16").one_of({"uint16", "uint32"}).by_hand(bin_dtype_field())
+  t.row("data.bin_dtype", text)
+      .by_default("uint16")
+      .one_of({"uint16", "uint32"})
+      .by_hand(bin_dtype_field())
       .means("The type of one token in a .bin file.");
-  t.row("data.max_bytes", bytes).by_default("17179869184").at_least(1).into<&job::data, &data::max_bytes>()
+  t.row("data.max_bytes", bytes)
+      .by_default("17179869184")
+      .at_least(1)
+      .into<&job::data, &data::max_bytes>()
       .means("The most bytes the text may have, after decompression.");
-  t.row("data.sequence_length", integer).by_default("0").at_least(0).at_most(1 << 30)
+  t.row("data.sequence_length", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(1 << 30)
       .into<&job::data, &data::sequence_length>()
       .means("Tokens of one sample; 0: as many as the model has positions.");
-  t.row("data.validation_fraction", number).by_default("0").at_least(0).below(1)
+  t.row("data.validation_fraction", number)
+      .by_default("0")
+      .at_least(0)
+      .below(1)
       .into<&job::data, &data::validation_fraction>()
       .means("The last part of the text, which is never trained on.");
-  t.row("data.prefetch_batches", integer).by_default("4").at_least(1).at_most(1024)
+  t.row("data.prefetch_batches", integer)
+      .by_default("4")
+      .at_least(1)
+      .at_most(1024)
       .into<&job::data, &data::prefetch_batches>()
       .means("Global batches the loader keeps ready.");
 }
 
 void add_parallel_keys(key_rows& t) {
   using parallel = parallel_section;
-  t.row("parallel", section).means("How many ranks share the work, and how; ranks = data x pipeline x tensor x sequence.");
-  t.row("parallel.data", integer).by_default("1").at_least(1).at_most(65536).into<&job::parallel, &parallel::data>()
+  t.row("parallel", section)
+      .means("How many ranks share the work, and how; ranks = data x pipeline x tensor x sequence.");
+  t.row("parallel.data", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(65536)
+      .into<&job::parallel, &parallel::data>()
       .means("Ranks that train on different samples.");
-  t.row("parallel.pipeline", integer).by_default("1").at_least(1).just("1").into<&job::parallel, &parallel::pipeline>()
+  t.row("parallel.pipeline", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .into<&job::parallel, &parallel::pipeline>()
       .means("Stages the layers are cut into.");
-  t.row("parallel.tensor", integer).by_default("1").at_least(1).just("1").into<&job::parallel, &parallel::tensor>()
+  t.row("parallel.tensor", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .into<&job::parallel, &parallel::tensor>()
       .means("Ranks that share each matrix.");
-  t.row("parallel.sequence", integer).by_default("1").at_least(1).just("1").into<&job::parallel, &parallel::sequence>()
+  t.row("parallel.sequence", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .into<&job::parallel, &parallel::sequence>()
       .means("Ranks that share each sequence.");
-  t.row("parallel.expert", integer).by_default("1").at_least(1).just("1").into<&job::parallel, &parallel::expert>()
+  t.row("parallel.expert", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .into<&job::parallel, &parallel::expert>()
       .means("Ranks that share the experts of a layer.");
 }
 
@@ -75,28 +120,62 @@ void add_run_keys(key_rows& t) {
   using telemetry = telemetry_section;
   using sample = sample_section;
   t.row("evaluation", section).means("Loss on the text that is never trained on.");
-  t.row("evaluation.every_steps", integer).by_default("0").at_least(0).into<&job::evaluation, &eval::every_steps>()
+  t.row("evaluation.every_steps", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::evaluation, &eval::every_steps>()
       .means("Steps between evaluations; 0: only at the end.");
-  t.row("evaluation.batches", integer).by_default("0").at_least(0).into<&job::evaluation, &eval::batches>()
+  t.row("evaluation.batches", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::evaluation, &eval::batches>()
       .means("Global batches of one evaluation; 0: all there are.");
   t.row("telemetry", section).means("What a run records about itself.");
-  t.row("telemetry.trace", boolean).by_default("true").into<&job::telemetry, &telemetry::trace>()
+  t.row("telemetry.trace", boolean)
+      .by_default("true")
+      .into<&job::telemetry, &telemetry::trace>()
       .means("Write a Perfetto trace of every instruction.");
-  t.row("telemetry.trace_from_step", integer).by_default("2").at_least(0)
-      .into<&job::telemetry, &telemetry::trace_from_step>().means("The first step of the trace.");
-  t.row("telemetry.trace_steps", integer).by_default("3").at_least(0).at_most(1000)
-      .into<&job::telemetry, &telemetry::trace_steps>().means("Steps in the trace.");
+  t.row("telemetry.trace_from_step", integer)
+      .by_default("2")
+      .at_least(0)
+      .into<&job::telemetry, &telemetry::trace_from_step>()
+      .means("The first step of the trace.");
+  t.row("telemetry.trace_steps", integer)
+      .by_default("3")
+      .at_least(0)
+      .at_most(1000)
+      .into<&job::telemetry, &telemetry::trace_steps>()
+      .means("Steps in the trace.");
   t.row("sample", section).means("Text that the model writes at the end of a run.");
-  t.row("sample.tokens", integer).by_default("0").at_least(0).at_most(1 << 20).into<&job::sample, &sample::tokens>()
+  t.row("sample.tokens", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(1 << 20)
+      .into<&job::sample, &sample::tokens>()
       .means("Tokens to write; 0: none.");
-  t.row("sample.prompt", text).by_default("\"The \"").into<&job::sample, &sample::prompt>()
+  t.row("sample.prompt", text)
+      .by_default("\"The \"")
+      .into<&job::sample, &sample::prompt>()
       .means("What the text begins with.");
-  t.row("sample.temperature", number).by_default("0.8").above(0).at_most(100)
-      .into<&job::sample, &sample::temperature>().means("1: as the model predicts; towards 0: always the likeliest.");
+  t.row("sample.temperature", number)
+      .by_default("0.8")
+      .above(0)
+      .at_most(100)
+      .into<&job::sample, &sample::temperature>()
+      .means("1: as the model predicts; towards 0: always the likeliest.");
   t.row("cluster", section).means("The processes of a job and their limits.");
-  t.row("cluster.stall_after", seconds).by_default("0").at_least(0).at_most(86400).into<&job::stall_after_s>()
-      .means("Silence after which a run ends with an error; 0: the larger of 5 s and 10 x the longest predicted instruction.");
-  t.row("cluster.host_memory_budget", bytes).by_default("0").at_least(0).into<&job::host_memory_budget>()
+  t.row("cluster.stall_after", seconds)
+      .by_default("0")
+      .at_least(0)
+      .at_most(86400)
+      .into<&job::stall_after_s>()
+      .means(
+          "Silence after which a run ends with an error; 0: the larger of 5 s and 10 x the longest predicted "
+          "instruction.");
+  t.row("cluster.host_memory_budget", bytes)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::host_memory_budget>()
       .means("Host memory all ranks of a process may use together; 0: no limit.");
 }
 
@@ -105,14 +184,24 @@ void add_run_keys(key_rows& t) {
 void add_job_keys(key_rows& t) {
   t.row("deepspeed_config", path)
       .means("A DeepSpeed JSON file whose keys count as if they stood here; a key that stands here too wins.");
-  t.row("seed", integer).by_default("0").at_least(0).into<&job::seed>()
+  t.row("seed", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::seed>()
       .means("Fixes initial weights, sample order and dropout.");
   t.row("steps", integer).at_least(1).needed().into<&job::steps>().means("Optimizer steps to run.");
-  t.row("output", path).into<&job::output>()
-      .means("The folder for what the run writes; by default runs/ and the file's name without extension, in the current folder.");
-  t.row("gradient_order", text).by_default("automatic").one_of({"automatic", "per_micro_batch", "per_step"})
+  t.row("output", path)
+      .into<&job::output>()
+      .means(
+          "The folder for what the run writes; by default runs/ and the file's name without extension, in the current "
+          "folder.");
+  t.row("gradient_order", text)
+      .by_default("automatic")
+      .one_of({"automatic", "per_micro_batch", "per_step"})
       .by_hand(order_field())
-      .means("What is summed first: ranks, for every micro-batch, or a rank's micro-batches, once a step; by default what the stage's memory promise asks for.");
+      .means(
+          "What is summed first: ranks, for every micro-batch, or a rank's micro-batches, once a step; by default what "
+          "the stage's memory promise asks for.");
   add_data_keys(t);
   add_parallel_keys(t);
   add_run_keys(t);

@@ -58,7 +58,9 @@ void add_gpt2(key_rows& t) {
   m.probability("attn_pdrop", "0.1").means("Dropout on the attention weights.");
   m.row("layer_norm_epsilon", number, "1e-5").at_least(0).below(1).means("Added to the variance in a norm.");
   m.row("scale_attn_weights", boolean, "true").just("true").means("Divide scores by the root of the head's width.");
-  m.row("scale_attn_by_inverse_layer_idx", boolean, "false").just("false").means("Divide scores by the layer's number too.");
+  m.row("scale_attn_by_inverse_layer_idx", boolean, "false")
+      .just("false")
+      .means("Divide scores by the layer's number too.");
   m.row("add_cross_attention", boolean, "false").just("false").means("Attend to a second sequence.");
   m.unread("reorder_and_upcast_attn", boolean).ignored("attention has one order here");
   for (const char* name : {"summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
@@ -90,7 +92,8 @@ void add_llama(key_rows& t) {
 
 void add_model_keys(key_rows& t) {
   t.row("model", section).means("The model: Hugging Face's config.json keys, or the folder that holds them.");
-  t.row("model.path", path).into<&job_config::model, &model_section::path>()
+  t.row("model.path", path)
+      .into<&job_config::model, &model_section::path>()
       .means("A Hugging Face folder: config.json and, where there are any, weights. Excludes all other model keys.");
   add_shared(t);
   add_gpt2(t);

@@ -23,54 +23,99 @@ void add_precision_keys(key_rows& t) {
   using fp16 = fp16_section;
   using bf16 = bf16_section;
   t.row("fp16", section).means("Half precision with loss scaling.");
-  t.row("fp16.enabled", boolean).by_default("false").into<&job::fp16, &fp16::enabled>()
+  t.row("fp16.enabled", boolean)
+      .by_default("false")
+      .into<&job::fp16, &fp16::enabled>()
       .means("Parameters, activations and gradients in fp16; master weights stay fp32.");
-  t.row("fp16.auto_cast", boolean).by_default("false").ignored("inputs are token numbers").means("Cast inputs to fp16.");
-  t.row("fp16.loss_scale", number).by_default("0").at_least(0).into<&job::fp16, &fp16::loss_scale>()
+  t.row("fp16.auto_cast", boolean)
+      .by_default("false")
+      .ignored("inputs are token numbers")
+      .means("Cast inputs to fp16.");
+  t.row("fp16.loss_scale", number)
+      .by_default("0")
+      .at_least(0)
+      .into<&job::fp16, &fp16::loss_scale>()
       .means("A fixed loss scale; 0: dynamic.");
-  t.row("fp16.initial_scale_power", integer).by_default("16").at_least(0).at_most(127)
-      .into<&job::fp16, &fp16::initial_scale_power>().means("The dynamic scale starts at 2 to this power.");
-  t.row("fp16.loss_scale_window", integer).by_default("1000").at_least(0)
-      .into<&job::fp16, &fp16::loss_scale_window>().means("Good steps until the scale doubles.");
-  t.row("fp16.hysteresis", integer).by_default("2").at_least(1).at_most(1 << 30)
-      .into<&job::fp16, &fp16::hysteresis>().means("Overflows until the scale halves.");
-  t.row("fp16.consecutive_hysteresis", boolean).by_default("false").into<&job::fp16, &fp16::consecutive_hysteresis>()
+  t.row("fp16.initial_scale_power", integer)
+      .by_default("16")
+      .at_least(0)
+      .at_most(127)
+      .into<&job::fp16, &fp16::initial_scale_power>()
+      .means("The dynamic scale starts at 2 to this power.");
+  t.row("fp16.loss_scale_window", integer)
+      .by_default("1000")
+      .at_least(0)
+      .into<&job::fp16, &fp16::loss_scale_window>()
+      .means("Good steps until the scale doubles.");
+  t.row("fp16.hysteresis", integer)
+      .by_default("2")
+      .at_least(1)
+      .at_most(1 << 30)
+      .into<&job::fp16, &fp16::hysteresis>()
+      .means("Overflows until the scale halves.");
+  t.row("fp16.consecutive_hysteresis", boolean)
+      .by_default("false")
+      .into<&job::fp16, &fp16::consecutive_hysteresis>()
       .means("A good step refills the hysteresis.");
-  t.row("fp16.min_loss_scale", number).by_default("1").at_least(0).into<&job::fp16, &fp16::min_loss_scale>()
+  t.row("fp16.min_loss_scale", number)
+      .by_default("1")
+      .at_least(0)
+      .into<&job::fp16, &fp16::min_loss_scale>()
       .means("The scale never falls below this.");
-  t.row("fp16.fp16_master_weights_and_grads", boolean).by_default("false").just("false")
+  t.row("fp16.fp16_master_weights_and_grads", boolean)
+      .by_default("false")
+      .just("false")
       .means("Master weights and gradients in fp16 too.");
   t.row("bf16", section).also("bfloat16").means("bfloat16: fp32's range, no loss scaling.");
-  t.row("bf16.enabled", boolean).by_default("false").into<&job::bf16, &bf16::enabled>()
+  t.row("bf16.enabled", boolean)
+      .by_default("false")
+      .into<&job::bf16, &bf16::enabled>()
       .means("Parameters, activations and gradients in bf16; master weights stay fp32.");
-  t.row("bf16.check_grad_overflow", boolean).by_default("true").into<&job::bf16, &bf16::check_grad_overflow>()
+  t.row("bf16.check_grad_overflow", boolean)
+      .by_default("true")
+      .into<&job::bf16, &bf16::check_grad_overflow>()
       .means("Skip a step whose gradients hold an infinity or NaN.");
-  t.row("bf16.immediate_grad_update", boolean).by_default("false")
-      .ignored("gradients go straight to their bucket anyway").means("Add to the fp32 buffer during backward.");
-  t.row("bf16.bf16_master_weights_and_grads", boolean).by_default("false").just("false")
+  t.row("bf16.immediate_grad_update", boolean)
+      .by_default("false")
+      .ignored("gradients go straight to their bucket anyway")
+      .means("Add to the fp32 buffer during backward.");
+  t.row("bf16.bf16_master_weights_and_grads", boolean)
+      .by_default("false")
+      .just("false")
       .means("Master weights and gradients in bf16 too.");
   t.row("bf16.bf16_optimizer_states", boolean).by_default("false").just("false").means("Moments in bf16 too.");
 
   using types = data_types_section;
   t.row("data_types", section).means("Number formats beside the model's own.");
-  t.row("data_types.grad_accum_dtype", dtype).one_of({"fp16", "bf16", "fp32"})
+  t.row("data_types.grad_accum_dtype", dtype)
+      .one_of({"fp16", "bf16", "fp32"})
       .into<&job::data_types, &types::grad_accum_dtype>()
       .means("The type gradients of micro-batches are added up in; none: the parameters'.");
-  t.row("data_types.param_dtype", dtype).one_of({"fp16", "bf16", "fp32", "fp64"}).by_hand(param_dtype_field())
+  t.row("data_types.param_dtype", dtype)
+      .one_of({"fp16", "bf16", "fp32", "fp64"})
+      .by_hand(param_dtype_field())
       .means("fp64: everything in fp64, as a reference; otherwise it must agree with fp16 and bf16.");
-  t.row("data_types.buffer_dtype", dtype).one_of({"fp16", "bf16", "fp32"}).ignored("models have no buffers")
+  t.row("data_types.buffer_dtype", dtype)
+      .one_of({"fp16", "bf16", "fp32"})
+      .ignored("models have no buffers")
       .means("The type buffers are cast to.");
 
   using activations = activation_checkpointing_section;
   t.row("activation_checkpointing", section).means("Recompute activations in backward instead of keeping them.");
-  t.row("activation_checkpointing.enabled", boolean).by_default("false")
-      .into<&job::activation_checkpointing, &activations::enabled>().means("Recompute every unit from its input.");
-  t.row("activation_checkpointing.number_checkpoints", integer).at_least(1).at_most(4096)
+  t.row("activation_checkpointing.enabled", boolean)
+      .by_default("false")
+      .into<&job::activation_checkpointing, &activations::enabled>()
+      .means("Recompute every unit from its input.");
+  t.row("activation_checkpointing.number_checkpoints", integer)
+      .at_least(1)
+      .at_most(4096)
       .into<&job::activation_checkpointing, &activations::number_checkpoints>()
       .means("Units that keep their input; none: every one.");
   for (const char* name : {"partition_activations", "contiguous_memory_optimization", "cpu_checkpointing",
                            "synchronize_checkpoint_boundary", "profile"})
-    t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").ignored()
+    t.row(std::string("activation_checkpointing.") + name, boolean)
+        .by_default("false")
+        .ignored()
         .means("How DeepSpeed stores what it keeps.");
 }
 

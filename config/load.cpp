@@ -29,6 +29,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Where relative paths of the command line start; "." where even that is gone.
+fs::path current_folder() {
+  std::error_code failure;
+  fs::path folder = fs::current_path(failure);
+  return failure ? fs::path(".") : folder;
+}
+
 /// The file's text, or why it cannot be had. Reads no more than the limit, whatever the file claims to be.
 tl::expected<std::string, std::string> read_text(const fs::path& file) {
   std::error_code failure;
@@ -52,13 +59,17 @@ tl::expected<std::string, std::string> read_text(const fs::path& file) {
 nlohmann::json to_json(const node& value, value_type type) {
   using nlohmann::json;
   switch (value.kind) {
-    case node_kind::null: return nullptr;
-    case node_kind::quoted: return value.text;
+    case node_kind::null:
+      return nullptr;
+    case node_kind::quoted:
+      return value.text;
     case node_kind::plain:
       if (type == value_type::text) return value.text;
       if (const auto flag = boolean_in(value)) return *flag;
       if (type != value_type::number)
-        if (const auto n = integer_in(value); n && n->magnitude <= uint64_t{INT64_MAX} && (type == value_type::integer || value.text.find_first_of(".eE") == std::string::npos))
+        if (const auto n = integer_in(value);
+            n && n->magnitude <= uint64_t{INT64_MAX} &&
+            (type == value_type::integer || value.text.find_first_of(".eE") == std::string::npos))
           return n->negative ? json(-static_cast<int64_t>(n->magnitude)) : json(n->magnitude);
       if (const auto n = number_in(value)) return *n;
       return value.text;
@@ -116,7 +127,7 @@ class loading {
 
   std::optional<settings> read_override(const std::string& text) {
     const auto number = static_cast<uint32_t>(report_.sources.size());
-    report_.sources.push_back({"--set " + text.substr(0, 200), fs::current_path(), source::override_text});
+    report_.sources.push_back({"--set " + text.substr(0, 200), current_folder(), source::override_text});
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       report_.error({number, 0, 0}, "", "wanted key=value");
@@ -196,7 +207,7 @@ class loading {
     std::set<std::string, std::less<>> derived;
     resolve(given, c, report_, derived);
     if (c.output.empty()) {
-      c.output = fs::current_path() / "runs" / fs::path(name).stem();
+      c.output = current_folder() / "runs" / fs::path(name).stem();
       derived.emplace("output");
     }
     if (report_.failed()) return give_up();
@@ -232,7 +243,8 @@ class loading {
       } else if (it != given.given.end()) {
         const place at = it->second.at;
         const source& from = report_.sources[at.source];
-        v.origin = from.kind == source::override_text ? from.name : fmt::format("{}:{}:{}", from.name, at.line, at.column);
+        v.origin =
+            from.kind == source::override_text ? from.name : fmt::format("{}:{}:{}", from.name, at.line, at.column);
         if (shows_given) v.value = it->second.value ? shown(*it->second.value, 1000) : "none";
       }
       if (derived.contains(row.key)) v.origin = "derived";

@@ -32,9 +32,10 @@ struct diagnostic {
 std::string render(const std::vector<diagnostic>& all);
 
 struct load_options {
-  std::vector<std::string> overrides;  ///< `key=value`, later ones win; paths in them are relative to the current folder
-  bool strict = false;                 ///< what would be a warning is an error
-  std::optional<uint64_t> steps;       ///< instead of the key `steps`
+  std::vector<std::string>
+      overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
+  bool strict = false;  ///< what would be a warning is an error
+  std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
 };
 
 /// One key as a run will see it; for explain.

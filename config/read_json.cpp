@@ -82,7 +82,9 @@ class json_events {
     const place where = start();
     const char* end = last_;
     // A number is known to end only when the character behind it was read.
-    const auto part_of_token = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '+'; };
+    const auto part_of_token = [](char c) {
+      return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '+';
+    };
     while (end < text_.data() + text_.size() && part_of_token(*end)) ++end;
     builder_.scalar(kind, kind == node_kind::null ? "" : std::string(last_, end), where);
     done_ = end;

@@ -1,9 +1,12 @@
 // YAML into nodes, through yaml-cpp's events: its own tree would accept duplicate names and expand aliases
 // before anybody could count them, and every limit here ends the parser from inside an event.
+#include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
+#include <algorithm>
+#include <cctype>
 #include <istream>
 #include <streambuf>
 
@@ -60,6 +63,40 @@ class text_buffer final : public std::streambuf {
   }
 };
 
+/// What would cost the parser much memory before its first event, since it holds all tokens of a bracket that might
+/// turn out to be a name: brackets nested deeper than is allowed, or very many values in them. Knows no block text:
+/// brackets in that count as well, which matters to no text that closes most of what it opens.
+std::optional<refusal> tangled(std::string_view text, uint32_t source) {
+  place where{source, 1, 1};
+  int depth = 0;
+  size_t values = 0;
+  char quote = 0;
+  for (size_t i = 0; i < text.size(); ++i, ++where.column) {
+    const char c = text[i];
+    if (c == '\n') {
+      where = {source, where.line + 1, 0};
+      if (quote == '\'') quote = 0;  // more likely an apostrophe in plain text
+    } else if (quote != 0) {
+      if (c == '\\' && quote == '"') ++i, ++where.column;
+      if (c == quote) quote = 0;
+    } else if (c == '#' && (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])))) {
+      while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '[' || c == '{') {
+      if (++depth > deepest_nesting)
+        return refusal{where, fmt::format("wanted at most {} levels of nesting", deepest_nesting)};
+      ++values;
+    } else if (c == ']' || c == '}') {
+      depth = std::max(0, depth - 1);
+    } else if (c == ',') {
+      ++values;
+    }
+    if (values > most_nodes) return refusal{where, fmt::format("wanted at most {} values", most_nodes)};
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 document read_yaml(std::string_view text, uint32_t source) {
@@ -67,10 +104,12 @@ document read_yaml(std::string_view text, uint32_t source) {
   builder_events events(builder);
   try {
     if (const auto reason = unreadable(text, source)) throw *reason;
+    if (const auto reason = tangled(text, source)) throw *reason;
     text_buffer buffer(text);
     std::istream stream(&buffer);
     YAML::Parser parser(stream);
-    if (!parser.HandleNextDocument(events)) throw refusal{{source, 1, 1}, "wanted a mapping of keys to values, got nothing"};
+    if (!parser.HandleNextDocument(events))
+      throw refusal{{source, 1, 1}, "wanted a mapping of keys to values, got nothing"};
     document read = builder.take();
     tree_builder second(source);
     builder_events rest(second);

@@ -25,12 +25,15 @@ class rules {
   }
 
  private:
-  void error(std::string_view key, std::string text) { report_.error(given_.where(key), std::string(key), std::move(text)); }
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
   [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
 
   void required() {
     for (const key_info& row : key_table())
-      if (row.required && value_of(row.key) == nullptr && !given_.was_refused(row.key) && !given_.was_refused(row.section()))
+      if (row.required && value_of(row.key) == nullptr && !given_.was_refused(row.key) &&
+          !given_.was_refused(row.section()))
         error(row.key, fmt::format("wanted {}, got nothing: the key is required", wanted(row)));
   }
 
@@ -41,7 +44,8 @@ class rules {
       if (key.starts_with("model.") && key != "model.path") inline_keys.push_back(&s);
     if (value_of("model.path") != nullptr) {
       if (!inline_keys.empty())
-        error("model.path", fmt::format("wanted either path or the model's own keys, got {} too", inline_keys[0]->row->key));
+        error("model.path",
+              fmt::format("wanted either path or the model's own keys, got {} too", inline_keys[0]->row->key));
       return;
     }
     const setting* type = value_of("model.model_type");
@@ -57,12 +61,14 @@ class rules {
   }
 
   void batch() {
-    constexpr std::string_view keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps"};
+    constexpr std::string_view keys[] = {"train_batch_size", "train_micro_batch_size_per_gpu",
+                                         "gradient_accumulation_steps"};
     for (const std::string_view key : keys)
       if (given_.was_refused(key)) return;
     if (given_.was_refused("parallel.data") || given_.was_refused("parallel")) return;
-    const auto sizes = complete({config_.train_batch_size, config_.train_micro_batch_size_per_gpu, config_.gradient_accumulation_steps},
-                                config_.parallel.data);
+    const auto sizes = complete(
+        {config_.train_batch_size, config_.train_micro_batch_size_per_gpu, config_.gradient_accumulation_steps},
+        config_.parallel.data);
     if (!sizes) {
       std::string_view at = keys[0];
       for (const std::string_view key : keys)
@@ -109,7 +115,8 @@ class rules {
       if (z.overlap_comm) derived_.emplace("zero_optimization.overlap_comm");
     }
     if (z.stage >= 2 && z.reduce_scatter) {
-      const std::string with = fmt::format("with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
+      const std::string with = fmt::format(
+          "with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
       if (config_.prescale_gradients) error("prescale_gradients", fmt::format("wanted false {}, got true", with));
       if (config_.gradient_predivide_factor != 1.0)
         error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
@@ -137,17 +144,20 @@ class rules {
     }
     const bool total_wanted = s.type != "WarmupLR";
     if (total_wanted && s.total_num_steps == 0 && !given_.was_refused("scheduler.params.total_num_steps"))
-      error("scheduler.params.total_num_steps", fmt::format("wanted an integer of at least 1, got nothing: {} needs it", s.type));
+      error("scheduler.params.total_num_steps",
+            fmt::format("wanted an integer of at least 1, got nothing: {} needs it", s.type));
     if (total_wanted && s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps)
-      report_.warn(given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
-                   fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
+      report_.warn(
+          given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
+          fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
     if (s.type == "WarmupDecayLR" && !s.warmup_max_lr) {
       s.warmup_max_lr = 0.001;
       derived_.emplace("scheduler.params.warmup_max_lr");
     }
     const auto only_with = [&](const char* key, bool used) {
-      if (!used && value_of(key) != nullptr)
-        report_.warn(value_of(key)->name_at, key, fmt::format("no effect with {}", s.type));
+      const setting* given = used ? nullptr : value_of(key);
+      if (given != nullptr && !is_default(*given->row, *given->value))
+        report_.warn(given->name_at, key, fmt::format("no effect with {}", s.type));
     };
     const bool cosine = s.type == "WarmupCosineLR";
     only_with("scheduler.params.total_num_steps", total_wanted);

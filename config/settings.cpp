@@ -32,7 +32,8 @@ std::vector<diagnostic> reporter::in_order(diagnostic::severity_kind severity) c
   for (item& i : sorted) {
     const source& from = sources.at(i.at.source);
     const bool placed = from.kind != source::override_text;
-    out.push_back({severity, from.name, placed ? i.at.line : 0, placed ? i.at.column : 0, std::move(i.key), std::move(i.text)});
+    out.push_back(
+        {severity, from.name, placed ? i.at.line : 0, placed ? i.at.column : 0, std::move(i.key), std::move(i.text)});
   }
   if (left_out_ > 0 && !out.empty())
     out.push_back({severity, sources.at(0).name, 0, 0, "", fmt::format("{} more were left out", left_out_)});
@@ -97,7 +98,8 @@ class collector {
   void unknown(const std::string& section, const entry& e) {
     std::string full = section.empty() ? e.name : section + "." + e.name;
     if (full.size() > 120) full = full.substr(0, 117) + "...";
-    const std::string text = "unknown key; the nearest known one is " + nearest_key(section, e.name);
+    const std::string text =
+        report_.full() ? "unknown key" : "unknown key; the nearest known one is " + nearest_key(section, e.name);
     const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
     if (lenient)
       report_.warn(e.at, std::move(full), text);
@@ -124,11 +126,14 @@ class collector {
 
   /// `zero_optimization: true`, as old files have it: stage 1, with the bucket of `allgather_size`.
   void legacy_zero(const entry& e, bool on) {
-    report_.warn(e.at, "zero_optimization", fmt::format("deprecated, write zero_optimization: {{stage: {}}}", on ? 1 : 0));
+    report_.warn(e.at, "zero_optimization",
+                 fmt::format("deprecated, write zero_optimization: {{stage: {}}}", on ? 1 : 0));
     const key_info* stage = key_named("zero_optimization.stage");
-    out_.given[stage->key] = {stage, make_scalar(node_kind::plain, on ? "1" : "0", e.value->at), false, e.value->at, e.at};
+    out_.given[stage->key] = {stage, make_scalar(node_kind::plain, on ? "1" : "0", e.value->at), false, e.value->at,
+                              e.at};
     legacy_zero_ = on;
-    if (const auto size = out_.given.find("allgather_size"); on && size != out_.given.end()) use_legacy_bucket(size->second);
+    if (const auto size = out_.given.find("allgather_size"); on && size != out_.given.end())
+      use_legacy_bucket(size->second);
   }
   void use_legacy_bucket(const setting& size) {
     const key_info* bucket = key_named("zero_optimization.allgather_bucket_size");
@@ -138,9 +143,10 @@ class collector {
   void leaf(const key_info& row, const entry& e) {
     if (const auto earlier = out_.given.find(row.key); earlier != out_.given.end() || out_.was_refused(row.key)) {
       report_.error(e.at, row.key,
-                    earlier == out_.given.end() ? "given twice"
-                                                : fmt::format("given twice, first at line {}, column {}",
-                                                              earlier->second.name_at.line, earlier->second.name_at.column));
+                    earlier == out_.given.end()
+                        ? "given twice"
+                        : fmt::format("given twice, first at line {}, column {}", earlier->second.name_at.line,
+                                      earlier->second.name_at.column));
       return;
     }
     setting made{&row, nullptr, is_auto(*e.value), place_of(e), e.at};
@@ -160,7 +166,8 @@ class collector {
         return;
       }
       if (row.refuse_enabled && enables(*made.value)) {
-        refuse(row, made.at, "not supported in this version, and it would change results: remove it or set enabled: false");
+        refuse(row, made.at,
+               "not supported in this version, and it would change results: remove it or set enabled: false");
         return;
       }
       if (row.acts == effect::no_effect && !is_default(row, *made.value))

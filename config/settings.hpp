@@ -23,11 +23,15 @@ class reporter {
  public:
   std::vector<source> sources;
 
-  void error(place at, std::string key, std::string text) { add(diagnostic::error, at, std::move(key), std::move(text)); }
+  void error(place at, std::string key, std::string text) {
+    add(diagnostic::error, at, std::move(key), std::move(text));
+  }
   void warn(place at, std::string key, std::string text);
   bool strict = false;
 
   [[nodiscard]] bool failed() const { return errors_ > 0; }
+  /// No more is kept, so no more thought need go into texts.
+  [[nodiscard]] bool full() const { return items_.size() >= most_diagnostics; }
   /// Those of one severity by source, line and column; the sources' order is that of `sources`.
   [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
 
@@ -47,7 +51,7 @@ struct setting {
   const key_info* row = nullptr;
   node_ptr value;  ///< checked; null: `auto`, or nothing was written
   bool is_auto = false;
-  place at;        ///< of the value
+  place at;  ///< of the value
   place name_at;
 };
 

@@ -13,11 +13,13 @@ bool tree_builder::wants_name() const {
 void tree_builder::count(size_t nodes, place where) {
   nodes_ += nodes;
   if (nodes_ > most_nodes)
-    throw refusal{where, fmt::format("wanted at most {} values, aliases counted as often as they are used", most_nodes)};
+    throw refusal{where,
+                  fmt::format("wanted at most {} values, aliases counted as often as they are used", most_nodes)};
 }
 
 void tree_builder::open(node_kind kind, place where, size_t anchor) {
-  if (wants_name()) throw refusal{where, "wanted a name in front of ':', got a list or a mapping"};
+  if (wants_name())
+    throw refusal{where, "wanted a name in front of ':', got a list or a mapping; is a bracket not closed?"};
   if (static_cast<int>(open_.size()) >= deepest_nesting)
     throw refusal{where, fmt::format("wanted at most {} levels of nesting", deepest_nesting)};
   count(1, where);
@@ -75,9 +77,9 @@ void tree_builder::add(node_ptr value, size_t anchor) {
   if (is_new) {
     parent.value.entries.push_back(std::move(named));
   } else if (problems_.size() < most_diagnostics) {
-    problems_.push_back({named.at, named.name,
-                         fmt::format("given twice, first at line {}, column {}", first->second.line,
-                                     first->second.column)});
+    problems_.push_back(
+        {named.at, named.name,
+         fmt::format("given twice, first at line {}, column {}", first->second.line, first->second.column)});
   }
 }
 
@@ -87,8 +89,11 @@ namespace {
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned lead = byte(0);
-  const size_t length = lead < 0x80 ? 1 : lead >= 0xC2 && lead < 0xE0 ? 2 : (lead & 0xF0U) == 0xE0 ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4 : 0;
+  const size_t length = lead < 0x80                   ? 1
+                        : lead >= 0xC2 && lead < 0xE0 ? 2
+                        : (lead & 0xF0U) == 0xE0      ? 3
+                        : lead >= 0xF0 && lead < 0xF5 ? 4
+                                                      : 0;
   if (length == 0 || text.size() < length) return 0;
   for (size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0U) != 0x80) return 0;

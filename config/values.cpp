@@ -54,8 +54,15 @@ std::optional<double> seconds_in(const node& value) {
 
 std::optional<uint64_t> bytes_in(const node& value) {
   if (const auto plain = integer_in(value)) return plain->negative ? std::nullopt : std::optional(plain->magnitude);
-  const auto scaled = with_unit(value, {{"KiB", 1024.0}, {"MiB", 1048576.0}, {"GiB", 1073741824.0}, {"TiB", 1099511627776.0},
-                                        {"kB", 1e3}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}});
+  const auto scaled = with_unit(value, {{"KiB", 1024.0},
+                                        {"MiB", 1048576.0},
+                                        {"GiB", 1073741824.0},
+                                        {"TiB", 1099511627776.0},
+                                        {"kB", 1e3},
+                                        {"KB", 1e3},
+                                        {"MB", 1e6},
+                                        {"GB", 1e9},
+                                        {"TB", 1e12}});
   if (!scaled || *scaled < 0 || *scaled >= 1e18 || *scaled != std::floor(*scaled)) return std::nullopt;
   return static_cast<uint64_t>(*scaled);
 }
@@ -203,7 +210,7 @@ std::string quoted(const std::string& text) {
 
 std::string field_text(const key_info& key, const job_config& from) {
   auto& config = const_cast<job_config&>(from);  // the table's accessors serve both ways; nothing is written here
-  const bool none_if_empty = key.nullable();
+  const bool none_if_empty = key.default_text == "none";
   return std::visit(
       [&](const auto& f) -> std::string {
         using F = std::decay_t<decltype(f)>;

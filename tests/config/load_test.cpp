@@ -2,18 +2,46 @@
 #include "config/load.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <fstream>
 
 #include "tests/config/text.hpp"
 
 using namespace troupe;
 using namespace troupe::config;
 
+namespace {
+
+job_config loaded_config(const std::string& text, const load_options& options = {},
+                         const std::string& name = "j.yaml") {
+  const auto l = load_text(text, name, "/base", options);
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+  return l->config;
+}
+
+/// A folder of its own that is gone afterwards.
+struct folder {
+  std::filesystem::path path;
+  folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "troupe_config_XXXXXX").string();
+    BOOST_TEST_REQUIRE(mkdtemp(name.data()) != nullptr);
+    path = name;
+  }
+  ~folder() { std::filesystem::remove_all(path); }
+  folder(const folder&) = delete;
+  folder& operator=(const folder&) = delete;
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::ofstream(path / name, std::ios::binary) << text;
+    return path / name;
+  }
+};
+
+}  // namespace
+
 BOOST_AUTO_TEST_SUITE(load)
 
 BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
-  const auto l = load_text(smallest, "job.yaml", "/base");
-  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
-  const job_config& c = l->config;
+  BOOST_TEST(warnings_of(smallest) == "");
+  const job_config c = loaded_config(smallest);
   BOOST_TEST(c.model.hugging_face_json ==
              R"({"model_type":"gpt2","vocab_size":256,"n_layer":2,"n_embd":64,"n_head":4,"n_positions":64})");
   BOOST_TEST(c.data.text == "/base/corpus.txt");
@@ -29,7 +57,202 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(c.zero_optimization.stage3_param_persistence_threshold == 0U);
   BOOST_TEST(c.zero_optimization.overlap_comm);
   BOOST_TEST(c.gradient_clipping == 1.0);
-  BOOST_TEST(l->warnings.empty(), render(l->warnings));
+  BOOST_TEST(c.output == std::filesystem::current_path() / "runs" / "j");
+}
+
+BOOST_AUTO_TEST_CASE(overlap_is_on_by_default_at_stage_3_only) {
+  BOOST_TEST(!loaded_config(smallest_with("stage: 3", "stage: 2")).zero_optimization.overlap_comm);
+  BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: 2, overlap_comm: true")).zero_optimization.overlap_comm);
+  BOOST_TEST(!loaded_config(smallest_with("stage: 3", "stage: 3, overlap_comm: false")).zero_optimization.overlap_comm);
+}
+
+BOOST_AUTO_TEST_CASE(auto_means_the_default) {
+  const job_config c =
+      loaded_config(smallest_with("stage: 3", "stage: 3, reduce_bucket_size: auto, overlap_comm: \"auto\"") +
+                    "gradient_clipping: auto\nfp16: auto\n");
+  BOOST_TEST(c.zero_optimization.reduce_bucket_size == 500'000'000U);
+  BOOST_TEST(c.zero_optimization.overlap_comm);
+  BOOST_TEST(c.gradient_clipping == 1.0);
+  BOOST_TEST(!c.fp16.enabled);
+}
+
+BOOST_AUTO_TEST_CASE(integers_may_be_written_with_an_exponent) {
+  const auto bucket = [](const std::string& text) {
+    return loaded_config(smallest_with("stage: 3", "stage: 3, reduce_bucket_size: " + text))
+        .zero_optimization.reduce_bucket_size;
+  };
+  BOOST_TEST(bucket("5e8") == 500'000'000U);
+  BOOST_TEST(bucket("2.5e3") == 2500U);
+  BOOST_TEST(bucket("7.0") == 7U);
+  BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: 3, model_persistence_threshold: 18446744073709551615"))
+                 .zero_optimization.stage3_model_persistence_threshold == 18446744073709551615U);
+}
+
+BOOST_AUTO_TEST_CASE(names_with_and_without_stage3_are_the_same_key) {
+  for (const char* prefix : {"", "stage3_"}) {
+    const auto key = [&](const char* name, int value) {
+      return std::string(", ") + prefix + name + ": " + std::to_string(value);
+    };
+    const auto z =
+        loaded_config(smallest_with("{stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}",
+                                    "{stage: 3" + key("prefetch_bucket_size", 1) +
+                                        key("param_persistence_threshold", 2) + key("model_persistence_threshold", 3) +
+                                        key("max_live_parameters", 4) + key("max_reuse_distance", 5) + "}"))
+            .zero_optimization;
+    BOOST_TEST(z.stage3_prefetch_bucket_size == 1U);
+    BOOST_TEST(z.stage3_param_persistence_threshold == 2U);
+    BOOST_TEST(z.stage3_model_persistence_threshold == 3U);
+    BOOST_TEST(z.stage3_max_live_parameters == 4U);
+    BOOST_TEST(z.stage3_max_reuse_distance == 5U);
+  }
+  BOOST_TEST(loaded_config(smallest + "bfloat16: {enabled: true}\n").bf16.enabled);
+}
+
+BOOST_AUTO_TEST_CASE(a_bool_for_zero_optimization_is_stage_1_or_0) {
+  const std::string zero = smallest.substr(smallest.find("zero_optimization"));
+  const auto with = [&](const std::string& text) { return loaded_config(smallest_with(zero, text)).zero_optimization; };
+  BOOST_TEST(with("zero_optimization: true\n").stage == 1U);
+  BOOST_TEST(with("zero_optimization: true\nallgather_size: 1e6\n").allgather_bucket_size == 1'000'000U);
+  BOOST_TEST(with("allgather_size: 1e6\nzero_optimization: true\n").allgather_bucket_size == 1'000'000U);
+  BOOST_TEST(with("zero_optimization: false\n").stage == 0U);
+  BOOST_TEST(warnings_of(smallest_with(zero, "zero_optimization: true\n")) ==
+             "j.yaml:8:1: warning: zero_optimization: deprecated, write zero_optimization: {stage: 1}\n");
+}
+
+BOOST_AUTO_TEST_CASE(seconds_and_bytes_have_units) {
+  const auto stall = [](const std::string& v) {
+    return loaded_config(smallest + "cluster: {stall_after: " + v + "}\n").stall_after_s;
+  };
+  BOOST_TEST(stall("5") == 5.0);
+  BOOST_TEST(stall("5s") == 5.0);
+  BOOST_TEST(stall("500ms") == 0.5);
+  BOOST_TEST(stall("2min") == 120.0);
+  BOOST_TEST(stall("1.5 h") == 5400.0);
+  const auto budget = [](const std::string& v) {
+    return loaded_config(smallest + "cluster: {host_memory_budget: " + v + "}\n").host_memory_budget;
+  };
+  BOOST_TEST(budget("1000000") == 1'000'000U);
+  BOOST_TEST(budget("4GiB") == uint64_t{4} << 30);
+  BOOST_TEST(budget("1.5 GB") == 1'500'000'000U);
+}
+
+BOOST_AUTO_TEST_CASE(schedulers_get_their_numbers) {
+  const std::string params =
+      "scheduler: {type: warmupdecaylr, params: {total_num_steps: 100, warmup_num_steps: 10, warmup_type: linear}}\n";
+  const auto s = loaded_config(smallest + params).scheduler;
+  BOOST_TEST(s.type == "WarmupDecayLR");
+  BOOST_TEST(s.total_num_steps == 100U);
+  BOOST_TEST(s.warmup_type == "linear");
+  BOOST_TEST((s.warmup_max_lr == 0.001));
+  BOOST_TEST(!loaded_config(smallest + "scheduler: {type: WarmupLR}\n").scheduler.warmup_max_lr.has_value());
+}
+
+BOOST_AUTO_TEST_CASE(param_dtype_fp64_is_the_reference_mode) {
+  const job_config c = loaded_config(smallest + "data_types: {param_dtype: float64}\n");
+  BOOST_TEST(c.data_types.reference_fp64);
+  BOOST_TEST((c.parameter_dtype() == core::dtype::f64));
+  BOOST_TEST((loaded_config(smallest + "communication_data_type: half\n").communication_dtype() == core::dtype::f16));
+}
+
+BOOST_AUTO_TEST_CASE(overrides_win_and_later_ones_win_over_earlier) {
+  const job_config c = loaded_config(
+      smallest, {{"zero_optimization.stage=2", "optimizer.params.lr=1e-4", "steps=3", "steps=4",
+                  "zero_optimization.max_reuse_distance=7", "model.n_layer=3", "sample={tokens: 5, prompt: Hi}"}});
+  BOOST_TEST(c.zero_optimization.stage == 2U);
+  BOOST_TEST(c.zero_optimization.stage3_max_reuse_distance == 7U);
+  BOOST_TEST(!c.zero_optimization.overlap_comm);
+  BOOST_TEST(c.optimizer.lr == 1e-4);
+  BOOST_TEST(c.steps == 4U);
+  BOOST_TEST(c.model.hugging_face_json.find("\"n_layer\":3") != std::string::npos);
+  BOOST_TEST(c.sample.prompt == "Hi");
+  load_options steps;
+  steps.steps = 9;
+  BOOST_TEST(loaded_config(smallest_with("steps: 100", ""), steps).steps == 9U);
+}
+
+BOOST_AUTO_TEST_CASE(paths_are_relative_to_the_file_and_overrides_to_the_current_folder) {
+  const folder f;
+  std::filesystem::create_directory(f.path / "sub");
+  const auto file = f.write("sub/job.yaml", smallest_with("corpus.txt", "../corpus.txt") + "output: out\n");
+  const auto l = troupe::config::load(file);
+  BOOST_TEST_REQUIRE(l.has_value());
+  BOOST_TEST(l->config.file == file);
+  BOOST_TEST(l->config.data.text == f.path / "corpus.txt");
+  BOOST_TEST(l->config.output == f.path / "sub" / "out");
+  const auto set = troupe::config::load(file, {{"data.text=here.txt"}});
+  BOOST_TEST_REQUIRE(set.has_value());
+  BOOST_TEST(set->config.data.text == std::filesystem::current_path() / "here.txt");
+}
+
+BOOST_AUTO_TEST_CASE(json_files_with_comments_load_too) {
+  const std::string text = R"(// a job
+{ "model": {"path": "gpt"}, /* where
+  it lies */ "data": {"text": "c.txt"},
+  "steps": 5, "train_batch_size": 4, "optimizer": {"type": "Adam", "params": {"betas": [0.8, 0.99], "eps": 1E-7}} })";
+  const job_config c = loaded_config(text, {}, "j.json");
+  BOOST_TEST(c.model.path == "/base/gpt");
+  BOOST_TEST(c.model.hugging_face_json == "");
+  BOOST_TEST(c.train_micro_batch_size_per_gpu == 4U);
+  BOOST_TEST(c.optimizer.type == "adam");
+  BOOST_TEST(c.optimizer.beta1 == 0.8);
+  BOOST_TEST(c.optimizer.beta2 == 0.99);
+  BOOST_TEST(c.optimizer.eps == 1e-7);
+}
+
+BOOST_AUTO_TEST_CASE(a_deepspeed_json_is_imported_and_the_file_wins_over_it) {
+  const folder f;
+  f.write("ds.json", R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_cliping": 1,
+  "zero_optimization": {"stage": 1, "reduce_bucket_size": 5e5}, "wall_clock_breakdown": true})");
+  const auto file = f.write("job.yaml", smallest + "deepspeed_config: ds.json\n");
+  const auto l = troupe::config::load(file, {{"train_micro_batch_size_per_gpu=1"}});
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+  BOOST_TEST(l->config.zero_optimization.stage == 3U);
+  BOOST_TEST(l->config.zero_optimization.reduce_bucket_size == 500'000U);
+  BOOST_TEST(l->config.gradient_accumulation_steps == 8U);
+  const std::string ds = (f.path / "ds.json").string();
+  BOOST_TEST(render(l->warnings) ==
+             ds + ":1:63: warning: gradient_cliping: unknown key; the nearest known one is gradient_clipping\n" + ds +
+                 ":2:65: warning: wall_clock_breakdown: no effect: not acted on in this version\n");
+  load_options strict;
+  strict.strict = true;
+  BOOST_TEST(!troupe::config::load(file, strict).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
+  const folder f;
+  const auto file = f.write("job.yaml", smallest + "deepspeed_config: ds.json\n");
+  f.write("ds.json", "{\"fp16\": {\"enabld\": true},\n \"fp16\": {}}");
+  const std::string ds = (f.path / "ds.json").string();
+  const auto l = troupe::config::load(file);
+  BOOST_TEST_REQUIRE(!l.has_value());
+  BOOST_TEST(render(l.error()) ==
+             ds + ":1:11: error: fp16.enabld: unknown key; the nearest known one is fp16.enabled\n" + ds +
+                 ":2:2: error: fp16: given twice, first at line 1, column 2\n");
+  std::filesystem::remove(f.path / "ds.json");
+  BOOST_TEST(render(troupe::config::load(file).error()) ==
+             file.string() + ":9:19: error: deepspeed_config: " + ds + ": wanted a readable file, got none there\n");
+}
+
+BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
+  BOOST_TEST(
+      warnings_of(
+          smallest +
+          "dump_state: true\nzero_allow_untested_optimizer: true\naio: {block_size: 4096}\ncompile: {backend: x}\n") ==
+      "j.yaml:9:1: warning: dump_state: no effect: not acted on in this version\n"
+      "j.yaml:10:1: warning: zero_allow_untested_optimizer: no effect: every optimizer here works with every stage\n"
+      "j.yaml:11:7: warning: aio.block_size: no effect: not acted on in this version\n"
+      "j.yaml:12:1: warning: compile: no effect: not acted on in this version\n");
+  BOOST_TEST(warnings_of(smallest + "dump_state: false\naio: {block_size: 1048576}\n") == "");
+  BOOST_TEST(warnings_of(smallest_with("stage: 3", "stage: 3, stage3_gather_fp16_weights_on_model_save: true")) ==
+             "j.yaml:8:31: warning: zero_optimization.stage3_gather_16bit_weights_on_model_save: "
+             "stage3_gather_fp16_weights_on_model_save is deprecated, write stage3_gather_16bit_weights_on_model_save\n"
+             "j.yaml:8:31: warning: zero_optimization.stage3_gather_16bit_weights_on_model_save: "
+             "no effect: not acted on in this version\n");
+}
+
+BOOST_AUTO_TEST_CASE(aliases_and_empty_sections_are_fine) {
+  const job_config c = loaded_config(smallest_with("seed: 1", "seed: &n 3\nfp16:\ntelemetry: {trace_steps: *n}"));
+  BOOST_TEST(c.telemetry.trace_steps == 3U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

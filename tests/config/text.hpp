@@ -1,12 +1,15 @@
-// Files that the tests of config/ start from.
+// Files that the tests of config/ start from, and how they put lines in and read answers out.
 #pragma once
 
 #include <string>
 
+#include "config/load.hpp"
+
 namespace troupe::config {
 
-/// The smallest file that trains; tests append to it or replace a line.
-inline const std::string smallest = R"(model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}
+/// The smallest file that trains; line 9 is the first free one.
+inline const std::string smallest =
+    R"(model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}
 data: {text: corpus.txt}
 parallel: {data: 2}
 seed: 1
@@ -15,5 +18,25 @@ train_micro_batch_size_per_gpu: 4
 optimizer: {type: AdamW, params: {lr: 1.0e-3}}
 zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}
 )";
+
+/// The smallest file with one piece of it written otherwise.
+inline std::string smallest_with(const std::string& piece, const std::string& instead) {
+  std::string text = smallest;
+  return text.replace(text.find(piece), piece.size(), instead);
+}
+
+/// All errors of a text, one a line; empty when it loads.
+inline std::string errors_of(const std::string& text, const load_options& options = {},
+                             const std::string& name = "j.yaml") {
+  const auto l = load_text(text, name, "/base", options);
+  return l ? std::string() : render(l.error());
+}
+
+/// All warnings of a text that loads; what failed otherwise.
+inline std::string warnings_of(const std::string& text, const load_options& options = {},
+                               const std::string& name = "j.yaml") {
+  const auto l = load_text(text, name, "/base", options);
+  return l ? render(l->warnings) : "does not load: " + render(l.error());
+}
 
 }  // namespace troupe::config

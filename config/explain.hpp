@@ -1,0 +1,21 @@
+// A loaded configuration for people and for later: every effective value with its origin, meaning and effect; the
+// YAML that gives the same run again; the reference of all keys. All from key_table.hpp.
+#pragma once
+
+#include <string>
+
+#include "config/load.hpp"
+
+namespace troupe::config {
+
+/// Every effective value; as text, or as a JSON array of
+/// `{"key", "value", "origin", "meaning", "effect", "reason"}`.
+std::string explain(const loaded& what, bool json);
+
+/// A YAML file that loads to the same configuration from any folder: all paths absolute, nothing left to defaults.
+std::string effective_yaml(const loaded& what);
+
+/// docs/configuration.md.
+std::string reference_markdown();
+
+}  // namespace troupe::config

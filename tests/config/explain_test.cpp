@@ -1,0 +1,143 @@
+// What a loaded configuration says of itself, and that it can be loaded again.
+#include "config/explain.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "config/values.hpp"
+#include "tests/config/text.hpp"
+
+using namespace troupe::config;
+
+namespace {
+
+loaded must_load(const std::string& text, const std::string& folder = "/base", const load_options& options = {}) {
+  auto l = load_text(text, "j.yaml", folder, options);
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error()) + text));
+  return std::move(*l);
+}
+
+/// Every field that the table knows, one a line, and the model.
+std::string all_fields(const job_config& c) {
+  std::string out = c.model.hugging_face_json + "\n";
+  for (const key_info& row : key_table())
+    if (row.has_field()) out += row.key + " = " + field_text(row, c) + "\n";
+  return out;
+}
+
+void round_trips(const std::string& text) {
+  const loaded first = must_load(text);
+  const std::string yaml = effective_yaml(first);
+  const loaded second = must_load(yaml, "/elsewhere");
+  BOOST_TEST(all_fields(second.config) == all_fields(first.config));
+  BOOST_TEST(render(second.warnings) == "");
+  BOOST_TEST(effective_yaml(second) == yaml);
+}
+
+/// A line of YAML that gives a key some value it accepts; empty when the key has only one.
+std::string some_value(const key_info& row, std::mt19937_64& random) {
+  const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
+  const double least = row.least.value_or(0), most = std::min(row.most.value_or(1e6), least + 1e6);
+  switch (row.type) {
+    case value_type::boolean:
+      return random() % 2 == 0 ? "true" : "false";
+    case value_type::bytes:
+    case value_type::integer:
+      return std::to_string(static_cast<uint64_t>(least) + random() % (static_cast<uint64_t>(most - least) + 1));
+    case value_type::seconds:
+    case value_type::number:
+      return std::to_string(least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
+    case value_type::dtype:
+    case value_type::text:
+      return row.choices.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices);
+    case value_type::path:
+      return "some/../path";
+    case value_type::number_list:
+      return "[0.25, 0.5]";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(explain)
+
+BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
+  const loaded l =
+      must_load(smallest + "gradient_clipping: auto\nwall_clock_breakdown: true\n", "/base", {{"steps=7"}});
+  const auto list = nlohmann::json::parse(troupe::config::explain(l, true));
+  const auto of = [&](const std::string& key) {
+    for (const auto& item : list)
+      if (item["key"] == key)
+        return item["value"].get<std::string>() + " | " + item["origin"].get<std::string>() + " | " +
+               item["effect"].get<std::string>();
+    return "no " + key;
+  };
+  BOOST_TEST(of("zero_optimization.stage") == "3 | j.yaml:8:28 | acts");
+  BOOST_TEST(of("zero_optimization.overlap_comm") == "true | derived | acts");
+  BOOST_TEST(of("gradient_clipping") == "1 | auto | acts");
+  BOOST_TEST(of("steps") == "7 | --set steps=7 | acts");
+  BOOST_TEST(of("train_batch_size") == "8 | derived | acts");
+  BOOST_TEST(of("fp16.hysteresis") == "2 | default | acts");
+  BOOST_TEST(of("wall_clock_breakdown") == "true | j.yaml:10:23 | no_effect");
+  BOOST_TEST(of("model.n_layer") == "2 | j.yaml:1:36 | acts");
+  BOOST_TEST(of("data.text") == "\"/base/corpus.txt\" | j.yaml:2:14 | acts");
+  size_t values = 0;
+  for (const key_info& row : key_table()) values += row.type == value_type::section ? 0 : 1;
+  BOOST_TEST(list.size() == values);
+  BOOST_TEST(troupe::config::explain(l, false).find(
+                 "zero_optimization.stage = 3  (j.yaml:8:28)\n    What is cut over") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(the_effective_yaml_loads_to_the_same_configuration) {
+  round_trips(smallest);
+  round_trips(
+      smallest_with("model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}",
+                    "model: {path: folder}"));
+  round_trips(
+      smallest_with("model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}",
+                    "model: {model_type: llama, num_key_value_heads: null, vocab_size: 3e2, rms_norm_eps: 1e-5,"
+                    " rope_parameters: {rope_type: default, rope_theta: 10000.0}, hidden_act: silu, mlp_bias: true}"));
+  for (const char* scheduler :
+       {"WarmupLR, params: {warmup_max_lr: 0.1}", "WarmupDecayLR, params: {total_num_steps: 2e3}",
+        "WarmupCosineLR, params: {total_num_steps: 2000, cos_min_ratio: 0.25}"})
+    round_trips(smallest + "scheduler: {type: " + scheduler + "}\n");
+  round_trips(smallest + "data_types: {param_dtype: fp64}\n");
+}
+
+BOOST_AUTO_TEST_CASE(random_valid_files_round_trip) {
+  std::mt19937_64 random(7);
+  for (int i = 0; i < 200; ++i) {
+    // Each key of its own: what two keys may not say together is tested where the rule is.
+    std::vector<std::string> overrides;
+    for (const key_info& row : key_table()) {
+      const bool free = row.has_field() && row.section() != "model" && !row.key.starts_with("train_") && !row.only &&
+                        row.section() != "scheduler" && row.section() != "scheduler.params" &&
+                        row.key != "gradient_accumulation_steps" && row.section() != "data_types" &&
+                        row.key != "fp16.enabled" && row.key != "prescale_gradients" &&
+                        row.key != "gradient_predivide_factor" && row.key != "optimizer.params.adam_w_mode";
+      const std::string value = free && random() % 4 == 0 ? some_value(row, random) : "";
+      if (!value.empty()) overrides.push_back(row.key + "=" + value);
+    }
+    const loaded first = must_load(smallest, "/base", {overrides});
+    const loaded second = must_load(effective_yaml(first), "/elsewhere");
+    BOOST_TEST(all_fields(second.config) == all_fields(first.config));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_reference_in_docs_is_current) {
+  const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/configuration.md";
+  if (std::getenv("TROUPE_WRITE_DOCS") != nullptr) std::ofstream(file, std::ios::binary) << reference_markdown();
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  BOOST_TEST((text.str() == reference_markdown()),
+             "docs/configuration.md is not what the table says: run this test with TROUPE_WRITE_DOCS=1");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,221 @@
+// What a file may not say, with the exact place and sentence of each refusal.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/config/text.hpp"
+
+using namespace troupe::config;
+
+namespace {
+
+/// The errors of the smallest file with a line behind it, which is line 9.
+std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
+std::string zero(const std::string& keys) { return errors_of(smallest_with("stage: 3", keys)); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(refusals)
+
+BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once_and_in_its_order) {
+  BOOST_TEST(errors_of("steps: 0\nmodel: {model_type: gpt2, n_layer: two}\nsede: 1\n"
+                       "zero_optimization: {stage: 7, reduce_scatter: yes}\n") ==
+             "j.yaml:1:1: error: data.text: wanted a path, got nothing: the key is required\n"
+             "j.yaml:1:1: error: train_batch_size: wanted train_batch_size = train_micro_batch_size_per_gpu x "
+             "gradient_accumulation_steps x 1 data-parallel ranks, got none, none and none: give train_batch_size or "
+             "train_micro_batch_size_per_gpu\n"
+             "j.yaml:1:8: error: steps: wanted an integer of at least 1, got 0\n"
+             "j.yaml:2:36: error: model.n_layer: wanted an integer from 1 to 4096, got two\n"
+             "j.yaml:3:1: error: sede: unknown key; the nearest known one is seed\n"
+             "j.yaml:4:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7\n"
+             "j.yaml:4:47: error: zero_optimization.reduce_scatter: wanted true or false, got yes\n");
+}
+
+BOOST_AUTO_TEST_CASE(an_unknown_key_is_refused_with_the_nearest_known_one) {
+  BOOST_TEST(zero("stage: 3, overlap_com: true") ==
+             "j.yaml:8:31: error: zero_optimization.overlap_com: unknown key; the nearest known one is "
+             "zero_optimization.overlap_comm\n");
+  BOOST_TEST(line_9("stage: 3") ==
+             "j.yaml:9:1: error: stage: unknown key; the nearest known one is zero_optimization.stage\n");
+  BOOST_TEST(line_9("optimiser: {}") ==
+             "j.yaml:9:1: error: optimiser: unknown key; the nearest known one is optimizer\n");
+  BOOST_TEST(errors_of(smallest_with("n_layer", "n_layers")) ==
+             "j.yaml:1:27: error: model.n_layers: unknown key; the nearest known one is model.n_layer\n");
+  BOOST_TEST(line_9("a.b: 1").starts_with("j.yaml:9:1: error: a.b: unknown key; the nearest known one is "));
+}
+
+BOOST_AUTO_TEST_CASE(a_key_given_twice_is_refused) {
+  BOOST_TEST(line_9("steps: 3") == "j.yaml:9:1: error: steps: given twice, first at line 5, column 1\n");
+  BOOST_TEST(errors_of(smallest_with("{lr: 1.0e-3}", "{lr: 1, lr: 2}")) ==
+             "j.yaml:7:42: error: lr: given twice, first at line 7, column 35\n");
+  BOOST_TEST(
+      zero("stage: 3, max_reuse_distance: 3") ==
+      "j.yaml:8:93: error: zero_optimization.stage3_max_reuse_distance: given twice, first at line 8, column 31\n");
+  BOOST_TEST(line_9("bf16: {}\nbfloat16: {}") == "j.yaml:10:1: error: bf16: given twice, first at line 9\n");
+  BOOST_TEST(errors_of("{\"steps\": 1,\n \"steps\": 2, \"model\": {\"path\": \"m\"}, \"data\": {\"text\": \"c\"}, "
+                       "\"train_batch_size\": 1}",
+                       {}, "j.json") == "j.json:2:2: error: steps: given twice, first at line 1, column 2\n");
+}
+
+BOOST_AUTO_TEST_CASE(types_are_strict) {
+  BOOST_TEST(line_9("prescale_gradients: 1") ==
+             "j.yaml:9:21: error: prescale_gradients: wanted true or false, got 1\n");
+  BOOST_TEST(line_9("prescale_gradients: \"true\"") ==
+             "j.yaml:9:21: error: prescale_gradients: wanted true or false, got \"true\"\n");
+  BOOST_TEST(line_9("gradient_accumulation_steps: 1.5") ==
+             "j.yaml:9:30: error: gradient_accumulation_steps: wanted an integer from 1 to 1000000000000, got 1.5\n");
+  BOOST_TEST(line_9("gradient_clipping: .inf") ==
+             "j.yaml:9:20: error: gradient_clipping: wanted a number of at least 0, got .inf\n");
+  BOOST_TEST(line_9("gradient_clipping: inf") ==
+             "j.yaml:9:20: error: gradient_clipping: wanted a number of at least 0, got inf\n");
+  BOOST_TEST(line_9("sample: {temperature: 0}") ==
+             "j.yaml:9:23: error: sample.temperature: wanted a number above 0 and at most 100, got 0\n");
+  BOOST_TEST(line_9("output: [a, b]") == "j.yaml:9:9: error: output: wanted a path, got [a, b]\n");
+  BOOST_TEST(line_9("output: true") == "j.yaml:9:9: error: output: wanted a path, got true\n");
+  BOOST_TEST(line_9("fp16: 3") == "j.yaml:9:7: error: fp16: wanted a mapping, got 3\n");
+  BOOST_TEST(line_9("communication_data_type: int8") ==
+             "j.yaml:9:26: error: communication_data_type: wanted one of fp16, bf16, fp32, got int8\n");
+  BOOST_TEST(
+      line_9("cluster: {stall_after: 5 weeks}") ==
+      "j.yaml:9:24: error: cluster.stall_after: wanted seconds, such as 5, 500ms, 5s, 2min or 1h, got 5 weeks\n");
+  BOOST_TEST(errors_of(smallest_with("seed: 1", "seed:")) ==
+             "j.yaml:4:1: error: seed: wanted an integer of at least 0, got nothing\n");
+  BOOST_TEST(errors_of(smallest_with("seed: 1", "seed: -1")) ==
+             "j.yaml:4:7: error: seed: wanted an integer of at least 0, got -1\n");
+  BOOST_TEST(errors_of(smallest_with("seed: 1", "seed: 1e20")) ==
+             "j.yaml:4:7: error: seed: wanted an integer of at least 0, got 1e20\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
+  BOOST_TEST(errors_of(smallest_with("gpt2", "bert")) ==
+             "j.yaml:1:21: error: model.model_type: wanted one of gpt2, llama, got bert\n");
+  BOOST_TEST(
+      errors_of(smallest_with("model_type: gpt2, ", "")) ==
+      "j.yaml:1:8: error: model.model_type: wanted gpt2 or llama (or model.path), got nothing: the key is required\n");
+  BOOST_TEST(errors_of(smallest_with("n_layer", "num_hidden_layers")) ==
+             "j.yaml:1:27: error: model.num_hidden_layers: a key of the llama family, but model_type is gpt2\n");
+  BOOST_TEST(errors_of(smallest_with("n_layer: 2", "path: gpt")) ==
+             "j.yaml:1:33: error: model.path: wanted either path or the model's own keys, got model.model_type too\n");
+  BOOST_TEST(errors_of(smallest_with("n_layer: 2", "scale_attn_weights: false")) ==
+             "j.yaml:1:47: error: model.scale_attn_weights: only true is supported in this version, got false\n");
+}
+
+BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
+  for (const std::string axis : {"pipeline", "tensor", "sequence", "expert"})
+    BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
+               "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
+                   ": only 1 is supported in this version, got 2\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2", "data: 0")) ==
+             "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored) {
+  BOOST_TEST(
+      zero("stage: 3, offload_param: {device: cpu}") ==
+      "j.yaml:8:55: error: zero_optimization.offload_param.device: only none is supported in this version, got cpu\n");
+  BOOST_TEST(zero("stage: 3, offload_optimizer: {device: nvme}") ==
+             "j.yaml:8:59: error: zero_optimization.offload_optimizer.device: only none is supported in this version, "
+             "got nvme\n");
+  BOOST_TEST(zero("stage: 3, offload_param: {device: none}, offload_optimizer: null") == "");
+  BOOST_TEST(zero("stage: 3, cpu_offload: true") ==
+             "j.yaml:8:44: error: zero_optimization.cpu_offload: only false is supported in this version, got true\n");
+  BOOST_TEST(
+      zero("stage: 3, legacy_stage1: true") ==
+      "j.yaml:8:46: error: zero_optimization.legacy_stage1: only false is supported in this version, got true\n");
+  BOOST_TEST(line_9("gradient_allreduce_op: sum") ==
+             "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum\n");
+  BOOST_TEST(line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true}}}") ==
+             "j.yaml:9:23: error: compression_training: not supported in this version, and it would change results: "
+             "remove it or "
+             "set enabled: false\n");
+  BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
+}
+
+BOOST_AUTO_TEST_CASE(precision_sections_do_not_contradict_one_another) {
+  BOOST_TEST(line_9("fp16: {enabled: true}\nbf16: {enabled: true}") ==
+             "j.yaml:10:17: error: bf16.enabled: fp16.enabled and bf16.enabled are both true: wanted one of them\n");
+  BOOST_TEST(line_9("data_types: {param_dtype: bf16}") ==
+             "j.yaml:9:27: error: data_types.param_dtype: wanted fp32, as the fp16 and bf16 sections say, got bf16\n");
+  BOOST_TEST(line_9("data_types: {param_dtype: bfloat16}\nbf16: {enabled: true}") == "");
+  BOOST_TEST(line_9("data_types: {param_dtype: fp64}\nbf16: {enabled: true}") ==
+             "j.yaml:9:27: error: data_types.param_dtype: wanted bf16, as the fp16 and bf16 sections say, got fp64\n");
+  BOOST_TEST(line_9("data_types: {param_dtype: fp64, grad_accum_dtype: fp32}") ==
+             "j.yaml:9:51: error: data_types.grad_accum_dtype: wanted nothing in the fp64 reference mode, got fp32\n");
+}
+
+BOOST_AUTO_TEST_CASE(loss_scales_are_valid_where_they_are_used) {
+  BOOST_TEST(line_9("fp16: {loss_scale: -1}") ==
+             "j.yaml:9:20: error: fp16.loss_scale: wanted a number of at least 0, got -1\n");
+  BOOST_TEST(line_9("fp16: {loss_scale: true}") ==
+             "j.yaml:9:20: error: fp16.loss_scale: wanted a number of at least 0, got true\n");
+  BOOST_TEST(line_9("fp16: {loss_scale: .nan}") ==
+             "j.yaml:9:20: error: fp16.loss_scale: wanted a number of at least 0, got .nan\n");
+  BOOST_TEST(
+      line_9("fp16: {enabled: true, loss_scale_window: 0}") ==
+      "j.yaml:9:42: error: fp16.loss_scale_window: wanted an integer of at least 1 with a dynamic loss scale, got 0\n");
+  BOOST_TEST(line_9("fp16: {enabled: true, min_loss_scale: 0}") ==
+             "j.yaml:9:39: error: fp16.min_loss_scale: wanted a number above 0 with a dynamic loss scale, got 0\n");
+  BOOST_TEST(line_9("fp16: {loss_scale_window: 0, min_loss_scale: 0}") == "");
+  BOOST_TEST(line_9("fp16: {enabled: true, loss_scale: 128, loss_scale_window: 0}") == "");
+  BOOST_TEST(line_9("fp16: {hysteresis: 0}") ==
+             "j.yaml:9:20: error: fp16.hysteresis: wanted an integer from 1 to 1073741824, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(scaling_before_the_sum_needs_a_sum_that_does_not_divide) {
+  BOOST_TEST(line_9("prescale_gradients: true") ==
+             "j.yaml:9:21: error: prescale_gradients: wanted false with stage 3 and reduce_scatter, which divide "
+             "before they sum; set "
+             "reduce_scatter: false, got true\n");
+  const std::string predivide = "gradient_predivide_factor: 2\n";
+  BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 2") + predivide) ==
+             "j.yaml:9:28: error: gradient_predivide_factor: wanted 1 with stage 2 and reduce_scatter, which divide "
+             "before they sum; "
+             "set reduce_scatter: false, got 2\n");
+  BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 1") + predivide) == "");
+  BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: 3, reduce_scatter: false") + predivide) == "");
+  BOOST_TEST(line_9("gradient_predivide_factor: 0") ==
+             "j.yaml:9:28: error: gradient_predivide_factor: wanted a number above 0, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(optimizers_and_schedulers_are_those_there_are) {
+  BOOST_TEST(errors_of(smallest_with("AdamW", "Lion")) ==
+             "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, got Lion\n");
+  BOOST_TEST(errors_of(smallest_with("lr: 1.0e-3", "max_grad_norm: 1")) ==
+             "j.yaml:7:35: error: optimizer.params.max_grad_norm: not accepted here: use gradient_clipping at the top "
+             "level\n");
+  BOOST_TEST(
+      errors_of(smallest_with("lr: 1.0e-3", "betas: [0.9]")) ==
+      "j.yaml:7:42: error: optimizer.params.betas: wanted a list of 2 numbers of at least 0 and below 1, got [0.9]\n");
+  BOOST_TEST(errors_of(smallest_with("lr: 1.0e-3", "betas: [0.9, 1]")) ==
+             "j.yaml:7:42: error: optimizer.params.betas: wanted a list of 2 numbers of at least 0 and below 1, got "
+             "[0.9, 1]\n");
+  BOOST_TEST(
+      line_9("scheduler: {type: OneCycle}") ==
+      "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, got OneCycle\n");
+  BOOST_TEST(line_9("scheduler: {type: WarmupCosineLR, params: {warmup_num_steps: 5}}") ==
+             "j.yaml:9:43: error: scheduler.params.total_num_steps: wanted an integer of at least 1, got nothing: "
+             "WarmupCosineLR needs it\n");
+  BOOST_TEST(line_9("scheduler: {params: {warmup_num_steps: 5}}") ==
+             "j.yaml:9:12: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR beside params, "
+             "got nothing\n");
+  BOOST_TEST(line_9("scheduler: {type: WarmupLR, params: {warmup_num_steps: 0}}") ==
+             "j.yaml:9:56: error: scheduler.params.warmup_num_steps: wanted an integer of at least 1, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(overrides_are_held_to_the_same_rules) {
+  BOOST_TEST(errors_of(smallest, {{"zero_optimization.stage=9"}}) ==
+             "--set zero_optimization.stage=9: error: zero_optimization.stage: wanted an integer from 0 to 3, got 9\n");
+  BOOST_TEST(errors_of(smallest, {{"zero_optimization.stag=1"}}) ==
+             "--set zero_optimization.stag=1: error: zero_optimization.stag: unknown key; the nearest known one is "
+             "zero_optimization.stage\n");
+  BOOST_TEST(errors_of(smallest, {{"steps"}}) == "--set steps: error: wanted key=value\n");
+  BOOST_TEST(errors_of(smallest, {{"steps="}}) ==
+             "--set steps=: error: steps: wanted an integer of at least 1, got nothing\n");
+  BOOST_TEST(
+      errors_of(smallest, {{"steps=[1"}}) ==
+      "--set steps=[1: error: wanted a name in front of ':', got a list or a mapping; is a bracket not closed?\n");
+  BOOST_TEST(errors_of(smallest, {{"steps=\"1"}}).starts_with("--set steps=\"1: error: not readable as YAML: "));
+  load_options none;
+  none.steps = 0;
+  BOOST_TEST(errors_of(smallest, none) == "--steps: error: steps: wanted an integer of at least 1, got 0\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -17,6 +17,7 @@ struct rank_links {
 };
 
 struct lane_state {
+  lane_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "lane";
 
   plan::lane mine = plan::lane::compute;

@@ -20,6 +20,7 @@ struct loader_setup {
 };
 
 struct loader_state {
+  loader_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "loader";
 
   struct prepared {

@@ -9,6 +9,7 @@
 namespace troupe::actors {
 
 struct node_agent_state {
+  node_agent_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "node_agent";
 
   supervisor_actor supervisor;

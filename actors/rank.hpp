@@ -27,6 +27,7 @@ struct rank_setup {
 };
 
 struct rank_state {
+  rank_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "rank";
 
   rank_setup setup;

@@ -35,20 +35,29 @@ core::result<void> shard_executor::update(const plan::sub_group& group) {
     return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
                                                      first_nonfinite_parameter(p, context_->votes) + "; loss " +
                                                      std::to_string(v.loss));
-  const kernels::adamw_step step{context_->order.applied + 1, context_->order.lr, v.gradient_scale};
+  const kernels::optimizer_step step{context_->order.applied + 1, context_->order.lr, v.gradient_scale};
   for (const auto& piece : group.pieces) {
-    const auto* gradient = memory_->reduced_gradient(piece.parameter, piece.range.first);
-    auto *master = memory_->master(piece), *m = memory_->first_moment(piece), *s = memory_->second_moment(piece);
-    if (o.master() == core::dtype::f64) {
-      kernels::adamw(options_, step, reinterpret_cast<double*>(master), reinterpret_cast<double*>(m),
-                     reinterpret_cast<double*>(s), reinterpret_cast<const double*>(gradient), piece.range.count);
-      continue;
-    }
-    auto* copy = o.master_is_parameter() ? nullptr : memory_->parameter(piece.parameter, piece.range.first);
-    kernels::adamw(options_, step, reinterpret_cast<float*>(master), reinterpret_cast<float*>(m),
-                   reinterpret_cast<float*>(s), gradient, o.accumulation_type, copy, o.parameter, piece.range.count);
+    if (o.master() == core::dtype::f64)
+      kernels::update(options_, step, at<double>(piece));
+    else
+      kernels::update(options_, step, at<float>(piece));
   }
   return {};
+}
+
+template <class State>
+kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece) const {
+  const auto& o = context_->plan().options;
+  kernels::optimizer_piece<State> out;
+  out.master = reinterpret_cast<State*>(memory_->master(piece));
+  out.moments = {reinterpret_cast<State*>(memory_->first_moment(piece)),
+                 reinterpret_cast<State*>(memory_->second_moment(piece))};
+  out.gradient = memory_->reduced_gradient(piece.parameter, piece.range.first);
+  out.gradient_dtype = o.accumulation_type;
+  out.copy = o.master_is_parameter() ? nullptr : memory_->parameter(piece.parameter, piece.range.first);
+  out.copy_dtype = o.parameter;
+  out.count = piece.range.count;
+  return out;
 }
 
 core::result<progress> shard_executor::start(const plan::instruction& x) {

@@ -5,13 +5,13 @@
 
 #include "actors/executor.hpp"
 #include "actors/rank_memory.hpp"
-#include "kernels/adamw.hpp"
+#include "kernels/optimizer.hpp"
 
 namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  shard_executor(std::shared_ptr<rank_memory> memory, kernels::adamw_options options)
+  shard_executor(std::shared_ptr<rank_memory> memory, kernels::optimizer_options options)
       : memory_(std::move(memory)), options_(options) {}
 
   void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
@@ -21,9 +21,11 @@ class shard_executor final : public executor {
  private:
   void square_sums(uint32_t bucket);
   core::result<void> update(const plan::sub_group& group);
+  template <class State>
+  [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece) const;
 
   std::shared_ptr<rank_memory> memory_;
-  kernels::adamw_options options_;
+  kernels::optimizer_options options_;
   std::shared_ptr<step_context> context_;
 };
 

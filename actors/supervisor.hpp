@@ -10,6 +10,7 @@
 namespace troupe::actors {
 
 struct supervisor_state {
+  supervisor_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "supervisor";
 
   node_agent_actor agent;

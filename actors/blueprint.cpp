@@ -1,0 +1,94 @@
+#include "actors/blueprint.hpp"
+
+#include <algorithm>
+
+#include "models/hugging_face.hpp"
+#include "plan/check.hpp"
+#include "plan/cost.hpp"
+#include "plan/generate.hpp"
+
+namespace troupe::actors {
+namespace {
+
+core::result<models::model_spec> read_model(const config::model_section& m) {
+  return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
+}
+
+void set_optimizer(blueprint& b) {
+  const auto& c = *b.config;
+  const auto& o = c.optimizer;
+  b.optimizer = kernels::adamw_options{o.beta1, o.beta2, o.eps, o.weight_decay, o.adam_w_mode, o.bias_correction};
+  const auto& s = c.scheduler;
+  b.schedule = {s.type, s.warmup_min_lr, s.warmup_max_lr, s.warmup_num_steps, s.total_num_steps,
+                s.warmup_type, s.warmup_min_ratio, s.cos_min_ratio, o.lr};
+  const auto& f = c.fp16;
+  b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
+                  f.consecutive_hysteresis, f.min_loss_scale};
+  b.rules.clip = c.gradient_clipping;
+  b.rules.input_scale = c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor;
+  b.rules.skip_overflow = c.fp16.enabled || (c.bf16.enabled && c.bf16.check_grad_overflow);
+}
+
+}  // namespace
+
+plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
+  const auto& z = c.zero_optimization;
+  plan::plan_options o;
+  o.mode = mode;
+  o.ranks = c.parallel.data;
+  o.stage = z.stage;
+  o.accumulation = mode == plan::mode::train ? static_cast<uint32_t>(c.gradient_accumulation_steps) : 1;
+  // Summing ranks first keeps stages 2 and 3 at their memory promise; summing micro-batches first moves fewer bytes.
+  o.sum_micro_first = c.order == config::gradient_order::automatic ? z.stage <= 1
+                                                                   : c.order == config::gradient_order::per_step;
+  o.overlap = z.overlap_comm;
+  o.reduce_scatter = z.reduce_scatter;
+  o.round_robin = z.round_robin_gradients;
+  o.recompute = c.activation_checkpointing.enabled;
+  o.reduce_bucket = z.reduce_bucket_size;
+  o.allgather_bucket = z.allgather_bucket_size;
+  o.sub_group = z.sub_group_size;
+  o.prefetch_bucket = z.stage3_prefetch_bucket_size;
+  o.persistence_threshold = z.stage3_param_persistence_threshold;
+  o.model_persistence_threshold = z.stage3_model_persistence_threshold;
+  o.max_live = z.stage3_max_live_parameters;
+  o.max_reuse_distance = z.stage3_max_reuse_distance;
+  o.parameter = c.parameter_dtype();
+  o.communication = c.communication_dtype();
+  o.accumulation_type = c.accumulation_dtype();
+  o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
+  return o;
+}
+
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config) {
+  blueprint b;
+  b.config = std::move(config);
+  const auto& c = *b.config;
+  auto spec = read_model(c.model);
+  if (!spec) return core::fail(spec.error());
+  b.spec = std::move(*spec);
+  b.sequence = c.data.sequence_length > 0 ? c.data.sequence_length : b.spec.positions;
+  if (b.sequence > b.spec.positions)
+    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
+                                                       std::to_string(b.spec.positions) + " positions, got " +
+                                                       std::to_string(b.sequence));
+  b.table = std::make_shared<const core::model_table>(models::make_model_table(
+      b.spec, c.train_micro_batch_size_per_gpu, b.sequence, core::size_of(c.parameter_dtype())));
+  set_optimizer(b);
+  const plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate};
+  for (size_t which = 0; which < num_plan_choices; ++which) {
+    for (uint32_t r = 0; r < c.parallel.data; ++r) {
+      auto p = plan::generate(b.table, options_from(c, modes[which]), r);
+      if (!p) return core::fail(p.error());
+      b.plans[which].push_back(std::move(*p));
+    }
+    if (auto ok = plan::check(b.plans[which]); !ok) return core::fail(ok.error());
+  }
+  const auto cost = plan::default_costs(c.parameter_dtype());
+  for (const auto& x : b.train().front()->instructions)
+    b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*b.train().front(), x, cost));
+  b.stall_after_s = c.stall_after_s > 0 ? c.stall_after_s : std::max(5.0, 10 * b.longest_instruction_s);
+  return b;
+}
+
+}  // namespace troupe::actors

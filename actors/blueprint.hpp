@@ -1,0 +1,42 @@
+// From a configuration to everything that is known before anything runs: model, table, plans of all ranks, proved.
+// `troupe plan` shows it, `session` builds it. No actors, no tensors, no threads.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "actors/messages.hpp"
+#include "config/job_config.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/loss_scaler.hpp"
+#include "kernels/schedule.hpp"
+#include "models/model_spec.hpp"
+#include "plan/step_plan.hpp"
+
+namespace troupe::actors {
+
+inline constexpr size_t num_plan_choices = 3;
+
+struct blueprint {
+  std::shared_ptr<const config::job_config> config;
+  models::model_spec spec;
+  std::shared_ptr<const core::model_table> table;
+  uint64_t sequence = 0;  ///< tokens of a sample
+  std::vector<std::shared_ptr<const plan::step_plan>> plans[num_plan_choices];  ///< [plan_choice][rank]
+  scaling_rules rules;
+  kernels::optimizer_options optimizer;
+  kernels::schedule_options schedule;
+  kernels::loss_scale_options loss_scale;
+  double longest_instruction_s = 0;  ///< predicted
+  double stall_after_s = 0;
+
+  [[nodiscard]] const std::vector<std::shared_ptr<const plan::step_plan>>& train() const { return plans[0]; }
+};
+
+/// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config);
+
+/// Pure: generator input from the configuration.
+plan::plan_options options_from(const config::job_config& config, plan::mode mode);
+
+}  // namespace troupe::actors

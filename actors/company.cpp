@@ -1,0 +1,53 @@
+#include "actors/company.hpp"
+
+#include "actors/node_agent.hpp"
+#include "actors/supervisor.hpp"
+
+namespace troupe::actors {
+
+std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
+                                  telemetry_setup telemetry, bool threads) {
+  auto c = std::make_shared<company>();
+  // Actors ask for each other at their first message: by then all are spawned. Weak, so that no cycle keeps them.
+  std::weak_ptr<company> later = c;
+  c->loader = system.spawn(loader_impl, std::move(loader));
+  c->telemetry = system.spawn(telemetry_impl, std::move(telemetry));
+  c->supervisor = system.spawn(supervisor_impl, [later] {
+    const auto all = later.lock();
+    return all ? std::pair{all->agent, all->telemetry} : std::pair<node_agent_actor, telemetry_actor>{};
+  });
+  c->agent = system.spawn(node_agent_impl, c->supervisor, [later] {
+    std::vector<rank_actor> out;
+    if (const auto all = later.lock())
+      for (const auto& r : all->ranks) out.push_back(r->rank);
+    return out;
+  });
+  for (auto& r : ranks) {
+    for (uint32_t l = 1; l < plan::num_lanes; ++l) {
+      const auto which = static_cast<plan::lane>(l);
+      r.links->lanes[l] = threads ? system.spawn<caf::detached>(lane_impl, which, std::move(r.lanes[l]), r.links)
+                                  : system.spawn(lane_impl, which, std::move(r.lanes[l]), r.links);
+    }
+    r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c->agent, c->loader);
+    c->ranks.push_back(r.links);
+  }
+  return c;
+}
+
+void dismiss(company& c) {
+  const auto end = [](auto& handle) {
+    if (handle) caf::anon_send_exit(handle, caf::exit_reason::kill);
+    handle = std::decay_t<decltype(handle)>();
+  };
+  for (auto& r : c.ranks) {
+    end(r->rank);
+    for (uint32_t l = 1; l < plan::num_lanes; ++l) end(r->lanes[l]);
+  }
+  c.ranks.clear();
+  end(c.agent);
+  end(c.supervisor);
+  end(c.telemetry);
+  end(c.loader);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,39 @@
+// Assembles the actors of one process: who gets a thread of its own is said here and nowhere else.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "actors/lane.hpp"
+#include "actors/loader.hpp"
+#include "actors/rank.hpp"
+#include "actors/telemetry.hpp"
+
+namespace troupe::actors {
+
+/// What one rank is made of. Executors are made by the caller: real ones or modelled ones.
+struct rank_parts {
+  rank_setup setup;
+  std::function<std::unique_ptr<executor>()> lanes[plan::num_lanes];  ///< control stays empty
+  std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
+};
+
+/// Handles of everybody. Dropping it drops the handles; `dismiss` ends the actors.
+struct company {
+  supervisor_actor supervisor;
+  node_agent_actor agent;
+  loader_actor loader;
+  telemetry_actor telemetry;
+  std::vector<std::shared_ptr<rank_links>> ranks;
+};
+
+/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. With `threads` each lane runs on a thread of its
+/// own; without, everything runs on the system's scheduler (simulation).
+std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
+                                  telemetry_setup telemetry, bool threads);
+
+/// Kills every actor of the company and drops the handles; returns when the handles are gone, not the threads.
+void dismiss(company& c);
+
+}  // namespace troupe::actors

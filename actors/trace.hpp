@@ -1,0 +1,32 @@
+// What happened in a step, from the spans the lanes left: a trace for Perfetto, and the figures that sum it up.
+// Pure functions; telemetry.hpp is the actor that calls them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/step_context.hpp"
+
+namespace troupe::actors {
+
+using run_contexts = std::vector<std::shared_ptr<step_context>>;  // [rank]
+
+/// Figures of one step, means over the ranks; times in seconds.
+struct step_summary {
+  double step_s = 0;            ///< first start to last end
+  double compute_s = 0;         ///< the compute lane busy
+  double communication_s = 0;   ///< some collective under way that all members had reached
+  double exposed_s = 0;         ///< of that, while the compute lane stood idle
+  double idle_s[plan::num_lanes] = {};  ///< step minus busy, by lane
+  double wait_in_lane_us = 0;   ///< median from an instruction's last dependency to its start, dependency on the same lane
+  double wait_cross_lane_us = 0;
+  uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
+};
+step_summary summarise(const run_contexts& ranks);
+
+/// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
+/// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
+std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_ns);
+
+}  // namespace troupe::actors

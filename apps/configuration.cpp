@@ -1,0 +1,21 @@
+#include "apps/configuration.hpp"
+
+#include <cstdio>
+
+namespace troupe::apps {
+
+std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps) {
+  config::load_options options;
+  options.overrides = a.set;
+  options.strict = a.strict;
+  options.steps = steps;
+  auto loaded = config::load(a.file, options);
+  if (!loaded) {
+    std::fprintf(stderr, "%s\n", config::render(loaded.error()).c_str());
+    return std::nullopt;
+  }
+  if (!loaded->warnings.empty()) std::fprintf(stderr, "%s\n", config::render(loaded->warnings).c_str());
+  return std::move(*loaded);
+}
+
+}  // namespace troupe::apps

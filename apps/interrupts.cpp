@@ -1,0 +1,53 @@
+#include "apps/interrupts.hpp"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <mutex>
+
+namespace troupe::apps {
+namespace {
+std::mutex mutex;
+// How long a run may take to stop after the second signal before the process simply ends.
+constexpr unsigned grace_s = 5;
+}  // namespace
+
+interrupts::interrupts() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGUSR2);  // our own: ends the watcher
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  watcher_ = std::thread([this, set] {
+    for (;;) {
+      int signal = 0;
+      if (sigwait(&set, &signal) != 0 || done_.load()) return;
+      if (signal == SIGUSR2) continue;
+      const int n = ++count_;
+      if (n == 2) {
+        std::signal(SIGALRM, [](int) { std::_Exit(130); });
+        ::alarm(grace_s);
+        const std::lock_guard lock(mutex);
+        if (second_) second_();
+      } else if (n > 2) {
+        std::_Exit(130);
+      }
+    }
+  });
+}
+
+interrupts::~interrupts() {
+  done_ = true;
+  pthread_kill(watcher_.native_handle(), SIGUSR2);
+  watcher_.join();
+}
+
+void interrupts::on_second(std::function<void()> f) {
+  const std::lock_guard lock(mutex);
+  second_ = std::move(f);
+}
+
+}  // namespace troupe::apps

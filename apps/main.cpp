@@ -1,0 +1,60 @@
+// troupe: what users type. Loads no LibTorch; commands that compute are executed from the binary beside it.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "apps/configuration.hpp"
+#include "config/explain.hpp"
+
+namespace {
+
+// `troupe-train` stands beside `troupe`, wherever both are installed.
+int execute_beside(char** argv) {
+  std::error_code e;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", e);
+  const auto other = self.parent_path() / "troupe-train";
+  ::execv(other.c_str(), argv);
+  std::fprintf(stderr, "troupe: error: cannot execute %s: %s\n", other.c_str(), std::strerror(errno));
+  return 1;
+}
+
+void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
+  c.add_option("file", a.file, "YAML, or DeepSpeed JSON")->required();
+  c.add_option("--set", a.set, "key=value over the file's")->allow_extra_args(false);
+  c.add_flag("--strict", a.strict, "warnings are errors");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace troupe;
+  if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0)) return execute_beside(argv);
+
+  CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
+  app.set_version_flag("--version", std::string(TROUPE_VERSION));
+  app.require_subcommand(1);
+  app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
+  app.add_subcommand("plan", "will it fit, what will it do, how long will it take (see troupe plan --help)");
+  auto* configuration = app.add_subcommand("config", "look at a configuration without running it");
+  configuration->require_subcommand(1);
+  apps::common_arguments a;
+  bool json = false;
+  auto* check = configuration->add_subcommand("check", "is it right? every error at once");
+  auto* explain = configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
+  add_common(*check, a);
+  add_common(*explain, a);
+  explain->add_flag("--json", json, "as JSON");
+  CLI11_PARSE(app, argc, argv);
+
+  const auto loaded = apps::load_configuration(a, std::nullopt);
+  if (!loaded) return 2;
+  if (*explain)
+    std::printf("%s\n", config::explain(*loaded, json).c_str());
+  else
+    std::printf("%s: good\n", a.file.c_str());
+  return 0;
+}

@@ -1,0 +1,49 @@
+#include <cstdio>
+
+#include "actors/blueprint.hpp"
+#include "apps/configuration.hpp"
+#include "checkpoint/atomic_file.hpp"
+#include "plan/cost.hpp"
+#include "plan/render.hpp"
+
+namespace troupe::apps {
+
+int show_plan(const plan_arguments& a) {
+  auto loaded = load_configuration(a, std::nullopt);
+  if (!loaded) return 2;
+  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(loaded->config));
+  if (!b) {
+    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
+    return b.error().kind == core::error_kind::bad_input ? 2 : 1;
+  }
+  if (a.rank >= b->train().size()) {
+    std::fprintf(stderr, "troupe: error: --rank: wanted one below %zu, got %u\n", b->train().size(), a.rank);
+    return 2;
+  }
+  const auto& mine = *b->train()[a.rank];
+  const auto timeline = plan::predict(b->train(), plan::default_costs(loaded->config.parameter_dtype()));
+  if (!a.trace_file.empty())
+    if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
+      std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
+      return 1;
+    }
+  if (a.format == "table") {
+    std::printf("%s", plan::as_table(mine).c_str());
+  } else if (a.format == "dot") {
+    std::printf("%s", plan::as_dot(mine).c_str());
+  } else if (a.format == "perfetto") {
+    std::printf("%s", plan::as_perfetto(timeline).c_str());
+  } else {
+    std::printf("%s", plan::memory_summary(b->train()).c_str());
+    const auto& t = timeline.ranks[a.rank];
+    std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(), mine.num_collectives);
+    std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n", 1e3 * timeline.step_s,
+                1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+    if (mine.gathers())
+      std::printf("at most %llu of %llu parameters whole at once\n", static_cast<unsigned long long>(mine.peak_live_elements),
+                  static_cast<unsigned long long>(mine.table->numel()));
+  }
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,165 @@
+#include "apps/progress.hpp"
+
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "plan/render.hpp"
+
+namespace troupe::apps {
+namespace {
+
+std::string format(const char* pattern, auto... xs) {
+  char text[512];
+  const int n = std::snprintf(text, sizeof text, pattern, xs...);
+  return {text, static_cast<size_t>(std::clamp(n, 0, int(sizeof text) - 1))};
+}
+
+unsigned terminal_columns() {
+  winsize w{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 100;
+}
+
+uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.total() + m.activations_peak_bytes; }
+
+}  // namespace
+
+std::string duration_text(double seconds) {
+  const auto s = static_cast<uint64_t>(std::max(0.0, seconds) + 0.5);
+  if (s >= 3600) return format("%llu:%02llu:%02llu", s / 3600ULL, s / 60ULL % 60, s % 60ULL);
+  return format("%llu:%02llu", s / 60ULL, s % 60ULL);
+}
+
+std::string json_number(double x) {
+  if (!std::isfinite(x)) return "null";
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, x);
+  return {text, end.ptr};
+}
+
+std::string json_string(const std::string& s) {
+  std::string out = "\"";
+  for (char c : s) {
+    const auto u = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (u < 0x20 || u >= 0x7F) {
+      out += format("\\u%04x", unsigned{u});  // bytes beyond ASCII as Latin-1: a byte model's text need not be UTF-8
+    } else {
+      out += c;
+    }
+  }
+  return out + "\"";
+}
+
+progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every)
+    : style_(style), total_(total_steps), every_(std::max<uint64_t>(1, lines_every)), flops_per_token_(flops_per_token), peak_flops_(peak_flops) {}
+
+void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
+  const double rate = double(r.tokens) / r.seconds;
+  tokens_per_s_ = seen_ == 0 ? rate : 0.9 * tokens_per_s_ + 0.1 * rate;
+  seconds_ += r.seconds;
+  ++seen_;
+  if (style_ == output_style::json) {
+    std::printf("{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%s,\"step_s\":%s,\"skipped\":%s}\n",
+                static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
+                json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(), json_number(rate).c_str(),
+                json_number(r.seconds).c_str(), r.skipped ? "true" : "false");
+    std::fflush(stdout);
+    return;
+  }
+  if (style_ == output_style::quiet) return;
+  if (style_ == output_style::lines && r.step % every_ != 0 && r.step != total_ && r.step != 1) return;
+  const double left_s = seconds_ / double(seen_) * double(total_ > r.step ? total_ - r.step : 0);
+  std::string text = format("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
+                            static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
+  if (peak_flops_ > 0) text += format("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
+  text += "  " + plan::human_bytes(memory_bytes) + "  ETA " + duration_text(left_s);
+  if (r.skipped) text += format("  skipped (loss scale %.0f)", r.loss_scale);
+  if (style_ == output_style::lines) {
+    std::printf("%s\n", text.c_str());
+    std::fflush(stdout);
+    return;
+  }
+  const unsigned columns = terminal_columns();
+  const size_t room = columns > text.size() + 6 ? columns - text.size() - 4 : 0;
+  const auto filled = static_cast<size_t>(double(room) * double(r.step) / double(std::max<uint64_t>(1, total_)));
+  std::string bar;
+  if (room >= 8) bar.append("[").append(filled, '#').append(room - filled, '.').append("] ");
+  std::printf("\r\033[K%s", (bar + text).substr(0, columns - 1).c_str());
+  std::fflush(stdout);
+  open_line_ = true;
+}
+
+void progress::evaluation(uint64_t step, double loss) {
+  finish_line();
+  if (style_ == output_style::json)
+    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step), json_number(loss).c_str());
+  else if (style_ != output_style::quiet)
+    std::printf("step %llu: validation loss %.4f nats per token\n", static_cast<unsigned long long>(step), loss);
+  std::fflush(stdout);
+}
+
+void progress::finish_line() {
+  if (open_line_) std::printf("\n");
+  open_line_ = false;
+}
+
+std::string end_json(const end_summary& e) {
+  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
+                    ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
+                    ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+                    ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
+                    ",\"gathers\":" + std::to_string(e.gathers) + ",\"releases\":" + std::to_string(e.releases) +
+                    ",\"reductions\":" + std::to_string(e.reductions) +
+                    ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
+                    ",\"model_parameters\":" + std::to_string(e.model_elements) +
+                    ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  for (size_t r = 0; r < e.memory.size(); ++r) {
+    const auto& m = e.memory[r];
+    if (r > 0) out += ',';
+    out += "{\"rank\":" + std::to_string(r) +
+           ",\"parameters\":" + std::to_string(m.resident.parameters) + ",\"gathered\":" + std::to_string(m.resident.gathered) +
+           ",\"master\":" + std::to_string(m.resident.master) + ",\"moments\":" + std::to_string(m.resident.moments) +
+           ",\"gradients\":" + std::to_string(m.resident.gradients) + ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
+           ",\"votes\":" + std::to_string(m.resident.votes) + ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
+           ",\"total\":" + std::to_string(total_bytes(m)) + "}";
+  }
+  out += "]},\"communication_s\":" + json_number(e.lanes.communication_s) + ",\"exposed_s\":" + json_number(e.lanes.exposed_s) +
+         ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) + ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
+         ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) + ",\"trace\":" + json_string(e.trace_file) +
+         ",\"output\":" + json_string(e.output_folder) + ",\"sample\":" + json_string(e.sample) + "}\n";
+  return out;
+}
+
+std::string end_text(const end_summary& e) {
+  std::string out = "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated activations       total\n";
+  for (size_t r = 0; r < e.memory.size(); ++r) {
+    const auto& m = e.memory[r];
+    out += format("  %4zu", r);
+    for (uint64_t b : {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
+                       m.resident.accumulated, m.activations_peak_bytes, total_bytes(m)})
+      out += format(" %11s", plan::human_bytes(b).c_str());
+    out += "\n";
+  }
+  if (e.process_peak_bytes > 0) out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
+  if (e.gathers > 0)
+    out += format("parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
+                  static_cast<unsigned long long>(e.gathers), static_cast<unsigned long long>(e.releases),
+                  static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
+                  100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
+  out += format("a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
+                1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
+                1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
+  out += format("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms; from a last dependency to the start (median): %.0f us in a lane, %.0f us across lanes\n",
+                1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us, e.lanes.wait_cross_lane_us);
+  if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
+  if (!e.sample.empty()) out += "sample: " + e.sample + "\n";
+  return out;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,60 @@
+// What a training run shows: a progress bar on a terminal, plain lines elsewhere, JSON lines when asked.
+// Formats numbers; decides nothing.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <string>
+
+#include "actors/session.hpp"
+
+namespace troupe::apps {
+
+enum class output_style : uint8_t { bar, lines, json, quiet };
+
+/// 1:02:03 or 2:03.
+std::string duration_text(double seconds);
+/// A number that reads back to the same bits; "null" when it is not finite.
+std::string json_number(double x);
+std::string json_string(const std::string& s);
+
+class progress {
+ public:
+  /// `flops_per_token` of forward and backward; `peak_flops` of all ranks together (0: model-FLOPs use is not shown).
+  progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every);
+
+  void step(const actors::step_report& r, uint64_t memory_bytes);
+  void evaluation(uint64_t step, double loss);
+  /// Leaves the bar's line, so that ordinary output may follow.
+  void finish_line();
+
+ private:
+  output_style style_;
+  uint64_t total_, every_;
+  double flops_per_token_, peak_flops_;
+  double tokens_per_s_ = 0;  // smoothed
+  double seconds_ = 0;
+  uint64_t seen_ = 0;
+  bool open_line_ = false;
+};
+
+/// The end of a run, for people or as one JSON object.
+struct end_summary {
+  uint64_t steps = 0, skipped = 0;
+  double seconds = 0;
+  bool stopped = false;
+  double last_loss = 0;
+  bool has_validation = false;
+  double validation_loss = 0;
+  double tokens_per_s = 0;
+  std::vector<actors::rank_memory_report> memory;
+  uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
+  uint64_t peak_live_elements = 0, model_elements = 0;
+  uint64_t process_peak_bytes = 0;
+  actors::step_summary lanes;                          ///< mean over the run's steps
+  std::string trace_file, output_folder, sample;
+};
+std::string end_json(const end_summary& e);
+std::string end_text(const end_summary& e);
+
+}  // namespace troupe::apps

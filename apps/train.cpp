@@ -1,0 +1,192 @@
+#include "apps/train.hpp"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "actors/calibrate.hpp"
+#include "actors/session.hpp"
+#include "apps/configuration.hpp"
+#include "apps/interrupts.hpp"
+#include "apps/progress.hpp"
+#include "checkpoint/atomic_file.hpp"
+#include "config/explain.hpp"
+#include "core/clock.hpp"
+#include "plan/render.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+uint64_t process_peak_bytes() {
+  rusage u{};
+  ::getrusage(RUSAGE_SELF, &u);
+  return static_cast<uint64_t>(u.ru_maxrss) * 1024;
+}
+
+core::result<void> prepare_output(const config::loaded& c) {
+  std::error_code e;
+  fs::create_directories(c.config.output, e);
+  if (e) return core::fail(core::error_kind::io, "output: cannot make the folder " + c.config.output.string() + ": " + e.message());
+  return checkpoint::write_file_atomically(c.config.output / "config.yaml", config::effective_yaml(c));
+}
+
+double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
+  double flops = 0;
+  for (const auto& u : t.units)
+    for (const auto& s : u.segments) flops += 3 * s.forward_flops;  // backward is two products where forward is one
+  return flops / double(tokens_of_micro_batch);
+}
+
+uint64_t memory_bytes(const actors::session& s) {
+  uint64_t n = 0;
+  for (const auto& m : s.memory()) n += m.resident.total() + m.activations_peak_bytes;
+  return n;
+}
+
+std::string text_of(const std::vector<int64_t>& tokens) {
+  std::string out;
+  for (int64_t t : tokens) out += static_cast<char>(t);
+  return out;
+}
+
+// The run's life after it has been opened. Keeps what the end report needs.
+class run {
+ public:
+  run(actors::session& s, const config::job_config& c, const train_arguments& a, progress& show)
+      : session_(s), config_(c), arguments_(a), show_(show) {}
+
+  core::result<end_summary> operator()(const interrupts& stop) {
+    const int64_t begin = core::now_ns();
+    while (session_.steps_done() < config_.steps && !stop.requested()) {
+      auto r = session_.step();
+      if (!r) return core::fail(r.error());
+      count(*r);
+      show_.step(*r, memory_bytes(session_));
+      const uint64_t every = config_.evaluation.every_steps;
+      if (every > 0 && r->step % every == 0 && r->step < config_.steps)
+        if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
+    }
+    show_.finish_line();
+    end_.seconds = double(core::now_ns() - begin) / 1e9;
+    end_.stopped = session_.steps_done() < config_.steps;
+    end_.steps = session_.steps_done();
+    if (!end_.stopped && session_.validation_tokens() > 0) {
+      if (auto ok = evaluate(0, end_.steps); !ok) return core::fail(ok.error());
+      end_.has_validation = true;
+    }
+    if (auto ok = sample(); !ok) return core::fail(ok.error());
+    finish();
+    return end_;
+  }
+
+ private:
+  void count(const actors::step_report& r) {
+    end_.skipped += r.skipped;
+    end_.last_loss = r.loss;
+    end_.gathers += r.lanes.gathers;
+    end_.releases += r.lanes.releases;
+    end_.reductions += r.lanes.reductions;
+    tokens_ += double(r.tokens);
+    seconds_ += r.seconds;
+    ++steps_;
+    const auto mean = [this](double& into, double x) { into += (x - into) / double(steps_); };
+    auto& l = end_.lanes;
+    mean(l.step_s, r.lanes.step_s);
+    mean(l.compute_s, r.lanes.compute_s);
+    mean(l.communication_s, r.lanes.communication_s);
+    mean(l.exposed_s, r.lanes.exposed_s);
+    for (size_t i = 0; i < plan::num_lanes; ++i) mean(l.idle_s[i], r.lanes.idle_s[i]);
+    mean(l.wait_in_lane_us, r.lanes.wait_in_lane_us);
+    mean(l.wait_cross_lane_us, r.lanes.wait_cross_lane_us);
+  }
+  core::result<void> evaluate(uint64_t batches, uint64_t step) {
+    auto loss = session_.evaluate(batches);
+    if (!loss) return core::fail(loss.error());
+    end_.validation_loss = *loss;
+    show_.evaluation(step, *loss);
+    return {};
+  }
+  core::result<void> sample() {
+    if (config_.sample.tokens == 0 || config_.data.tokenizer != "bytes") return {};
+    std::vector<int64_t> prompt;
+    for (char c : config_.sample.prompt) prompt.push_back(static_cast<unsigned char>(c));
+    auto text = session_.generate(std::move(prompt), config_.sample.tokens, config_.sample.temperature);
+    if (!text) return core::fail(text.error());
+    end_.sample = text_of(*text);
+    return {};
+  }
+  void finish() {
+    end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
+    end_.memory = session_.memory();
+    end_.peak_live_elements = session_.training_plan(0).peak_live_elements;
+    end_.model_elements = session_.table().numel();
+    end_.process_peak_bytes = process_peak_bytes();
+    end_.output_folder = config_.output.string();
+    if (config_.telemetry.trace && fs::exists(config_.output / "trace.json")) end_.trace_file = (config_.output / "trace.json").string();
+  }
+
+  actors::session& session_;
+  const config::job_config& config_;
+  const train_arguments& arguments_;
+  progress& show_;
+  end_summary end_;
+  double tokens_ = 0, seconds_ = 0;
+  uint64_t steps_ = 0;
+};
+
+int report(const core::error& e) {
+  std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
+  return e.kind == core::error_kind::bad_input ? 2 : 1;
+}
+
+}  // namespace
+
+int train(const train_arguments& a) {
+  interrupts stop;
+  auto loaded = load_configuration(a, a.steps);
+  if (!loaded) return 2;
+  auto config = std::make_shared<const config::job_config>(loaded->config);
+  auto session = actors::session::open(config, {[](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }});
+  if (!session) return report(session.error());
+  if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
+  stop.on_second([&] { (*session)->stop("interrupted twice"); });
+
+  const output_style style = a.json ? output_style::json : a.quiet ? output_style::quiet : ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
+  const auto& first = (*session)->training_plan(0);
+  const uint64_t tokens = config->train_micro_batch_size_per_gpu * (*session)->sequence();
+  const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
+  progress show(style, config->steps, flops_per_token((*session)->table(), tokens), peak,
+                config->steps_per_print > 0 ? config->steps_per_print : std::max<uint64_t>(1, config->steps / 40));
+  if (style == output_style::bar || style == output_style::lines)
+    std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
+                static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
+                first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
+
+  auto end = run(**session, *config, a, show)(stop);
+  show.finish_line();
+  stop.on_second({});
+  if (!end) {
+    report(end.error());
+    return end.error().kind == core::error_kind::stopped ? 130 : 1;
+  }
+  if (!a.export_folder.empty())
+    if (auto ok = (*session)->export_hugging_face(a.export_folder); !ok) return report(ok.error());
+  if (a.json) {
+    std::printf("%s", end_json(*end).c_str());
+    return 0;
+  }
+  if (!a.quiet) std::printf("%s", end_text(*end).c_str());
+  const char* unit = config->data.tokenizer == "bytes" ? "nats/byte" : "nats/token";
+  if (end->has_validation)
+    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit, static_cast<unsigned long long>(end->steps), end->seconds);
+  else
+    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", end->stopped ? "stopped" : "done", static_cast<unsigned long long>(end->steps),
+                end->seconds, end->last_loss, unit);
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,32 @@
+// `troupe train` and `troupe plan`: read the file, open a session, show what happens. The session does the work.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+struct common_arguments {
+  std::string file;
+  std::vector<std::string> set;  ///< key=value
+  bool strict = false;
+};
+
+struct train_arguments : common_arguments {
+  std::optional<uint64_t> steps;
+  bool json = false, quiet = false;
+  std::string export_folder;  ///< Hugging Face folder of the trained weights; empty: none
+};
+
+struct plan_arguments : common_arguments {
+  std::string format = "summary";  ///< summary, table, perfetto, dot
+  std::string trace_file;          ///< Perfetto JSON of the predicted step; empty: none
+  uint32_t rank = 0;               ///< of table and dot
+};
+
+/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice.
+int train(const train_arguments& a);
+int show_plan(const plan_arguments& a);
+
+}  // namespace troupe::apps

@@ -26,7 +26,10 @@ struct header {
   uint32_t owner;
 };
 
-void give_back(void* block) {
+// ATen also frees by data pointer alone, so that is what deleters get.
+void give_back(void* data) {
+  if (data == nullptr) return;
+  void* block = static_cast<std::byte*>(data) - header_bytes;
   auto* h = static_cast<header*>(block);
   if (h->owner < ledger_owners_max) accounts[h->owner].current.fetch_sub(h->bytes, std::memory_order_relaxed);
   std::free(block);
@@ -46,8 +49,10 @@ class counting_allocator final : public c10::Allocator {
       while (now > peak && !a.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
       }
     }
-    return {static_cast<std::byte*>(block) + header_bytes, block, &give_back, c10::Device(c10::kCPU)};
+    void* data = static_cast<std::byte*>(block) + header_bytes;
+    return {data, data, &give_back, c10::Device(c10::kCPU)};
   }
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t n) const override { std::memcpy(to, from, n); }
 };
 

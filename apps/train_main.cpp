@@ -1,5 +1,7 @@
 // troupe-train: the second binary, which loads LibTorch. `troupe` executes it for the commands that compute.
 #include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
 
 #include "apps/train.hpp"
 
@@ -35,5 +37,10 @@ int main(int argc, char** argv) {
   plan_command->add_option("--rank", p.rank, "of table and dot");
 
   CLI11_PARSE(app, argc, argv);
-  return *train_command ? train(t) : show_plan(p);
+  try {
+    return *train_command ? train(t) : show_plan(p);
+  } catch (const std::exception& e) {  // Torch and the standard library throw where Troupe returns errors
+    std::fprintf(stderr, "troupe: error: %s\n", e.what());
+    return 1;
+  }
 }

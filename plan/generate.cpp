@@ -295,6 +295,9 @@ core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const co
                         "parallel.data: " + std::to_string(options.ranks) + " ranks, but the model's " +
                             std::to_string(p->table->numel()) + " parameters can only be cut into " +
                             std::to_string(r) + " parts of at least " + std::to_string(core::partition_grain) + " elements");
+  for (uint32_t q = 0; q < p->bucket_of.size(); ++q)
+    if (p->bucket_of[q] == none)
+      return core::fail(error_kind::bad_input, p->table->parameters[q].name + ": no segment of the model writes its gradient");
   generator(*p).run();
   return p;
 }

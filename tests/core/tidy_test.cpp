@@ -1,0 +1,129 @@
+// Reads the source tree itself: who includes whom, where each outside library is seen, and a few habits.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+struct source_file {
+  std::string folder, path;
+  std::vector<std::string> lines;
+};
+
+const std::vector<std::string> folders = {"core",    "config",  "plan",       "data",   "kernels", "fabric",
+                                          "storage", "checkpoint", "models", "actors",  "apps"};
+
+std::vector<source_file> read_tree() {
+  std::vector<source_file> out;
+  for (const auto& folder : folders)
+    for (const auto& entry : fs::recursive_directory_iterator(fs::path(TROUPE_SOURCE_DIR) / folder)) {
+      const auto ending = entry.path().extension();
+      if (ending != ".hpp" && ending != ".cpp" && ending != ".cu") continue;
+      source_file f{folder, fs::relative(entry.path(), TROUPE_SOURCE_DIR).string(), {}};
+      std::ifstream in(entry.path());
+      for (std::string line; std::getline(in, line);) f.lines.push_back(line);
+      out.push_back(std::move(f));
+    }
+  return out;
+}
+
+const std::vector<source_file>& tree() {
+  static const auto all = read_tree();
+  return all;
+}
+
+std::string included(const std::string& line) {
+  static const std::regex pattern("^\\s*#\\s*include\\s*[\"<]([^\">]+)[\">]");
+  std::smatch m;
+  return std::regex_search(line, m, pattern) ? m[1].str() : "";
+}
+
+bool starts_with_any(const std::string& text, const std::vector<std::string>& heads) {
+  for (const auto& h : heads)
+    if (text.rfind(h, 0) == 0) return true;
+  return false;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tidy)
+
+BOOST_AUTO_TEST_CASE(folders_include_only_what_lies_below_them) {
+  const std::map<std::string, std::set<std::string>> below = {
+      {"core", {}},
+      {"config", {}},
+      {"plan", {"config"}},
+      {"data", {}},
+      {"kernels", {}},
+      {"fabric", {"kernels"}},
+      {"storage", {}},
+      {"checkpoint", {"storage"}},
+      {"models", {"kernels", "fabric", "checkpoint"}},
+      {"actors", {"config", "plan", "data", "kernels", "fabric", "storage", "checkpoint", "models"}},
+      {"apps", {"config", "plan", "data", "kernels", "fabric", "storage", "checkpoint", "models", "actors"}}};
+  BOOST_TEST(tree().size() > 100U);
+  for (const auto& f : tree())
+    for (const auto& line : f.lines) {
+      const std::string what = included(line);
+      const std::string top = what.substr(0, what.find('/'));
+      if (top == f.folder || top == "core" || below.find(top) == below.end()) continue;
+      BOOST_TEST(below.at(f.folder).count(top) == 1U, f.path << " includes " << what);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
+  struct rule {
+    std::vector<std::string> headers;
+    std::vector<std::string> places;  // path prefixes
+  };
+  const std::vector<rule> rules = {{{"caf/"}, {"actors/caf.hpp", "actors/sim"}},
+                                   {{"torch/", "ATen/", "c10/"}, {"models/", "actors/"}},
+                                   {{"yaml-cpp/"}, {"config/"}},
+                                   {{"liburing"}, {"storage/"}},
+                                   {{"hwy/"}, {"kernels/"}},
+                                   {{"cuda"}, {"kernels/cuda/"}},
+                                   {{"zlib.h"}, {"data/"}},
+                                   {{"CLI/"}, {"apps/"}}};
+  for (const auto& f : tree())
+    for (const auto& line : f.lines) {
+      const std::string what = included(line);
+      if (what.empty()) continue;
+      for (const auto& r : rules)
+        if (starts_with_any(what, r.headers))
+          BOOST_TEST(starts_with_any(f.path, r.places), f.path << " includes " << what);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_real_clock_is_read_in_one_file) {
+  for (const auto& f : tree())
+    for (const auto& line : f.lines)
+      if (f.path != "core/clock.hpp")
+        BOOST_TEST(line.find("_clock::now") == std::string::npos, f.path << ": " << line);
+}
+
+BOOST_AUTO_TEST_CASE(libraries_never_end_the_process) {
+  const std::regex ending("\\b(std::exit|_exit|std::_Exit|std::abort|abort|std::terminate|quick_exit)\\s*\\(\\s*[0-9)]");
+  for (const auto& f : tree())
+    for (const auto& line : f.lines)
+      if (f.folder != "apps") BOOST_TEST(!std::regex_search(line, ending), f.path << ": " << line);
+}
+
+BOOST_AUTO_TEST_CASE(every_header_says_what_it_owns_and_is_included_once) {
+  for (const auto& f : tree()) {
+    if (f.path.size() < 4 || f.path.substr(f.path.size() - 4) != ".hpp" || f.lines.empty()) continue;
+    BOOST_TEST(f.lines.front().rfind("//", 0) == 0U, f.path << " opens without a comment");
+    const bool once = std::any_of(f.lines.begin(), f.lines.end(), [](const auto& l) {
+      return l == "#pragma once" || l.find("HWY_TARGET_TOGGLE") != std::string::npos;
+    });
+    BOOST_TEST(once, f.path << " may be included twice");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -26,12 +26,18 @@ enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadca
 
 constexpr std::string_view name_of(operation op) {
   switch (op) {
-    case operation::all_gather: return "all_gather";
-    case operation::reduce_scatter: return "reduce_scatter";
-    case operation::all_reduce: return "all_reduce";
-    case operation::broadcast: return "broadcast";
-    case operation::barrier: return "barrier";
-    case operation::send_receive: return "send_receive";
+    case operation::all_gather:
+      return "all_gather";
+    case operation::reduce_scatter:
+      return "reduce_scatter";
+    case operation::all_reduce:
+      return "all_reduce";
+    case operation::broadcast:
+      return "broadcast";
+    case operation::barrier:
+      return "barrier";
+    case operation::send_receive:
+      return "send_receive";
   }
   return "?";
 }

@@ -31,15 +31,15 @@ core::result<void> check_dtypes(const request& r) {
   if (r.op == operation::barrier) return {};
   if (is_reduction(r.op)) {
     for (const core::dtype t : {r.input_type, r.communication, r.output_type})
-      if (!is_float(t)) return fail(error_kind::bug, "a reduction wants floating dtypes, got " + std::string(name_of(t)));
+      if (!is_float(t))
+        return fail(error_kind::bug, "a reduction wants floating dtypes, got " + std::string(name_of(t)));
     return {};
   }
   if (r.input_type != r.output_type)
     return fail(error_kind::bug, "bytes move unchanged, so one dtype is wanted, got input " +
                                      std::string(name_of(r.input_type)) + " and output " +
                                      std::string(name_of(r.output_type)));
-  if (r.accumulate || r.input_scale != 1.0F)
-    return fail(error_kind::bug, "only reductions scale and accumulate");
+  if (r.accumulate || r.input_scale != 1.0F) return fail(error_kind::bug, "only reductions scale and accumulate");
   return {};
 }
 
@@ -84,13 +84,13 @@ core::result<void> check_request(const request& r, uint32_t size) {
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];
     if (p.owner >= size)
-      return fail(error_kind::bug, at(i) + "an owner below " + std::to_string(size) + " was wanted, got " +
-                                       std::to_string(p.owner));
+      return fail(error_kind::bug,
+                  at(i) + "an owner below " + std::to_string(size) + " was wanted, got " + std::to_string(p.owner));
     if (p.from >= elements_max || p.to >= elements_max || p.count >= elements_max || (total += p.count) >= elements_max)
       return fail(error_kind::limit, at(i) + "offsets, counts and their sum stay below 2^56 elements");
     if (r.op == operation::broadcast && p.owner != r.pieces[0].owner)
-      return fail(error_kind::bug, at(i) + "a broadcast has one root, got owners " +
-                                       std::to_string(r.pieces[0].owner) + " and " + std::to_string(p.owner));
+      return fail(error_kind::bug, at(i) + "a broadcast has one root, got owners " + std::to_string(r.pieces[0].owner) +
+                                       " and " + std::to_string(p.owner));
   }
   return check_dtypes(r);
 }
@@ -139,8 +139,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   sort(reads);
   // Pieces may share input elements, so a read's end says nothing about earlier ones: keep the furthest so far.
   std::vector<uint64_t> furthest(reads.size());
-  for (size_t i = 0; i < reads.size(); ++i)
-    furthest[i] = std::max(reads[i].end, i == 0 ? 0 : furthest[i - 1]);
+  for (size_t i = 0; i < reads.size(); ++i) furthest[i] = std::max(reads[i].end, i == 0 ? 0 : furthest[i - 1]);
 
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];

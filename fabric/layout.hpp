@@ -13,9 +13,7 @@ namespace troupe::fabric {
 /// Offsets and counts of pieces stay below this, so that sizes in bytes never overflow.
 inline constexpr uint64_t elements_max = uint64_t{1} << 56;
 
-constexpr bool is_reduction(operation op) {
-  return op == operation::reduce_scatter || op == operation::all_reduce;
-}
+constexpr bool is_reduction(operation op) { return op == operation::reduce_scatter || op == operation::all_reduce; }
 
 /// Whether the operation reads `rank`'s input[p.from..].
 constexpr bool reads_input(operation op, const piece& p, uint32_t rank) { return is_reduction(op) || p.owner == rank; }

@@ -49,8 +49,10 @@ void reduce_chunk(const request& r, std::span<const member_memory> members, cons
   for (size_t m = 0; m < members.size(); ++m) {
     if (m == p.owner) continue;
     // What is added to may differ between members, so their results may too.
-    if (r.accumulate) kernels::sum_in_rank_order(inputs, output(m), count, options);
-    else std::memcpy(output(m), output(p.owner), count * out_size);
+    if (r.accumulate)
+      kernels::sum_in_rank_order(inputs, output(m), count, options);
+    else
+      std::memcpy(output(m), output(p.owner), count * out_size);
   }
 }
 
@@ -69,8 +71,10 @@ void reduce_pieces(const request& r, std::span<const member_memory> members, uin
 }  // namespace
 
 void do_share(const request& r, std::span<const member_memory> members, uint32_t rank, const std::atomic<bool>& stop) {
-  if (is_reduction(r.op)) reduce_pieces(r, members, rank, stop);
-  else copy_pieces(r, members, rank, stop);
+  if (is_reduction(r.op))
+    reduce_pieces(r, members, rank, stop);
+  else
+    copy_pieces(r, members, rank, stop);
 }
 
 }  // namespace troupe::fabric

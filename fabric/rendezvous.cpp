@@ -62,8 +62,8 @@ core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const
                                                 " out of turn: wanted sequence " + std::to_string(due) + ", got " +
                                                 std::to_string(r.id.sequence));
   if (due - oldest_ >= operations_in_flight_max)
-    return core::fail(error_kind::limit, rank_name(rank) + " posted " + describe(r.id, r.op) + " too far ahead: at most " +
-                                             std::to_string(operations_in_flight_max) +
+    return core::fail(error_kind::limit, rank_name(rank) + " posted " + describe(r.id, r.op) +
+                                             " too far ahead: at most " + std::to_string(operations_in_flight_max) +
                                              " from the oldest unfinished one, sequence " + std::to_string(oldest_));
   return {};
 }
@@ -148,7 +148,8 @@ std::vector<uint32_t> rendezvous::missing(uint64_t sequence) const {
 
 core::error rendezvous::lost(uint32_t rank) const {
   std::string text = rank_name(rank) + " of " + std::to_string(size()) + " ended";
-  if (!window_.empty()) text += " before all had done " + describe(window_.front()->shared.id, window_.front()->shared.op);
+  if (!window_.empty())
+    text += " before all had done " + describe(window_.front()->shared.id, window_.front()->shared.op);
   return {error_kind::peer_lost, text};
 }
 

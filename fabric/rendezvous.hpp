@@ -61,10 +61,10 @@ class rendezvous {
   core::result<void> check_turn(uint32_t rank, const request& r) const;
   core::result<void> open(uint32_t rank, const request& r);
 
-  std::vector<uint64_t> next_;                    ///< by rank
-  uint64_t oldest_ = 0;                           ///< sequence of window_.front()
-  std::deque<std::unique_ptr<meeting>> window_;   ///< null where done
-  std::vector<std::unique_ptr<meeting>> spare_;   ///< finished ones, used again; never more than were in flight
+  std::vector<uint64_t> next_;                   ///< by rank
+  uint64_t oldest_ = 0;                          ///< sequence of window_.front()
+  std::deque<std::unique_ptr<meeting>> window_;  ///< null where done
+  std::vector<std::unique_ptr<meeting>> spare_;  ///< finished ones, used again; never more than were in flight
   std::optional<core::error> failure_;
 };
 

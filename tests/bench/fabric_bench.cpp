@@ -69,11 +69,13 @@ void collective(benchmark::State& state, operation op) {
     m.request.op = op;
     m.request.pieces = pieces;
     m.request.input = reinterpret_cast<const std::byte*>(inputs[r].data());
-    m.request.output =
-        reinterpret_cast<std::byte*>(op == operation::all_reduce ? inputs[r].data() : outputs[r].data());
+    m.request.output = reinterpret_cast<std::byte*>(op == operation::all_reduce ? inputs[r].data() : outputs[r].data());
   }
   std::vector<std::thread> threads;
-  for (uint32_t r = 1; r < ranks; ++r) threads.emplace_back([&m = members[r]] { while (m.run_one()) continue; });
+  for (uint32_t r = 1; r < ranks; ++r)
+    threads.emplace_back([&m = members[r]] {
+      while (m.run_one()) continue;
+    });
   for (auto _ : state) {
     for (member& m : members) m.box.push(start);
     benchmark::DoNotOptimize(members[0].run_one());
@@ -105,7 +107,11 @@ void many(benchmark::internal::Benchmark* b) {
 constexpr int64_t big = 64 << 20;
 constexpr int64_t tiny = 4 << 10;
 BENCHMARK(copy)->Arg(big)->Apply(many);
-BENCHMARK_CAPTURE(collective, all_reduce, operation::all_reduce)->Args({2, big})->Args({4, big})->Args({2, tiny})->Apply(many);
+BENCHMARK_CAPTURE(collective, all_reduce, operation::all_reduce)
+    ->Args({2, big})
+    ->Args({4, big})
+    ->Args({2, tiny})
+    ->Apply(many);
 BENCHMARK_CAPTURE(collective, reduce_scatter, operation::reduce_scatter)->Args({2, big})->Apply(many);
 BENCHMARK_CAPTURE(collective, all_gather, operation::all_gather)->Args({2, big})->Args({2, tiny})->Apply(many);
 

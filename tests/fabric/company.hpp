@@ -124,14 +124,17 @@ class in_process_stage {
 class modelled_stage {
  public:
   explicit modelled_stage(uint32_t size, fabric::linear_link link = {})
-      : group_(fabric::modelled_group::make(
-            size, link,
-            {.now_ns = [w = world_] { return w->now_ns; },
-             .schedule = [w = world_](int64_t delay_ns, uint32_t rank,
-                                      uint64_t sequence) { w->mail.emplace(w->now_ns + delay_ns, std::pair{rank, sequence}); }})) {}
+      : group_(fabric::modelled_group::make(size, link,
+                                            {.now_ns = [w = world_] { return w->now_ns; },
+                                             .schedule =
+                                                 [w = world_](int64_t delay_ns, uint32_t rank, uint64_t sequence) {
+                                                   w->mail.emplace(w->now_ns + delay_ns, std::pair{rank, sequence});
+                                                 }})) {}
 
   std::unique_ptr<fabric::communicator> join(uint32_t rank) {
-    return group_->join(rank, [w = world_, rank](uint64_t sequence) { w->mail.emplace(w->now_ns, std::pair{rank, sequence}); });
+    return group_->join(rank, [w = world_, rank](uint64_t sequence) {
+      w->mail.emplace(w->now_ns, std::pair{rank, sequence});
+    });
   }
 
   /// The next wake, drawn at random from the earliest; its time becomes the present.
@@ -212,8 +215,10 @@ struct in_process_on_threads {
         performer self(std::move(parts[rank]), group->join(rank, [box](uint64_t sequence) { box->push(sequence); }));
         self.start();
         while (!self.over()) {
-          if (const auto sequence = box->pop()) self.woken(*sequence);
-          else self.stalled();
+          if (const auto sequence = box->pop())
+            self.woken(*sequence);
+          else
+            self.stalled();
         }
         out[rank] = self.end();
       });

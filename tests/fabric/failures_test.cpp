@@ -69,10 +69,26 @@ const std::vector<difference>& differences() {
       {[](company&, request& r) { r.input_scale = 0.5F; }, "input scale: wanted"},
       {[](company&, request& r) { r.accumulate = true; }, "accumulate: wanted"},
       {[](company& c, request& r) { r.pieces = std::span(c.pieces_).first(2); }, "number of pieces: wanted"},
-      {[](company& c, request& r) { c.other_pieces_[0].owner = 1; r.pieces = c.other_pieces_; }, "piece 0: wanted"},
-      {[](company& c, request& r) { c.other_pieces_[1].from = 11'000; r.pieces = c.other_pieces_; }, "piece 1: wanted"},
-      {[](company& c, request& r) { c.other_pieces_[2].to = 20'001; r.pieces = c.other_pieces_; }, "piece 2: wanted"},
-      {[](company& c, request& r) { c.other_pieces_[2].count = 1'000; r.pieces = c.other_pieces_; }, "piece 2: wanted"},
+      {[](company& c, request& r) {
+         c.other_pieces_[0].owner = 1;
+         r.pieces = c.other_pieces_;
+       },
+       "piece 0: wanted"},
+      {[](company& c, request& r) {
+         c.other_pieces_[1].from = 11'000;
+         r.pieces = c.other_pieces_;
+       },
+       "piece 1: wanted"},
+      {[](company& c, request& r) {
+         c.other_pieces_[2].to = 20'001;
+         r.pieces = c.other_pieces_;
+       },
+       "piece 2: wanted"},
+      {[](company& c, request& r) {
+         c.other_pieces_[2].count = 1'000;
+         r.pieces = c.other_pieces_;
+       },
+       "piece 2: wanted"},
   };
   return all;
 }
@@ -164,8 +180,16 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_unsound_request_fails_all_and_names_its_sender,
       {[](company&, request& r) { r.op = operation::send_receive; }, "a communicator of 2 members, got 3"},
       {[](company&, request& r) { r.op = operation::broadcast; }, "one root"},
       {[](company&, request& r) { r.input_type = dtype::i32; }, "floating dtypes, got int32"},
-      {[](company&, request& r) { r.op = operation::all_gather; r.output_type = dtype::bf16; }, "one dtype is wanted"},
-      {[](company&, request& r) { r.op = operation::all_gather; r.accumulate = true; }, "only reductions"},
+      {[](company&, request& r) {
+         r.op = operation::all_gather;
+         r.output_type = dtype::bf16;
+       },
+       "one dtype is wanted"},
+      {[](company&, request& r) {
+         r.op = operation::all_gather;
+         r.accumulate = true;
+       },
+       "only reductions"},
       {[](company&, request& r) { r.input = nullptr; }, "an input of 40000 elements was wanted, got none"},
       {[](company&, request& r) { r.output = nullptr; }, "an output of 40000 elements was wanted, got none"},
   };

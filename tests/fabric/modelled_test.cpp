@@ -97,7 +97,8 @@ BOOST_AUTO_TEST_CASE(a_thousand_members_without_memory_meet) {
   for (uint64_t s = 0; s < 5; ++s) {
     for (auto& c : all) BOOST_REQUIRE(c->post(gather_of(pieces, s)));
     uint32_t done = 0;
-    while (const auto wake = stage.next(random)) done += all[wake->first]->advance(wake->second).value() == progress::done;
+    while (const auto wake = stage.next(random))
+      done += all[wake->first]->advance(wake->second).value() == progress::done;
     BOOST_TEST(done == size);
   }
 }

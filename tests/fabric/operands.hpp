@@ -28,16 +28,27 @@ struct scene {
 inline bytes random_elements(core::dtype type, uint64_t count, std::mt19937& random) {
   std::uniform_real_distribution<float> number(-4, 4);
   bytes out(count * core::size_of(type));
-  const auto store = [&](uint64_t i, const auto& value) { std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value)); };
+  const auto store = [&](uint64_t i, const auto& value) {
+    std::memcpy(out.data() + i * sizeof(value), &value, sizeof(value));
+  };
   for (uint64_t i = 0; i < count; ++i) {
     const float x = number(random);
     switch (type) {
-      case core::dtype::f64: store(i, static_cast<double>(x) * 1.000000001); break;
-      case core::dtype::f32: store(i, x); break;
-      case core::dtype::bf16: store(i, kernels::narrow<kernels::bf16>(x)); break;
-      case core::dtype::f16: store(i, kernels::narrow<kernels::f16>(x)); break;
+      case core::dtype::f64:
+        store(i, static_cast<double>(x) * 1.000000001);
+        break;
+      case core::dtype::f32:
+        store(i, x);
+        break;
+      case core::dtype::bf16:
+        store(i, kernels::narrow<kernels::bf16>(x));
+        break;
+      case core::dtype::f16:
+        store(i, kernels::narrow<kernels::f16>(x));
+        break;
       default:
-        for (size_t b = 0; b < core::size_of(type); ++b) out[i * core::size_of(type) + b] = static_cast<std::byte>(random());
+        for (size_t b = 0; b < core::size_of(type); ++b)
+          out[i * core::size_of(type) + b] = static_cast<std::byte>(random());
     }
   }
   return out;
@@ -47,7 +58,8 @@ class operands {
  public:
   operands(scene s, uint64_t sequence, uint32_t seed) : scene_(std::move(s)) {
     scene_.request.pieces = scene_.pieces;
-    scene_.request.id = {.step = 3, .communicator = 1, .sequence = sequence, .what = "operation " + std::to_string(seed)};
+    scene_.request.id = {
+        .step = 3, .communicator = 1, .sequence = sequence, .what = "operation " + std::to_string(seed)};
     std::mt19937 random(seed);
     for (uint32_t rank = 0; rank < scene_.size; ++rank) {
       const fabric::extent e = fabric::extent_of(scene_.request.op, scene_.pieces, rank);
@@ -93,8 +105,8 @@ class operands {
       if (fabric::is_reduction(r.op)) {
         std::vector<const std::byte*> from;
         for (const bytes& input : inputs_) from.push_back(input.data() + p.from * in_size);
-        kernels::sum_in_rank_order_reference(from, to, p.count,
-                                             {r.input_type, r.communication, r.output_type, r.input_scale, r.accumulate});
+        kernels::sum_in_rank_order_reference(
+            from, to, p.count, {r.input_type, r.communication, r.output_type, r.input_scale, r.accumulate});
       } else if (p.count > 0) {
         std::memmove(to, inputs_[p.owner].data() + p.from * in_size, p.count * in_size);
       }

@@ -66,11 +66,16 @@ struct attention_call {
 
   [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }
 
+  [[nodiscard]] double scale() const { return 1.0 / std::sqrt(static_cast<double>(shape.head_width)); }
+
+  /// Queries first .. first + n by the scale, on the smaller side of the product.
+  [[nodiscard]] at::Tensor scaled(const at::Tensor& q, int64_t first, int64_t n) const {
+    return q.narrow(1, first, n).mul(scale());
+  }
+
   /// Attention weights (kv_heads, n, first + n) of queries first .. first + n, before dropout.
   [[nodiscard]] at::Tensor weights(const head_group& in, int64_t first, int64_t n) const {
-    const at::Tensor q = in.q.narrow(1, first, n), k = in.k.narrow(1, 0, first + n);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_width));
-    at::Tensor scores = at::bmm(q, k.transpose(1, 2)).mul_(scale);
+    at::Tensor scores = at::bmm(scaled(in.q, first, n), in.k.narrow(1, 0, first + n).transpose(1, 2));
     scores.narrow(2, first, n).add_(causal.narrow(0, 0, n).narrow(1, 0, n));
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
@@ -103,7 +108,6 @@ struct attention_node final : function_node {
     const attention_shape& shape = call.shape;
     const at::Tensor gradient = gradients[0].contiguous();
     at::Tensor packed = at::empty_like(qkv);
-    const double scale = 1.0 / std::sqrt(static_cast<double>(shape.head_width));
     const auto wide = qkv.options().dtype(sum_dtype(qkv.scalar_type()));
     for (int64_t row = 0; row < qkv.size(0); ++row) {
       at::Tensor dk = at::zeros({shape.kv_heads, call.columns, shape.head_width}, wide);
@@ -113,7 +117,7 @@ struct attention_node final : function_node {
         const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
         for (int64_t first = 0; first < call.columns; first += block_queries) {
           const int64_t n = std::min(block_queries, call.columns - first), seen = first + n;
-          const at::Tensor dy_block = dy.narrow(1, first, n), q = in.q.narrow(1, first, n);
+          const at::Tensor dy_block = dy.narrow(1, first, n);
           const at::Tensor k = in.k.narrow(1, 0, seen), v = in.v.narrow(1, 0, seen);
           const at::Tensor w = call.weights(in, first, n);
           at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
@@ -122,8 +126,8 @@ struct attention_node final : function_node {
           const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
           call.drop(w, keep);
           dv.narrow(1, 0, seen).add_(at::bmm(w.transpose(1, 2), dy_block));
-          dk.narrow(1, 0, seen).add_(at::bmm(ds.transpose(1, 2), q), scale);
-          out.q.narrow(1, first, n).copy_(at::bmm(ds, k).mul_(scale));
+          dk.narrow(1, 0, seen).add_(at::bmm(ds.transpose(1, 2), call.scaled(in.q, first, n)));
+          out.q.narrow(1, first, n).copy_(at::bmm(ds, k).mul_(call.scale()));
         }
         if (g + 1 == call.groups()) {
           out.k.copy_(dk);

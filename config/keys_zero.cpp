@@ -24,10 +24,11 @@ void add_acting(key_rows& t) {
           "too.");
   row(t, "contiguous_gradients", boolean, "true")
       .into<section_of, &zero::contiguous_gradients>()
+      .ignored("a gradient is always written straight into its bucket")
       .means("Write gradients into one bucket buffer as they are produced.");
   row(t, "reduce_scatter", boolean, "true")
       .into<section_of, &zero::reduce_scatter>()
-      .means("Stages 2, 3: a rank receives only the gradients it owns; false: all ranks receive all.");
+      .means("Stage 1: a rank receives only the gradients it owns; false: all of them. Always so at stages 2 and 3.");
   row(t, "reduce_bucket_size", integer, "500000000")
       .at_least(1)
       .into<section_of, &zero::reduce_bucket_size>()
@@ -38,14 +39,14 @@ void add_acting(key_rows& t) {
       .means("Stages 1, 2: elements of one gather of updated parameters.");
   row(t, "overlap_comm", boolean, "stage == 3")
       .into<section_of, &zero::overlap_comm>()
-      .means("Reduce and gather while computing.");
+      .means("Reduce and gather while computing; false: backward waits for each bucket, and nothing is prefetched.");
   row(t, "round_robin_gradients", boolean, "false")
       .into<section_of, &zero::round_robin_gradients>()
-      .means("Stages 1, 2: consecutive tensors go to different owners.");
+      .means("Blocks that do not divide evenly go to the ranks in turn; false: to those that own least so far.");
   row(t, "sub_group_size", integer, "1000000000")
       .at_least(1)
       .into<section_of, &zero::sub_group_size>()
-      .means("Stage 3: elements the optimizer works on at a time.");
+      .means("Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches it.");
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()

@@ -1,0 +1,79 @@
+# The way in. `make train` and `make test` do everything on a fresh Debian 12; the rest is for those who work on it.
+# The work itself is CMake's (CMakePresets.json); packages and LibTorch are cmake/setup.sh's.
+
+# One compiler per 2 GB of free memory, at most one per core.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2000000); print n < 1 ? 1 : n > cores ? cores : n}' /proc/meminfo)
+PREFIX ?= /usr/local
+ARGS ?=
+SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build test train install soak asan tsan bench peer format tidy docs clean
+
+help: ## lists the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why
+	@cmake/setup.sh
+
+# configure PRESET; CMake runs again by itself when its files change
+configure = test -f build/$(1)/build.ninja || cmake --preset $(1)
+# targets PRESET PATTERN: names of programs that the preset can build
+targets = $$(ninja -C build/$(1) -t targets all | sed -n 's/^\($(2)\): phony.*/\1/p')
+
+build: setup ## builds build/release/troupe
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS) troupe troupe-train
+
+test: setup ## builds everything and runs all tests (ARGS: further arguments of ctest)
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS)
+	@ctest --preset release -j 2 $(ARGS)
+
+train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
+	@build/release/troupe train examples/gcide.yaml $(ARGS)
+
+install: build ## installs the binaries under PREFIX (they go on using LibTorch in .venv)
+	@cmake --install build/release --prefix $(PREFIX)
+
+soak: setup ## runs the tests that draw cases at random, with many times the cases
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS)
+	@for program in $$(grep -rlE 'getenv\("TROUPE_(MUTATIONS|SEEDS|KILLS|CASES)"' --include='*_test.cpp' tests | cut -d/ -f2 | sort -u); do \
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=10000 \
+	     build/release/tests/$$program/tests_$$program || exit 1; done
+
+asan: setup ## runs all tests under the address and undefined-behaviour sanitizers
+	@$(call configure,asan)
+	@ninja -C build/asan -j $(JOBS)
+	@ctest --preset asan -j 2 $(ARGS)
+
+tsan: setup ## runs the tests of fabric and storage under the thread sanitizer
+	@$(call configure,tsan)
+	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_fabric\|tests_storage)
+	@ctest --preset tsan $(ARGS)
+
+bench: setup ## builds and runs the micro-benchmarks
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
+	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done
+
+peer: setup ## installs PyTorch, transformers and DeepSpeed into .peer and writes the tests' fixtures with them
+	@tests/peer/setup.sh
+	@for recipe in tests/peer/make_*.py; do echo "peer: $$recipe"; .peer/bin/python $$recipe || exit 1; done
+
+format: ## formats all sources with clang-format
+	@cmake/setup.sh clang-format
+	@$(SOURCES) | xargs clang-format -i
+
+tidy: build ## checks all sources with clang-tidy (slow)
+	@cmake/setup.sh clang-tidy
+	@git ls-files '*.cpp' ':!tests' | xargs -P $(JOBS) -n 1 clang-tidy -p build/release --quiet
+
+docs: setup ## writes docs/configuration.md anew from the table of keys
+	@$(call configure,release)
+	@ninja -C build/release -j $(JOBS) tests_config
+	@TROUPE_WRITE_DOCS=1 build/release/tests/config/tests_config --run_test=explain
+
+clean: ## removes what was built; .venv stays
+	@rm -rf build

@@ -3,6 +3,8 @@
 
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "actors/executor.hpp"
@@ -16,7 +18,7 @@ class fabric_executor final : public executor {
   /// `memory` belongs to this rank; `all` keeps every rank's memory alive while a peer may read it.
   fabric_executor(std::shared_ptr<fabric::communicator> communicator, std::shared_ptr<rank_memory> memory,
                   std::vector<std::shared_ptr<rank_memory>> all)
-      : communicator_(std::move(communicator)), memory_(std::move(memory)), all_(std::move(all)) {}
+      : memory_(std::move(memory)), all_(std::move(all)), communicator_(std::move(communicator)) {}
 
   void begin(std::shared_ptr<step_context> context) override;
   core::result<progress> start(const plan::instruction& x) override;
@@ -26,18 +28,26 @@ class fabric_executor final : public executor {
  private:
   using piece_lists = std::vector<std::vector<fabric::piece>>;  // [collective]
 
-  /// Where the bytes of an instruction lie and what is done to them; for simulation only the last differs.
   fabric::request request_for(const plan::instruction& x) const;
 
-  std::shared_ptr<fabric::communicator> communicator_;
   std::shared_ptr<rank_memory> memory_;
   std::vector<std::shared_ptr<rank_memory>> all_;
   std::shared_ptr<step_context> context_;
+  std::shared_ptr<fabric::communicator> communicator_;  // ends before the memory that copies under way still read
   std::map<const program*, piece_lists> pieces_of_;  // one entry per plan of the rank
   const piece_lists* pieces_ = nullptr;
 };
 
 /// What each collective of a plan moves, in order of sequence.
 std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p);
+
+/// What a collective instruction asks of the fabric, but for this rank's addresses. A collective whose guard says no
+/// still meets, without pieces, so that sequences stay without gaps.
+fabric::request describe_collective(step_context& context, const plan::instruction& x,
+                                    std::span<const fabric::piece> pieces);
+
+/// The instruction that a wake for `sequence` is about; none when it has ended already or is of another run: a wake may
+/// come late, as the operation was found done when it was posted, or by an earlier wake.
+std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence);
 
 }  // namespace troupe::actors

@@ -50,13 +50,13 @@ at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }
 
+/// What one pass over a segment's attention works with; nothing of it outlives the pass.
 struct attention_call {
   attention_shape shape;
   dropout_masks masks;
-  int64_t columns = 0;
+  int64_t columns;
   at::Tensor causal;  // (block, T): -inf where the last columns of a block's keys lie ahead of its queries
 
-  attention_call() = default;
   attention_call(const attention_shape& s, const dropout_masks& m, const at::Tensor& qkv)
       : shape(s), masks(m), columns(qkv.size(1)) {
     const int64_t block = std::min(block_queries, columns);
@@ -101,11 +101,12 @@ struct attention_call {
 };
 
 struct attention_node final : function_node {
-  attention_call call;
+  attention_shape shape;
+  dropout_masks masks;
   at::Tensor qkv;
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    const attention_shape& shape = call.shape;
+    const attention_call call(shape, masks, qkv);
     const at::Tensor gradient = gradients[0].contiguous();
     at::Tensor packed = at::empty_like(qkv);
     const auto wide = qkv.options().dtype(sum_dtype(qkv.scalar_type()));
@@ -146,10 +147,10 @@ struct attention_node final : function_node {
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
   at::Tensor y;
-  attention_call call;
+  const dropout_masks masks(scope, dropout_site::attention_weights, dropout);
   {
     const below_autograd plain;
-    call = attention_call(shape, dropout_masks(scope, dropout_site::attention_weights, dropout), qkv);
+    const attention_call call(shape, masks, qkv);
     y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
     for (int64_t row = 0; row < qkv.size(0); ++row)
       for (int64_t g = 0; g < call.groups(); ++g) {
@@ -165,7 +166,8 @@ at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, c
   }
   if (!wants_node(qkv)) return y;
   auto node = std::make_shared<attention_node>();
-  node->call = std::move(call);
+  node->shape = shape;
+  node->masks = masks;
   node->qkv = qkv.detach();
   attach(y, std::move(node), scope, qkv);
   return y;

@@ -17,7 +17,12 @@
 namespace troupe::models {
 namespace {
 
-at::Tensor inputs_of(const micro_batch& batch) {
+/// The first T tokens of every row, once it is sure that inputs and targets are tokens of the vocabulary.
+at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary) {
+  for (size_t i = 0; i < batch.tokens.size(); ++i)
+    TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
+                " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
+                i % (batch.columns + 1));
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
   at::Tensor inputs = at::empty({rows, columns}, at::kLong);
   auto* out = inputs.mutable_data_ptr<int64_t>();
@@ -101,7 +106,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
                                            const std::optional<weight>& positions, float dropout) {
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
-  at::Tensor inputs = inputs_of(scope.batch());
+  at::Tensor inputs = inputs_of(scope.batch(), tokens.tensor.size(0));
   at::Tensor y = at::embedding(tokens.bound(), inputs);
   if (positions) y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
   masks.apply_rows(y);

@@ -6,12 +6,12 @@
 namespace troupe::models {
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
-    : spec_(spec), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
+    : spec_(spec), columns_(columns), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
 
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                    const at::Tensor& input, const parameter_binding& parameters) {
-  TORCH_CHECK(batch.columns >= 1 && batch.columns <= spec_.positions, "the model has ", spec_.positions,
-              " positions, got sequences of ", batch.columns);
+  TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,
+              " tokens, got ", batch.columns);
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
   segment_scope scope(table_, parameters, batch, unit, segment);

@@ -34,6 +34,7 @@ class family_model : public language_model {
 
  private:
   model_spec spec_;
+  uint64_t columns_;
   core::model_table table_;
 };
 

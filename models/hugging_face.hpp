@@ -20,9 +20,6 @@ class weights_folder;
 
 namespace troupe::models {
 
-/// Bytes of a config.json that is read.
-inline constexpr uint64_t max_config_bytes = uint64_t{16} << 20;
-
 /// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
 core::result<model_spec> read_spec(const std::filesystem::path& folder);
 

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
+#include <vector>
 
 namespace troupe::models {
 namespace {
@@ -91,6 +93,34 @@ class key_reader {
   const json& object_;
   std::optional<std::string> first_;
 };
+
+/// The object in `text`; nothing nested deeper than the limit is kept, so that no later walk of it runs out of stack.
+core::result<json> parse_object(const std::string& text) {
+  if (text.size() > max_model_keys_bytes)
+    return core::fail(error_kind::limit, "the model's keys want at most " + std::to_string(max_model_keys_bytes) +
+                                             " bytes, got " + std::to_string(text.size()));
+  std::vector<std::set<std::string>> open_objects;
+  std::string repeated;
+  bool too_deep = false;
+  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
+    if (event == json::parse_event_t::object_end) open_objects.pop_back();
+    if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!open_objects.back().insert(key).second && repeated.empty()) repeated = key;
+    }
+    too_deep = too_deep || depth > max_model_keys_depth;
+    return depth <= max_model_keys_depth;
+  };
+  json object = json::parse(text, watch, /*allow_exceptions=*/false);
+  if (too_deep)
+    return core::fail(error_kind::limit, "the model's keys nest at most " + std::to_string(max_model_keys_depth) +
+                                             " deep, got more");
+  if (!object.is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
+  if (!repeated.empty())
+    return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is there twice");
+  return object;
+}
 
 activation read_activation(key_reader& keys, const char* key, const char* fallback) {
   const std::string name = keys.text(key, fallback);
@@ -183,12 +213,12 @@ void read_llama(key_reader& keys, model_spec& spec) {
 }  // namespace
 
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) {
-  const json object = json::parse(hugging_face_json, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
-  key_reader keys(object);
+  const auto object = parse_object(hugging_face_json);
+  if (!object) return core::fail(object.error());
+  key_reader keys(*object);
   const std::string type = keys.text("model_type", "");
   model_spec spec;
-  spec.hugging_face_json = object.dump(2, ' ', false, json::error_handler_t::replace);
+  spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
   if (keys.first_error()) return core::fail(error_kind::bad_input, *keys.first_error());
   if (type == "gpt2") {
     read_gpt2(keys, spec);

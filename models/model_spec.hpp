@@ -28,8 +28,13 @@ struct model_spec {
   std::string hugging_face_json;  ///< the keys it came from, written back at export
 };
 
-/// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, missing or impossible sizes
-/// (width not divisible by heads ...) are refused with the key named. Missing keys take transformers' defaults.
+/// Limits of the keys' text.
+inline constexpr uint64_t max_model_keys_bytes = uint64_t{16} << 20;
+inline constexpr int max_model_keys_depth = 64;
+
+/// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, impossible sizes (width not
+/// divisible by heads ...) and keys that stand twice are refused with the key named. Missing keys take transformers'
+/// defaults; mind that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
 
 /// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), units and

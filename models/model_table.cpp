@@ -47,6 +47,10 @@ struct extent {
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
   }
+  /// Token numbers kept for backward.
+  [[nodiscard]] uint64_t numbers(double per_token) const {
+    return static_cast<uint64_t>(tokens * per_token) * sizeof(int64_t);
+  }
 };
 
 /// Scores and weighted sums of causal attention: each token looks at half of the columns on average.
@@ -54,15 +58,15 @@ double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// What backward of an attention segment needs: input, normalised input, q, k, v, mixed heads, fp32 sums of a row.
+/// What backward of an attention segment needs: input, normalised input, q, k, v, mixed heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  return e.activations(2.0 * s.width + 2 * q + kv) + static_cast<uint64_t>(e.tokens) * s.heads * 4;
+  return e.activations(2.0 * s.width + 2 * q + kv);
 }
 
 void finish_head(const model_spec& s, const extent& e, segment_info& head) {
   head.forward_flops = e.product(s.width, s.vocabulary);
-  head.saved_bytes = e.activations(2.0 * s.width + s.vocabulary) + static_cast<uint64_t>(e.tokens) * 4;
+  head.saved_bytes = e.activations(2.0 * s.width + s.vocabulary) + e.numbers(1);
 }
 
 unit_info unit_of(std::string name, std::vector<segment_info> segments) {
@@ -79,7 +83,7 @@ model_table gpt2_table(const model_spec& s, const extent& e) {
   const auto residual_std = static_cast<float>(s.initializer_range / std::sqrt(2.0 * s.layers));
   const uint32_t wte = w.matrix("wte.weight", s.vocabulary, s.width);
   const uint32_t wpe = w.matrix("wpe.weight", s.positions, s.width);
-  table.units.push_back(unit_of("embedding", {{"embedding", {wte, wpe}, 0, e.activations(s.embedding_dropout > 0 ? 1 : 0)}}));
+  table.units.push_back(unit_of("embedding", {{"embedding", {wte, wpe}, 0, e.numbers(1)}}));
   for (uint32_t layer = 0; layer < s.layers; ++layer) {
     const std::string h = "h." + std::to_string(layer) + ".";
     segment_info attention{"attention", {}, 0, attention_saved(s, e)};
@@ -113,7 +117,7 @@ model_table llama_table(const model_spec& s, const extent& e) {
   table_writer w(table, "model.", s.initializer_range);
   const uint32_t q_width = s.heads * s.head_width, kv_width = s.kv_heads * s.head_width;
   const uint32_t tokens = w.matrix("embed_tokens.weight", s.vocabulary, s.width);
-  table.units.push_back(unit_of("embedding", {{"embedding", {tokens}, 0, 0}}));
+  table.units.push_back(unit_of("embedding", {{"embedding", {tokens}, 0, e.numbers(1)}}));
   for (uint32_t layer = 0; layer < s.layers; ++layer) {
     const std::string l = "layers." + std::to_string(layer) + ".";
     const auto linear = [&](segment_info& segment, const std::string& name, uint32_t out, uint32_t in, bool bias) {

@@ -11,6 +11,10 @@
 namespace troupe::models {
 namespace {
 
+/// Norm weights in the type of the sums: ATen then keeps mean and deviation in it too, instead of rounding them to
+/// eight bits before backward uses them.
+at::Tensor widened(const weight& w) { return w.bound().to(sum_dtype(w.tensor.scalar_type())); }
+
 void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
   gradient_writer writer(slot, parameter);
   writer.out().copy_(gradient);
@@ -23,7 +27,7 @@ struct layer_norm_node final : function_node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     auto [dx, dw, db] = at::native_layer_norm_backward(gradients[0].contiguous(), x, {x.size(-1)}, mean, rstd,
-                                                       w.bound(), bias.bound(), {true, true, true});
+                                                       widened(w), widened(bias), {true, true, true});
     write(*slot, w, dw);
     write(*slot, bias, db);
     return {std::move(dx)};
@@ -64,7 +68,7 @@ at::Tensor layer_norm(const segment_scope& scope, const at::Tensor& x, const wei
   at::Tensor y, mean, rstd;
   {
     const below_autograd plain;
-    std::tie(y, mean, rstd) = at::native_layer_norm(x.detach(), {x.size(-1)}, w.bound(), bias.bound(), epsilon);
+    std::tie(y, mean, rstd) = at::native_layer_norm(x.detach(), {x.size(-1)}, widened(w), widened(bias), epsilon);
   }
   if (!wants_node(x)) return y;
   auto node = std::make_shared<layer_norm_node>();

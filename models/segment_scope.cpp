@@ -7,6 +7,18 @@
 namespace troupe::models {
 namespace {
 
+/// The sink is reachable while backward runs and never afterwards, whatever happens.
+class filled_slot {
+ public:
+  filled_slot(sink_slot& slot, gradient_sink& sink) : slot_(slot) { slot_.sink = &sink; }
+  ~filled_slot() { slot_.sink = nullptr; }
+  filled_slot(const filled_slot&) = delete;
+  filled_slot& operator=(const filled_slot&) = delete;
+
+ private:
+  sink_slot& slot_;
+};
+
 class graph_run final : public segment_run {
  public:
   graph_run(at::Tensor input, at::Tensor result, std::shared_ptr<sink_slot> slot)
@@ -16,11 +28,10 @@ class graph_run final : public segment_run {
 
   at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
     TORCH_CHECK(result_.defined() && result_.requires_grad(), "backward of a segment that keeps no graph");
-    slot_->sink = &sink;
+    const filled_slot filled(*slot_, sink);
     const at::Tensor result = std::exchange(result_, {}), input = std::exchange(input_, {});
     auto gradients =
         torch::autograd::grad({result}, {input}, {gradient.to(result.scalar_type()).reshape(result.sizes())});
-    slot_->sink = nullptr;
     return std::move(gradients.front());
   }
 

@@ -131,6 +131,19 @@ BOOST_AUTO_TEST_CASE(a_segment_goes_backward_once_and_only_when_training) {
   BOOST_CHECK_THROW(runs.back()->backward(one, sink), c10::Error);
 }
 
+BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
+  bound_model m(llama_json, core::dtype::f32, 1, 4);
+  owned_batch longer(1, 5, 50), foreign(1, 4, 50), torn(1, 4, 50);
+  BOOST_CHECK_THROW(m.model->forward(0, 0, longer.batch, {}, m.binding), c10::Error);
+  foreign.tokens[4] = 50;
+  BOOST_CHECK_THROW(m.model->forward(0, 0, foreign.batch, {}, m.binding), c10::Error);
+  torn.batch.tokens = torn.batch.tokens.first(4);
+  BOOST_CHECK_THROW(m.model->forward(0, 0, torn.batch, {}, m.binding), c10::Error);
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::f32, 1, 17).has_value());
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::f32, 0, 4).has_value());
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::i32, 1, 4).has_value());
+}
+
 BOOST_AUTO_TEST_CASE(every_unit_tells_its_sink_of_each_parameter_of_its_segments_once) {
   for (const std::string& json : {gpt2_json, llama_json}) {
     bound_model m(json, core::dtype::f32, 1, 4);

@@ -77,6 +77,8 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
       {"", "JSON object"},
       {"[1]", "JSON object"},
       {"{", "JSON object"},
+      {R"({"model_type": "gpt2", "n_layer": 2, "n_layer": 3})", "'n_layer' is there twice"},
+      {R"({"model_type": "gpt2", "task": {"a": 1, "a": 2}})", "'a' is there twice"},
       {R"({"n_layer": 2})", "model_type"},
       {R"({"model_type": 3})", "model_type"},
       {R"({"model_type": "bert"})", "'bert'"},
@@ -105,6 +107,21 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
     BOOST_TEST((spec.error().kind == core::error_kind::bad_input));
     BOOST_TEST(spec.error().text.find(named) != std::string::npos, json << ": " << spec.error().text);
   }
+}
+
+BOOST_AUTO_TEST_CASE(deep_or_endless_keys_are_refused) {
+  const auto nested = [](size_t depth) {
+    return R"({"model_type": "gpt2", "x": )" + std::string(depth, '[') + std::string(depth, ']') + "}";
+  };
+  BOOST_TEST(parse_model_spec(nested(60)).has_value());
+  for (const size_t depth : {size_t{70}, size_t{1} << 20}) {
+    const auto spec = parse_model_spec(nested(depth));
+    BOOST_REQUIRE(!spec.has_value());
+    BOOST_TEST((spec.error().kind == core::error_kind::limit));
+  }
+  const auto large = parse_model_spec(std::string(max_model_keys_bytes + 1, ' '));
+  BOOST_REQUIRE(!large.has_value());
+  BOOST_TEST((large.error().kind == core::error_kind::limit));
 }
 
 BOOST_AUTO_TEST_CASE(a_tied_head_shares_the_embeddings_parameter) {

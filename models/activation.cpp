@@ -49,10 +49,14 @@ at::Tensor gelu_tanh(const segment_scope& scope, const at::Tensor& x) {
 
 at::Tensor activate(const segment_scope& scope, const at::Tensor& x, activation act) {
   switch (act) {
-    case activation::gelu_tanh: return gelu_tanh(scope, x);
-    case activation::gelu_exact: return at::gelu(x);
-    case activation::silu: return at::silu(x);
-    case activation::relu: return at::relu(x);
+    case activation::gelu_tanh:
+      return gelu_tanh(scope, x);
+    case activation::gelu_exact:
+      return at::gelu(x);
+    case activation::silu:
+      return at::silu(x);
+    case activation::relu:
+      return at::relu(x);
   }
   return x;
 }

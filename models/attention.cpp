@@ -3,12 +3,12 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
-#include <ATen/ops/baddbmm.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include <algorithm>
 #include <cmath>
@@ -55,13 +55,13 @@ struct attention_call {
   attention_shape shape;
   dropout_masks masks;
   int64_t columns;
-  at::Tensor causal;  // (block, T): -inf where the last columns of a block's keys lie ahead of its queries
+  at::Tensor causal;  // (block, block): -inf where a key of a block's own part lies ahead of the query
 
   attention_call(const attention_shape& s, const dropout_masks& m, const at::Tensor& qkv)
       : shape(s), masks(m), columns(qkv.size(1)) {
     const int64_t block = std::min(block_queries, columns);
-    causal = at::full({block, block}, -std::numeric_limits<double>::infinity(), qkv.options().requires_grad(false))
-                 .triu_(1);
+    causal =
+        at::full({block, block}, -std::numeric_limits<double>::infinity(), qkv.options().requires_grad(false)).triu_(1);
   }
 
   [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }

@@ -4,8 +4,8 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/embedding.h>
+#include <ATen/ops/empty.h>
 
 #include <algorithm>
 #include <numeric>

@@ -58,8 +58,7 @@ core::result<model_spec> read_spec(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   const auto file = core::mapped_file::open(path);
   if (!file) return core::fail(file.error());
-  auto spec =
-      parse_model_spec(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
+  auto spec = parse_model_spec(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
   if (!spec) return core::fail(spec.error().in(quoted(path)));
   return spec;
 }

@@ -33,8 +33,8 @@ class weights_source {
   /// Names may lack the prefix `transformer.` or `model.`; buffers that old files hold (attention masks, rotary
   /// frequencies) and the head's copy of a tied weight are ignored. Refused: a parameter that is missing or has
   /// another shape, a tensor that is no parameter of the model, a type that is not a floating one.
-  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder,
-                                                            const model_spec& spec, const core::model_table& table);
+  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder, const model_spec& spec,
+                                                            const core::model_table& table);
   ~weights_source();
 
   /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider.

@@ -17,8 +17,10 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
     return core::fail(error_kind::bad_input, "the model has " + std::to_string(spec.positions) +
                                                  " positions, got sequences of " + std::to_string(columns));
   switch (spec.kind) {
-    case family::gpt2: return make_gpt2(spec, type, rows, columns);
-    case family::llama: return make_llama(spec, type, rows, columns);
+    case family::gpt2:
+      return make_gpt2(spec, type, rows, columns);
+    case family::llama:
+      return make_llama(spec, type, rows, columns);
   }
   return core::fail(error_kind::bug, "a model of no known family");
 }

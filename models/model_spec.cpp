@@ -114,8 +114,8 @@ core::result<json> parse_object(const std::string& text) {
   };
   json object = json::parse(text, watch, /*allow_exceptions=*/false);
   if (too_deep)
-    return core::fail(error_kind::limit, "the model's keys nest at most " + std::to_string(max_model_keys_depth) +
-                                             " deep, got more");
+    return core::fail(error_kind::limit,
+                      "the model's keys nest at most " + std::to_string(max_model_keys_depth) + " deep, got more");
   if (!object.is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
   if (!repeated.empty())
     return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is there twice");
@@ -206,8 +206,8 @@ void read_llama(key_reader& keys, model_spec& spec) {
     keys.wrong("model keys 'num_attention_heads' x 'head_dim' want at most " + std::to_string(width_max) + ", got " +
                std::to_string(uint64_t{spec.heads} * spec.head_width));
   if (spec.heads % spec.kv_heads != 0)
-    keys.wrong("model key 'num_key_value_heads' wants a divisor of num_attention_heads " +
-               std::to_string(spec.heads) + ", got " + std::to_string(spec.kv_heads));
+    keys.wrong("model key 'num_key_value_heads' wants a divisor of num_attention_heads " + std::to_string(spec.heads) +
+               ", got " + std::to_string(spec.kv_heads));
 }
 
 }  // namespace

@@ -34,9 +34,8 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
     const size_t bytes = info.numel() * c10::elementSize(scalar);
     bytes_.push_back(storage_without_bytes(bytes));
     none_.push_back(refusing_storage(info, bytes));
-    tensors_.push_back(at::detail::make_tensor<c10::TensorImpl>(c10::Storage(none_.back()),
-                                                                c10::DispatchKeySet(c10::DispatchKey::CPU),
-                                                                c10::scalarTypeToTypeMeta(scalar)));
+    tensors_.push_back(at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar)));
     tensors_.back().unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
     bound_.push_back(false);
   }

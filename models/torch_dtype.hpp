@@ -9,26 +9,36 @@ namespace troupe::models {
 
 constexpr at::ScalarType torch_dtype(core::dtype type) {
   switch (type) {
-    case core::dtype::f64: return at::kDouble;
-    case core::dtype::f32: return at::kFloat;
-    case core::dtype::bf16: return at::kBFloat16;
-    case core::dtype::f16: return at::kHalf;
-    case core::dtype::i64: return at::kLong;
-    case core::dtype::i32: return at::kInt;
-    case core::dtype::i16: return at::kShort;
-    case core::dtype::i8: return at::kChar;
-    case core::dtype::u8: return at::kByte;
-    case core::dtype::boolean: return at::kBool;
+    case core::dtype::f64:
+      return at::kDouble;
+    case core::dtype::f32:
+      return at::kFloat;
+    case core::dtype::bf16:
+      return at::kBFloat16;
+    case core::dtype::f16:
+      return at::kHalf;
+    case core::dtype::i64:
+      return at::kLong;
+    case core::dtype::i32:
+      return at::kInt;
+    case core::dtype::i16:
+      return at::kShort;
+    case core::dtype::i8:
+      return at::kChar;
+    case core::dtype::u8:
+      return at::kByte;
+    case core::dtype::boolean:
+      return at::kBool;
   }
   return at::kFloat;
 }
 
 /// The inverse, for the floating types that a model computes in.
 constexpr core::dtype core_dtype(at::ScalarType type) {
-  return type == at::kDouble ? core::dtype::f64
+  return type == at::kDouble     ? core::dtype::f64
          : type == at::kBFloat16 ? core::dtype::bf16
-         : type == at::kHalf ? core::dtype::f16
-                             : core::dtype::f32;
+         : type == at::kHalf     ? core::dtype::f16
+                                 : core::dtype::f32;
 }
 
 /// The type sums are formed in: fp64 for fp64, fp32 for everything narrower.

@@ -91,8 +91,7 @@ int main(int argc, char** argv) {
     for (uint32_t u = 0; u < table.units.size(); ++u)
       for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
         const std::string& name = table.units[u].segments[s].name;
-        timed(name + " forward",
-              [&] { runs.emplace_back(name, (*model)->forward(u, s, batch, hidden, binding)); });
+        timed(name + " forward", [&] { runs.emplace_back(name, (*model)->forward(u, s, batch, hidden, binding)); });
         hidden = runs.back().second->output();
       }
     at::Tensor gradient = at::full({}, 1.0, hidden.options());

@@ -52,8 +52,7 @@ BOOST_AUTO_TEST_CASE(an_element_has_the_same_bits_wherever_it_stands) {
   const auto x = samples();
   std::vector<float> together(x.size()), alone(x.size());
   kernels::gelu_tanh(bytes(x), bytes(together), core::dtype::f32, x.size());
-  for (size_t i = 0; i < x.size(); ++i)
-    kernels::gelu_tanh(bytes(x) + 4 * i, bytes(alone) + 4 * i, core::dtype::f32, 1);
+  for (size_t i = 0; i < x.size(); ++i) kernels::gelu_tanh(bytes(x) + 4 * i, bytes(alone) + 4 * i, core::dtype::f32, 1);
   BOOST_TEST(together == alone, boost::test_tools::per_element());
 }
 

@@ -185,8 +185,7 @@ BOOST_AUTO_TEST_CASE(accumulating_adds_the_very_contributions) {
     m.step(first.batch, both);
     m.step(second.batch, both);
     for (uint32_t p = 1; p < m.weights.size(); ++p)  // the tied one adds four, in another order
-      BOOST_TEST(same_bits(a.gradients[p].add(b.gradients[p]), both.gradients[p]),
-                 m.model->table().parameters[p].name);
+      BOOST_TEST(same_bits(a.gradients[p].add(b.gradients[p]), both.gradients[p]), m.model->table().parameters[p].name);
   }
 }
 

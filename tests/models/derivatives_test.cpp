@@ -17,8 +17,8 @@ void check_derivatives(const std::string& json, uint64_t rows, uint64_t columns)
   std::normal_distribution<double> normal;
   for (uint32_t p = 0; p < model.weights.size(); ++p) {
     const auto n = model.weights[p].numel();
-    std::vector<double> direction(static_cast<size_t>(n)), start(model.weights[p].const_data_ptr<double>(),
-                                                                model.weights[p].const_data_ptr<double>() + n);
+    std::vector<double> direction(static_cast<size_t>(n)),
+        start(model.weights[p].const_data_ptr<double>(), model.weights[p].const_data_ptr<double>() + n);
     for (auto& d : direction) d = normal(random);
     const auto loss_at = [&](double h) {
       auto* w = model.weights[p].mutable_data_ptr<double>();

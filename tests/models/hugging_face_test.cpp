@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "tests/scratch_folder.hpp"
 #include "checkpoint/weights_folder.hpp"
 #include "kernels/cast.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace troupe::models {
 namespace {
@@ -111,7 +111,8 @@ BOOST_AUTO_TEST_CASE(narrow_weights_are_rounded_once) {
   std::vector<uint16_t> narrow(wanted.size());
   require_ok(tiny_model::values(0, 0, wanted));
   auto* raw = reinterpret_cast<std::byte*>(narrow.data());
-  kernels::cast(reinterpret_cast<const std::byte*>(wanted.data()), core::dtype::f32, raw, core::dtype::bf16, wanted.size());
+  kernels::cast(reinterpret_cast<const std::byte*>(wanted.data()), core::dtype::f32, raw, core::dtype::bf16,
+                wanted.size());
   kernels::cast(raw, core::dtype::bf16, reinterpret_cast<std::byte*>(wanted.data()), core::dtype::f32, wanted.size());
   require_ok((*source)->read(0, 0, got));
   BOOST_TEST(got == wanted, boost::test_tools::per_element());
@@ -154,7 +155,8 @@ BOOST_AUTO_TEST_CASE(a_tensor_that_the_model_has_no_place_for_is_refused) {
   const tiny_model m;
   const tests::scratch_folder scratch;
   auto tensors = m.tensors();
-  tensors.push_back({"transformer.h.1.ln_1.weight", core::dtype::f32, {8}, {}, tiny_model::from(std::vector<float>(8))});
+  tensors.push_back(
+      {"transformer.h.1.ln_1.weight", core::dtype::f32, {8}, {}, tiny_model::from(std::vector<float>(8))});
   require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
   const std::string text = refusal(scratch.path(), m);
   BOOST_TEST(contains(text, "'transformer.h.1.ln_1.weight' is no parameter"), text);

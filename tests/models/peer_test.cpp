@@ -116,15 +116,21 @@ void check_narrow_types(const std::string& name) {
 BOOST_AUTO_TEST_SUITE(peer)
 
 BOOST_AUTO_TEST_CASE(the_loss_and_all_gradients_are_the_peers) {
-  for (const char* name : names) BOOST_TEST_CONTEXT(name) { check_gradients(name); }
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_gradients(name); }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(the_logits_are_the_peers) {
-  for (const char* name : names) BOOST_TEST_CONTEXT(name) { check_logits(name); }
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_logits(name); }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(narrow_types_stay_close_to_the_peer) {
-  for (const char* name : names) BOOST_TEST_CONTEXT(name) { check_narrow_types(name); }
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_narrow_types(name); }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

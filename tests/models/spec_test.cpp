@@ -67,8 +67,9 @@ BOOST_AUTO_TEST_CASE(a_null_key_is_an_absent_one) {
 
 BOOST_AUTO_TEST_CASE(the_rotary_base_is_read_from_either_place) {
   BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 5e5})").rope_theta == 5e5);
-  BOOST_TEST(parsed(R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 7}})")
-                 .rope_theta == 7);
+  BOOST_TEST(
+      parsed(R"({"model_type": "llama", "rope_parameters": {"rope_type": "default", "rope_theta": 7}})").rope_theta ==
+      7);
   BOOST_TEST(parsed(R"({"model_type": "llama", "rope_theta": 9, "rope_scaling": null})").rope_theta == 9);
 }
 

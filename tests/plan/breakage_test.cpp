@@ -121,6 +121,48 @@ class saboteur {
     x->buffer = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
     return x->buffer != old;
   }
+  bool change_what_a_buffer_is() {
+    if (p_.buffers.empty()) return false;
+    auto& b = p_.buffers[below(p_.buffers.size())];
+    switch (below(3)) {
+      case 0: b.bytes += arena::alignment; break;
+      case 1: ++b.subject; break;
+      default: b.pool = b.pool == pool::gathered ? pool::buckets : pool::gathered;
+    }
+    return true;
+  }
+  bool add_a_buffer_for_nobody() {
+    if (p_.buffers.empty()) return false;
+    p_.buffers.push_back(p_.buffers[below(p_.buffers.size())]);
+    return true;
+  }
+  bool change_where_a_bucket_lies() {
+    if (p_.bucket_buffer.empty()) return false;
+    auto& b = p_.bucket_buffer[below(p_.bucket_buffer.size())];
+    const uint32_t old = std::exchange(b, static_cast<uint32_t>(below(p_.buffers.size() + 1)));
+    return b != old;
+  }
+  // The micro-batch of a vote, an update or a release is but a name.
+  bool change_what_is_done() {
+    auto* x = any([](const instruction& i) {
+      return i.kind != kind::vote && i.kind != kind::update && i.kind != kind::publish && i.kind != kind::gather &&
+             i.kind != kind::release;
+    });
+    if (x == nullptr) return false;
+    switch (below(3)) {
+      case 0: ++x->subject; break;
+      case 1: ++x->micro; break;
+      default:
+        if (x->kind != kind::forward && x->kind != kind::backward) return false;
+        ++x->segment;
+    }
+    return true;
+  }
+  bool change_subject() {
+    instruction& x = p_.instructions[below(p_.instructions.size())];
+    x.subject = below(2) == 0 ? x.subject + 1 : x.subject - 1;
+    return true;
+  }
   bool change_set() {
     std::vector<parameter_set*> sets;
     for (auto* kind : {&p_.gather_sets, &p_.buckets, &p_.publish_sets})
@@ -134,6 +176,26 @@ class saboteur {
       default: s.parameters.pop_back();
     }
     return p_.table->parameters.size() > 1;
+  }
+  bool change_layout() {
+    const size_t q = below(p_.table->parameters.size());
+    switch (below(7)) {
+      case 0: p_.full_offset[q] += 16; break;
+      case 1: p_.full_offset[q] = p_.full_offset[(q + 1) % p_.full_offset.size()]; return p_.full_offset.size() > 1;
+      case 2: p_.full_elements -= 32; break;
+      case 3: {
+        const size_t r = below(p_.options.ranks);
+        if (p_.partition.slices[q][r].count == 0) return false;
+        p_.shard_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
+        break;
+      }
+      case 4: p_.block_offset[q] += 1; break;
+      case 5: p_.gather_sets[below(p_.gather_sets.size())].numel += 1; break;
+      default:
+        if (p_.sub_groups.empty()) return false;
+        p_.sub_groups[below(p_.sub_groups.size())].elements += 1;
+    }
+    return true;
   }
   bool change_piece() {
     if (p_.sub_groups.empty()) return false;
@@ -209,6 +271,7 @@ class saboteur {
     instruction again = p_.instructions[below(p_.instructions.size())];
     again.id = static_cast<uint32_t>(p_.instructions.size());
     if (again.lane == lane::fabric) again.sequence = p_.num_collectives++;
+    if (below(2) == 0) again.micro = static_cast<uint32_t>(below(p_.options.accumulation));
     p_.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
     p_.instructions.push_back(std::move(again));
     return true;
@@ -324,7 +387,13 @@ const std::map<std::string, breakage_kind> all_breakages = {
     {"shift a buffer", {&saboteur::shift_buffer}},
     {"shorten a life", {&saboteur::shorten_life}},
     {"change a buffer", {&saboteur::change_buffer}},
+    {"change what a buffer is", {&saboteur::change_what_a_buffer_is}},
+    {"add a buffer for nobody", {&saboteur::add_a_buffer_for_nobody}},
+    {"change where a bucket lies", {&saboteur::change_where_a_bucket_lies}},
+    {"change what is done", {&saboteur::change_what_is_done}},
+    {"change a subject", {&saboteur::change_subject}},
     {"change a set", {&saboteur::change_set}},
+    {"change a layout", {&saboteur::change_layout}},
     {"change an update's piece", {&saboteur::change_piece}},
     {"drop an update's piece", {&saboteur::drop_piece}},
     {"cut elsewhere", {&saboteur::cut_elsewhere}},

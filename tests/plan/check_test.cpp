@@ -1,7 +1,10 @@
 #include "plan/check.hpp"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 
+#include "plan/check_rules.hpp"
 #include "samples.hpp"
 
 using namespace troupe::plan;
@@ -33,6 +36,26 @@ uint32_t first_of(const step_plan& p, kind k) {
   for (const auto& x : p.instructions)
     if (x.kind == k) return x.id;
   return none;
+}
+
+/// The same plan with its instructions in another serial order, given as ids.
+void reorder(step_plan& p, const std::vector<uint32_t>& order) {
+  std::vector<uint32_t> number(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i) number[order[i]] = i;
+  std::vector<instruction> moved;
+  for (auto& l : p.lanes) l.clear();
+  for (uint32_t id : order) {
+    moved.push_back(p.instructions[id]);
+    auto& x = moved.back();
+    x.id = number[id];
+    for (auto& on : x.after) on = number[on];
+    p.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
+  }
+  p.instructions = std::move(moved);
+  for (auto& b : p.buffers) {
+    b.first = number[b.first];
+    b.last = number[b.last];
+  }
 }
 
 double seconds_of(const shared_plans& plans) {
@@ -155,6 +178,102 @@ BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
           "to whose sum it adds");
 }
 
+BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
+  // load, forward, backward, load, forward, backward, then the rest.
+  refused(chain_table({4096}), small_options(1, 0, 2),
+          [](step_plan& p) {
+            std::vector<uint32_t> order = {0, 1, 3, 4, 2};
+            for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
+            reorder(p, order);
+          },
+          "forward unit 0, micro 1 (instruction 3) does not wait for backward unit 0, micro 0 (instruction 4), and there is "
+          "room for the activations of one micro-batch");
+}
+
+BOOST_AUTO_TEST_CASE(what_always_runs_may_not_wait_for_what_a_skipped_step_leaves_out) {
+  const auto plans = plans_of(chain_table({4096}), small_options(1, 0));
+  auto p = std::make_shared<step_plan>(*plans[0]);
+  instruction late = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].back()];
+  late.id = static_cast<uint32_t>(p->instructions.size());
+  late.after = {first_of(*p, kind::update)};
+  p->lanes[static_cast<size_t>(lane::compute)].push_back(late.id);
+  p->instructions.push_back(late);
+  const shared_plans changed{p};
+  auto order = happens_before::build(changed, branch::not_skipped);
+  auto roll = rules::call_roll(*plans[0], branch::not_skipped);
+  BOOST_REQUIRE((order.has_value() && roll.has_value()));
+  const rules::world w{changed, branch::not_skipped, *order, {*roll}, {}};
+  const auto proved = rules::guards(w, 0);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find("always runs but waits for update sub-group 0") != std::string::npos);
+}
+
+// A plan may come from anywhere: whatever is wrong with its tables is said before anything is looked up in them.
+BOOST_AUTO_TEST_CASE(tables_that_do_not_fit_together_are_refused_without_being_read) {
+  const std::vector<std::function<void(step_plan&)>> changes = {
+      [](step_plan& p) { p.table = nullptr; },
+      [](step_plan& p) { p.table = std::make_shared<const troupe::core::model_table>(); },
+      [](step_plan& p) {
+        auto t = *p.table;
+        t.units[0].parameters[0] = 99;
+        p.table = std::make_shared<const troupe::core::model_table>(t);
+      },
+      [](step_plan& p) {
+        auto t = *p.table;
+        t.units[1].segments[0].parameters[0] = 0;
+        p.table = std::make_shared<const troupe::core::model_table>(t);
+      },
+      [](step_plan& p) { p.options.accumulation = 0; },
+      [](step_plan& p) { p.options.ranks = 0; },
+      [](step_plan& p) { p.options.stage = 4; },
+      [](step_plan& p) { p.rank = 7; },
+      [](step_plan& p) { p.lanes.pop_back(); },
+      [](step_plan& p) { p.gather_sets.pop_back(); },
+      [](step_plan& p) { p.persistent.clear(); },
+      [](step_plan& p) { p.full_offset.clear(); },
+      [](step_plan& p) { p.block_offset.clear(); },
+      [](step_plan& p) { p.shard_offset.clear(); },
+      [](step_plan& p) { p.shard_offset[0].clear(); },
+      [](step_plan& p) { p.shard_elements.clear(); },
+      [](step_plan& p) { p.partition.slices.clear(); },
+      [](step_plan& p) { p.partition.slices[0].clear(); },
+      [](step_plan& p) { p.bucket_of.clear(); },
+      [](step_plan& p) { p.bucket_of[0] = none; },
+      [](step_plan& p) { p.bucket_buffer.clear(); },
+      [](step_plan& p) { p.bucket_buffer[0] = none; },
+      [](step_plan& p) { p.gather_sets[0].parameters[0].parameter = 99; },
+      [](step_plan& p) { p.sub_groups[0].pieces[0].parameter = 99; },
+      [](step_plan& p) { p.buffers.clear(); },
+      [](step_plan& p) { p.buffers[0].last = none; },
+      [](step_plan& p) { p.instructions.clear(); },
+      [](step_plan& p) { p.instructions.pop_back(); },
+      [](step_plan& p) { p.instructions[3].id = 99; },
+      [](step_plan& p) { p.instructions[3].lane = lane::control; },
+      [](step_plan& p) { p.instructions[3].after.push_back(none); },
+      [](step_plan& p) { p.instructions[3].after.push_back(3); },
+      [](step_plan& p) { p.instructions[3].buffer = 99; },
+      [](step_plan& p) { p.instructions[3].micro = 99; },
+      [](step_plan& p) { p.instructions[3].subject = 99; },
+      [](step_plan& p) { p.instructions[3].segment = 99; },
+      [](step_plan& p) { p.instructions[1].sequence = none; },
+      [](step_plan& p) { p.instructions[1].communicator = 1; },
+      [](step_plan& p) { p.lanes[1][0] = 999; },
+      [](step_plan& p) { p.lanes[1].pop_back(); },
+      [](step_plan& p) { p.lanes[1].push_back(p.lanes[2].back()), p.lanes[2].pop_back(); },
+      [](step_plan& p) { p.num_collectives += 1; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i)
+    for (const size_t rank : {0U, 1U}) {
+      auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 3));
+      auto broken = std::make_shared<step_plan>(*plans[rank]);
+      BOOST_REQUIRE((broken->instructions[3].kind == kind::forward && broken->instructions[1].lane == lane::fabric));
+      changes[i](*broken);
+      plans[rank] = broken;
+      const auto proved = troupe::plan::check(plans);
+      BOOST_TEST(!proved.has_value(), "change " << i << " of rank " << rank << " passed");
+    }
+}
+
 BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_figures) {
   auto o = small_options(2, 0);
   const auto table = gpt_table(2, 64, 256, false);
@@ -169,8 +288,14 @@ BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_f
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
 }
 
-BOOST_AUTO_TEST_CASE(plans_of_too_few_ranks_are_refused) {
+BOOST_AUTO_TEST_CASE(plans_that_are_not_all_ranks_of_one_step_are_refused) {
   auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 1));
+  std::swap(plans[0], plans[1]);
+  BOOST_TEST(!troupe::plan::check(plans).has_value(), "out of order");
+  auto o = small_options(2, 1);
+  o.round_robin = true;
+  plans = {plans[1], plans_of(chain_table({4096, 4096}), o)[1]};
+  BOOST_TEST(!troupe::plan::check(plans).has_value(), "of two different steps");
   plans.pop_back();
   BOOST_TEST(!troupe::plan::check(plans).has_value());
   BOOST_TEST(!troupe::plan::check({}).has_value());

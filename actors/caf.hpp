@@ -18,6 +18,12 @@ void post(const Handle& to, Ts&&... xs) {
   caf::anon_send(to, std::forward<Ts>(xs)...);
 }
 
+/// Nanoseconds of the clock that this actor lives by: core::now_ns in production, virtual time in simulation.
+template <class Self>
+int64_t now_ns(const Self* self) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch()).count();
+}
+
 /// Local-only messages carry pointers. They can be sent inside a process and fail closed on the wire.
 template <class Inspector>
 typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {

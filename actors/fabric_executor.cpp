@@ -27,16 +27,42 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
   pieces_ = &it->second;
 }
 
-fabric::request fabric_executor::request_for(const plan::instruction& x) const {
-  const auto& p = context_->plan();
+fabric::request describe_collective(step_context& context, const plan::instruction& x,
+                                    std::span<const fabric::piece> pieces) {
+  const auto& p = context.plan();
   const auto& o = p.options;
   fabric::request r;
-  r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence, p.describe(x.id)};
-  // A collective whose guard says no still meets, without bytes, so that sequences stay without gaps.
-  if (!context_->acts(x.guard)) return r;
-  r.pieces = (*pieces_)[x.sequence];
+  r.id = {context.order.step, x.communicator, context.order.sequence_base + x.sequence, p.describe(x.id)};
+  if (!context.acts(x.guard)) return r;
+  r.pieces = pieces;
   r.op = fabric::operation::all_gather;
   r.input_type = r.communication = r.output_type = o.parameter;
+  if (x.kind == plan::kind::vote) r.input_type = r.communication = r.output_type = core::dtype::f64;
+  if (x.kind == plan::kind::reduce) {
+    r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
+    r.input_type = o.bucket_type();
+    r.communication = o.communication;
+    r.output_type = o.accumulation_type;
+    r.input_scale = static_cast<float>(context.rules.input_scale);
+    r.accumulate = !o.buckets_stay() && x.micro > 0;
+  }
+  return r;
+}
+
+std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence) {
+  const uint64_t base = context.order.sequence_base;
+  if (sequence < base || sequence - base >= context.plan().num_collectives) return std::nullopt;
+  const uint32_t id = context.program->of_sequence[sequence - base];
+  const auto& span = context.spans[id];
+  if (span.start_ns.load(std::memory_order_relaxed) == 0 || span.end_ns.load(std::memory_order_relaxed) != 0)
+    return std::nullopt;
+  return id;
+}
+
+fabric::request fabric_executor::request_for(const plan::instruction& x) const {
+  const auto& p = context_->plan();
+  auto r = describe_collective(*context_, x, (*pieces_)[x.sequence]);
+  if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
     case plan::kind::gather:
       r.input = memory_->parameters();
@@ -47,19 +73,11 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       break;
     case plan::kind::vote:
       r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
-      r.input_type = r.communication = r.output_type = core::dtype::f64;
       break;
-    default: {
-      auto* bucket = memory_->gradients() + p.buffers[x.buffer].offset;
-      r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
-      r.input = bucket;
-      r.output = o.buckets_stay() ? bucket : memory_->accumulated();
-      r.input_type = o.bucket_type();
-      r.communication = o.communication;
-      r.output_type = o.accumulation_type;
-      r.input_scale = static_cast<float>(context_->rules.input_scale);
-      r.accumulate = !o.buckets_stay() && x.micro > 0;
-    }
+    default:
+      r.output = memory_->gradients() + p.buffers[x.buffer].offset;
+      r.input = r.output;
+      if (!p.options.buckets_stay()) r.output = memory_->accumulated();
   }
   return r;
 }
@@ -73,13 +91,8 @@ core::result<progress> fabric_executor::start(const plan::instruction& x) {
 }
 
 core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t sequence) {
-  const uint64_t base = context_->order.sequence_base;
-  if (sequence < base || sequence - base >= context_->plan().num_collectives) return std::nullopt;
-  const uint32_t id = context_->program->of_sequence[sequence - base];
-  // A wake may come late: the operation was found done when it was posted, or by an earlier wake.
-  const auto& span = context_->spans[id];
-  if (span.start_ns.load(std::memory_order_relaxed) == 0 || span.end_ns.load(std::memory_order_relaxed) != 0)
-    return std::nullopt;
+  const auto id = pending_collective(*context_, sequence);
+  if (!id) return std::nullopt;
   auto ended = communicator_->advance(sequence);
   if (!ended) return core::fail(ended.error());
   if (*ended == fabric::progress::pending) return std::nullopt;

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "core/clock.hpp"
-
 namespace troupe::actors {
 namespace {
 
@@ -13,13 +11,13 @@ void fail(self_ptr self, const core::error& why) {
   auto& s = self->state;
   if (s.failed) return;
   s.failed = true;
-  s.hands->abort(why);
+  if (s.hands) s.hands->abort(why);
   self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
 void finish(self_ptr self, uint32_t id) {
   auto& s = self->state;
-  s.context->spans[id].end_ns.store(core::now_ns(), std::memory_order_relaxed);
+  s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   const uint64_t run = s.context->order.run;
   const uint8_t waiting = s.context->program->lanes_waiting[id];
@@ -33,15 +31,20 @@ void finish(self_ptr self, uint32_t id) {
 }
 
 // Starts whatever may start. Runs on without a message while its own instructions make each other ready.
+// Collectives are posted ahead; every other lane does one instruction at a time, which the plan's checker relies on.
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
+    if (s.num_pending > 0 && s.mine != plan::lane::fabric) return;
     const auto id = s.order.next();
     if (!id) return;
-    s.context->spans[*id].start_ns.store(core::now_ns(), std::memory_order_relaxed);
+    s.context->spans[*id].start_ns.store(now_ns(self), std::memory_order_relaxed);
     auto did = s.hands->start(s.context->plan().instructions[*id]);
     if (!did) return fail(self, did.error().in(s.context->plan().describe(*id)));
-    if (*did == progress::done) finish(self, *id);
+    if (*did == progress::done)
+      finish(self, *id);
+    else
+      ++s.num_pending;
   }
 }
 
@@ -53,18 +56,18 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
   auto& s = self->state;
   s.mine = mine;
   s.links = std::move(links);
+  be_robust(self, [](auto* me, const std::string& text) {
+    fail(me, {core::error_kind::bug, std::string(plan::name_of(me->state.mine)) + " lane: " + text});
+  });
   s.hands = make_executor();
   s.hands->attach([self](std::chrono::nanoseconds delay, uint64_t sequence) {
     self->delayed_send(self, delay, wake{sequence});
-  });
-  be_robust(self, [](auto* me, const std::string& text) {
-    fail(me, {core::error_kind::bug, std::string(plan::name_of(me->state.mine)) + " lane: " + text});
   });
   return {
       [self](const begin_run& m) {
         auto& s = self->state;
         s.context = m.context;
-        s.reported = 0;
+        s.reported = s.num_pending = 0;
         s.order.begin(m.context->program, s.mine);
         s.order.extend(m.window);
         s.hands->begin(m.context);
@@ -92,13 +95,14 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         auto ended = s.hands->advance(m.sequence);
         if (!ended) return fail(self, ended.error());
         if (!*ended) return;
+        --s.num_pending;
         finish(self, **ended);
         pump(self);
       },
       [self](const give_up& m) {
         auto& s = self->state;
         s.failed = true;
-        s.hands->abort({m.kind, m.text});
+        if (s.hands) s.hands->abort({m.kind, m.text});
       },
   };
 }

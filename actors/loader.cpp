@@ -8,6 +8,7 @@ namespace {
 using self_ptr = loader_actor::stateful_pointer<loader_state>;
 
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
+  if (s.cut) return s.cut(k);
   if (k.which == plan_choice::evaluate) {
     // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank, and wraps around.
     const uint64_t n = data::validation_batches(s.validation, s.sequence, s.shape.rows);

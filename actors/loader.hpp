@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 
 #include "actors/messages.hpp"
@@ -17,6 +18,8 @@ struct loader_setup {
   data::batch_shape shape;
   uint64_t sequence = 0;
   uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
+  /// Instead of data/'s cut (simulation, which has no text); may be empty.
+  std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
 };
 
 struct loader_state {

@@ -13,11 +13,16 @@ node_agent_actor::behavior_type node_agent_impl(node_agent_actor::stateful_point
   });
   self->set_down_handler([self](caf::down_msg& d) {
     auto& s = self->state;
+    if (s.supervisor.address() == d.source) {
+      const give_up m{core::error_kind::stopped, "supervisor ended: " + self->system().render(d.reason)};
+      for (const auto& r : s.ranks) self->send(r, m);
+    }
     for (size_t r = 0; r < s.ranks.size(); ++r)
       if (s.ranks[r].address() == d.source)
         self->send(s.supervisor, run_failed{core::error_kind::peer_lost, "rank " + std::to_string(r) + " ended: " +
                                                                              self->system().render(d.reason)});
   });
+  self->monitor(self->state.supervisor);
   return {
       [self, ranks = std::move(ranks)](const run_plan& m) {
         auto& s = self->state;

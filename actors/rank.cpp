@@ -1,9 +1,8 @@
 #include "actors/rank.hpp"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
-
-#include "core/clock.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -16,6 +15,13 @@ void report_failure(self_ptr self, core::error_kind kind, const std::string& tex
   s.failed = true;
   if (s.context) s.context->aborted = true;
   self->send(s.agent, run_failed{kind, "rank " + std::to_string(s.setup.rank) + ": " + text});
+}
+
+void stop_lanes(self_ptr self, const give_up& m) {
+  auto& s = self->state;
+  s.failed = true;
+  if (s.context) s.context->aborted = true;
+  for (uint32_t l = 1; l < plan::num_lanes; ++l) self->send(s.links->lanes[l], m);
 }
 
 void end_when_complete(self_ptr self) {
@@ -31,7 +37,7 @@ void end_when_complete(self_ptr self) {
 void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> batch) {
   auto& s = self->state;
   s.context->batches[s.context->plan().instructions[id].micro] = std::move(batch);
-  s.context->spans[id].end_ns.store(core::now_ns(), std::memory_order_relaxed);
+  s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   s.control.ended(id);
   const uint8_t waiting = s.context->program->lanes_waiting[id];
@@ -45,7 +51,7 @@ void run_control(self_ptr self) {
   while (auto id = s.control.next()) {
     const uint32_t load = *id;
     const auto& order = s.context->order;
-    s.context->spans[load].start_ns.store(core::now_ns(), std::memory_order_relaxed);
+    s.context->spans[load].start_ns.store(now_ns(self), std::memory_order_relaxed);
     if (order.given) {
       load_ended(self, load, order.given);
       continue;
@@ -105,12 +111,15 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
                                     node_agent_actor agent, loader_actor loader) {
   auto& s = self->state;
   s.setup = std::move(setup);
+  assert(s.setup.window >= progress_batch);
   s.links = std::move(links);
   s.agent = std::move(agent);
   s.loader = std::move(loader);
   be_robust(self, [](auto* me, const std::string& text) { report_failure(me, core::error_kind::bug, text); });
   self->set_down_handler([self](caf::down_msg& d) {
     auto& s = self->state;
+    if (s.agent.address() == d.source)
+      return stop_lanes(self, {core::error_kind::stopped, "node agent ended: " + self->system().render(d.reason)});
     for (uint32_t l = 1; l < plan::num_lanes; ++l)
       if (s.links->lanes[l].address() == d.source)
         report_failure(self, core::error_kind::peer_lost,
@@ -118,6 +127,7 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
                            self->system().render(d.reason));
   });
   for (uint32_t l = 1; l < plan::num_lanes; ++l) self->monitor(s.links->lanes[l]);
+  self->monitor(s.agent);
   return {
       [self](const run_plan& m) {
         auto& s = self->state;
@@ -132,7 +142,7 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         s.control.extend(s.control.size());
         for (uint32_t l = 1; l < plan::num_lanes; ++l) {
           s.ended[l] = 0;
-          s.window[l] = window_instructions;
+          s.window[l] = s.setup.window;
           self->send(s.links->lanes[l], begin_run{s.context, s.window[l]});
         }
         run_control(self);
@@ -144,18 +154,13 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         s.ended[m.lane] = m.num_ended;
         const auto size = static_cast<uint32_t>(s.context->plan().lanes[m.lane].size());
         if (s.window[m.lane] < size) {
-          s.window[m.lane] = std::min(size, m.num_ended + window_instructions);
+          s.window[m.lane] = std::min(size, m.num_ended + s.setup.window);
           self->send(s.links->lanes[m.lane], extend_window{m.run, s.window[m.lane]});
         }
         end_when_complete(self);
       },
       [self](const run_failed& m) { report_failure(self, m.kind, m.text); },
-      [self](const give_up& m) {
-        auto& s = self->state;
-        s.failed = true;
-        if (s.context) s.context->aborted = true;
-        for (uint32_t l = 1; l < plan::num_lanes; ++l) self->send(s.links->lanes[l], m);
-      },
+      [self](const give_up& m) { stop_lanes(self, m); },
       [self](const look_around& m) {
         auto& s = self->state;
         if (!s.running || s.failed || m.run != s.context->order.run) return;

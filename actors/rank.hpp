@@ -22,6 +22,7 @@ struct rank_setup {
   std::vector<std::shared_ptr<const program>> programs;  ///< [plan_choice]
   scaling_rules rules;
   std::chrono::nanoseconds stall_after{std::chrono::seconds{5}};
+  uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes
   /// Who has not arrived at a collective: what a stall report names. Callable from any thread.
   std::function<std::vector<uint32_t>(uint64_t sequence)> missing;
 };

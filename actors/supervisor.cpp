@@ -11,7 +11,7 @@ void fail(self_ptr self, core::error why) {
   auto& s = self->state;
   if (s.failure) return;
   s.failure = std::make_shared<const core::error>(std::move(why));
-  self->send(s.agent, give_up{core::error_kind::stopped, s.failure->text});
+  if (s.agent) self->send(s.agent, give_up{core::error_kind::stopped, s.failure->text});
   if (!s.running) return;
   s.running = false;
   run_outcome out;
@@ -22,6 +22,10 @@ void fail(self_ptr self, core::error why) {
 }
 
 }  // namespace
+
+supervisor_state::~supervisor_state() {
+  if (running) asker.deliver(caf::make_error(caf::sec::request_receiver_down));
+}
 
 std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_context>>& ranks) {
   const auto bits = [](double x) { return std::bit_cast<uint64_t>(x); };

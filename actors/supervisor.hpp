@@ -11,6 +11,8 @@ namespace troupe::actors {
 
 struct supervisor_state {
   supervisor_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
+  /// Runs when the actor ends, however it ends: whoever asked gets an answer even then. CAF drops a promise in silence.
+  ~supervisor_state();
   static inline const char* name = "supervisor";
 
   node_agent_actor agent;

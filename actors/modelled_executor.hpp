@@ -1,0 +1,83 @@
+// The hands of simulated lanes: they compute and move nothing but the votes, let the time pass that the cost model
+// predicts, write down what happened, and fail when they are told to.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "actors/executor.hpp"
+#include "fabric/communicator.hpp"
+#include "plan/cost.hpp"
+
+namespace troupe::actors {
+
+/// What can go wrong in a simulated world.
+enum class sim_fault_kind : uint8_t {
+  none,
+  slow_lane,           ///< a compute or shard lane takes `factor` times as long; the run ends right
+  late_message,        ///< one channel falls silent for `delay`; the run ends right
+  kill_rank,           ///< this and the next four: an actor is killed
+  kill_lane,
+  kill_agent,
+  kill_supervisor,
+  kill_loader,
+  executor_error,      ///< an instruction fails
+  executor_exception,  ///< an instruction throws
+  wrong_identity,      ///< a rank posts a collective that the others know by another name
+  bad_vote,            ///< a rank sees another vote than the others
+  silence,             ///< an instruction never ends
+};
+std::string_view name_of(sim_fault_kind kind);
+
+/// One fault: what, where, and when. `position` counts in the lane's order; kills and delays strike once `after_events`
+/// instructions have started or ended on any rank.
+struct sim_fault {
+  sim_fault_kind kind = sim_fault_kind::none;
+  uint64_t run = 1;  ///< as step_order counts, from 1
+  uint32_t rank = 0;
+  plan::lane lane = plan::lane::compute;
+  uint32_t position = 0;
+  uint64_t after_events = 0;
+  double factor = 1;
+  std::chrono::nanoseconds delay{0};
+  [[nodiscard]] std::string describe() const;
+};
+
+/// An instruction of a lane other than control has started or ended.
+struct sim_event {
+  uint64_t run = 0;
+  int64_t time_ns = 0;
+  uint32_t rank = 0, id = 0;
+  bool end = false;
+  bool operator==(const sim_event&) const = default;
+};
+
+/// What all simulated lanes share. Single-threaded.
+struct modelled_world {
+  plan::cost_model costs;
+  double noise = 0;                     ///< instructions take [1, 1 + noise) times the predicted time
+  uint64_t seed = 0;
+  sim_fault fault;
+  bool struck = false;                  ///< the fault has happened
+  uint64_t overflow_in_run = 0;         ///< the gradient of that run is not finite; 0: of none
+  std::function<int64_t()> now_ns;
+  std::vector<sim_event> log;
+
+  void note(const step_context& c, uint32_t id, bool end) {
+    log.push_back({c.order.run, now_ns(), c.plan().rank, id, end});
+  }
+  /// The fault is of this kind and this is where and when it strikes.
+  bool strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
+};
+
+/// For the compute or the shard lane of a rank.
+std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world);
+/// For its fabric lane: production's identities over any communicator, without memory but for the vote's.
+std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,
+                                                        std::shared_ptr<fabric::communicator> communicator);
+
+}  // namespace troupe::actors

@@ -1,0 +1,43 @@
+// Who hears what when, in a simulated world: takes every mailbox apart into channels, one for each pair of sender and
+// receiver, and lets a seed choose which channel delivers next. Within a channel messages stay in order, as in
+// production; between channels anything goes. Time is virtual and moves on only when nothing can be delivered.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+
+#include "actors/messages.hpp"
+
+namespace troupe::actors {
+
+class sim_scheduler {
+ public:
+  /// `system` has the scheduler policy "testing" and outlives this. Each message takes between 0 and `latency_max`.
+  sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max);
+  ~sim_scheduler();
+  sim_scheduler(const sim_scheduler&) = delete;
+  sim_scheduler& operator=(const sim_scheduler&) = delete;
+
+  /// Delivers one message, or moves time to the next moment at which something happens. False: nothing ever will, or
+  /// not before `until_ns`.
+  bool step(int64_t until_ns);
+  /// Delivers all messages, whatever their latency, but starts no timer.
+  void drain();
+
+  [[nodiscard]] int64_t now_ns() const;
+  /// Mails the lane once `delay` has passed.
+  void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
+  /// One channel that has something to deliver, drawn at random, falls silent for `delay`. False: there is none.
+  bool hold_any(std::chrono::nanoseconds delay);
+
+  [[nodiscard]] uint64_t num_delivered() const;
+  /// A hash of (receiver, sender, type) of all deliveries in their order: equal means the same schedule.
+  [[nodiscard]] uint64_t digest() const;
+
+ private:
+  struct parts;
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,101 @@
+// The simulated world itself: its schedules differ by seed, repeat by seed, and take about the predicted time.
+#include <set>
+
+#include "tests/sim/world.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+scenario steady(uint64_t seed) {
+  scenario s;
+  for (int which = 0; which < 3; ++which)
+    s.plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 6000, 3000}), plan::small_options(3, 3, 2)));
+  s.order = {plan_choice::train, plan_choice::train};
+  s.options.seed = seed;
+  return s;
+}
+
+sim_result result_of(const scenario& s) {
+  auto did = simulate(s.plans, s.order, s.options);
+  BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+  return std::move(*did);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(schedule)
+
+BOOST_AUTO_TEST_CASE(the_order_of_messages_depends_on_the_seed) {
+  std::set<uint64_t> schedules;
+  for (uint64_t seed = 0; seed < 50; ++seed) schedules.insert(result_of(steady(seed)).schedule);
+  BOOST_TEST(schedules.size() == 50U);
+}
+
+BOOST_AUTO_TEST_CASE(without_latency_and_noise_the_seed_still_chooses_among_ready_messages) {
+  std::set<uint64_t> schedules;
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    auto s = steady(seed);
+    s.options.latency_max = std::chrono::nanoseconds(0);
+    s.options.noise = 0;
+    schedules.insert(result_of(s).schedule);
+  }
+  BOOST_TEST(schedules.size() == 50U);
+}
+
+BOOST_AUTO_TEST_CASE(the_same_seed_replays_the_same_run_to_the_last_message) {
+  for (uint64_t seed = 0; seed < 40; ++seed) {
+    const auto first = play(seed, true), second = play(seed, true);
+    BOOST_TEST(first.schedule == second.schedule);
+    BOOST_TEST(first.messages == second.messages);
+    BOOST_TEST((first.log == second.log));
+    BOOST_REQUIRE_EQUAL(first.runs.size(), second.runs.size());
+    const auto &a = first.runs.back().outcome.failure, &b = second.runs.back().outcome.failure;
+    BOOST_TEST((a ? a->text : "") == (b ? b->text : ""));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_takes_about_the_time_that_its_plan_predicts) {
+  auto s = steady(1);
+  s.options.noise = 0;
+  s.options.costs.flops_per_s = 1e9;  // 1 ms for each segment: arithmetic, not latency, takes the time
+  for (const auto& r : result_of(s).runs) {
+    BOOST_TEST(r.seconds > 0.8 * r.predicted_s);
+    BOOST_TEST(r.seconds < 1.5 * r.predicted_s);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_slow_lane_makes_the_step_longer) {
+  auto s = steady(1);
+  s.options.costs.flops_per_s = 1e9;
+  const double usual_s = result_of(s).runs[1].seconds;
+  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 5.0, {}};
+  const auto slow = result_of(s);
+  BOOST_TEST(slow.runs[1].seconds > 3 * usual_s);
+}
+
+BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limit) {
+  auto s = steady(3);
+  s.options.fault = {sim_fault_kind::silence, 2, 1, plan::lane::compute, 4, 0, 1, {}};
+  const auto& p = *s.plans[0][1];
+  const auto result = result_of(s);
+  const auto& failure = result.runs.back().outcome.failure;
+  BOOST_REQUIRE(failure);
+  BOOST_TEST((failure->kind == core::error_kind::stalled));
+  const bool by_itself = failure->text.find("is in " + p.describe(p.lanes[static_cast<size_t>(plan::lane::compute)][4])) != std::string::npos;
+  const bool by_a_peer = failure->text.find("waits for rank 1") != std::string::npos;
+  BOOST_TEST((by_itself || by_a_peer), failure->text);
+  BOOST_TEST(result.runs.back().seconds < 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_waits_for_a_killed_loader_that_nobody_asks) {
+  scenario s = steady(5);
+  s.options.fault.kind = sim_fault_kind::kill_loader;
+  const auto result = result_of(s);
+  const auto& failure = result.runs.front().outcome.failure;
+  BOOST_REQUIRE(failure);
+  BOOST_TEST(failure->text.find("loader: no batch") != std::string::npos, failure->text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

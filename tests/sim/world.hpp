@@ -1,0 +1,72 @@
+// What a seed stands for in the tests of simulation: plans, runs, timing and what goes wrong.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <random>
+#include <string>
+
+#include "actors/sim.hpp"
+#include "tests/plan/samples.hpp"
+
+namespace troupe::actors {
+
+struct scenario {
+  std::vector<shared_rank_plans> plans;  // [plan_choice]
+  std::vector<plan_choice> order;
+  sim_options options;
+};
+
+/// Two or three training steps, an evaluation and a generation somewhere among them.
+inline scenario scenario_of(uint64_t seed, bool with_fault) {
+  std::mt19937_64 random(seed);
+  scenario s;
+  auto options = plan::random_options(random);
+  const auto table = plan::random_table(random);
+  for (const auto mode : {plan::mode::train, plan::mode::evaluate, plan::mode::generate}) {
+    options.mode = mode;
+    if (mode != plan::mode::train) options.accumulation = 1;
+    s.plans.push_back(plan::plans_of(table, options));
+  }
+  const uint64_t runs = 2 + random() % 2;
+  for (uint64_t i = 0; i < runs; ++i) s.order.push_back(static_cast<plan_choice>(random() % 4 < 2 ? 0 : random() % num_plan_choices));
+  auto& o = s.options;
+  o.seed = seed;
+  o.latency_max = std::chrono::nanoseconds(random() % 3 == 0 ? 0 : random() % 400'000);
+  o.noise = double(random() % 3);
+  o.window = progress_batch + static_cast<uint32_t>(random() % 20);
+  if (random() % 4 == 0) o.overflow_in_run = 1 + random() % runs;
+  if (with_fault) o.fault = draw_fault(seed, s.plans, s.order, o.stall_after);
+  return s;
+}
+
+/// Runs a seed and holds it against everything that must be true of it. Prints how to run it again where it fails.
+inline sim_result play(uint64_t seed, bool with_fault) {
+  const auto s = scenario_of(seed, with_fault);
+  auto did = simulate(s.plans, s.order, s.options);
+  std::string wrong;
+  if (!did) {
+    wrong = did.error().text;
+  } else if (auto ok = check_log(s.plans, *did, s.options.window); !ok) {
+    wrong = ok.error().text;
+  } else if (auto ended = check_ending(*did, s.options, s.order.size()); !ended) {
+    wrong = ended.error().text;
+  }
+  const auto& suite = boost::unit_test::framework::master_test_suite();
+  BOOST_CHECK_MESSAGE(wrong.empty(), "seed " << seed << ", " << s.options.fault.describe() << ": " << wrong << "\n  replay: TROUPE_SEED="
+                                             << seed << " " << suite.argv[0] << " --run_test="
+                                             << boost::unit_test::framework::current_test_case().full_name());
+  return did ? std::move(*did) : sim_result{};
+}
+
+/// The seeds to play: TROUPE_SEED alone, or the first TROUPE_SEEDS, or the first `usual`.
+inline std::pair<uint64_t, uint64_t> seeds(uint64_t usual) {
+  if (const char* one = std::getenv("TROUPE_SEED")) {
+    const uint64_t seed = std::strtoull(one, nullptr, 10);
+    return {seed, seed + 1};
+  }
+  if (const char* many = std::getenv("TROUPE_SEEDS")) return {0, std::strtoull(many, nullptr, 10)};
+  return {0, usual};
+}
+
+}  // namespace troupe::actors

@@ -39,9 +39,8 @@ install: build ## installs the binaries under PREFIX (they go on using LibTorch 
 soak: setup ## runs the tests that draw cases at random, with many times the cases
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
-	@for program in $$(grep -rlE 'getenv\("TROUPE_(MUTATIONS|SEEDS|KILLS|CASES)"' --include='*_test.cpp' tests | cut -d/ -f2 | sort -u); do \
-	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=10000 \
-	     build/release/tests/$$program/tests_$$program || exit 1; done
+	@for folder in $$(grep -rl 'getenv("TROUPE_' tests | cut -d/ -f2 | sort -u); do \
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 build/release/tests/$$folder/tests_$$folder || exit 1; done
 
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)
@@ -58,9 +57,9 @@ bench: setup ## builds and runs the micro-benchmarks
 	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done
 
-peer: setup ## installs PyTorch, transformers and DeepSpeed into .peer and writes the tests' fixtures with them
+peer: setup ## installs PyTorch, transformers and DeepSpeed into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh
-	@for recipe in tests/peer/make_*.py; do echo "peer: $$recipe"; .peer/bin/python $$recipe || exit 1; done
+	@for recipe in tests/peer/*.py; do echo "peer: $$recipe"; .peer/bin/python $$recipe || exit 1; done
 
 format: ## formats all sources with clang-format
 	@cmake/setup.sh clang-format

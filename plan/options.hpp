@@ -44,8 +44,11 @@ struct plan_options {
   [[nodiscard]] bool buckets_stay() const {
     return accumulation == 1 ? stage <= 1 : sum_micro_first;
   }
-  /// dtype of the local gradient in its bucket.
-  [[nodiscard]] core::dtype bucket_type() const { return buckets_stay() ? accumulation_type : parameter; }
+  /// dtype of the local gradient in its bucket. The same at every stage: a tied weight's two contributions are added
+  /// there, and where they are rounded shows in the bits.
+  [[nodiscard]] core::dtype bucket_type() const {
+    return accumulation == 1 || buckets_stay() ? accumulation_type : parameter;
+  }
   /// All ranks receive every reduced gradient. Where slots are reused only the owner has room for it.
   [[nodiscard]] bool reduce_to_all() const { return stage == 0 || (stage == 1 && !reduce_scatter && buckets_stay()); }
   /// Every rank updates everything.

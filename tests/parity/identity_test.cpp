@@ -1,0 +1,209 @@
+// The promise of docs/numerics.md: how states are cut, gathered, bucketed, prefetched and recomputed changes no bit.
+// The full product of settings is too large; each group runs every stage, and the other settings in rotation, so that
+// every pair of (setting, stage) that has a meaning meets both orders of summation, both families and two dtypes.
+#include <numeric>
+
+#include "tests/parity/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 10;
+
+struct run_result {
+  std::vector<uint64_t> losses, norms;                     // [step], bits
+  std::vector<std::vector<float>> weights, first, second;  // [parameter]
+  uint64_t gathers = 0, releases = 0, reductions = 0, skipped = 0;
+  uint64_t buckets = 0, sub_groups = 0, peak_live = 0, model = 0;
+  core::dtype parameter = core::dtype::f32;
+  plan::memory_table memory;
+};
+
+run_result train(const small_job& job, const settings& set) {
+  auto s = job.open(set);
+  run_result out;
+  for (uint64_t i = 0; i < steps; ++i) {
+    const auto r = step_of(*s);
+    out.losses.push_back(std::bit_cast<uint64_t>(r.loss));
+    out.norms.push_back(std::bit_cast<uint64_t>(r.grad_norm));
+    out.gathers += r.lanes.gathers;
+    out.releases += r.lanes.releases;
+    out.reductions += r.lanes.reductions;
+    out.skipped += r.skipped;
+  }
+  const auto n = static_cast<uint32_t>(s->table().parameters.size());
+  for (uint32_t q = 0; q < n; ++q) {
+    out.weights.push_back(parameter_of(*s, q));
+    out.first.push_back(moment_of(*s, q, 0));
+    out.second.push_back(moment_of(*s, q, 1));
+  }
+  const auto& p = s->training_plan(0);
+  out.buckets = p.buckets.size();
+  out.sub_groups = p.sub_groups.size();
+  out.peak_live = p.peak_live_elements;
+  out.parameter = p.options.parameter;
+  out.model = s->table().numel();
+  out.memory = s->memory()[0].resident;
+  return out;
+}
+
+bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](float s, float t) { return std::bit_cast<uint32_t>(s) == std::bit_cast<uint32_t>(t); });
+  });
+}
+
+std::string text_of(const settings& set) {
+  return std::accumulate(set.begin(), set.end(), std::string(),
+                         [](const std::string& a, const std::string& b) { return a + (a.empty() ? "" : " ") + b; });
+}
+
+void check_same(const run_result& got, const run_result& wanted) {
+  BOOST_TEST(got.losses == wanted.losses, boost::test_tools::per_element());
+  BOOST_TEST(got.norms == wanted.norms, boost::test_tools::per_element());
+  BOOST_TEST(same_bits(got.weights, wanted.weights), "weights differ");
+  BOOST_TEST(same_bits(got.first, wanted.first), "first moments differ");
+  BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
+}
+
+const std::string zero = "zero_optimization.";
+settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+// At least four buckets and four sub-groups on every rank.
+const settings small_pieces = {zero + "reduce_bucket_size=8192", zero + "sub_group_size=4096"};
+const settings release_all = {zero + "stage3_param_persistence_threshold=0", zero + "stage3_max_reuse_distance=0"};
+
+settings prefetch(uint64_t elements) { return {zero + "stage3_prefetch_bucket_size=" + std::to_string(elements)}; }
+settings persistence(uint64_t elements) {
+  return {zero + "stage3_param_persistence_threshold=" + std::to_string(elements)};
+}
+settings overlap(bool on) { return {zero + std::string("overlap_comm=") + (on ? "true" : "false")}; }
+// Limits prefetch, which otherwise runs further ahead with every use.
+settings live_at_most(uint64_t elements) { return {zero + "stage3_max_live_parameters=" + std::to_string(elements)}; }
+const settings checkpointing = {"activation_checkpointing.enabled=true"};
+
+// Each is added to a group's own settings; the number is the stage it is for.
+struct variant {
+  int at_stage;
+  settings set;
+};
+
+const std::vector<variant>& variants() {
+  static const std::vector<variant> all = {
+      {3, release_all + small_pieces + prefetch(0)},
+      {3, release_all + small_pieces + prefetch(1) + live_at_most(20000)},
+      {3, release_all + small_pieces + prefetch(20000) + live_at_most(20000) + checkpointing},
+      {3, release_all + small_pieces + prefetch(20000) + overlap(false)},
+      {3, small_pieces + prefetch(1000000) + persistence(100) + settings{zero + "stage3_max_reuse_distance=0"}},
+      {3, small_pieces + persistence(100) + settings{zero + "stage3_max_reuse_distance=30000"}},
+      {3, small_pieces + persistence(1000000)},
+      {3, persistence(0) + live_at_most(20000)},
+      {3, release_all + prefetch(0) + settings{zero + "reduce_bucket_size=1", zero + "sub_group_size=1"}},
+      {3, {}},
+      {2, small_pieces + overlap(true) + settings{zero + "allgather_bucket_size=9000"}},
+      {2, small_pieces + overlap(false) + settings{zero + "round_robin_gradients=true"} + checkpointing},
+      {2, small_pieces + settings{zero + "reduce_scatter=false"}},
+      {1, small_pieces + settings{zero + "allgather_bucket_size=9000"} + overlap(true)},
+      {1, small_pieces + settings{zero + "round_robin_gradients=true", zero + "reduce_scatter=false"}},
+      {1, small_pieces + overlap(true) + checkpointing},
+      {0, small_pieces + overlap(true)},
+      {0, small_pieces + checkpointing},
+  };
+  return all;
+}
+
+bool has(const settings& all, const settings& some) {
+  return std::search(all.begin(), all.end(), some.begin(), some.end()) != all.end();
+}
+
+void check_releases(const run_result& r) {
+  BOOST_TEST(r.gathers > 0U);
+  BOOST_TEST(r.gathers == r.releases);
+  BOOST_TEST(r.buckets >= 4U);
+  BOOST_TEST(r.sub_groups >= 4U);
+}
+
+// Runs stage 0 as it comes and variants [first, first + count) of each stage, all of them where count is 0.
+void check_group(const std::string& model, const settings& common, size_t first, size_t count) {
+  const small_job job(model);
+  const auto reference = train(job, common + stage(0));
+  BOOST_TEST(reference.skipped == 0U);
+  BOOST_TEST(reference.losses.front() != reference.losses.back());
+  BOOST_TEST(reference.gathers == 0U);
+  for (int at = 0; at <= 3; ++at) {
+    std::vector<const variant*> mine;
+    for (const auto& v : variants())
+      if (v.at_stage == at) mine.push_back(&v);
+    for (size_t k = 0; k < (count == 0 ? mine.size() : count); ++k) {
+      const auto& v = *mine[(first + k) % mine.size()];
+      BOOST_TEST_CONTEXT(text_of(common + stage(at) + v.set)) {
+        const auto got = train(job, common + stage(at) + v.set);
+        check_same(got, reference);
+        if (!has(v.set, release_all)) continue;
+        check_releases(got);
+        const uint64_t share = has(v.set, prefetch(0)) || has(v.set, overlap(false)) ? 2 : 1;
+        BOOST_TEST(got.peak_live < got.model / share);
+        BOOST_TEST(got.memory.gathered < got.model * core::size_of(got.parameter) / share);
+      }
+    }
+  }
+}
+
+settings degrees(int ranks, int accumulation, const std::string& order) {
+  return {"parallel.data=" + std::to_string(ranks), "gradient_accumulation_steps=" + std::to_string(accumulation),
+          "gradient_order=" + order};
+}
+const settings fp32 = {};
+const settings bf16 = {"bf16.enabled=true"};
+const settings fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=8"};
+const std::string per_micro = "per_micro_batch", per_step = "per_step";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(identity)
+
+BOOST_AUTO_TEST_CASE(every_setting_leaves_the_bits_of_gpt2_in_fp32_on_two_ranks) {
+  check_group(tiny_gpt2, fp32 + degrees(2, 1, "auto"), 0, 0);
+}
+
+BOOST_AUTO_TEST_CASE(every_setting_leaves_the_bits_of_gpt2_in_bf16_on_three_ranks_summing_ranks_first) {
+  check_group(tiny_gpt2_with_dropout, bf16 + degrees(3, 3, per_micro), 0, 0);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_with_dropout_in_fp32) {
+  check_group(tiny_gpt2_with_dropout, fp32 + degrees(3, 1, "auto"), 3, 1);
+  check_group(tiny_gpt2_with_dropout, fp32 + degrees(2, 3, per_step), 0, 2);
+  check_group(tiny_gpt2_with_dropout, fp32 + degrees(3, 3, per_micro), 2, 1);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_in_bf16) {
+  check_group(tiny_gpt2, bf16 + degrees(2, 1, "auto"), 4, 2);
+  check_group(tiny_gpt2, bf16 + degrees(3, 3, per_step), 1, 2);
+  check_group(tiny_gpt2, bf16 + degrees(2, 3, per_micro), 6, 1);
+}
+
+BOOST_AUTO_TEST_CASE(llama_with_grouped_queries_and_a_head_of_its_own_in_fp32) {
+  check_group(tiny_llama, fp32 + degrees(2, 3, per_micro), 2, 2);
+  check_group(tiny_llama, fp32 + degrees(3, 3, per_step), 5, 1);
+}
+
+BOOST_AUTO_TEST_CASE(llama_with_grouped_queries_and_a_head_of_its_own_in_bf16) {
+  check_group(tiny_llama, bf16 + degrees(3, 1, "auto"), 0, 2);
+  check_group(tiny_llama, bf16 + degrees(2, 3, per_step), 8, 1);
+}
+
+BOOST_AUTO_TEST_CASE(gpt2_in_fp16_with_a_loss_scale) {
+  check_group(tiny_gpt2, fp16 + degrees(2, 3, per_micro), 1, 1);
+  check_group(tiny_gpt2_with_dropout, fp16 + degrees(3, 1, "auto"), 3, 1);
+}
+
+BOOST_AUTO_TEST_CASE(wider_types_of_communication_and_accumulation_leave_the_stages_alike) {
+  const settings wide = bf16 + settings{"communication_data_type=fp32", "data_types.grad_accum_dtype=fp32"};
+  check_group(tiny_llama, wide + degrees(2, 3, per_step), 0, 1);
+  check_group(tiny_gpt2, wide + degrees(2, 3, per_micro), 0, 1);
+  check_group(tiny_gpt2, wide + degrees(3, 1, "auto"), 0, 1);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,7 +2,7 @@
 # The work itself is CMake's (CMakePresets.json); packages and LibTorch are cmake/setup.sh's.
 
 # One compiler per 2 GB of free memory, at most one per core.
-JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2000000); print n < 1 ? 1 : n > cores ? cores : n}' /proc/meminfo)
+JOBS ?= $(shell awk -v cores=$$(nproc) '/^MemAvailable/ {n = int($$2 / 2000000); if (n > cores) n = cores; print (n < 1 ? 1 : n)}' /proc/meminfo)
 PREFIX ?= /usr/local
 ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'

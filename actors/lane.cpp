@@ -71,8 +71,11 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         s.order.begin(m.context->program, s.mine);
         s.order.extend(m.window);
         s.hands->begin(m.context);
-        for (const auto& e : std::exchange(s.early, {}))
+        // A lane without instructions in a run is not waited for: endings of a still later run may be here already.
+        for (const auto& e : std::exchange(s.early, {})) {
           if (e.run == m.context->order.run) s.order.ended(e.id);
+          if (e.run > m.context->order.run) s.early.push_back(e);
+        }
         pump(self);
       },
       [self](const extend_window& m) {

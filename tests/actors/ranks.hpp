@@ -1,0 +1,146 @@
+// Plans, contexts and a company of real threads with executors that a test writes itself.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/company.hpp"
+#include "actors/fabric_executor.hpp"
+#include "fabric/in_process.hpp"
+#include "tests/plan/samples.hpp"
+
+namespace troupe::actors {
+
+inline bool says(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+/// A small model's training plans that gather, release, reduce, vote and update.
+inline plan::shared_plans small_plans(uint32_t ranks, uint32_t stage = 3, uint32_t accumulation = 1) {
+  return plan::plans_of(plan::chain_table({3000, 6000, 3000}), plan::small_options(ranks, stage, accumulation));
+}
+
+inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::step_plan> p, const step_order& order = {},
+                                                const scaling_rules& rules = {}) {
+  return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
+}
+
+/// The first instruction of the plan for which `wanted` holds.
+template <class F>
+const plan::instruction& find_instruction(const plan::step_plan& p, F wanted) {
+  const auto it = std::find_if(p.instructions.begin(), p.instructions.end(), wanted);
+  BOOST_REQUIRE(it != p.instructions.end());
+  return *it;
+}
+
+/// Asked before an instruction of any lane but control: go on (`done`), never end (`pending`), or fail.
+using script = std::function<core::result<progress>(const step_context&, const plan::instruction&)>;
+
+/// Does nothing, at once; on the fabric lane it meets the others without moving anything.
+class scripted_executor final : public executor {
+ public:
+  scripted_executor(script says, std::shared_ptr<fabric::communicator> communicator)
+      : says_(std::move(says)), communicator_(std::move(communicator)) {}
+
+  void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
+  core::result<progress> start(const plan::instruction& x) override {
+    auto first = says_ ? says_(*context_, x) : core::result<progress>(progress::done);
+    if (!first || *first == progress::pending || !communicator_) return first;
+    fabric::request r;
+    r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence, context_->plan().describe(x.id)};
+    if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
+    auto ended = communicator_->advance(r.id.sequence);
+    if (!ended) return core::fail(ended.error());
+    return *ended == fabric::progress::done ? progress::done : progress::pending;
+  }
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
+    const auto id = pending_collective(*context_, sequence);
+    if (!id || !communicator_) return std::nullopt;
+    auto ended = communicator_->advance(sequence);
+    if (!ended) return core::fail(ended.error());
+    if (*ended == fabric::progress::pending) return std::nullopt;
+    return id;
+  }
+  void abort(const core::error& why) override {
+    if (communicator_) communicator_->abort(why);
+  }
+
+ private:
+  script says_;
+  std::shared_ptr<fabric::communicator> communicator_;
+  std::shared_ptr<step_context> context_;
+};
+
+/// Ranks on threads of their own, as in production. Its end is the end of all of them.
+class threaded_company {
+ public:
+  explicit threaded_company(plan::shared_plans plans, script says = {},
+                            std::chrono::nanoseconds stall_after = std::chrono::seconds(5))
+      : plans_(std::move(plans)) {
+    const auto ranks = static_cast<uint32_t>(plans_.size());
+    auto group = fabric::in_process_group::make(ranks);
+    std::vector<rank_parts> parts(ranks);
+    for (uint32_t r = 0; r < ranks; ++r) {
+      auto& x = parts[r];
+      std::weak_ptr<rank_links> links = x.links;
+      std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
+        if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
+      });
+      x.setup.rank = r;
+      x.setup.programs.push_back(std::make_shared<const program>(plans_[r]));
+      x.setup.stall_after = stall_after;
+      x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
+        const auto known = weak.lock();
+        return known ? known->missing(sequence) : std::vector<uint32_t>{};
+      };
+      for (const auto l : {plan::lane::compute, plan::lane::fabric, plan::lane::shard})
+        x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {
+          return std::make_unique<scripted_executor>(says, std::move(member));
+        };
+    }
+    loader_setup loader;
+    loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
+    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, true);
+  }
+  ~threaded_company() { dismiss(*actors_); }
+
+  [[nodiscard]] company& actors() { return *actors_; }
+  [[nodiscard]] const lane_actor& lane(uint32_t rank, plan::lane l) const {
+    return actors_->ranks[rank]->lanes[static_cast<size_t>(l)];
+  }
+
+  /// Runs the plans once; `meanwhile` is called after the order has been given.
+  run_outcome run(const std::function<void()>& meanwhile = {}) {
+    auto order = std::make_shared<step_order>();
+    order->run = ++runs_;
+    order->step = runs_ - 1;
+    order->sequence_base = collectives_;
+    collectives_ += plans_.front()->num_collectives;
+    run_outcome out;
+    caf::scoped_actor self{system_};
+    auto asked = self->request(actors_->supervisor, std::chrono::seconds(20), run_plan{plan_choice::train, order});
+    if (meanwhile) meanwhile();
+    asked.receive([&](run_outcome& o) { out = std::move(o); },
+                  [&](caf::error& e) { BOOST_FAIL("no answer: " << system_.render(e)); });
+    return out;
+  }
+
+ private:
+  struct config : caf::actor_system_config {
+    config() {
+      add_message_types<caf::id_block::troupe>();
+      set("scheduler.policy", caf::atom("sharing"));
+      set("scheduler.max-threads", size_t{2});
+    }
+  };
+
+  plan::shared_plans plans_;
+  config config_;
+  caf::actor_system system_{config_};
+  std::shared_ptr<company> actors_;
+  uint64_t runs_ = 0, collectives_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,75 @@
+// What a stuck rank says: which lane is in which instruction, and for whom it waits.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/actors/ranks.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+struct fixture {
+  std::shared_ptr<const plan::step_plan> p = small_plans(3, 3).front();
+  std::shared_ptr<step_context> context = context_of(p, order());
+  static step_order order() {
+    step_order o;
+    o.sequence_base = 1000;
+    return o;
+  }
+  void start(uint32_t id) { context->spans[id].start_ns = 1; }
+  void end(uint32_t id) {
+    start(id);
+    context->spans[id].end_ns = 2;
+  }
+  const plan::instruction& first_gather() {
+    return find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::gather; });
+  }
+};
+
+std::vector<uint32_t> nobody(uint64_t) { return {}; }
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(stall, fixture)
+
+BOOST_AUTO_TEST_CASE(a_collective_under_way_names_its_instruction_and_the_missing_partners) {
+  const auto& gather = first_gather();
+  start(gather.id);
+  uint64_t asked = 0;
+  const auto text = explain_stall(*context, [&](uint64_t sequence) {
+    asked = sequence;
+    return std::vector<uint32_t>{1, 2};
+  });
+  BOOST_TEST(asked == 1000 + gather.sequence);
+  BOOST_TEST(says(text, "fabric lane is in " + p->describe(gather.id) + " and waits for rank 1 and 2"), text);
+}
+
+BOOST_AUTO_TEST_CASE(an_instruction_that_cannot_start_names_the_one_it_waits_for) {
+  const auto& forward = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::forward; });
+  uint32_t last = 0;
+  for (uint32_t on : forward.after) {
+    if (on != forward.after.back()) end(on);
+    last = on;
+  }
+  const auto text = explain_stall(*context, nobody);
+  BOOST_TEST(says(text, "compute lane waits to start " + p->describe(forward.id) + " until " + p->describe(last) + " has ended"),
+             text);
+}
+
+BOOST_AUTO_TEST_CASE(an_instruction_that_does_not_end_is_named_without_partners) {
+  const auto& forward = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::forward; });
+  start(forward.id);
+  const auto text = explain_stall(*context, nobody);
+  BOOST_TEST(says(text, "compute lane is in " + p->describe(forward.id)), text);
+  BOOST_TEST(!says(text, "compute lane is in " + p->describe(forward.id) + " and waits"), text);
+}
+
+BOOST_AUTO_TEST_CASE(lanes_that_have_ended_everything_are_not_mentioned) {
+  for (uint32_t id : p->lanes[static_cast<size_t>(plan::lane::compute)]) end(id);
+  const auto text = explain_stall(*context, nobody);
+  BOOST_TEST(!says(text, "compute lane"), text);
+  for (const auto& x : p->instructions) end(x.id);
+  BOOST_TEST(explain_stall(*context, nobody).empty());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -25,7 +25,9 @@ void set_optimizer(blueprint& b) {
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis, f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
-  b.rules.input_scale = c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor;
+  // As the fabric applies it, in fp32; the mean divides by the very same number.
+  b.rules.input_scale =
+      static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.fp16.enabled || (c.bf16.enabled && c.bf16.check_grad_overflow);
 }
 

@@ -3,7 +3,7 @@
 // every pair of (setting, stage) that has a meaning meets both orders of summation, both families and two dtypes.
 #include <numeric>
 
-#include "tests/parity/small_job.hpp"
+#include "tests/small_job.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;

@@ -1,0 +1,110 @@
+#include "tests/parity/torch_loop.hpp"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <cmath>
+#include <limits>
+
+namespace troupe::tests {
+
+struct torch_loop::parts {
+  torch_loop_options o;
+  std::map<std::string, at::Tensor> weights, first, second;
+  int64_t steps = 0;
+
+  at::Tensor w(const std::string& name) const {
+    return weights.at("transformer." + name).to(o.type == core::dtype::bf16 ? at::kBFloat16 : at::kFloat);
+  }
+  at::Tensor norm(const at::Tensor& x, const std::string& name) const {
+    return at::layer_norm(x, {o.width}, w(name + ".weight"), w(name + ".bias"), 1e-5);
+  }
+  at::Tensor linear(const at::Tensor& x, const std::string& name) const {
+    return x.matmul(w(name + ".weight")).add(w(name + ".bias"));
+  }
+  at::Tensor attention(const at::Tensor& x, const std::string& name) const {
+    const int64_t rows = x.size(0), columns = x.size(1), head = o.width / o.heads;
+    const at::Tensor qkv = linear(x, name + ".c_attn");
+    const auto part = [&](int64_t i) {
+      return qkv.narrow(2, i * o.width, o.width).reshape({rows, columns, o.heads, head}).transpose(1, 2);
+    };
+    at::Tensor scores = part(0).matmul(part(1).transpose(2, 3)).div(std::sqrt(double(head)));
+    const at::Tensor hidden = at::ones({columns, columns}, at::kBool).triu(1);
+    scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+    const at::Tensor mixed = scores.softmax(-1).matmul(part(2));
+    return linear(mixed.transpose(1, 2).reshape({rows, columns, o.width}), name + ".c_proj");
+  }
+  at::Tensor forward(const std::vector<int64_t>& tokens, int64_t rows) const {
+    const at::Tensor all =
+        at::from_blob(const_cast<int64_t*>(tokens.data()), {rows, int64_t(tokens.size()) / rows}, at::kLong);
+    const int64_t columns = all.size(1) - 1;
+    const at::Tensor positions = at::arange(columns, at::kLong);
+    at::Tensor x = at::embedding(w("wte.weight"), all.narrow(1, 0, columns))
+                       .add(at::embedding(w("wpe.weight"), positions).unsqueeze(0));
+    for (int64_t l = 0; l < o.layers; ++l) {
+      const std::string h = "h." + std::to_string(l);
+      x = x.add(attention(norm(x, h + ".ln_1"), h + ".attn"));
+      x = x.add(linear(at::gelu(linear(norm(x, h + ".ln_2"), h + ".mlp.c_fc"), "tanh"), h + ".mlp.c_proj"));
+    }
+    const at::Tensor logits = norm(x, "ln_f").matmul(w("wte.weight").t()).to(at::kFloat);
+    return at::cross_entropy_loss(logits.reshape({rows * columns, -1}), all.narrow(1, 1, columns).reshape({-1}));
+  }
+};
+
+torch_loop::torch_loop(torch_loop_options options, const std::map<std::string, std::vector<int64_t>>& shapes,
+                       const std::map<std::string, std::vector<float>>& weights)
+    : parts_(std::make_unique<parts>()) {
+  parts_->o = options;
+  for (const auto& [name, values] : weights) {
+    at::Tensor t = at::from_blob(const_cast<float*>(values.data()), shapes.at(name), at::kFloat).clone();
+    parts_->first[name] = at::zeros_like(t);
+    parts_->second[name] = at::zeros_like(t);
+    parts_->weights[name] = t.set_requires_grad(true);
+  }
+}
+torch_loop::~torch_loop() = default;
+
+double torch_loop::loss(const std::vector<int64_t>& tokens, int64_t rows) const {
+  const at::NoGradGuard no_grad;
+  return parts_->forward(tokens, rows).item<double>();
+}
+
+double torch_loop::step(const std::vector<int64_t>& tokens, int64_t rows) {
+  auto& p = *parts_;
+  const at::Tensor loss = p.forward(tokens, rows);
+  std::vector<at::Tensor> leaves;
+  for (const auto& [name, t] : p.weights) leaves.push_back(t);
+  const auto gradients = torch::autograd::grad({loss}, leaves);
+  const at::NoGradGuard no_grad;
+  double squares = 0;
+  for (const auto& g : gradients) squares += g.to(at::kDouble).square().sum().item<double>();
+  const double factor = 1 / std::max(1.0, (std::sqrt(squares) + 1e-6) / p.o.clip);
+  ++p.steps;
+  const double c1 = 1 - std::pow(p.o.beta1, double(p.steps)), c2 = 1 - std::pow(p.o.beta2, double(p.steps));
+  size_t i = 0;
+  for (auto& [name, t] : p.weights) {
+    const at::Tensor g = gradients[i++].mul(factor);
+    at::Tensor &m = p.first[name], &v = p.second[name];
+    m.mul_(p.o.beta1).add_(g, 1 - p.o.beta1);
+    v.mul_(p.o.beta2).addcmul_(g, g, 1 - p.o.beta2);
+    t.mul_(1 - p.o.lr * p.o.weight_decay);
+    t.addcdiv_(m.div(c1), v.div(c2).sqrt().add(p.o.eps), -p.o.lr);
+  }
+  return loss.item<double>();
+}
+
+std::vector<double> torch_loop::weight(const std::string& name) const {
+  const at::Tensor t = parts_->weights.at(name).detach().to(at::kDouble).contiguous();
+  return {t.const_data_ptr<double>(), t.const_data_ptr<double>() + t.numel()};
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,39 @@
+// A plain single-process training loop for GPT-2 in LibTorch: its own ops, its own autograd, whole parameters, one
+// batch. Shares nothing with Troupe but the tokens and the initial weights. No Torch in this header.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace troupe::tests {
+
+struct torch_loop_options {
+  int64_t layers = 0, width = 0, heads = 0;
+  core::dtype type = core::dtype::f32;  ///< of the arithmetic; weights and moments are fp32
+  double lr = 0, beta1 = 0.9, beta2 = 0.999, eps = 0, weight_decay = 0, clip = 1;
+};
+
+class torch_loop {
+ public:
+  /// Weights by Hugging Face's names, row-major.
+  torch_loop(torch_loop_options options, const std::map<std::string, std::vector<int64_t>>& shapes,
+             const std::map<std::string, std::vector<float>>& weights);
+  ~torch_loop();
+
+  /// `tokens`: rows x columns; the last column is only a target. Mean loss; one AdamW step.
+  double step(const std::vector<int64_t>& tokens, int64_t rows);
+  /// The loss alone.
+  double loss(const std::vector<int64_t>& tokens, int64_t rows) const;
+  [[nodiscard]] std::vector<double> weight(const std::string& name) const;
+
+ private:
+  struct parts;
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe::tests

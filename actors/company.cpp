@@ -34,16 +34,12 @@ std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_pa
   return c;
 }
 
-void dismiss(company& c) {
-  const auto end = [](auto& handle) {
-    if (handle) caf::anon_send_exit(handle, caf::exit_reason::kill);
-    handle = std::decay_t<decltype(handle)>();
-  };
-  for (auto& r : c.ranks) {
+void dismiss(const company& c) {
+  const auto end = [](const auto& handle) { caf::anon_send_exit(handle, caf::exit_reason::kill); };
+  for (const auto& r : c.ranks) {
     end(r->rank);
     for (uint32_t l = 1; l < plan::num_lanes; ++l) end(r->lanes[l]);
   }
-  c.ranks.clear();
   end(c.agent);
   end(c.supervisor);
   end(c.telemetry);

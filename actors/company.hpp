@@ -19,7 +19,7 @@ struct rank_parts {
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Handles of everybody. Dropping it drops the handles; `dismiss` ends the actors.
+/// Handles of everybody, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
 struct company {
   supervisor_actor supervisor;
   node_agent_actor agent;
@@ -33,7 +33,8 @@ struct company {
 std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
                                   telemetry_setup telemetry, bool threads);
 
-/// Kills every actor of the company and drops the handles; returns when the handles are gone, not the threads.
-void dismiss(company& c);
+/// Kills every actor of the company, now or after the message in hand. Drop the company before the actor system, whose
+/// end waits for the threads. The handles stay as they are until then: lanes that still run read them.
+void dismiss(const company& c);
 
 }  // namespace troupe::actors

@@ -12,7 +12,8 @@ void fail(self_ptr self, const core::error& why) {
   if (s.failed) return;
   s.failed = true;
   if (s.hands) s.hands->abort(why);
-  self->send(s.links->rank, run_failed{why.kind, why.text});
+  // A lane that cannot even begin may be ahead of its rank, which then hears of its end instead.
+  if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
 void finish(self_ptr self, uint32_t id) {

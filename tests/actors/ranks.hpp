@@ -111,8 +111,9 @@ class threaded_company {
     return actors_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
 
-  /// Runs the plans once; `meanwhile` is called after the order has been given.
-  run_outcome run(const std::function<void()>& meanwhile = {}) {
+  /// Runs the plans once; `meanwhile` is called after the order has been given. Without an outcome `unanswered` says
+  /// why, or the test fails.
+  run_outcome run(const std::function<void()>& meanwhile = {}, std::string* unanswered = nullptr) {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
@@ -123,7 +124,10 @@ class threaded_company {
     auto asked = self->request(actors_->supervisor, std::chrono::seconds(20), run_plan{plan_choice::train, order});
     if (meanwhile) meanwhile();
     asked.receive([&](run_outcome& o) { out = std::move(o); },
-                  [&](caf::error& e) { BOOST_FAIL("no answer: " << system_.render(e)); });
+                  [&](caf::error& e) {
+                    if (unanswered == nullptr) BOOST_FAIL("no answer: " << system_.render(e));
+                    *unanswered = system_.render(e);
+                  });
     return out;
   }
 

@@ -1,0 +1,134 @@
+// The loader gives what data/ cuts, ahead of need but not far, and outlives what goes wrong in a request.
+#include "actors/loader.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <fstream>
+
+#include "tests/actors/one_thread.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+constexpr uint64_t sequence = 16;
+
+struct fixture {
+  fixture() {
+    {
+      std::ofstream out(scratch.path() / "text.txt");
+      for (int i = 0; i < 4000; ++i) out << static_cast<char>('a' + i * i % 26);
+    }
+    data::source_options source;
+    source.path = scratch.path() / "text.txt";
+    auto stream = data::open_tokens(source);
+    BOOST_REQUIRE(stream);
+    setup.stream = *stream;
+    auto split = data::split_tokens(setup.stream->size(), 0.1, sequence);
+    BOOST_REQUIRE(split);
+    setup.validation = split->validation;
+    setup.sequence = sequence;
+    setup.order = std::make_shared<const data::sample_order>(split->train, sequence, 5);
+    setup.shape = {2, 3, 2};
+  }
+
+  std::shared_ptr<const data::batch> ask(const loader_actor& loader, next_batch k) {
+    caf::scoped_actor self{world.system(), true};
+    auto asked = self->request(loader, caf::infinite, k);
+    world.run();
+    std::shared_ptr<const data::batch> out;
+    asked.receive(
+        [&](const batch_ready& m) {
+          BOOST_TEST(m.run == k.run);
+          BOOST_TEST(m.micro == k.micro);
+          out = m.batch;
+        },
+        [&](caf::error& e) { BOOST_FAIL("no batch: " << world.system().render(e)); });
+    return out;
+  }
+
+  tests::scratch_folder scratch;
+  loader_setup setup;
+  one_thread world;
+};
+
+}  // namespace
+
+BOOST_FIXTURE_TEST_SUITE(loader, fixture)
+
+BOOST_AUTO_TEST_CASE(training_batches_are_those_of_the_global_order_in_whatever_order_ranks_ask) {
+  const auto actor = world.spawn(loader_impl, setup);
+  for (uint64_t step = 0; step < 4; ++step)
+    for (const uint32_t rank : {2U, 0U, 1U})
+      for (uint32_t micro = 0; micro < 2; ++micro) {
+        const auto got = ask(actor, {1, step, micro, rank, plan_choice::train});
+        const auto wanted = data::make_batch(*setup.stream, *setup.order, setup.shape, step, micro, rank);
+        BOOST_REQUIRE(got);
+        BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
+        BOOST_TEST(got->samples == wanted.samples, boost::test_tools::per_element());
+        BOOST_TEST(got->rows == wanted.rows);
+        BOOST_TEST(got->columns == wanted.columns);
+      }
+}
+
+BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_after_rank_and_wrap) {
+  const auto actor = world.spawn(loader_impl, setup);
+  const uint64_t n = data::validation_batches(setup.validation, sequence, setup.shape.rows);
+  for (uint64_t step = 0; step < n; ++step)
+    for (uint32_t rank = 0; rank < 3; ++rank) {
+      const auto got = ask(actor, {1, step, 0, rank, plan_choice::evaluate});
+      const auto wanted =
+          data::make_validation_batch(*setup.stream, setup.validation, sequence, setup.shape.rows, (step * 3 + rank) % n);
+      BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(the_batch_that_comes_next_lies_ready) {
+  uint64_t cuts = 0;
+  setup.cut = [&](const next_batch&) {
+    ++cuts;
+    return std::make_shared<const data::batch>();
+  };
+  const auto actor = world.spawn(loader_impl, setup);
+  for (uint64_t step = 0; step < 5; ++step)
+    for (uint32_t micro = 0; micro < 2; ++micro) ask(actor, {step, step, micro, 1, plan_choice::train});
+  BOOST_TEST(cuts == 11U);  // the first on demand, then always the next one, which the next request takes
+}
+
+BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
+  std::vector<next_batch> cuts;
+  setup.prefetch_batches = 3;
+  setup.cut = [&](const next_batch& k) {
+    cuts.push_back(k);
+    return std::make_shared<const data::batch>();
+  };
+  const auto actor = world.spawn(loader_impl, setup);
+  // Ten requests whose next batches nobody asks for...
+  for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan_choice::train});
+  BOOST_TEST(cuts.size() == 20U);
+  // ... leave the last three: asking for an older one cuts it anew.
+  cuts.clear();
+  const auto cut_on_demand = [&](uint64_t step) {
+    cuts.clear();
+    ask(actor, {2, step, 1, 0, plan_choice::train});
+    return cuts.size() == 2;  // itself, and what follows it
+  };
+  BOOST_TEST(cut_on_demand(60));
+  BOOST_TEST(!cut_on_demand(90));
+  BOOST_TEST(!cut_on_demand(80));
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_an_answer_not_a_silence) {
+  setup.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> { throw std::runtime_error("the text is gone"); };
+  const auto actor = world.spawn(loader_impl, setup);
+  caf::scoped_actor self{world.system(), true};
+  auto asked = self->request(actor, caf::infinite, next_batch{1, 0, 0, 0, plan_choice::train});
+  world.run();
+  std::string why;
+  asked.receive([](const batch_ready&) { BOOST_FAIL("a batch out of nothing"); },
+                [&](caf::error& e) { why = world.system().render(e); });
+  BOOST_TEST(why.find("the text is gone") != std::string::npos, why);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,47 @@
+// An actor system that runs only when a test says so, in the order of sending, for tests of single actors.
+#pragma once
+
+#include <caf/scheduler/test_coordinator.hpp>
+
+#include "actors/messages.hpp"
+
+namespace troupe::actors {
+
+class one_thread {
+ public:
+  ~one_thread() {
+    for (const auto& a : owned_) caf::anon_send_exit(a, caf::exit_reason::kill);
+    owned_.clear();
+    run();
+    scheduler().clock().cancel_all();
+  }
+  template <class... Ts>
+  auto spawn(Ts&&... xs) {
+    auto out = system_.spawn(std::forward<Ts>(xs)...);
+    owned_.push_back(caf::actor_cast<caf::actor>(out));
+    return out;
+  }
+  /// Until all mailboxes are empty; starts no timer.
+  void run() {
+    while (scheduler().try_run_once()) {
+    }
+  }
+  caf::actor_system& system() { return system_; }
+
+ private:
+  struct config : caf::actor_system_config {
+    config() {
+      add_message_types<caf::id_block::troupe>();
+      set("scheduler.policy", caf::atom("testing"));
+    }
+  };
+  caf::scheduler::test_coordinator& scheduler() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+
+  config config_;
+  caf::actor_system system_{config_};
+  std::vector<caf::actor> owned_;
+};
+
+}  // namespace troupe::actors

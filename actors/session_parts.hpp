@@ -1,0 +1,48 @@
+// What a session is made of, shared by session.cpp (opening, running) and session_state.cpp (reading weights,
+// generating, exporting). Nobody else includes it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "actors/blueprint.hpp"
+#include "actors/company.hpp"
+#include "actors/ledger.hpp"
+#include "actors/rank_memory.hpp"
+#include "actors/session.hpp"
+
+namespace troupe::actors {
+
+/// CAF's settings for a process of Troupe's own.
+struct system_config : caf::actor_system_config {
+  system_config() {
+    add_message_types<caf::id_block::troupe>();
+    set("scheduler.policy", caf::atom("sharing"));
+    set("scheduler.max-threads", size_t{2});       // rank, supervisor, loader, telemetry: policy, never arithmetic
+    set("scheduler.max-throughput", size_t{100});  // nobody keeps a worker to himself
+  }
+};
+
+struct session::parts {
+  blueprint plan;
+  session_hooks hooks;
+  std::vector<std::shared_ptr<rank_memory>> memory;
+  std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
+  loader_setup data;
+  allocation_ledger ledger;
+  system_config settings;
+  caf::actor_system system{settings};
+  std::shared_ptr<company> actors;
+  kernels::loss_scale_state scale;
+  uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
+  double last_factor = 1;  // makes the last step's reduced gradients means
+  std::optional<core::error> over;
+
+  core::result<void> read_data();
+  core::result<void> take_memory();
+  core::result<void> start_actors();
+  core::result<run_outcome> run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+};
+
+}  // namespace troupe::actors

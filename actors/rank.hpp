@@ -29,6 +29,10 @@ struct rank_setup {
 
 struct rank_state {
   rank_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
+  /// Runs when the actor ends, however it ends: its lanes start nothing more.
+  ~rank_state() {
+    if (running) context->aborted = true;
+  }
   static inline const char* name = "rank";
 
   rank_setup setup;

@@ -33,6 +33,7 @@ struct sim_run {
   plan_choice which = plan_choice::train;
   run_outcome outcome;      ///< `failure` says how it ended
   double seconds = 0;       ///< virtual, from order to answer
+  int64_t ended_ns = 0;     ///< when the answer came, by the log's clock
   double predicted_s = 0;   ///< by plan::predict
 };
 
@@ -56,7 +57,8 @@ core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans, c
 /// instruction.
 core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window);
 
-/// Proves that the runs ended as the fault demands: well, or with one error of the right kind that names the rank.
+/// Proves that the runs ended as the fault demands: well, or soon with one error of the right kind that names the rank,
+/// after which no lane starts anything.
 core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered);
 
 /// A fault of any kind somewhere in these runs.

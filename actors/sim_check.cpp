@@ -10,6 +10,8 @@ namespace {
 using core::error_kind;
 
 constexpr size_t never = SIZE_MAX;
+/// Every delivery takes a nanosecond of its own.
+constexpr int64_t rest_slack_ns = 10'000;
 
 /// Where in the log an instruction of one rank started and ended.
 struct moment {
@@ -172,6 +174,12 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const double took_s = last.seconds - result.fault_at_s;
   if (took_s > wanted_s)
     return bug("wanted the failure within " + std::to_string(wanted_s) + " s, got it after " + std::to_string(took_s) + " s");
+  // The order to give up takes a few messages to every rank.
+  const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
+  for (const auto& e : result.log)
+    if (!e.end && e.time_ns > at_rest_ns)
+      return bug("rank " + std::to_string(e.rank) + " still starts instructions " +
+                 std::to_string(double(e.time_ns - last.ended_ns) / 1e9) + " s after the failure");
   return {};
 }
 

@@ -11,10 +11,10 @@ std::optional<config::loaded> load_configuration(const common_arguments& a, std:
   options.steps = steps;
   auto loaded = config::load(a.file, options);
   if (!loaded) {
-    std::fprintf(stderr, "%s\n", config::render(loaded.error()).c_str());
+    std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
     return std::nullopt;
   }
-  if (!loaded->warnings.empty()) std::fprintf(stderr, "%s\n", config::render(loaded->warnings).c_str());
+  if (!loaded->warnings.empty()) std::fprintf(stderr, "%s", config::render(loaded->warnings).c_str());
   return std::move(*loaded);
 }
 

@@ -27,11 +27,21 @@ uint64_t process_peak_bytes() {
   return static_cast<uint64_t>(u.ru_maxrss) * 1024;
 }
 
+// Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 core::result<void> prepare_output(const config::loaded& c) {
+  const fs::path folder = fs::absolute(c.config.output).lexically_normal();
+  std::vector<fs::path> made;  // innermost first
   std::error_code e;
-  fs::create_directories(c.config.output, e);
-  if (e) return core::fail(core::error_kind::io, "output: cannot make the folder " + c.config.output.string() + ": " + e.message());
-  return checkpoint::write_file_atomically(c.config.output / "config.yaml", config::effective_yaml(c));
+  for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path()) made.push_back(p);
+  fs::create_directories(folder, e);
+  core::result<void> did = {};
+  if (e)
+    did = core::fail(core::error_kind::io, "output: cannot make the folder " + folder.string() + ": " + e.message());
+  else
+    did = checkpoint::write_file_atomically(folder / "config.yaml", config::effective_yaml(c));
+  if (!did)
+    for (const auto& p : made) fs::remove(p, e);
+  return did;
 }
 
 double flops_per_token(const core::model_table& t, uint64_t tokens_of_micro_batch) {
@@ -165,6 +175,7 @@ int train(const train_arguments& a) {
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
                 first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
+  std::fflush(stdout);  // a first step may take long
 
   auto end = run(**session, *config, a, show)(stop);
   show.finish_line();

@@ -1,0 +1,58 @@
+// `troupe plan` in all its formats, and the host program of apps/examples.
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+
+BOOST_AUTO_TEST_SUITE(plan)
+
+BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
+  const command_folder f;
+  const auto r = f.troupe({"plan", "job.yaml"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part : {"proved", "predicted step ", "parameters whole at once"})
+    BOOST_TEST(has(r.out, part), r.out);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+}
+
+BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {
+  const command_folder f;
+  const auto table = f.troupe({"plan", "job.yaml", "--format", "table", "--rank", "1"});
+  BOOST_TEST_REQUIRE(table.code == 0, table.err);
+  BOOST_TEST(has(table.out, "gather block 1"));
+  BOOST_TEST(lines_of(table.out) > 20U);
+  const auto dot = f.troupe({"plan", "job.yaml", "--format", "dot"});
+  BOOST_TEST(dot.out.starts_with("digraph"), dot.out.substr(0, 80));
+  const auto trace = f.troupe({"plan", "job.yaml", "--format", "perfetto", "--trace", "t.json"});
+  BOOST_TEST(nlohmann::json::parse(trace.out).at("traceEvents").size() > 20U);
+  BOOST_TEST(scratch_folder::read(f.folder / "t.json") == trace.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_refused) {
+  const command_folder f;
+  const auto rank = f.troupe({"plan", "job.yaml", "--rank", "2"});
+  BOOST_TEST(rank.code == 2);
+  BOOST_TEST(rank.err == "troupe: error: --rank: wanted one below 2, got 2\n");
+  const auto budget = f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"});
+  BOOST_TEST(budget.code != 0);
+  BOOST_TEST(lines_of(budget.err) == 1U, budget.err);
+  const auto trace = f.troupe({"plan", "job.yaml", "--trace", "nowhere/t.json"});
+  BOOST_TEST(trace.code == 1);
+  BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
+  const command_folder f;
+  const auto r = run({TROUPE_EMBED_BINARY, "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "step 6: loss "), r.out);
+  BOOST_TEST(r.out.ends_with("19 tokens of text, 2 ranks, done\n"), r.out);
+  const auto soon = run({TROUPE_EMBED_BINARY, "job.yaml", "100"}, f.folder.path());
+  BOOST_TEST(!has(soon.out, "step 2"), soon.out);
+  const auto wrong = run({TROUPE_EMBED_BINARY, "nowhere.yaml"}, f.folder.path());
+  BOOST_TEST(wrong.code == 1);
+  BOOST_TEST(has(wrong.err, "nowhere.yaml"), wrong.err);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

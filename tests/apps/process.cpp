@@ -1,0 +1,87 @@
+#include "tests/apps/process.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <stdexcept>
+
+namespace troupe::tests {
+
+process::process(const std::vector<std::string>& command, const std::filesystem::path& folder,
+                 const std::function<void()>& prepare) {
+  int out[2], err[2];
+  if (::pipe2(out, O_CLOEXEC) != 0 || ::pipe2(err, O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+  std::vector<char*> argv;
+  for (const auto& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("fork");
+  if (pid_ == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::dup2(err[1], STDERR_FILENO);
+    if (::chdir(folder.c_str()) != 0) ::_exit(126);
+    if (prepare) prepare();
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  ::close(err[1]);
+  out_ = out[0];
+  err_ = err[0];
+}
+
+process::~process() {
+  if (pid_ > 0) {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  for (int fd : {out_, err_})
+    if (fd >= 0) ::close(fd);
+}
+
+void process::send(int signal) const { ::kill(pid_, signal); }
+
+// Returns false once both pipes have ended, or nothing came in time.
+bool process::read_some(int timeout_ms) {
+  pollfd fds[] = {{out_, POLLIN, 0}, {err_, POLLIN, 0}};
+  if ((out_ < 0 && err_ < 0) || ::poll(fds, 2, timeout_ms) <= 0) return false;
+  char buffer[65536];
+  for (auto [fd, into] : {std::pair{&out_, &result_.out}, std::pair{&err_, &result_.err}}) {
+    const auto& state = fds[into == &result_.out ? 0 : 1];
+    if (*fd < 0 || state.revents == 0) continue;
+    const ssize_t n = ::read(*fd, buffer, sizeof buffer);
+    if (n > 0) {
+      into->append(buffer, static_cast<size_t>(n));
+    } else {
+      ::close(*fd);
+      *fd = -1;
+    }
+  }
+  return out_ >= 0 || err_ >= 0;
+}
+
+bool process::wait_for(const std::string& text) {
+  constexpr int patience_ms = 60000;
+  while (result_.out.find(text) == std::string::npos)
+    if (!read_some(patience_ms)) return result_.out.find(text) != std::string::npos;
+  return true;
+}
+
+finished process::end(std::chrono::seconds limit) {
+  const auto until = std::chrono::steady_clock::now() + limit;
+  while (out_ >= 0 || err_ >= 0) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+    if (left.count() <= 0) throw std::runtime_error("still running: " + result_.out + result_.err);
+    read_some(static_cast<int>(left.count()));
+  }
+  int status = 0;
+  ::waitpid(pid_, &status, 0);
+  pid_ = -1;
+  result_.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result_;
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,45 @@
+// Another program, run to its end or talked to on the way: its output, its exit code, its signals.
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace troupe::tests {
+
+struct finished {
+  int code = -1;  ///< exit code; 128 + signal where a signal ended it
+  std::string out, err;
+};
+
+class process {
+ public:
+  /// `prepare` runs in the child before the program does. Throws where nothing can be started.
+  process(const std::vector<std::string>& command, const std::filesystem::path& folder,
+          const std::function<void()>& prepare = {});
+  ~process();
+  process(const process&) = delete;
+  process& operator=(const process&) = delete;
+
+  void send(int signal) const;
+  /// Reads until stdout holds `text`; false where it ended without.
+  bool wait_for(const std::string& text);
+  /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
+  finished end(std::chrono::seconds limit = std::chrono::seconds(60));
+
+ private:
+  bool read_some(int timeout_ms);
+
+  int pid_ = -1;
+  int out_ = -1, err_ = -1;
+  finished result_;
+};
+
+inline finished run(const std::vector<std::string>& command, const std::filesystem::path& folder,
+                    const std::function<void()>& prepare = {}) {
+  return process(command, folder, prepare).end();
+}
+
+}  // namespace troupe::tests

@@ -1,0 +1,180 @@
+// Every refusal at the command line: one clear sentence on stderr, an exit code that is not 0, nothing left behind.
+#include <fstream>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+const std::string model_line = smallest.substr(0, smallest.find('\n'));
+std::string with_model(const std::string& line) { return replaced(smallest, model_line, line); }
+
+std::string little_endian(uint64_t n) {
+  std::string out;
+  for (int i = 0; i < 8; ++i) out += static_cast<char>(n >> (8 * i) & 0xFF);
+  return out;
+}
+
+const std::string config_json =
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 32, "n_head": 2, "n_positions": 64, "vocab_size": 256})";
+
+struct refusal {
+  std::string name;
+  std::string yaml;
+  std::string wanted;  // part of the message
+  int code = 2;      // 1: a limit was met, 2: the input is wrong
+  std::vector<std::pair<std::string, std::string>> files = {};  // beside job.yaml
+};
+
+std::string deep(int levels) { return std::string(size_t(levels), '[') + std::string(size_t(levels), ']'); }
+
+std::string alias_bomb() {
+  std::string out = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1), n = std::to_string(i);
+    out += "a" + n + ": &a" + n + " [";
+    for (int k = 0; k < 10; ++k) out += (k > 0 ? ", " : "") + before;
+    out += "]\n";
+  }
+  return out;
+}
+
+// gzip's stored and deflated bytes of `megabytes` of zeros, as the system's gzip writes them.
+std::string zeros_gz(const command_folder& f, int megabytes) {
+  const std::string command = "head -c " + std::to_string(megabytes) + "M /dev/zero | gzip -1 > zeros.gz";
+  run({"/bin/sh", "-c", command}, f.folder.path());
+  std::string out = scratch_folder::read(f.folder / "zeros.gz");
+  std::filesystem::remove(f.folder / "zeros.gz");
+  return out;
+}
+
+std::vector<refusal> all_refusals() {
+  const std::string weights = with_model("model: {path: hf}");
+  const auto folder = [](std::string file, std::string content) {
+    return std::vector<std::pair<std::string, std::string>>{{"hf/config.json", config_json},
+                                                            {"hf/" + std::move(file), std::move(content)}};
+  };
+  return {
+      {"empty YAML", "", "job.yaml:1:1: error: wanted a mapping"},
+      {"broken YAML", "model: {a\nb: ]\n", "job.yaml:"},
+      {"unknown key", smallest + "stepz: 3\n",
+       "job.yaml:10:1: error: stepz: unknown key; the nearest known one is steps"},
+      {"wrong type", replaced(smallest, "steps: 6", "steps: six"), "job.yaml:5:8: error: steps: wanted an integer"},
+      {"batch triangle", smallest + "gradient_accumulation_steps: 2\ntrain_batch_size: 5\n", "train_batch_size"},
+      {"too many ranks", replaced(smallest, "data: 2}", "data: 500}"), "parallel.data: 500 ranks"},
+      {"short text", replaced(smallest, "corpus.txt", "short.txt"), "one sequence", 2, {{"short.txt", "Too short."}}},
+      {"missing text", replaced(smallest, "corpus.txt", "missing.txt"), "missing.txt"},
+      {"token outside", replaced(smallest, "vocab_size: 256", "vocab_size: 70"), "outside the vocabulary of 70"},
+      {"alias bomb", alias_bomb() + smallest, "alias"},
+      {"nesting", "model: " + deep(100) + "\n", "64"},
+      {"too large", "# " + std::string((16 << 20) + 1, 'x') + "\n" + smallest, "16"},
+      {"truncated safetensors", weights, "model.safetensors", 2, folder("model.safetensors", "abc")},
+      {"oversized header", weights, "model.safetensors", 1,
+       folder("model.safetensors", little_endian(uint64_t{1} << 40) + "{}")},
+      {"overlapping offsets", weights, "model.safetensors", 2,
+       folder("model.safetensors", little_endian(124) + R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)" +
+                                       R"("b":{"dtype":"F32","shape":[2],"data_offsets":[4,12]}})" +
+                                       std::string(124 - 106, ' ') + std::string(12, '\0'))},
+      {"offsets beyond the file", weights, "model.safetensors", 2,
+       folder("model.safetensors", little_endian(64) + R"({"a":{"dtype":"F32","shape":[8],"data_offsets":[0,32]}})" +
+                                       std::string(64 - 54, ' ') + "1234")},
+      {"index outside its folder", weights, "no file of its folder", 2,
+       folder("model.safetensors.index.json",
+              R"({"metadata":{},"weight_map":{"transformer.wte.weight":"../../x.safetensors"}})")},
+      {"unknown family",
+       with_model("model: {path: hf}"),
+       "mamba",
+       2,
+       {{"hf/config.json", R"({"model_type": "mamba"})"}}},
+      {"unknown family inline", with_model("model: {model_type: mamba}"), "mamba"},
+      {"sequence beyond positions",
+       smallest.substr(0, 0) + replaced(smallest, "corpus.txt", "corpus.txt, sequence_length: 65"),
+       "64 positions, got 65"},
+      {"heads do not divide", replaced(smallest, "n_head: 4", "n_head: 5"), "n_head"},
+      {"budget", smallest + "cluster: {host_memory_budget: 100000}\n", "memory budget", 1},
+  };
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(refusals)
+
+BOOST_AUTO_TEST_CASE(each_is_one_sentence_and_leaves_nothing) {
+  for (const auto& r : all_refusals()) BOOST_TEST_CONTEXT(r.name) {
+      const command_folder f(r.yaml);
+      for (const auto& [name, content] : r.files) f.folder.write(name, content);
+      const auto got = f.troupe({"train", "job.yaml"});
+      BOOST_TEST(got.code == r.code, got.err);
+      BOOST_TEST(got.out.empty(), got.out);
+      BOOST_TEST(lines_of(got.err) == 1U, got.err);
+      BOOST_TEST(has(got.err, "error: "), got.err);
+      BOOST_TEST(has(got.err, r.wanted), got.err);
+      BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(gzip_beyond_its_limit_is_refused) {
+  const command_folder f(replaced(smallest, "corpus.txt", "zeros.txt.gz, max_bytes: 1048576"));
+  f.folder.write("zeros.txt.gz", zeros_gz(f, 16));
+  const auto got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 1);
+  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(has(got.err, "max_bytes"), got.err);
+}
+
+BOOST_AUTO_TEST_CASE(duplicate_keys_in_json_are_refused) {
+  const command_folder f;
+  f.folder.write("job.json", "{\"steps\": 1,\n \"steps\": 2}");
+  const auto got = f.troupe({"train", "job.json"});
+  BOOST_TEST(got.code == 2);
+  BOOST_TEST(has(got.err, "job.json:2:2: error: steps: given twice"), got.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_cannot_be_read_is_refused) {
+  const command_folder f;
+  for (const char* name : {"nowhere.yaml", "/"}) {
+    const auto got = f.troupe({"train", name});
+    BOOST_TEST(got.code == 2);
+    BOOST_TEST(lines_of(got.err) == 1U, got.err);
+    BOOST_TEST(has(got.err, name), got.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once) {
+  const command_folder f(replaced(replaced(smallest, "steps: 6", "steps: 0"), "stage: 3", "stage: 7"));
+  const auto got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 2);
+  BOOST_TEST(lines_of(got.err) == 2U, got.err);
+  BOOST_TEST(has(got.err, "job.yaml:5:8: error: steps"), got.err);
+  BOOST_TEST(has(got.err, "job.yaml:8:28: error: zero_optimization.stage"), got.err);
+}
+
+BOOST_AUTO_TEST_CASE(an_output_folder_that_cannot_be_made_is_an_error) {
+  const command_folder f;
+  f.folder.write("in the way", "a file");
+  const auto got = f.troupe({"train", "job.yaml", "--set", "output=in the way/out"});
+  BOOST_TEST(got.code == 1);
+  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(has(got.err, "in the way"), got.err);
+}
+
+BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_ends_the_run_with_its_place) {
+  const command_folder f(replaced(smallest, "1.0e-3", "1.0e+30"));
+  const auto got = f.troupe({"train", "job.yaml", "--quiet"});
+  BOOST_TEST(got.code == 1);
+  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  BOOST_TEST(has(got.err, "first seen in "), got.err);
+}
+
+BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_with_the_usage) {
+  const command_folder f;
+  for (const auto& words : std::vector<std::vector<std::string>>{
+           {}, {"tarin"}, {"train"}, {"train", "job.yaml", "--stepz", "1"}, {"plan", "job.yaml", "--format", "png"}}) {
+    const auto got = f.troupe(words);
+    BOOST_TEST(got.code != 0);
+    BOOST_TEST(!got.err.empty());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

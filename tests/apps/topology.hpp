@@ -1,0 +1,53 @@
+// Topologies for tests of the command line, and the programs that they run.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+
+#include <string>
+#include <vector>
+
+#include "tests/apps/process.hpp"
+#include "tests/small_job.hpp"
+
+namespace troupe::tests {
+
+/// The smallest file of the README, on a text of its own.
+inline const std::string smallest =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
+    "data: {text: corpus.txt}\n"
+    "parallel: {data: 2}\n"
+    "seed: 1\n"
+    "steps: 6\n"
+    "train_micro_batch_size_per_gpu: 4\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\n"
+    "zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}\n"
+    "output: out\n";
+
+inline std::string replaced(std::string text, const std::string& piece, const std::string& instead) {
+  const auto at = text.find(piece);
+  if (at == std::string::npos) throw std::runtime_error("no '" + piece + "' in the topology");
+  return text.replace(at, piece.size(), instead);
+}
+
+/// A folder with corpus.txt and job.yaml.
+struct command_folder {
+  scratch_folder folder;
+
+  explicit command_folder(const std::string& yaml = smallest) {
+    folder.write("corpus.txt", made_up_text(20000));
+    folder.write("job.yaml", yaml);
+  }
+
+  finished troupe(const std::vector<std::string>& arguments, const std::function<void()>& prepare = {}) const {
+    std::vector<std::string> command{TROUPE_BINARY};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run(command, folder.path(), prepare);
+  }
+};
+
+inline size_t lines_of(const std::string& text) {
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace troupe::tests

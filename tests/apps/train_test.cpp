@@ -1,0 +1,199 @@
+// `troupe train` as a user and as a script sees it.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+using nlohmann::json;
+
+namespace {
+
+std::vector<json> events_of(const std::string& out) {
+  std::vector<json> events;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) events.push_back(json::parse(line));
+  return events;
+}
+
+std::string shortest(double x) {
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, x).ptr};
+}
+
+// A disk that is full beyond so many bytes of a file.
+std::function<void()> files_at_most(rlim_t bytes) {
+  return [bytes] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, bytes};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  };
+}
+
+// Steps that take long enough for signals to arrive within one.
+const std::string slow =
+    replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 4, n_embd: 256, n_head: 4"), "steps: 6",
+             "steps: 100000");
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(train)
+
+BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "zero_optimization.stage3_prefetch_bucket_size=0"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto events = events_of(r.out);
+  BOOST_TEST_REQUIRE(events.size() == 7U);
+  for (size_t i = 0; i < 6; ++i) {
+    const auto& e = events[i];
+    BOOST_TEST(e.at("event") == "step");
+    BOOST_TEST(e.at("step") == i + 1);
+    BOOST_TEST(e.at("skipped") == false);
+    BOOST_TEST(e.at("lr") == 1e-3);
+    for (const char* key : {"loss", "grad_norm", "tokens_per_s"}) BOOST_TEST(e.at(key).get<double>() > 0);
+    BOOST_TEST(has(r.out, "\"loss\":" + shortest(e.at("loss").get<double>()) + ","));
+    BOOST_TEST(has(r.out, "\"grad_norm\":" + shortest(e.at("grad_norm").get<double>()) + ","));
+  }
+  const auto& end = events.back();
+  BOOST_TEST(end.at("event") == "end");
+  BOOST_TEST(end.at("steps") == 6);
+  BOOST_TEST(end.at("stopped") == false);
+  BOOST_TEST(end.at("loss") == events[5].at("loss"));
+  BOOST_TEST(end.at("gathers").get<int>() > 0);
+  BOOST_TEST(end.at("gathers") == end.at("releases"));
+  BOOST_TEST(end.at("peak_live_parameters").get<int>() < end.at("model_parameters").get<int>());
+  const auto& memory = end.at("memory").at("host");
+  BOOST_TEST_REQUIRE(memory.size() == 2U);
+  for (const auto& rank : memory) {
+    BOOST_TEST(rank.at("gathered").get<uint64_t>() > 0U);
+    BOOST_TEST(rank.at("activations_peak").get<uint64_t>() > 0U);
+    uint64_t sum = 0;
+    for (const char* owner :
+         {"parameters", "gathered", "master", "moments", "gradients", "accumulated", "votes", "activations_peak"})
+      sum += rank.at(owner).get<uint64_t>();
+    BOOST_TEST(rank.at("total") == sum);
+  }
+  BOOST_TEST(std::filesystem::exists(f.folder / "out/config.yaml"));
+  BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out/trace.json")).at("traceEvents").size() > 10U);
+}
+
+BOOST_AUTO_TEST_CASE(the_effective_configuration_repeats_the_run) {
+  const command_folder f;
+  const auto first = events_of(f.troupe({"train", "job.yaml", "--json", "--set", "seed=5", "--steps", "2"}).out);
+  const auto again = events_of(f.troupe({"train", "out/config.yaml", "--json", "--set", "output=again"}).out);
+  BOOST_TEST_REQUIRE(first.size() == 3U);
+  BOOST_TEST_REQUIRE(again.size() == 3U);
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST(first[i].at("loss") == again[i].at("loss"));
+}
+
+BOOST_AUTO_TEST_CASE(options_override_the_file) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--set", "zero_optimization.stage=1", "--set",
+                           "optimizer.params.lr=2.0e-3"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto events = events_of(r.out);
+  BOOST_TEST_REQUIRE(events.size() == 4U);
+  BOOST_TEST(events[0].at("lr") == 2e-3);
+  BOOST_TEST(events.back().at("gathers") == 0);
+}
+
+BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_it) {
+  const command_folder f(smallest + "evaluation: {every_steps: 3, batches: 2}\nsample: {tokens: 8}\n");
+  const settings validation = {"--set", "data.validation_fraction=0.1"};
+  const auto quiet = f.troupe(settings{"train", "job.yaml", "--quiet"} + validation);
+  BOOST_TEST_REQUIRE(quiet.code == 0, quiet.err);
+  BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
+  BOOST_TEST(quiet.out.starts_with("validation loss "), quiet.out);
+  BOOST_TEST(has(quiet.out, " nats/byte after 6 steps, "), quiet.out);
+
+  const auto plain = f.troupe(settings{"train", "job.yaml"} + validation);
+  BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
+  BOOST_TEST(!has(plain.out, "\r"));
+  for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "memory by owner",
+                           " gathers and ", "trace: ", "exposed"})
+    BOOST_TEST(has(plain.out, part), part << " is missing in\n" << plain.out);
+  const auto last = plain.out.rfind('\n', plain.out.size() - 2);
+  BOOST_TEST(plain.out.substr(last + 1).starts_with("validation loss "));
+
+  const auto scripted = events_of(f.troupe(settings{"train", "job.yaml", "--json"} + validation).out);
+  BOOST_TEST_REQUIRE(scripted.size() == 9U);
+  BOOST_TEST(scripted[3].at("event") == "evaluation");
+  BOOST_TEST(scripted[7].at("event") == "evaluation");
+  BOOST_TEST(scripted.back().at("validation_loss") == scripted[7].at("loss"));
+  BOOST_TEST(scripted.back().at("sample").get<std::string>().size() >= 8U);
+}
+
+BOOST_AUTO_TEST_CASE(an_export_opens_again) {
+  const command_folder f;
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--export", "hf"}).code == 0);
+  f.folder.write("next.yaml", replaced(smallest, smallest.substr(0, smallest.find('\n')), "model: {path: hf}"));
+  const auto r = f.troupe({"train", "next.yaml", "--quiet", "--steps", "1"});
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "done after 1 steps"), r.out);
+}
+
+BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_well) {
+  const command_folder f(slow);
+  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "stopped after "), r.out);
+  BOOST_TEST(std::filesystem::exists(f.folder / "out/config.yaml"));
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
+  const command_folder f(slow);
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
+  p.send(SIGTERM);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  const auto events = events_of(r.out);
+  BOOST_TEST(events.back().at("stopped") == true);
+  BOOST_TEST(events.back().at("steps") == events.size() - 1);
+}
+
+BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
+  // A step of hundreds of micro-batches: only stopping in its middle ends it soon.
+  const command_folder f(slow + "gradient_accumulation_steps: 400\n");
+  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
+  p.send(SIGINT);
+  p.send(SIGTERM);  // another signal: two of the same may arrive as one
+  const auto r = p.end(std::chrono::seconds(20));
+  BOOST_TEST(r.code == 130);
+  BOOST_TEST(has(r.err, "interrupted twice"), r.err);
+  BOOST_TEST(!has(r.out, "step 1/"));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--quiet", "--steps", "1", "--export", "hf"}, files_at_most(100000));
+  BOOST_TEST(r.code == 1);
+  BOOST_TEST(lines_of(r.err) == 1U, r.err);
+  BOOST_TEST(has(r.err, "troupe: error: "), r.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "hf/model.safetensors"));
+  if (std::filesystem::exists(f.folder / "hf")) BOOST_TEST(std::filesystem::is_empty(f.folder / "hf"));
+
+  const auto config = f.troupe({"train", "job.yaml", "--quiet", "--set", "output=elsewhere"}, files_at_most(100));
+  BOOST_TEST(config.code == 1);
+  BOOST_TEST(lines_of(config.err) == 1U, config.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "elsewhere"));
+}
+
+BOOST_AUTO_TEST_CASE(a_trace_that_cannot_be_written_is_a_warning) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--quiet"}, files_at_most(8000));
+  BOOST_TEST(r.code == 0);
+  BOOST_TEST(has(r.err, "troupe: warning: "), r.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out/trace.json"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -11,6 +11,7 @@
 
 #include "actors/session.hpp"
 #include "config/load.hpp"
+#include "tests/made_up_text.hpp"
 #include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
@@ -20,19 +21,6 @@ using settings = std::vector<std::string>;  // key=value, later ones win
 inline settings operator+(settings a, const settings& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
-}
-
-/// Text without a period, in `letters` different bytes from 'A' on.
-inline std::string made_up_text(size_t bytes, uint32_t letters = 26) {
-  std::string out;
-  uint32_t x = 12345;
-  while (out.size() < bytes) {
-    x = x * 1664525U + 1013904223U;
-    out += static_cast<char>('A' + (x >> 16) % letters);
-    if (out.size() % 3 == 0) out += out[out.size() - 2];  // something to learn
-  }
-  out.resize(bytes);
-  return out;
 }
 
 /// Six blocks, so that what is whole at stage 3 is a small part; every matrix spans several blocks of 1,024.

@@ -47,6 +47,24 @@ BOOST_AUTO_TEST_CASE(evaluation_changes_nothing_and_is_the_same_at_every_stage) 
   for (size_t i = 2; i < losses.size(); ++i) BOOST_TEST(losses[i] == losses[i % 2]);
 }
 
+BOOST_AUTO_TEST_CASE(evaluation_drops_nothing_out) {
+  const settings set = {"data.validation_fraction=0.1", "parallel.data=2"};
+  const small_job plain(tiny_gpt2), dropping(tiny_gpt2_with_dropout);
+  auto a = plain.open(set), b = dropping.open(set);
+  BOOST_TEST(a->evaluate().value() == b->evaluate().value());
+  BOOST_TEST(step_of(*a).loss != step_of(*b).loss);
+}
+
+BOOST_AUTO_TEST_CASE(a_validation_part_smaller_than_a_batch_is_evaluated_too) {
+  const small_job job(two_blocks);
+  const settings one_window = {"data.validation_fraction=0.005"};
+  auto alone = job.open(one_window), together = job.open(one_window + settings{"parallel.data=2"});
+  BOOST_TEST_REQUIRE(alone->validation_tokens() == 20U);
+  const auto loss = alone->evaluate();
+  BOOST_TEST_REQUIRE(loss.has_value());
+  BOOST_TEST(together->evaluate().value() == *loss);
+}
+
 BOOST_AUTO_TEST_CASE(evaluation_without_a_validation_part_is_refused_and_the_run_goes_on) {
   const small_job job(two_blocks);
   auto s = job.open({});

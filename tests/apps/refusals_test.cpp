@@ -22,8 +22,8 @@ const std::string config_json =
 struct refusal {
   std::string name;
   std::string yaml;
-  std::string wanted;  // part of the message
-  int code = 2;      // 1: a limit was met, 2: the input is wrong
+  std::string wanted;                                           // part of the message
+  int code = 2;                                                 // 1: a limit was met, 2: the input is wrong
   std::vector<std::pair<std::string, std::string>> files = {};  // beside job.yaml
 };
 

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "tests/apps/process.hpp"
-#include "tests/small_job.hpp"
+#include "tests/made_up_text.hpp"
+#include "tests/scratch_folder.hpp"
 
 namespace troupe::tests {
 

@@ -104,14 +104,14 @@ BOOST_AUTO_TEST_CASE(options_override_the_file) {
 
 BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_it) {
   const command_folder f(smallest + "evaluation: {every_steps: 3, batches: 2}\nsample: {tokens: 8}\n");
-  const settings validation = {"--set", "data.validation_fraction=0.1"};
-  const auto quiet = f.troupe(settings{"train", "job.yaml", "--quiet"} + validation);
+  const std::string set = "--set", validation = "data.validation_fraction=0.1";
+  const auto quiet = f.troupe({"train", "job.yaml", "--quiet", set, validation});
   BOOST_TEST_REQUIRE(quiet.code == 0, quiet.err);
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.out.starts_with("validation loss "), quiet.out);
   BOOST_TEST(has(quiet.out, " nats/byte after 6 steps, "), quiet.out);
 
-  const auto plain = f.troupe(settings{"train", "job.yaml"} + validation);
+  const auto plain = f.troupe({"train", "job.yaml", set, validation});
   BOOST_TEST_REQUIRE(plain.code == 0, plain.err);
   BOOST_TEST(!has(plain.out, "\r"));
   for (const char* part : {"step 1/6  loss ", "step 6/6  loss ", "step 3: validation loss ", "memory by owner",
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   const auto last = plain.out.rfind('\n', plain.out.size() - 2);
   BOOST_TEST(plain.out.substr(last + 1).starts_with("validation loss "));
 
-  const auto scripted = events_of(f.troupe(settings{"train", "job.yaml", "--json"} + validation).out);
+  const auto scripted = events_of(f.troupe({"train", "job.yaml", "--json", set, validation}).out);
   BOOST_TEST_REQUIRE(scripted.size() == 9U);
   BOOST_TEST(scripted[3].at("event") == "evaluation");
   BOOST_TEST(scripted[7].at("event") == "evaluation");
@@ -163,14 +163,19 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
 BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {
   // A step of hundreds of micro-batches: only stopping in its middle ends it soon.
   const command_folder f(slow + "gradient_accumulation_steps: 400\n");
-  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
-  BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
-  p.send(SIGINT);
-  p.send(SIGTERM);  // another signal: two of the same may arrive as one
-  const auto r = p.end(std::chrono::seconds(20));
+  finished r;
+  // Signals that arrive before the first step begins end the run well, as one does: then once more.
+  for (int attempt = 0; attempt < 5 && r.code != 130; ++attempt) {
+    process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+    BOOST_TEST_REQUIRE(p.wait_for("instructions a step"));
+    p.send(SIGINT);
+    p.send(SIGTERM);  // another signal: two of the same may arrive as one
+    r = p.end(std::chrono::seconds(20));
+    BOOST_TEST((r.code == 130 || has(r.out, "stopped after 0 steps")), r.out);
+    BOOST_TEST(!has(r.out, "step 1/"));
+  }
   BOOST_TEST(r.code == 130);
   BOOST_TEST(has(r.err, "interrupted twice"), r.err);
-  BOOST_TEST(!has(r.out, "step 1/"));
 }
 
 BOOST_AUTO_TEST_CASE(a_full_disk_is_an_error_and_leaves_no_half_of_a_file) {

@@ -1,0 +1,23 @@
+// A text to train on in tests.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace troupe::tests {
+
+/// Text without a period, in `letters` different bytes from 'A' on.
+inline std::string made_up_text(size_t bytes, uint32_t letters = 26) {
+  std::string out;
+  uint32_t x = 12345;
+  while (out.size() < bytes) {
+    x = x * 1664525U + 1013904223U;
+    out += static_cast<char>('A' + (x >> 16) % letters);
+    if (out.size() % 3 == 0) out += out[out.size() - 2];  // something to learn
+  }
+  out.resize(bytes);
+  return out;
+}
+
+}  // namespace troupe::tests

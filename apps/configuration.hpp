@@ -9,6 +9,7 @@
 namespace troupe::apps {
 
 /// None when the file was refused; everything has been said by then.
-std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps);
+std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
+                                                 config::reading read_as = config::reading::job);
 
 }  // namespace troupe::apps

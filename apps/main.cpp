@@ -23,7 +23,7 @@ int execute_beside(char** argv) {
 }
 
 void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
-  c.add_option("file", a.file, "YAML, or DeepSpeed JSON")->required();
+  c.add_option("file", a.file, "YAML, DeepSpeed JSON (base64 too), or what Accelerate writes")->required();
   c.add_option("--set", a.set, "key=value over the file's")->allow_extra_args(false);
   c.add_flag("--strict", a.strict, "warnings are errors");
 }
@@ -50,11 +50,12 @@ int main(int argc, char** argv) {
   explain->add_flag("--json", json, "as JSON");
   CLI11_PARSE(app, argc, argv);
 
-  const auto loaded = apps::load_configuration(a, std::nullopt);
+  const auto loaded = apps::load_configuration(a, std::nullopt, config::reading::either);
   if (!loaded) return 2;
   if (*explain)
     std::printf("%s\n", config::explain(*loaded, json).c_str());
   else
-    std::printf("%s: good\n", a.file.c_str());
+    std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(),
+                loaded->deepspeed_only ? ", as a DeepSpeed configuration; a job needs model, data and steps too" : "");
   return 0;
 }

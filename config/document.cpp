@@ -57,6 +57,33 @@ std::string shown(const node& value, size_t most_characters) {
   return out.substr(0, end) + "...";
 }
 
+std::string as_yaml(const node& value) {
+  const auto quoted = [](const std::string& text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  std::string out;
+  switch (value.kind) {
+    case node_kind::null:
+      return "null";
+    case node_kind::quoted:
+      return quoted(value.text);
+    case node_kind::plain: {
+      // Numbers and booleans say something else in quotes; any other plain text does not.
+      const bool bare = !value.text.empty() && value.text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz"
+                                                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-") ==
+                                                   std::string::npos;
+      return bare ? value.text : quoted(value.text);
+    }
+    case node_kind::sequence:
+      for (const node_ptr& item : value.items) out += (out.empty() ? "" : ", ") + as_yaml(*item);
+      return "[" + out + "]";
+    case node_kind::mapping:
+      for (const entry& e : value.entries) out += (out.empty() ? "" : ", ") + quoted(e.name) + ": " + as_yaml(*e.value);
+      return "{" + out + "}";
+  }
+  return out;
+}
+
 node_ptr make_scalar(node_kind kind, std::string text, place at) {
   node made;
   made.kind = kind;

@@ -66,11 +66,14 @@ struct document {
 
 /// Reads text of at most `most_file_bytes`; never throws, recurses at most `deepest_nesting` deep.
 document read_yaml(std::string_view text, uint32_t source);
-/// The same for JSON with `//` and `/* */` comments.
+/// The same for JSON with `//`, `#` and `/* */` comments and commas behind last items.
 document read_json(std::string_view text, uint32_t source);
 
 /// A value on one line, for messages: `[0.9, 0.999]`, `"abc"`; cut to `most_characters`.
 std::string shown(const node& value, size_t most_characters = 60);
+
+/// The whole value on one line, as YAML that reads back to the same.
+std::string as_yaml(const node& value);
 
 /// A mapping with one entry, for values that were not written as such.
 node_ptr make_mapping(std::string name, place at, node_ptr value);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/values.hpp"
@@ -11,16 +12,30 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string effect_text(const key_info& row) {
-  if (!row.refusal.empty()) return "never accepted";
-  if (row.acts == effect::no_effect) return fmt::format("no effect: {}", row.reason);
-  return row.only ? fmt::format("acts; only {} in this version", *row.only) : "acts";
+std::string effect_text(const effective_value& v) {
+  const key_info& row = *v.row;
+  std::string text = effect_of(row, v.held_back);
+  if (row.only && row.acts == effect::acts && !v.held_back) text += fmt::format("; only {} in this version", *row.only);
+  return text;
+}
+
+std::string_view effect_name(const effective_value& v) {
+  const bool waits = v.row->acts == effect::when_there || (v.held_back && !v.row->capability.empty());
+  return v.row->acts == effect::no_effect ? "no_effect" : waits ? "acts_when" : v.held_back ? "no_effect" : "acts";
+}
+
+/// The dot behind the first part of a key, which may stand in quotes; npos: there is one part.
+size_t first_dot(std::string_view key) {
+  if (!key.starts_with('"')) return key.find('.');
+  size_t end = 1;
+  while (end < key.size() && key[end] != '"') end += key[end] == '\\' ? 2 : 1;
+  return key.find('.', std::min(end, key.size()));
 }
 
 /// A tree of YAML texts by their dotted keys, in order.
 void put(ordered_json& tree, std::string_view key, std::string value) {
   ordered_json* at = &tree;
-  for (size_t dot = key.find('.'); dot != std::string_view::npos; dot = key.find('.')) {
+  for (size_t dot = first_dot(key); dot != std::string_view::npos; dot = first_dot(key)) {
     at = &(*at)[std::string(key.substr(0, dot))];
     key.remove_prefix(dot + 1);
   }
@@ -50,11 +65,12 @@ std::string explain(const loaded& what, bool json) {
                       {"value", v.value},
                       {"origin", v.origin},
                       {"meaning", v.row->meaning},
-                      {"effect", v.row->acts == effect::acts ? "acts" : "no_effect"},
+                      {"effect", effect_name(v)},
+                      {"capability", v.row->capability},
                       {"reason", v.row->reason}});
     } else {
       text +=
-          fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning, effect_text(*v.row));
+          fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning, effect_text(v));
     }
   }
   return json ? list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text;
@@ -63,6 +79,14 @@ std::string explain(const loaded& what, bool json) {
 std::string effective_yaml(const loaded& what) {
   ordered_json tree = ordered_json::object();
   const job_config& c = what.config;
+  if (what.deepspeed_only) {
+    // There is no run to describe: what was given is.
+    for (const effective_value& v : what.values)
+      if (std::ranges::binary_search(what.given, v.key)) put(tree, v.key, v.value);
+    std::string out = "# What a DeepSpeed configuration gives.\n";
+    write(tree, 0, out);
+    return out;
+  }
   for (const key_info& row : key_table()) {
     if (row.key == "model" && !c.model.hugging_face_json.empty()) {
       const ordered_json model = ordered_json::parse(c.model.hugging_face_json);

@@ -57,6 +57,12 @@ const std::vector<key_info>& key_table() {
     add_optimizer_keys(t);
     add_zero_keys(t);
     add_precision_keys(t);
+    add_offload_keys(t);
+    add_checkpoint_keys(t);
+    add_monitor_keys(t);
+    add_parallel_engine_keys(t);
+    add_compression_keys(t);
+    add_data_efficiency_keys(t);
     add_deepspeed_keys(t);
     return std::move(t.rows);
   }();
@@ -69,8 +75,10 @@ const key_info* key_named(std::string_view key) {
 }
 
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used) {
-  if (name.find('.') != std::string_view::npos) return nullptr;
-  const auto it = index().find(joined(section, name));
+  // A name with a dot would reach into another section; '*' is no name of its own.
+  const bool plain = name.find('.') == std::string_view::npos && name != "*";
+  auto it = plain ? index().find(joined(section, name)) : index().end();
+  if (it == index().end()) it = index().find(joined(section, "*"));
   if (it == index().end()) return nullptr;
   if (used != nullptr) *used = it->second.used;
   return it->second.key;
@@ -86,6 +94,7 @@ std::string nearest_key(std::string_view section, std::string_view name) {
     const size_t dot = full.rfind('.');
     const std::string_view last =
         dot == std::string::npos ? std::string_view(full) : std::string_view(full).substr(dot + 1);
+    if (last == "*") continue;
     const size_t distance = edits(name, last);
     best_so_far& best = found.key->section() == section ? here : anywhere;
     if (distance < best.distance) best = {distance, full};
@@ -106,6 +115,8 @@ std::string wanted(const key_info& k) {
     if (k.most)
       range += fmt::format("{} {} {}", k.least ? " and" : "", k.below_most ? "below" : "at most", bound(*k.most));
   }
+  if (k.type == value_type::texts && !k.choices.empty())
+    return fmt::format("a list of {}", fmt::join(k.choices, ", "));
   if (k.type != value_type::number_list && !k.choices.empty())
     return fmt::format("one of {}", fmt::join(k.choices, ", "));
   switch (k.type) {
@@ -121,6 +132,10 @@ std::string wanted(const key_info& k) {
       return "a path";
     case value_type::number_list:
       return fmt::format("a list of {} numbers{}", k.choices.size(), range);
+    case value_type::integers:
+      return fmt::format("a list of integers{}", range);
+    case value_type::texts:
+      return "a list of texts";
     case value_type::dtype:
       return "one of fp16, bf16, fp32, fp64";
     case value_type::seconds:
@@ -134,6 +149,14 @@ std::string wanted(const key_info& k) {
       return "a mapping";
   }
   return "";
+}
+
+std::string effect_of(const key_info& k, bool beyond) {
+  if (!k.refusal.empty()) return fmt::format("never accepted: {}", k.refusal);
+  if (k.acts == effect::no_effect) return fmt::format("no effect: {}", k.reason);
+  if (beyond && k.capability.empty()) return "no effect: not supported in this version";
+  if (k.acts == effect::when_there || beyond) return fmt::format("acts once there is {}", k.capability);
+  return "acts";
 }
 
 }  // namespace troupe::config

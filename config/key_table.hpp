@@ -23,6 +23,8 @@ enum class value_type : uint8_t {
   text,
   path,
   number_list,  ///< as many numbers as `choices` has names
+  integers,     ///< a list of any length
+  texts,        ///< a list of any length, or one text
   dtype,        ///< a floating type, as core::float_dtype_from reads it
   seconds,      ///< a number, or text such as 500ms, 5s, 2min, 1h
   bytes,        ///< an integer, or text such as 512MiB, 4GiB, 4GB
@@ -31,7 +33,11 @@ enum class value_type : uint8_t {
   section,      ///< a mapping whose keys are
 };
 
-enum class effect : uint8_t { acts, no_effect };
+enum class effect : uint8_t {
+  acts,
+  when_there,  ///< acts when key_info::capability is there; not yet
+  no_effect,   ///< and key_info::reason says why
+};
 
 /// Fields that no plain type holds. `set` returns what was wanted instead when the value will not do.
 struct hand_made {
@@ -54,7 +60,7 @@ struct alias {
 };
 
 struct key_info {
-  std::string key;  ///< full and dotted
+  std::string key;  ///< full and dotted; a part `*` stands for any name, as of a group
   value_type type = value_type::text;
   std::string default_text = "none";  ///< as YAML; "none": nothing, and `null` may be given
   std::optional<double> least, most;  ///< both inclusive
@@ -66,10 +72,11 @@ struct key_info {
   std::string_view meaning;
   effect acts = effect::acts;
   std::string_view reason;               ///< why no_effect
-  std::optional<std::string_view> only;  ///< the one value that does what it says so far; others are refused
+  std::string_view capability;           ///< what it takes for the key, or for values beyond `only` and `choices`, to act
+  std::optional<std::string_view> only;  ///< the one value that does what it says so far; a job may not say others
+  std::vector<std::string_view> later;   ///< choices that DeepSpeed has too and a job may not make yet
   std::string_view refusal;              ///< why the key is never accepted; empty: it is
   bool any_case = false;                 ///< `choices` are read in any letter case
-  bool refuse_enabled = false;           ///< an object that changes results when `enabled: true` stands in it
   bool required = false;
   std::string_view family;  ///< of a model key: "gpt2", "llama"; empty: both
   field into_field;
@@ -112,9 +119,24 @@ struct key_info {
     meaning = v;
     return *this;
   }
-  key_info& ignored(std::string_view why = "not acted on in this version") {
+  key_info& ignored(std::string_view why) {
     acts = effect::no_effect;
     reason = why;
+    return *this;
+  }
+  /// Nothing acts on the key before that is there.
+  key_info& when(std::string_view what) {
+    acts = effect::when_there;
+    capability = what;
+    return *this;
+  }
+  /// Values beyond `only` and `choices` take that.
+  key_info& needs(std::string_view what) {
+    capability = what;
+    return *this;
+  }
+  key_info& or_later(std::vector<std::string_view> v) {
+    later = std::move(v);
     return *this;
   }
   key_info& just(std::string_view v) {
@@ -127,10 +149,6 @@ struct key_info {
   }
   key_info& in_any_case() {
     any_case = true;
-    return *this;
-  }
-  key_info& not_enabled() {
-    refuse_enabled = true;
     return *this;
   }
   key_info& needed() {
@@ -164,6 +182,7 @@ struct key_info {
   }
   [[nodiscard]] bool nullable() const { return default_text == "none" && !required; }
   [[nodiscard]] bool has_field() const { return into_field.index() != 0; }
+  [[nodiscard]] bool any_name() const { return key.find('*') != std::string::npos; }
 };
 
 /// Collects rows; `row("zero_optimization.stage", value_type::integer)`.
@@ -177,12 +196,41 @@ class key_rows {
   }
   std::vector<key_info> rows;
 };
+/// Rows of one section, which all wait for the same capability unless they say otherwise.
+class section_rows {
+ public:
+  section_rows(key_rows& t, std::string name, std::string_view meaning, std::string_view waits_for = {})
+      : t_(t), name_(std::move(name)), waits_for_(waits_for) {
+    t_.row(name_, value_type::section).means(meaning);
+  }
+  key_info& operator()(std::string_view name, value_type type, std::string by_default, std::string_view meaning) {
+    key_info& made = t_.row(name_ + "." + std::string(name), type).by_default(std::move(by_default)).means(meaning);
+    return waits_for_.empty() ? made : made.when(waits_for_);
+  }
+  /// The switch of a section whose being on would change results: a job may not turn it on yet.
+  key_info& off(std::string_view meaning) {
+    key_info& made = t_.row(name_ + ".enabled", value_type::boolean).by_default("false").means(meaning).just("false");
+    return made.needs(waits_for_);
+  }
+
+ private:
+  key_rows& t_;
+  std::string name_;
+  std::string_view waits_for_;
+};
+
 void add_job_keys(key_rows& t);
 void add_model_keys(key_rows& t);
 void add_batch_keys(key_rows& t);
 void add_optimizer_keys(key_rows& t);
 void add_zero_keys(key_rows& t);
 void add_precision_keys(key_rows& t);
+void add_offload_keys(key_rows& t);
+void add_checkpoint_keys(key_rows& t);
+void add_monitor_keys(key_rows& t);
+void add_parallel_engine_keys(key_rows& t);
+void add_compression_keys(key_rows& t);
+void add_data_efficiency_keys(key_rows& t);
 void add_deepspeed_keys(key_rows& t);
 
 /// All rows, section by section.
@@ -197,5 +245,8 @@ std::string nearest_key(std::string_view section, std::string_view name);
 
 /// "an integer from 0 to 3": for messages and docs.
 std::string wanted(const key_info& key);
+/// "acts", "acts once there is offload", "no effect: ...": what a key does with a value; `beyond`: with one that
+/// `only` and `choices` leave for later.
+std::string effect_of(const key_info& key, bool beyond);
 
 }  // namespace troupe::config

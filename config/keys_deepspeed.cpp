@@ -1,5 +1,6 @@
-// DeepSpeed's other keys, known so that they are never taken for mistakes: each says what it has no effect on, and
-// those that would change results are refused rather than ignored.
+// DeepSpeed's other keys, known so that they are never taken for mistakes: each says what it waits for or why it has no
+// effect, and those that would change results are refused rather than ignored.
+#include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 
 namespace troupe::config {
@@ -7,58 +8,75 @@ namespace {
 
 using enum value_type;
 
-void add_flat_sections(key_rows& t) {
-  const auto key = [&](const char* name, value_type type, const char* by_default) -> key_info& {
-    return t.row(name, type).by_default(by_default).ignored();
-  };
-  t.row("aio", section).means("DeepSpeed's asynchronous file access.");
-  key("aio.block_size", integer, "1048576").at_least(1).means("Bytes of one request.");
-  key("aio.queue_depth", integer, "8").at_least(1).means("Requests in flight.");
-  key("aio.intra_op_parallelism", integer, "1").at_least(1).means("Threads of one request.");
-  key("aio.thread_count", integer, "1").at_least(1).deprecated("intra_op_parallelism").means("Threads of one request.");
-  key("aio.single_submit", boolean, "false").means("Submit requests one by one.");
-  key("aio.overlap_events", boolean, "true").means("Submit while others complete.");
-  key("aio.use_gds", boolean, "false").means("Files straight to and from the GPU.");
+void add_amp(key_rows& t) {
+  const auto apex = "Apex is gone; write fp16: {enabled: true} or bf16: {enabled: true}";
+  section_rows key(t, "amp", "NVIDIA Apex mixed precision, which DeepSpeed has dropped.");
+  key.off("Use it.").ignored(apex);
+  key("opt_level", text, "O1", "How much is in fp16.").one_of({"O0", "O1", "O2", "O3"}).ignored(apex);
+  key("loss_scale", any, "dynamic", "A fixed loss scale.").ignored(apex);
+  for (const char* name : {"min_loss_scale", "max_loss_scale", "verbosity", "num_losses"})
+    key(name, number, "none", "A number of Apex.").ignored(apex);
+  for (const char* name : {"master_weights", "keep_batchnorm_fp32", "patch_torch_functions", "cast_model_type",
+                           "cast_model_outputs"})
+    key(name, any, "none", "An option of Apex.").ignored(apex);
 
-  for (const char* monitor : {"tensorboard", "csv_monitor"}) {
-    const std::string name = monitor;
-    t.row(name, section).means("Curves written by DeepSpeed's monitor.");
-    t.row(name + ".enabled", boolean).by_default("false").ignored().means("Write them.");
-    t.row(name + ".output_path", text).by_default("\"\"").ignored().means("The folder.");
-    t.row(name + ".job_name", text).by_default("DeepSpeedJobName").ignored().means("The folder's name within it.");
-  }
-  t.row("flops_profiler", section).means("Counts the model's operations.");
-  key("flops_profiler.enabled", boolean, "false").means("Count them.");
-  key("flops_profiler.recompute_fwd_factor", number, "0.0").at_least(0).means("Forwards recomputed in backward.");
-  key("flops_profiler.profile_step", integer, "1").at_least(0).means("The step that is counted.");
-  key("flops_profiler.module_depth", integer, "-1").at_least(-1).means("Levels shown.");
-  key("flops_profiler.top_modules", integer, "1").at_least(0).means("Modules shown.");
-  key("flops_profiler.detailed", boolean, "true").means("Show every module.");
-  key("flops_profiler.output_file", path, "none").means("Where to write.");
-  t.row("comms_logger", section).means("Logs every collective.");
-  key("comms_logger.enabled", boolean, "false").means("Log them.");
-  key("comms_logger.verbose", boolean, "false").means("Each at once.");
-  key("comms_logger.prof_all", boolean, "true").means("All operations.");
-  key("comms_logger.debug", boolean, "false").means("With the caller's name.");
-  key("comms_logger.prof_ops", any, "none").means("Only these operations.");
+  section_rows autocast(t, "torch_autocast", "Mixed precision chosen per operation.", capability::autocast);
+  autocast.off("Use it.");
+  autocast("dtype", dtype, "none", "The 16-bit type.").one_of({"fp16", "bf16"});
+  autocast("lower_precision_safe_modules", texts, "none", "Modules whose gradients are exchanged in it.");
+}
+
+void add_elasticity(key_rows& t) {
+  section_rows key(t, "elasticity", "Batch sizes that suit many rank counts; DeepSpeed has dropped it.",
+                   capability::elastic);
+  key.off("Choose them so.");
+  key("max_train_batch_size", integer, "2000", "The largest global batch.").at_least(1);
+  key("micro_batch_sizes", integers, "[2, 4, 6]", "Micro-batches to choose from.").at_least(1);
+  key("min_gpus", integer, "1", "Ranks at least.").at_least(1);
+  key("max_gpus", integer, "10000", "Ranks at most.").at_least(1);
+  key("min_time", integer, "0", "Minutes until the next change.").at_least(0);
+  key("version", number, "0.2", "The rule's version.").at_least(0.1).at_most(0.2);
+  key("prefer_larger_batch", boolean, "true", "The larger of two batches.").also("prefer_large_batch");
+  key("ignore_non_elastic_batch_info", boolean, "false", "Over the batch sizes given elsewhere.");
+  key("model_parallel_size", integer, "1", "Ranks that share a model.").at_least(1);
+  key("num_gpus_per_node", integer, "1", "Ranks of one machine.").at_least(1);
+}
+
+void add_sparse_attention(key_rows& t) {
+  const auto models = "models with their own attention asked for it; DeepSpeed has dropped it";
+  section_rows key(t, "sparse_attention", "Block-sparse attention.");
+  key("mode", text, "fixed", "The pattern.")
+      .one_of({"dense", "fixed", "variable", "bigbird", "bslongformer", "local_sliding_window"})
+      .ignored(models);
+  key("attention", text, "bidirectional", "What a token sees.")
+      .one_of({"bidirectional", "unidirectional"})
+      .ignored(models);
+  for (const auto& [name, by_default] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"block", "16"}, {"num_local_blocks", "4"}, {"num_global_blocks", "1"},
+           {"num_different_global_patterns", "1"}, {"num_random_blocks", "0"}, {"num_sliding_window_blocks", "3"}})
+    key(name, integer, by_default, "A size of the pattern.").at_least(0).ignored(models);
+  for (const char* name : {"different_layout_per_head", "horizontal_global_attention"})
+    key(name, boolean, "false", "A choice of the pattern.").ignored(models);
+  key("local_window_blocks", integers, "[4]", "Sizes of windows.").at_least(0).ignored(models);
+  key("global_block_indices", integers, "[0]", "Blocks that all see.").at_least(0).ignored(models);
+  key("global_block_end_indices", integers, "none", "Where they end.").at_least(0).ignored(models);
 }
 
 }  // namespace
 
 void add_deepspeed_keys(key_rows& t) {
   const auto key = [&](const char* name, value_type type, const char* by_default) -> key_info& {
-    return t.row(name, type).by_default(by_default).ignored();
+    return t.row(name, type).by_default(by_default);
   };
-  key("wall_clock_breakdown", boolean, "false").means("Log the time of each part of a step.");
-  key("memory_breakdown", boolean, "false").means("Log memory at each part of a step.");
-  key("dump_state", boolean, "false").means("Log the engine's state at the start.");
   key("zero_allow_untested_optimizer", boolean, "false")
       .ignored("every optimizer here works with every stage")
       .means("Accept any optimizer with ZeRO.");
   key("zero_force_ds_cpu_optimizer", boolean, "true")
       .ignored("every optimizer here runs on the CPU")
       .means("Insist on the CPU optimizer with offload.");
-  key("sparse_gradients", boolean, "false").means("Send embedding gradients as indices and values.");
+  key("sparse_gradients", boolean, "false")
+      .ignored("gradients of embeddings are dense; DeepSpeed has dropped it")
+      .means("Send embedding gradients as indices and values.");
   key("disable_allgather", boolean, "false").ignored("no effect in DeepSpeed either").means("Gather by broadcasts.");
   key("dataloader_drop_last", boolean, "false")
       .ignored("every global batch is whole")
@@ -68,41 +86,21 @@ void add_deepspeed_keys(key_rows& t) {
       .ignored("the model says it")
       .means("Warn unless a multiple of 8.");
   key("fp32_allreduce", boolean, "false")
+      .also("allreduce_always_fp32", true)
       .deprecated("communication_data_type: fp32")
       .just("false")
+      .ignored("DeepSpeed reads communication_data_type instead")
       .means("Exchange gradients in fp32.");
   key("disable_compile", boolean, "false")
       .ignored("nothing is compiled at run time")
       .means("Leave the model as it is.");
-  add_flat_sections(t);
-
-  const auto changes_results = [&](const char* name, const char* meaning) {
-    key(name, object, "none").not_enabled().means(meaning);
-  };
-  changes_results("amp", "NVIDIA Apex mixed precision.");
-  changes_results("torch_autocast", "Mixed precision chosen per operation.");
-  changes_results("progressive_layer_drop", "Skip layers at random.");
-  changes_results("curriculum_learning", "Easy samples first (older form).");
-  changes_results("data_efficiency", "Easy samples first, random token dropping.");
-  changes_results("compression_training", "Quantisation, pruning, layer reduction.");
-  changes_results("elasticity", "Batch sizes that suit many rank counts.");
-  changes_results("sequence_parallel", "Sequence parallelism by configuration.");
-  for (const auto& [name, meaning] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"compile", "Graph compilation."},
-           {"pipeline", "Options of the pipeline engine."},
-           {"tensor_parallel", "Options of tensor parallelism."},
-           {"checkpoint", "How checkpoints are written."},
-           {"nebula", "Asynchronous checkpoints of Azure."},
-           {"datastates_ckpt", "Asynchronous checkpoints of DataStates."},
-           {"autotuning", "Search for a faster configuration."},
-           {"wandb", "Curves sent to Weights & Biases."},
-           {"comet", "Curves sent to Comet."},
-           {"eigenvalue", "Eigenvalues for quantisation."},
-           {"sparse_attention", "Block-sparse attention for models that ask for it."},
-           {"hybrid_engine", "Training and generation in turn."},
-           {"timers", "Throughput timers."},
-           {"weight_quantization", "Quantised weights at inference."}})
-    key(name, object, "none").means(meaning);
+  key("disable_python_gc", boolean, "false").ignored("there is no Python").means("No garbage collection in a step.");
+  key("graph_harvesting", boolean, "false")
+      .ignored("DeepSpeed has dropped it")
+      .means("Replay recorded CUDA graphs.");
+  add_amp(t);
+  add_elasticity(t);
+  add_sparse_attention(t);
 }
 
 }  // namespace troupe::config

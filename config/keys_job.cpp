@@ -1,4 +1,5 @@
 // Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind.
+#include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 
 namespace troupe::config {
@@ -93,24 +94,28 @@ void add_parallel_keys(key_rows& t) {
       .by_default("1")
       .at_least(1)
       .just("1")
+      .needs(capability::pipeline)
       .into<&job::parallel, &parallel::pipeline>()
       .means("Stages the layers are cut into.");
   t.row("parallel.tensor", integer)
       .by_default("1")
       .at_least(1)
       .just("1")
+      .needs(capability::tensor)
       .into<&job::parallel, &parallel::tensor>()
       .means("Ranks that share each matrix.");
   t.row("parallel.sequence", integer)
       .by_default("1")
       .at_least(1)
       .just("1")
+      .needs(capability::sequence)
       .into<&job::parallel, &parallel::sequence>()
       .means("Ranks that share each sequence.");
   t.row("parallel.expert", integer)
       .by_default("1")
       .at_least(1)
       .just("1")
+      .needs(capability::experts)
       .into<&job::parallel, &parallel::expert>()
       .means("Ranks that share the experts of a layer.");
 }

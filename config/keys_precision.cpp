@@ -1,4 +1,5 @@
 // DeepSpeed's keys of number formats, and activation checkpointing. Defaults are DeepSpeed 0.19's.
+#include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 #include "config/values.hpp"
 
@@ -15,6 +16,22 @@ hand_made param_dtype_field() {
             return std::nullopt;
           },
           [](const job_config& c) -> std::string { return c.data_types.reference_fp64 ? "fp64" : "none"; }};
+}
+
+void section_rows_of_activations(key_rows& t) {
+  const auto key = [&](const char* name, const char* meaning) -> key_info& {
+    return t.row(std::string("activation_checkpointing.") + name, boolean)
+        .by_default("false")
+        .means(meaning)
+        .when(capability::activation_storage);
+  };
+  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.");
+  key("contiguous_memory_optimization", "Copy what is kept into one buffer.")
+      .ignored("buffers have planned slots, which never break up");
+  key("cpu_checkpointing", "Keep it on the host.");
+  key("synchronize_checkpoint_boundary", "Wait for the device at each boundary.")
+      .ignored("a plan has its order proved instead");
+  key("profile", "Log the time of each.").ignored("the trace shows every recomputation");
 }
 
 }  // namespace
@@ -65,6 +82,7 @@ void add_precision_keys(key_rows& t) {
   t.row("fp16.fp16_master_weights_and_grads", boolean)
       .by_default("false")
       .just("false")
+      .needs(capability::master_types)
       .means("Master weights and gradients in fp16 too.");
   t.row("bf16", section).also("bfloat16").means("bfloat16: fp32's range, no loss scaling.");
   t.row("bf16.enabled", boolean)
@@ -82,8 +100,10 @@ void add_precision_keys(key_rows& t) {
   t.row("bf16.bf16_master_weights_and_grads", boolean)
       .by_default("false")
       .just("false")
+      .needs(capability::master_types)
       .means("Master weights and gradients in bf16 too.");
-  t.row("bf16.bf16_optimizer_states", boolean).by_default("false").just("false").means("Moments in bf16 too.");
+  t.row("bf16.bf16_optimizer_states", boolean).by_default("false").just("false")
+      .needs(capability::master_types).means("Moments in bf16 too.");
 
   using types = data_types_section;
   t.row("data_types", section).means("Number formats beside the model's own.");
@@ -99,6 +119,10 @@ void add_precision_keys(key_rows& t) {
       .one_of({"fp16", "bf16", "fp32"})
       .ignored("models have no buffers")
       .means("The type buffers are cast to.");
+  t.row("data_types.keep_in_fp32_modules", texts)
+      .by_default("auto")
+      .ignored("models have no buffers")
+      .means("Modules whose buffers stay fp32.");
 
   using activations = activation_checkpointing_section;
   t.row("activation_checkpointing", section).means("Recompute activations in backward instead of keeping them.");
@@ -111,12 +135,7 @@ void add_precision_keys(key_rows& t) {
       .at_most(4096)
       .into<&job::activation_checkpointing, &activations::number_checkpoints>()
       .means("Units that keep their input; none: every one.");
-  for (const char* name : {"partition_activations", "contiguous_memory_optimization", "cpu_checkpointing",
-                           "synchronize_checkpoint_boundary", "profile"})
-    t.row(std::string("activation_checkpointing.") + name, boolean)
-        .by_default("false")
-        .ignored()
-        .means("How DeepSpeed stores what it keeps.");
+  section_rows_of_activations(t);
 }
 
 }  // namespace troupe::config

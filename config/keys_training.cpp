@@ -1,6 +1,7 @@
 // DeepSpeed's keys of batches, optimizer and learning rate. Defaults are DeepSpeed 0.19's.
 #include <fmt/format.h>
 
+#include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 #include "config/values.hpp"
 
@@ -20,6 +21,66 @@ hand_made betas_field() {
 }
 
 constexpr double most_batch = 1e12;
+
+/// Numbers of the rules that are not here yet.
+void add_other_optimizers(key_rows& t) {
+  const auto key = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
+    return t.row(std::string("optimizer.params.") + name, type)
+        .by_default(by_default)
+        .means(meaning)
+        .when(capability::optimizers);
+  };
+  key("momentum", number, "0.0", "SGD, Muon: how slowly the moment forgets.").at_least(0).below(1);
+  key("dampening", number, "0.0", "SGD: the share of a gradient that is left out.");
+  key("nesterov", boolean, "false", "SGD: look ahead.");
+  key("lr_decay", number, "0.0", "Adagrad: the fall of the learning rate.").at_least(0);
+  key("initial_accumulator_value", number, "0.0", "Adagrad: where the sum starts.").at_least(0);
+  key("max_coeff", number, "10.0", "LAMB: the largest trust ratio.").above(0);
+  key("min_coeff", number, "0.01", "LAMB: the smallest trust ratio.").at_least(0);
+  key("eps_inside_sqrt", boolean, "false", "LAMB: eps under the root.");
+  key("muon_lr", number, "none", "Muon: learning rate of matrices.").at_least(0);
+  key("adam_lr", number, "none", "Muon: learning rate of everything else.").at_least(0);
+  key("ns_method", text, "gram", "Muon: how momentum is made orthogonal.");
+  key("freeze_step", integer, "100000", "1-bit rules: steps until they compress.").at_least(0);
+  key("var_freeze_step", integer, "100000", "0/1 Adam: steps until the variance stays.").at_least(0);
+  key("var_update_scaler", integer, "16", "0/1 Adam: steps between updates of the variance.").at_least(1);
+  key("local_step_scaler", integer, "32678", "0/1 Adam: steps between two exchanges.").at_least(1);
+  key("local_step_clipper", integer, "16", "0/1 Adam: the most of those.").at_least(1);
+  key("coeff_beta", number, "0.9", "1-bit LAMB: how slowly the ratio forgets.").at_least(0).below(1);
+  key("factor_max", number, "4.0", "1-bit LAMB: a bound.").at_least(0);
+  key("factor_min", number, "0.5", "1-bit LAMB: a bound.").at_least(0);
+  key("factor_threshold", number, "0.1", "1-bit LAMB: a bound.").at_least(0);
+  key("cuda_aware", boolean, "false", "1-bit rules: MPI takes GPU memory.").ignored("exchange is not by MPI");
+  key("comm_backend_name", text, "nccl", "1-bit rules: what exchanges.").ignored("the fabric decides");
+  for (const char* name : {"fused", "foreach", "capturable", "maximize", "differentiable", "set_grad_none"})
+    key(name, boolean, "false", "An option of a PyTorch optimizer.").ignored("there is one kernel of each rule");
+}
+
+/// Numbers of the curves that are not here yet.
+void add_other_schedules(key_rows& t) {
+  const auto key = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
+    return t.row(std::string("scheduler.params.") + name, type)
+        .by_default(by_default)
+        .means(meaning)
+        .when(capability::schedules);
+  };
+  key("lr_range_test_min_lr", number, "0.001", "LRRangeTest: where it starts.").at_least(0);
+  key("lr_range_test_step_size", integer, "2000", "LRRangeTest: steps of one rise.").at_least(1);
+  key("lr_range_test_step_rate", number, "1.0", "LRRangeTest: how far one rise goes.").at_least(0);
+  key("lr_range_test_staircase", boolean, "false", "LRRangeTest: in stairs.");
+  key("cycle_min_lr", number, "none", "OneCycle: the lowest learning rate.").at_least(0);
+  key("cycle_max_lr", number, "none", "OneCycle: the highest.").at_least(0);
+  key("decay_lr_rate", number, "0.0", "OneCycle: the fall behind the cycle.").at_least(0);
+  key("cycle_first_step_size", integer, "2000", "OneCycle: steps up.").at_least(1);
+  key("cycle_second_step_size", integer, "none", "OneCycle: steps down; none: as many.").at_least(0);
+  key("cycle_first_stair_count", integer, "0", "OneCycle: stairs up; 0: a slope.").at_least(0);
+  key("cycle_second_stair_count", integer, "none", "OneCycle: stairs down; none: as many.").at_least(0);
+  key("decay_step_size", integer, "0", "OneCycle: steps of one fall.").at_least(0);
+  key("cycle_momentum", boolean, "true", "OneCycle: move the first beta the other way.");
+  key("cycle_min_mom", number, "0.8", "OneCycle: the lowest.").at_least(0).below(1);
+  key("cycle_max_mom", number, "0.9", "OneCycle: the highest.").at_least(0).below(1);
+  key("decay_mom_rate", number, "0.0", "OneCycle: its rise behind the cycle.").at_least(0);
+}
 
 }  // namespace
 
@@ -44,6 +105,7 @@ void add_batch_keys(key_rows& t) {
   t.row("managed_gradient_accumulation", boolean)
       .by_default("true")
       .just("true")
+      .needs(capability::host_steps)
       .means("Count micro-batches; false: the host decides when to step.");
   t.row("steps_per_print", integer).at_least(1).into<&job::steps_per_print>().means("Log a line every so many steps.");
   t.row("gradient_clipping", number)
@@ -65,6 +127,7 @@ void add_batch_keys(key_rows& t) {
       .one_of({"mean", "sum"})
       .in_any_case()
       .just("mean")
+      .ignored("one rule scales gradients, so that every way to shard gives the same bits")
       .means("Gradients are means over the global batch, or sums over ranks.");
   t.row("communication_data_type", dtype)
       .one_of({"fp16", "bf16", "fp32"})
@@ -73,7 +136,7 @@ void add_batch_keys(key_rows& t) {
   t.row("seq_parallel_communication_data_type", dtype)
       .by_default("fp32")
       .one_of({"fp16", "bf16", "fp32"})
-      .ignored("parallel.sequence is 1 in this version")
+      .when(capability::sequence)
       .means("The same between sequence-parallel ranks.");
 }
 
@@ -84,6 +147,10 @@ void add_optimizer_keys(key_rows& t) {
   t.row("optimizer.type", text)
       .by_default("adamw")
       .one_of({"adam", "adamw"})
+      .or_later({"adagrad", "lamb", "lion", "muon", "sgd", "onebitadam", "zerooneadam", "onebitlamb", "muadam",
+                 "muadamw", "musgd", "adadelta", "adafactor", "adamax", "asgd", "lbfgs", "nadam", "radam", "rmsprop",
+                 "rprop", "sparseadam"})
+      .needs(capability::optimizers)
       .in_any_case()
       .into<&job::optimizer, &optimizer::type>()
       .means("The rule. Adam decouples weight decay too, unless adam_w_mode is false.");
@@ -126,14 +193,21 @@ void add_optimizer_keys(key_rows& t) {
       .by_default("false")
       .ignored("there is one Adam kernel")
       .means("Use PyTorch's own Adam.");
-  t.row("optimizer.params.amsgrad", boolean).by_default("false").just("false").means("Keep the largest second moment.");
+  t.row("optimizer.params.amsgrad", boolean).by_default("false").just("false").needs(capability::optimizers).means(
+      "Keep the largest second moment.");
   t.row("optimizer.params.max_grad_norm", number)
       .refused("use gradient_clipping at the top level")
       .means("Never accepted: use gradient_clipping.");
 
+  add_other_optimizers(t);
+
   t.row("scheduler", section).means("How the learning rate changes over the steps; none: it stays.");
   t.row("scheduler.type", text)
       .one_of({"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"})
+      .or_later({"LRRangeTest", "OneCycle", "ConstantLR", "LinearLR", "ExponentialLR", "PolynomialLR", "StepLR",
+                 "MultiStepLR", "LambdaLR", "CosineAnnealingLR", "CosineAnnealingWarmRestarts", "CyclicLR",
+                 "OneCycleLR", "ReduceLROnPlateau"})
+      .needs(capability::schedules)
       .in_any_case()
       .into<&job::scheduler, &scheduler::type>()
       .means("The curve.");
@@ -176,7 +250,9 @@ void add_optimizer_keys(key_rows& t) {
   t.row("scheduler.params.last_batch_iteration", integer)
       .by_default("-1")
       .just("-1")
+      .ignored("a run goes on from its checkpoint")
       .means("The step the curve starts behind.");
+  add_other_schedules(t);
 }
 
 }  // namespace troupe::config

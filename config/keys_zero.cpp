@@ -1,4 +1,5 @@
-// DeepSpeed's `zero_optimization` section, every field of it, and the sections for offload.
+// DeepSpeed's `zero_optimization` section, every field of it that is a value. Leaves its own sections to keys_offload.cpp.
+#include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 
 namespace troupe::config {
@@ -69,84 +70,57 @@ void add_acting(key_rows& t) {
       .means("Stage 3: keep what is used again within so many elements.");
 }
 
-void add_offload(key_rows& t) {
-  for (const char* part : {"offload_param", "offload_optimizer"}) {
-    const bool is_param = std::string_view(part) == "offload_param";
-    const auto key = [&](const char* name, value_type type, const char* by_default) -> key_info& {
-      return row(t, (std::string(part) + "." + name).c_str(), type, by_default)
-          .ignored("nothing is offloaded in this version");
-    };
-    row(t, part, section, "none")
-        .means(is_param ? "Stage 3: where parameter shards live." : "Where optimizer states live.");
-    key("device", text, "none").one_of({"none", "cpu", "nvme"}).just("none").means("The memory they live in.");
-    key("nvme_path", path, "none").means("The folder for device nvme.");
-    key("buffer_count", integer, is_param ? "5" : "4").means("Swap buffers.");
-    key("pin_memory", boolean, "true").means("Lock the host memory used.");
-    if (is_param) {
-      key("buffer_size", integer, "100000000").means("Elements of a swap buffer.");
-      key("max_in_cpu", integer, "1000000000").means("Elements kept in host memory when the device is nvme.");
-      continue;
-    }
-    key("pipeline_read", boolean, "false").means("Read the next sub-group while one is updated.");
-    key("pipeline_write", boolean, "false").means("Write the last sub-group while one is updated.");
-    key("pipeline", boolean, "false").means("Derived by DeepSpeed from the two before.");
-    key("fast_init", boolean, "false").means("Derive master weights from parameter files.");
-    key("ratio", number, "1.0").at_least(0).at_most(1).means("The share of sub-groups on the host.");
-    key("super_offload", boolean, "false").means("Speculative steps on the host.");
-    key("cpuadam_cores_perc", number, "0.8")
-        .at_least(0)
-        .at_most(1)
-        .means("Cores for the optimizer with super_offload.");
-  }
-}
-
-void add_ignored(key_rows& t) {
+void add_stage_3(key_rows& t) {
   const auto flag = [&](const char* name, const char* by_default) -> key_info& {
-    return row(t, name, boolean, by_default).ignored();
+    return row(t, name, boolean, by_default);
   };
-  flag("use_multi_rank_bucket_allreduce", "true")
-      .ignored("a rank always receives just what it owns")
-      .means("Reduce a bucket of several owners at once.");
-  flag("allgather_partitions", "true").ignored("no effect in DeepSpeed either").means("Gather updated parameters.");
-  flag("load_from_fp32_weights", "true").means("On load take master weights from saved fp32.");
-  flag("elastic_checkpoint", "false").means("Save states without padding.");
-  row(t, "zenflow", object, "none").ignored().means("Update important gradients first.");
   flag("stage3_gather_16bit_weights_on_model_save", "false")
       .also("gather_16bit_weights_on_model_save")
       .also("stage3_gather_fp16_weights_on_model_save", true)
+      .when(capability::checkpoints)
       .means("Save whole 16-bit weights at stage 3.");
-  row(t, "stage3_module_granularity_threshold", integer, "0")
+  t.row("zero_optimization.stage3_module_granularity_threshold", integer)
+      .by_default("0")
       .also("module_granularity_threshold")
       .ignored("units are the granularity")
       .means("Modules smaller than this are gathered whole.");
   flag("stage3_use_all_reduce_for_fetch_params", "false")
       .also("use_all_reduce_for_fetch_params")
+      .ignored("shards are copied straight into place")
       .means("Gather by all-reduce.");
-  flag("stage3_allgather_sequential", "false").also("allgather_sequential").means("One gather per parameter.");
-  flag("ignore_unused_parameters", "true")
-      .ignored("every parameter has a gradient")
-      .means("Accept parameters without gradient.");
-  flag("legacy_stage1", "false").just("false").means("The first implementation of stage 1.");
+  flag("stage3_allgather_sequential", "false")
+      .also("allgather_sequential")
+      .ignored("a gather writes straight into its slot, without a buffer in between")
+      .means("One gather per parameter.");
   row(t, "zero_hpz_partition_size", integer, "1")
-      .at_least(1)
-      .ignored()
+      .when(capability::shard_groups)
       .means("Ranks of a second, nearer copy of parameters.");
-  flag("zero_quantized_weights", "false").just("false").means("Gather parameters as int8.");
-  flag("zero_quantized_nontrainable_weights", "false").just("false").means("Keep frozen parameters as int8.");
-  flag("zero_quantized_gradients", "false").just("false").means("Reduce gradients as int4.");
-  row(t, "zeropp_loco_param", object, "none")
-      .ignored("gradients are not quantised")
-      .means("Error feedback of quantised gradients.");
+  flag("zero_quantized_weights", "false")
+      .just("false")
+      .needs(capability::quantised_communication)
+      .means("Gather parameters as int8.");
+  flag("zero_quantized_nontrainable_weights", "false")
+      .just("false")
+      .needs(capability::quantised_communication)
+      .means("Keep frozen parameters as int8.");
+  flag("zero_quantized_gradients", "false")
+      .just("false")
+      .needs(capability::quantised_communication)
+      .means("Reduce gradients as int4.");
   t.row("zero_optimization.mics_shard_size", integer)
       .by_default("-1")
       .at_least(-1)
-      .ignored()
-      .means("Ranks of one shard group.");
-  flag("mics_hierarchical_params_gather", "false").means("Gather within a machine first.");
+      .when(capability::shard_groups)
+      .means("Ranks of one shard group; -1: all.");
+  flag("mics_hierarchical_params_gather", "false")
+      .when(capability::shard_groups)
+      .means("Gather within a machine first.");
   flag("memory_efficient_linear", "true")
       .ignored("autograd never keeps gathered parameters here")
       .means("Linear layers that keep no gathered weights.");
-  flag("pipeline_loading_checkpoint", "false").means("Load sub-group by sub-group.");
+  flag("pipeline_loading_checkpoint", "false")
+      .ignored("a checkpoint is read by ranges, by all ranks at once")
+      .means("Load rank by rank, to save host memory.");
   flag("override_module_apply", "true").ignored("there are no Python modules").means("Gather around Module.apply.");
   flag("log_trace_cache_warnings", "false")
       .ignored("the order of units is known beforehand")
@@ -154,23 +128,57 @@ void add_ignored(key_rows& t) {
   flag("enable_sanity_checks", "false")
       .ignored("every plan is checked before it runs")
       .means("Check ranks against each other.");
-  flag("save_muon_momentum_buffer_in_memory", "false").means("Keep Muon's momentum off NVMe.");
-  row(t, "leaf_module", object, "none").ignored("units are the granularity").means("Modules gathered whole.");
+  flag("save_muon_momentum_buffer_in_memory", "false")
+      .when(capability::optimizers)
+      .means("Keep Muon's momentum off NVMe.");
+}
+
+void add_ignored(key_rows& t) {
+  const auto flag = [&](const char* name, const char* by_default) -> key_info& {
+    return row(t, name, boolean, by_default);
+  };
+  flag("use_multi_rank_bucket_allreduce", "true")
+      .ignored("a rank always receives just what it owns")
+      .means("Reduce a bucket of several owners at once.");
+  flag("allgather_partitions", "true").ignored("no effect in DeepSpeed either").means("Gather updated parameters.");
+  flag("compute_grad_norm", "true")
+      .ignored("the norm costs next to nothing here and says whether a step overflowed")
+      .means("Compute the global gradient norm; false: stages 1 and 2 only.");
+  flag("parameter_alignment", "false")
+      .ignored("parameters always start at 64-byte boundaries")
+      .means("Start each parameter at a multiple of 16 bytes.");
+  flag("load_from_fp32_weights", "true")
+      .when(capability::checkpoints)
+      .means("On load take master weights from saved fp32.");
+  flag("elastic_checkpoint", "false")
+      .ignored("every checkpoint loads at any degree")
+      .means("Save states without padding; never at stage 3.");
+  flag("ignore_unused_parameters", "true")
+      .ignored("every parameter has a gradient")
+      .means("Accept parameters without gradient.");
+  flag("legacy_stage1", "false")
+      .just("false")
+      .ignored("DeepSpeed has dropped it")
+      .means("The first implementation of stage 1.");
   flag("cpu_offload", "false")
       .deprecated("offload_optimizer: {device: cpu}")
       .just("false")
+      .needs(capability::offload)
       .means("Optimizer states on the host.");
   flag("cpu_offload_param", "false")
       .deprecated("offload_param: {device: cpu}")
       .just("false")
+      .needs(capability::offload)
       .means("Parameters on the host.");
-  flag("cpu_offload_use_pin_memory", "false")
-      .deprecated("offload_optimizer: {pin_memory: true}")
-      .means("Lock that memory.");
   flag("cpu_offload_params", "false")
       .deprecated("offload_param: {device: cpu}")
       .just("false")
+      .needs(capability::offload)
       .means("Parameters on the host.");
+  flag("cpu_offload_use_pin_memory", "false")
+      .deprecated("offload_optimizer: {pin_memory: true}")
+      .ignored("DeepSpeed drops it too")
+      .means("Lock that memory.");
 }
 
 }  // namespace
@@ -181,8 +189,8 @@ void add_zero_keys(key_rows& t) {
           "ZeRO: which states are cut over the data-parallel ranks. `true` and `false` are old spellings of stages 1 "
           "and 0.");
   add_acting(t);
+  add_stage_3(t);
   add_ignored(t);
-  add_offload(t);
   t.row("allgather_size", integer)
       .by_default("500000000")
       .at_least(1)

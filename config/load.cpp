@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "config/accelerate.hpp"
 #include "config/resolve.hpp"
 #include "config/settings.hpp"
+#include "config/text_form.hpp"
 #include "config/values.hpp"
 
 namespace troupe::config {
@@ -93,13 +97,17 @@ class loading {
 
   load_result run(std::string_view text, const std::string& name, const fs::path& folder, const fs::path& file) {
     report_.sources.push_back({name, folder, source::job});
-    const auto main_text = read(text, 0);
-    if (!main_text) return give_up();
+    node_ptr root = read_root(text, 0);
+    if (root == nullptr) return give_up();
+    choose_purpose(*root, text);
+    if (is_accelerate_file(*root)) root = accelerate_root(*root, report_);
+    const node_ptr inside = take_inside(root);
     std::vector<settings> overrides;
-    settings all = *main_text;
+    settings all = collect(*root, report_, why_);
     for (const std::string& text_of_override : options_.overrides)
       if (auto one = read_override(text_of_override)) overrides.push_back(std::move(*one));
-    import(all, overrides);
+    if (inside != nullptr) import_inside(all, *inside);
+    import_named(all, overrides);
     for (settings& one : overrides) all.override_with(std::move(one));
     return finish(all, name, file);
   }
@@ -113,16 +121,45 @@ class loading {
  private:
   load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
 
-  std::optional<settings> read(std::string_view text, uint32_t source_number) {
-    const std::string& name = report_.sources[source_number].name;
-    const document read = name.ends_with(".json") ? read_json(text, source_number) : read_yaml(text, source_number);
+  /// The document's root, in whatever form the text is; null when there is none to go on with.
+  node_ptr read_root(std::string_view text, uint32_t number) {
+    const std::string& name = report_.sources[number].name;
+    const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
+    const auto decoded = json_in_base64(text);
+    const bool is_json = decoded || name.ends_with(".json") || (!is_yaml && looks_like_json(text));
+    const document read = decoded ? read_json(*decoded, number) : is_json ? read_json(text, number)
+                                                                          : read_yaml(text, number);
     for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
-    if (read.root == nullptr) return std::nullopt;
-    if (read.root->kind != node_kind::mapping) {
-      report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
-      return std::nullopt;
-    }
-    return collect(*read.root, report_);
+    if (read.root == nullptr || read.root->kind == node_kind::mapping) return read.root;
+    report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
+    return nullptr;
+  }
+
+  void choose_purpose(const node& root, std::string_view text) {
+    int own = 0;
+    for (const char* name : {"model", "data", "steps"}) own += root.find(name) == nullptr ? 0 : 1;
+    if (options_.read_as == reading::job || (options_.read_as == reading::either && own >= 2)) return;
+    why_ = purpose::deepspeed;
+    source& only = report_.sources[0];
+    if (only.name.ends_with(".json") || looks_like_json(text) || json_in_base64(text)) only.kind = source::imported;
+  }
+
+  /// A mapping at `deepspeed_config`, which is then taken out of the root; null when there is none.
+  static node_ptr take_inside(node_ptr& root) {
+    node rest = *root;
+    const auto at = std::ranges::find(rest.entries, "deepspeed_config", &entry::name);
+    if (at == rest.entries.end() || at->value->kind != node_kind::mapping) return nullptr;
+    node_ptr inside = at->value;
+    rest.entries.erase(at);
+    root = std::make_shared<const node>(std::move(rest));
+    return inside;
+  }
+
+  /// Puts what stands in a `deepspeed_config` mapping under what is given beside it, and the file that it names under
+  /// both.
+  void import_inside(settings& all, const node& inside) {
+    put_under(all, collect(*accelerate_section(inside), report_, why_));
+    if (const node_ptr file = accelerate_file_named(inside)) import_file(all, *file);
   }
 
   std::optional<settings> read_override(const std::string& text) {
@@ -152,17 +189,20 @@ class loading {
         return std::nullopt;
       }
     }
-    return collect(*value, report_);
+    return collect(*value, report_, why_);
   }
 
-  /// Puts the keys of `deepspeed_config` under those that are given here.
-  void import(settings& all, const std::vector<settings>& overrides) {
+  /// Puts the keys of the file that `deepspeed_config` names under those that are given here.
+  void import_named(settings& all, const std::vector<settings>& overrides) {
     const setting* import = all.value_of("deepspeed_config");
     for (const settings& one : overrides)
       if (const setting* other = one.value_of("deepspeed_config")) import = other;
-    if (import == nullptr) return;
-    const place at = import->at;
-    const fs::path file = (report_.sources[at.source].folder / import->value->text).lexically_normal();
+    if (import != nullptr) import_file(all, node(*import->value));
+  }
+
+  void import_file(settings& all, const node& named) {
+    const place at = named.at;
+    const fs::path file = (report_.sources[at.source].folder / named.text).lexically_normal();
     const auto text = read_text(file);
     if (!text) {
       report_.error(at, "deepspeed_config", fmt::format("{}: {}", file.string(), text.error()));
@@ -170,16 +210,15 @@ class loading {
     }
     const auto number = static_cast<uint32_t>(report_.sources.size());
     report_.sources.push_back({file.string(), file.parent_path(), source::imported});
-    const document read = read_json(*text, number);
-    for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
-    if (read.root == nullptr) return;
-    if (read.root->kind != node_kind::mapping) {
-      report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
-      return;
-    }
-    settings below = collect(*read.root, report_);
+    const node_ptr root = read_root(*text, number);
+    if (root == nullptr) return;
+    settings below = collect(*root, report_, why_);
     if (const auto again = below.given.find("deepspeed_config"); again != below.given.end())
       report_.error(again->second.at, "deepspeed_config", "an imported file cannot import another");
+    put_under(all, std::move(below));
+  }
+
+  static void put_under(settings& all, settings below) {
     const place root = all.root;
     below.override_with(std::move(all));
     all = std::move(below);
@@ -197,7 +236,7 @@ class loading {
       const setting& s = it->second;
       if (std::holds_alternative<model_key>(row.into_field)) {
         if (!s.is_auto) model[std::string(row.name())] = s.value ? to_json(*s.value, row.type) : nlohmann::json();
-      } else if (s.value != nullptr) {
+      } else if (s.value != nullptr && !s.held_back) {
         if (const auto refused = store(row, *s.value, report_.sources[s.at.source].folder, c))
           report_.error(s.at, row.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
       }
@@ -205,13 +244,14 @@ class loading {
     settings given = all;
     if (options_.steps) steps_from_option(given, c);
     std::set<std::string, std::less<>> derived;
-    resolve(given, c, report_, derived);
-    if (c.output.empty()) {
+    resolve(given, c, report_, derived, why_);
+    out.deepspeed_only = why_ == purpose::deepspeed;
+    if (c.output.empty() && !out.deepspeed_only) {
       c.output = current_folder() / "runs" / fs::path(name).stem();
       derived.emplace("output");
     }
     if (report_.failed()) return give_up();
-    if (c.model.path.empty()) c.model.hugging_face_json = model.dump();
+    if (c.model.path.empty() && !model.empty()) c.model.hugging_face_json = model.dump();
     out.warnings = report_.in_order(diagnostic::warning);
     describe(given, derived, out);
     return out;
@@ -228,38 +268,50 @@ class loading {
       given.refused.insert("steps");
       return;
     }
-    given.given["steps"] = {row, value, false, {number, 0, 0}, {number, 0, 0}};
+    given.given["steps"] = {row, row->key, value, false, {number, 0, 0}, {number, 0, 0}};
     c.steps = *options_.steps;
   }
 
   void describe(const settings& given, const std::set<std::string, std::less<>>& derived, loaded& out) const {
+    std::map<const key_info*, std::vector<const setting*>> by_row;
+    for (const auto& [key, s] : given.given) {
+      by_row[s.row].push_back(&s);
+      if (s.value != nullptr) out.given.push_back(key);
+    }
     for (const key_info& row : key_table()) {
       if (row.type == value_type::section) continue;
-      effective_value v{row.key, field_text(row, out.config), "default", &row};
-      const auto it = given.given.find(row.key);
-      const bool shows_given = !row.has_field() || std::holds_alternative<model_key>(row.into_field);
-      if (it != given.given.end() && it->second.is_auto) {
-        v.origin = "auto";
-      } else if (it != given.given.end()) {
-        const place at = it->second.at;
-        const source& from = report_.sources[at.source];
-        v.origin =
-            from.kind == source::override_text ? from.name : fmt::format("{}:{}:{}", from.name, at.line, at.column);
-        if (shows_given) v.value = it->second.value ? shown(*it->second.value, 1000) : "none";
+      const auto& mine = by_row[&row];
+      if (mine.empty() && !row.any_name())
+        out.values.push_back({row.key, field_text(row, out.config), false,
+                              derived.contains(row.key) ? "derived" : "default", &row});
+      for (const setting* s : mine) {
+        const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
+        effective_value v{s->key, field_text(row, out.config), s->held_back, origin_of(*s), &row};
+        if (shows_given && !s->is_auto) v.value = s->value ? as_yaml(*s->value) : "none";
+        if (derived.contains(row.key)) v.origin = "derived";
+        out.values.push_back(std::move(v));
       }
-      if (derived.contains(row.key)) v.origin = "derived";
-      out.values.push_back(std::move(v));
     }
+  }
+
+  std::string origin_of(const setting& s) const {
+    if (s.is_auto) return "auto";
+    const source& from = report_.sources[s.at.source];
+    if (from.kind == source::override_text) return from.name;
+    return fmt::format("{}:{}:{}", from.name, s.at.line, s.at.column);
   }
 
   const load_options& options_;
   reporter report_;
+  purpose why_ = purpose::job;
 };
 
 }  // namespace
 
 load_result load(const fs::path& file, const load_options& options) {
   const auto text = read_text(file);
+  if (const auto decoded = text ? std::nullopt : json_in_base64(file.string()))
+    return loading(options).run(*decoded, "base64 text", current_folder(), {});
   if (!text) return loading(options).refuse_file(file.string(), text.error());
   std::error_code ignored;
   const fs::path absolute = fs::absolute(file, ignored).lexically_normal();

@@ -31,30 +31,44 @@ struct diagnostic {
 /// All of them, one a line.
 std::string render(const std::vector<diagnostic>& all);
 
+/// What a file is taken for. A plain DeepSpeed file says nothing of model, data and steps, and what cannot be honoured
+/// yet is said there, not refused.
+enum class reading : uint8_t {
+  job,
+  deepspeed_only,
+  either,  ///< a job when it names two of model, data and steps
+};
+
 struct load_options {
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
   bool strict = false;  ///< what would be a warning is an error
   std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
+  reading read_as = reading::job;
 };
 
 /// One key as a run will see it; for explain.
 struct effective_value {
   std::string key;
   std::string value;   ///< as YAML; `none` when there is none
+  bool held_back = false;  ///< `value` was given, and nothing can honour it yet
   std::string origin;  ///< `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
   const key_info* row = nullptr;
 };
 
 struct loaded {
   job_config config;
+  bool deepspeed_only = false;  ///< then `config` describes no run: it has no model, data or steps
   std::vector<diagnostic> warnings;
-  std::vector<effective_value> values;  ///< one for every key in the table, in its order
+  std::vector<effective_value> values;  ///< one for every key in the table, in its order; of groups those given
+  std::vector<std::string> given;       ///< keys that the file or an override gives a value
 };
 
 using load_result = tl::expected<loaded, std::vector<diagnostic>>;
 
-/// Reads a file; its name ends in .json: as JSON. Paths in it are relative to its folder.
+/// Reads a file: YAML, or JSON when its name ends in .json or it begins with a bracket, or base64 of JSON, or what
+/// Accelerate writes. Where no file has that name, the name itself may be base64 of JSON. Paths in a file are relative
+/// to its folder.
 load_result load(const std::filesystem::path& file, const load_options& options = {});
 
 /// The same from text; `name` is shown in messages and decides between YAML and JSON, `base_folder` resolves paths.

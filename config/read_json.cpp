@@ -6,6 +6,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "config/text_form.hpp"
 #include "config/tree_builder.hpp"
 
 namespace troupe::config {
@@ -156,10 +157,11 @@ class json_events {
 
 }  // namespace
 
-document read_json(std::string_view text, uint32_t source) {
+document read_json(std::string_view given, uint32_t source) {
   tree_builder builder(source);
   try {
-    if (const auto reason = unreadable(text, source)) throw *reason;
+    if (const auto reason = unreadable(given, source)) throw *reason;
+    const std::string text = without_hjson(given);
     json_events events(text, builder);
     json::sax_parse(watched(text.data(), &events.reached), watched(text.data() + text.size(), &events.reached), &events,
                     nlohmann::detail::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);

@@ -100,7 +100,7 @@ std::optional<refusal> tangled(std::string_view text, uint32_t source) {
 }  // namespace
 
 document read_yaml(std::string_view text, uint32_t source) {
-  tree_builder builder(source);
+  tree_builder builder(source, /*merges=*/true);
   builder_events events(builder);
   try {
     if (const auto reason = unreadable(text, source)) throw *reason;
@@ -111,7 +111,7 @@ document read_yaml(std::string_view text, uint32_t source) {
     if (!parser.HandleNextDocument(events))
       throw refusal{{source, 1, 1}, "wanted a mapping of keys to values, got nothing"};
     document read = builder.take();
-    tree_builder second(source);
+    tree_builder second(source, /*merges=*/true);
     builder_events rest(second);
     if (parser.HandleNextDocument(rest)) throw refusal{second.take().root->at, "wanted one document, got a second one"};
     return read;

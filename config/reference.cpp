@@ -18,9 +18,11 @@ std::string cell(std::string_view text) {
 
 std::string effect_cell(const key_info& row) {
   if (!row.refusal.empty()) return fmt::format("refused: {}", row.refusal);
-  std::string out = row.acts == effect::acts ? "acts" : fmt::format("none: {}", row.reason);
-  if (row.only) out = fmt::format("only `{}` in this version", *row.only);
-  if (row.refuse_enabled) out += "; refused with `enabled: true`";
+  std::string out = effect_of(row, false);
+  if (row.only && !row.capability.empty() && row.acts == effect::acts)
+    out = fmt::format("only `{}` until there is {}", *row.only, row.capability);
+  else if (row.only)
+    out += fmt::format("; a job may only say `{}`", *row.only);
   if (!row.deprecation.empty()) out += fmt::format("; deprecated, write `{}`", row.deprecation);
   return out;
 }
@@ -37,13 +39,18 @@ constexpr std::string_view introduction = R"(# Configuration
 Every key of a configuration file, made from the table in `config/`; a test keeps this page current
 (`TROUPE_WRITE_DOCS=1` lets that test write it).
 
-- A file is YAML, or JSON when its name ends in `.json` (comments allowed). `deepspeed_config: FILE` imports a DeepSpeed
-  JSON; a key that stands in the file itself wins over an imported one, and `--set key=value` over both.
+- A file is YAML (`<<` merges), or JSON when its name ends in `.json` or it begins with a bracket (comments and a comma
+  behind the last item allowed), or base64 of JSON. `deepspeed_config: FILE` imports a DeepSpeed JSON, and a mapping
+  there counts like one; a key that stands in the file itself wins over an imported one, and `--set key=value` over both.
+- `troupe config check` and `explain` also take a plain DeepSpeed JSON and what Accelerate writes: a file that names
+  fewer than two of `model`, `data` and `steps`. What nothing honours yet is said there; `train` and `plan` refuse it.
 - `"auto"` means the default. An integer may be written `5e8`. Paths are relative to the folder of the file they stand
   in, those of `--set` to the current folder.
-- An unknown key is an error; in an imported DeepSpeed JSON it is an error in `zero_optimization`, `fp16` and `bf16`, as
-  in DeepSpeed, and a warning elsewhere. `--strict` makes all warnings errors.
-- A key without effect is warned about when its value is not the default, which asks for nothing.
+- An unknown key is an error; in a DeepSpeed JSON it is an error in the sections where DeepSpeed refuses it too, and a
+  warning elsewhere. `--strict` makes all warnings errors.
+- A key acts, or acts once there is what it waits for, or has no effect, for a reason; of the last two a value that is
+  not the default is warned about.
+- A part `*` of a section's name stands for any name.
 - A file has at most 16 MiB, 64 levels of nesting and 100,000 values, aliases counted as often as they are used.
 )";
 

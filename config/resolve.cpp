@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 #include "config/values.hpp"
@@ -11,13 +13,18 @@ namespace {
 
 class rules {
  public:
-  rules(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived)
-      : given_(given), config_(config), report_(report), derived_(derived) {}
+  rules(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
+        purpose why)
+      : given_(given), config_(config), report_(report), derived_(derived), job_(why == purpose::job) {}
 
   void all() {
-    model();
-    required();
-    batch();
+    if (job_) {
+      model();
+      required();
+      batch();
+    } else {
+      batch_of_any_world();
+    }
     precision();
     zero();
     optimizer();
@@ -86,6 +93,21 @@ class rules {
       if (value_of(key) == nullptr) derived_.emplace(key);
   }
 
+  /// A plain DeepSpeed file says nothing of ranks: what it leaves open stays open.
+  void batch_of_any_world() {
+    for (const std::string_view key :
+         {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "parallel.data"})
+      if (given_.was_refused(key)) return;
+    if (value_of("parallel.data") != nullptr && (config_.train_batch_size | config_.train_micro_batch_size_per_gpu) != 0)
+      return batch();
+    const uint64_t all = config_.train_batch_size;
+    const uint64_t part = std::max<uint64_t>(config_.train_micro_batch_size_per_gpu, 1) *
+                          std::max<uint64_t>(config_.gradient_accumulation_steps, 1);
+    if (all == 0 || all % part == 0) return;
+    error("train_batch_size",
+          fmt::format("wanted a multiple of micro-batch x accumulation steps, which are {}, got {}", part, all));
+  }
+
   void precision() {
     if (config_.fp16.enabled && config_.bf16.enabled)
       error("bf16.enabled", "fp16.enabled and bf16.enabled are both true: wanted one of them");
@@ -134,6 +156,7 @@ class rules {
 
   void scheduler() {
     auto& s = config_.scheduler;
+    if (const setting* type = value_of("scheduler.type"); type != nullptr && type->held_back) return;
     if (s.type.empty()) {
       for (const auto& [key, given] : given_.given)
         if (key.starts_with("scheduler.params.") && given.value != nullptr && !given_.was_refused("scheduler.type")) {
@@ -143,7 +166,10 @@ class rules {
       return;
     }
     const bool total_wanted = s.type != "WarmupLR";
-    if (total_wanted && s.total_num_steps == 0 && !given_.was_refused("scheduler.params.total_num_steps"))
+    if (total_wanted && given_.is_auto("scheduler.params.total_num_steps")) {
+      s.total_num_steps = config_.steps;
+      if (job_) derived_.emplace("scheduler.params.total_num_steps");
+    } else if (total_wanted && s.total_num_steps == 0 && !given_.was_refused("scheduler.params.total_num_steps"))
       error("scheduler.params.total_num_steps",
             fmt::format("wanted an integer of at least 1, got nothing: {} needs it", s.type));
     if (total_wanted && s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps)
@@ -171,12 +197,15 @@ class rules {
   job_config& config_;
   reporter& report_;
   std::set<std::string, std::less<>>& derived_;
+  bool job_;
 };
 
 }  // namespace
 
-void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived) {
-  rules(given, config, report, derived).all();
+void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
+             purpose why) {
+  rules(given, config, report, derived, why).all();
+  deepspeed_rules(given, report);
 }
 
 }  // namespace troupe::config

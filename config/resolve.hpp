@@ -7,7 +7,11 @@
 namespace troupe::config {
 
 /// Fills in what follows from other keys and reports every conflict. `derived` names the keys that it filled.
-void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived);
+void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
+             purpose why);
+
+/// The rules of DeepSpeed between keys that set no field of job_config.
+void deepspeed_rules(const settings& given, reporter& report);
 
 /// The three batch sizes; 0: not given.
 struct batch_sizes {

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "config/values.hpp"
 
@@ -45,6 +47,25 @@ const setting* settings::value_of(std::string_view key) const {
   return it == given.end() || it->second.value == nullptr ? nullptr : &it->second;
 }
 
+std::string settings::text_of(std::string_view key) const {
+  if (const setting* s = value_of(key)) {
+    if (const auto flag = boolean_in(*s->value)) return *flag ? "true" : "false";
+    return s->value->text;
+  }
+  const key_info* row = key_named(key);
+  return row == nullptr ? "" : row->default_text;
+}
+
+double settings::number_of(std::string_view key) const {
+  const node read{.kind = node_kind::plain, .at = {}, .text = text_of(key), .items = {}, .entries = {}};
+  return number_in(read).value_or(0);
+}
+
+bool settings::is_auto(std::string_view key) const {
+  const auto it = given.find(key);
+  return it != given.end() && it->second.is_auto;
+}
+
 place settings::where(std::string_view key) const {
   if (const auto it = given.find(key); it != given.end()) return it->second.at;
   for (size_t dot = key.rfind('.'); dot != std::string_view::npos && dot > 0; dot = key.rfind('.', dot - 1))
@@ -62,65 +83,92 @@ namespace {
 
 /// Sections whose unknown keys DeepSpeed refuses itself.
 bool strict_in_deepspeed(std::string_view section) {
-  return section.starts_with("zero_optimization") || section == "fp16" || section == "bf16";
+  constexpr std::string_view strict[] = {"fp16",           "bf16",  "tensorboard", "csv_monitor",
+                                         "wandb",          "comet", "compile",     "hybrid_engine",
+                                         "comms_logger",   "tensor_parallel",      "tensor_parallel.tensor_parallel",
+                                         "timers.throughput", "weight_quantization"};
+  return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
 }
+
+/// Bytes of a group's name.
+constexpr size_t most_name = 120;
 
 class collector {
  public:
-  explicit collector(reporter& report) : report_(report) {}
+  collector(reporter& report, purpose why) : report_(report), why_(why) {}
 
   settings take(const node& root) {
     out_.root = root.at;
-    section("", root);
+    section("", "", root);
     return std::move(out_);
   }
 
  private:
-  void section(const std::string& key, const node& mapping) {
+  /// `key` is the section's row, `path` the same with names in place of each `*`.
+  void section(std::string_view key, const std::string& path, const node& mapping) {
     for (const entry& e : mapping.entries) {
       const alias* used = nullptr;
       const key_info* row = key_in(key, e.name, &used);
       if (row == nullptr) {
-        unknown(key, e);
+        unknown(key, path, e);
         continue;
       }
+      std::string full = path.empty() ? std::string() : path + ".";
+      if (row->name() == "*" && e.name.size() > most_name) {
+        report_.error(e.at, short_name(full + e.name), fmt::format("wanted a name of at most {} bytes", most_name));
+        continue;
+      }
+      full += row->name() == "*" ? group_name(e.name) : std::string(row->name());
       if (used != nullptr && used->deprecated)
-        report_.warn(e.at, row->key, fmt::format("{} is deprecated, write {}", e.name, row->name()));
-      if (!row->deprecation.empty())
-        report_.warn(e.at, row->key, fmt::format("deprecated, write {}", row->deprecation));
+        report_.warn(e.at, full, fmt::format("{} is deprecated, write {}", e.name, row->name()));
+      if (!row->deprecation.empty()) report_.warn(e.at, full, fmt::format("deprecated, write {}", row->deprecation));
       if (row->type == value_type::section)
-        nested(*row, e);
+        nested(*row, full, e);
       else
-        leaf(*row, e);
+        leaf(*row, std::move(full), e);
     }
   }
 
-  void unknown(const std::string& section, const entry& e) {
-    std::string full = section.empty() ? e.name : section + "." + e.name;
-    if (full.size() > 120) full = full.substr(0, 117) + "...";
+  /// In quotes unless it is a word: dots in it separate nothing.
+  static std::string group_name(const std::string& name) {
+    const bool word = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                                             "0123456789_-") == std::string::npos;
+    return word ? name : quoted(name);
+  }
+
+  static std::string short_name(const std::string& name) {
+    std::string out = name.size() > 120 ? name.substr(0, 117) + "..." : name;
+    for (char& c : out)
+      if (static_cast<unsigned char>(c) < 0x20) c = ' ';  // one message is one line
+    return out;
+  }
+
+  void unknown(std::string_view section, const std::string& path, const entry& e) {
+    const std::string full = short_name(path.empty() ? e.name : path + "." + e.name);
     const std::string text =
         report_.full() ? "unknown key" : "unknown key; the nearest known one is " + nearest_key(section, e.name);
     const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
     if (lenient)
-      report_.warn(e.at, std::move(full), text);
+      report_.warn(e.at, full, text);
     else
-      report_.error(e.at, std::move(full), text);
+      report_.error(e.at, full, text);
   }
 
-  void nested(const key_info& row, const entry& e) {
-    const auto [first, is_new] = out_.sections.try_emplace(row.key, place_of(e));
+  void nested(const key_info& row, const std::string& path, const entry& e) {
+    const auto [first, is_new] = out_.sections.try_emplace(path, place_of(e));
     if (!is_new) {
-      report_.error(e.at, row.key, fmt::format("given twice, first at line {}", first->second.line));
+      report_.error(e.at, path, fmt::format("given twice, first at line {}", first->second.line));
       return;
     }
     if (e.value->kind == node_kind::null || is_auto(*e.value)) return;
     if (const auto on = boolean_in(*e.value); on && row.key == "zero_optimization") {
       legacy_zero(e, *on);
     } else if (e.value->kind == node_kind::mapping) {
-      section(row.key, *e.value);
+      section(row.key, path, *e.value);
+      if (row.key == "zero_optimization") legacy_offload();
     } else {
-      report_.error(e.value->at, row.key, fmt::format("wanted a mapping, got {}", shown(*e.value)));
-      out_.refused.insert(row.key);
+      report_.error(e.value->at, path, fmt::format("wanted a mapping, got {}", shown(*e.value)));
+      out_.refused.insert(path);
     }
   }
 
@@ -128,58 +176,91 @@ class collector {
   void legacy_zero(const entry& e, bool on) {
     report_.warn(e.at, "zero_optimization",
                  fmt::format("deprecated, write zero_optimization: {{stage: {}}}", on ? 1 : 0));
-    const key_info* stage = key_named("zero_optimization.stage");
-    out_.given[stage->key] = {stage, make_scalar(node_kind::plain, on ? "1" : "0", e.value->at), false, e.value->at,
-                              e.at};
+    put("zero_optimization.stage", make_scalar(node_kind::plain, on ? "1" : "0", e.value->at), e.value->at, e.at);
     legacy_zero_ = on;
     if (const auto size = out_.given.find("allgather_size"); on && size != out_.given.end())
       use_legacy_bucket(size->second);
   }
   void use_legacy_bucket(const setting& size) {
-    const key_info* bucket = key_named("zero_optimization.allgather_bucket_size");
-    out_.given[bucket->key] = {bucket, size.value, size.is_auto, size.at, size.name_at};
+    setting& made = put("zero_optimization.allgather_bucket_size", size.value, size.at, size.name_at);
+    made.is_auto = size.is_auto;
+  }
+  setting& put(const char* key, node_ptr value, place at, place name_at) {
+    return out_.given[key] = {key_named(key), key, std::move(value), false, at, name_at};
   }
 
-  void leaf(const key_info& row, const entry& e) {
-    if (const auto earlier = out_.given.find(row.key); earlier != out_.given.end() || out_.was_refused(row.key)) {
-      report_.error(e.at, row.key,
+  /// `cpu_offload: true`, as files before the offload sections have it; one may not stand beside the other.
+  void legacy_offload() {
+    for (const auto& [old_name, section] : {std::pair{"cpu_offload", "offload_optimizer"},
+                                            {"cpu_offload_param", "offload_param"},
+                                            {"cpu_offload_params", "offload_param"}}) {
+      const std::string old_key = std::string("zero_optimization.") + old_name;
+      const std::string new_section = std::string("zero_optimization.") + section;
+      const setting* old = out_.value_of(old_key);
+      if (old == nullptr || boolean_in(*old->value) != true) continue;
+      if (out_.sections.contains(new_section)) {
+        report_.error(old->name_at, old_key, fmt::format("wanted either this or {}, got both", section));
+        continue;
+      }
+      const node_ptr device = make_scalar(node_kind::quoted, "cpu", old->at);
+      put((new_section + ".device").c_str(), device, old->at, old->name_at).held_back = true;
+    }
+  }
+
+  void leaf(const key_info& row, std::string path, const entry& e) {
+    if (const auto earlier = out_.given.find(path); earlier != out_.given.end() || out_.was_refused(path)) {
+      report_.error(e.at, path,
                     earlier == out_.given.end()
                         ? "given twice"
                         : fmt::format("given twice, first at line {}, column {}", earlier->second.name_at.line,
                                       earlier->second.name_at.column));
       return;
     }
-    setting made{&row, nullptr, is_auto(*e.value), place_of(e), e.at};
+    setting made{&row, path, nullptr, is_auto(*e.value), place_of(e), e.at};
     if (!row.refusal.empty()) {
-      refuse(row, e.at, fmt::format("not accepted here: {}", row.refusal));
+      refuse(path, e.at, fmt::format("not accepted here: {}", row.refusal));
       return;
     }
     const bool nothing = e.value->kind == node_kind::null;
-    if (!made.is_auto && !(nothing && row.nullable())) {
-      made.value = checked(row, e.value);
-      if (made.value == nullptr) {
-        refuse(row, made.at, fmt::format("wanted {}, got {}", wanted(row), nothing ? "nothing" : shown(*e.value)));
-        return;
-      }
-      if (row.only && !says(row, *made.value, *row.only)) {
-        refuse(row, made.at, fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
-        return;
-      }
-      if (row.refuse_enabled && enables(*made.value)) {
-        refuse(row, made.at,
-               "not supported in this version, and it would change results: remove it or set enabled: false");
-        return;
-      }
-      if (row.acts == effect::no_effect && !is_default(row, *made.value))
-        report_.warn(e.at, row.key, fmt::format("no effect: {}", row.reason));
-    }
-    out_.given[row.key] = made;
-    if (row.key == "allgather_size" && legacy_zero_) use_legacy_bucket(made);
+    if (!made.is_auto && !(nothing && row.nullable()) && !take_value(row, e, made)) return;
+    const auto& taken = out_.given[path] = std::move(made);
+    if (row.key == "allgather_size" && legacy_zero_) use_legacy_bucket(taken);
   }
 
-  void refuse(const key_info& row, place at, std::string text) {
-    report_.error(at, row.key, std::move(text));
-    out_.refused.insert(row.key);
+  /// Checks a value and says what comes of it; false when it was refused.
+  bool take_value(const key_info& row, const entry& e, setting& made) {
+    made.value = checked(row, e.value);
+    if (made.value == nullptr && why_ == purpose::deepspeed) {
+      made.value = later_choice(row, *e.value);
+      made.held_back = made.value != nullptr;
+    }
+    if (made.value == nullptr) {
+      const bool nothing = e.value->kind == node_kind::null;
+      refuse(made.key, made.at, fmt::format("wanted {}, got {}", wanted(row), nothing ? "nothing" : shown(*e.value)));
+      return false;
+    }
+    if (row.only && !says(row, *made.value, *row.only)) {
+      if (why_ == purpose::job) {
+        refuse(made.key, made.at, fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
+        return false;
+      }
+      made.held_back = true;
+    }
+    if (made.held_back || (row.acts != effect::acts && !is_default(row, *made.value)))
+      report_.warn(e.at, made.key, effect_of(row, made.held_back));
+    return true;
+  }
+
+  static node_ptr later_choice(const key_info& row, const node& value) {
+    if (!value.is_scalar()) return nullptr;
+    key_info known = row;
+    known.choices = row.later;
+    return known.choices.empty() ? nullptr : checked(known, std::make_shared<const node>(value));
+  }
+
+  void refuse(const std::string& path, place at, std::string text) {
+    report_.error(at, path, std::move(text));
+    out_.refused.insert(path);
   }
 
   /// Whether a value is the text, or the same number.
@@ -189,22 +270,17 @@ class collector {
     return is_default(same, value);
   }
 
-  static bool enables(const node& value) {
-    return std::any_of(value.entries.begin(), value.entries.end(), [](const entry& e) {
-      return (e.name == "enabled" && boolean_in(*e.value) == true) || enables(*e.value);
-    });
-  }
-
   /// Of the value; of the name where there is no value to point at.
   static place place_of(const entry& e) { return e.value->kind == node_kind::null ? e.at : e.value->at; }
 
   reporter& report_;
+  purpose why_;
   settings out_;
   bool legacy_zero_ = false;
 };
 
 }  // namespace
 
-settings collect(const node& root, reporter& report) { return collector(report).take(root); }
+settings collect(const node& root, reporter& report, purpose why) { return collector(report, why).take(root); }
 
 }  // namespace troupe::config

@@ -15,7 +15,7 @@ namespace troupe::config {
 struct source {
   std::string name;
   std::filesystem::path folder;  ///< relative paths start here
-  enum kind_of : uint8_t { job, imported, override_text } kind = job;
+  enum kind_of : uint8_t { job, imported, override_text } kind = job;  ///< imported: as lenient as DeepSpeed is
 };
 
 /// Collects diagnostics of one load, at most `most_diagnostics` of them, and puts them in order.
@@ -49,10 +49,12 @@ class reporter {
 /// One given key.
 struct setting {
   const key_info* row = nullptr;
+  std::string key;  ///< full; the row's, with names in place of each `*`
   node_ptr value;  ///< checked; null: `auto`, or nothing was written
   bool is_auto = false;
   place at;  ///< of the value
   place name_at;
+  bool held_back = false;  ///< known, but nothing here can honour it yet: never stored
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
@@ -63,6 +65,12 @@ struct settings {
 
   /// The setting when it has a value, else null.
   [[nodiscard]] const setting* value_of(std::string_view key) const;
+  /// The value as text, as a number, and whether it is true; what the key's default says where it has none.
+  [[nodiscard]] std::string text_of(std::string_view key) const;
+  [[nodiscard]] double number_of(std::string_view key) const;
+  [[nodiscard]] bool is_on(std::string_view key) const { return text_of(key) == "true"; }
+  /// Whether the key was given as `auto`.
+  [[nodiscard]] bool is_auto(std::string_view key) const;
   [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }
   /// Where to report about a key: its value, or the nearest section around it that was given.
   [[nodiscard]] place where(std::string_view key) const;
@@ -72,7 +80,13 @@ struct settings {
   void override_with(settings other);
 };
 
+/// What a document is read for.
+enum class purpose : uint8_t {
+  job,        ///< to run it: what cannot be honoured is refused
+  deepspeed,  ///< to look at it: what cannot be honoured yet is said
+};
+
 /// Reads the keys of one document's root.
-settings collect(const node& root, reporter& report);
+settings collect(const node& root, reporter& report, purpose why);
 
 }  // namespace troupe::config

@@ -29,7 +29,22 @@ void tree_builder::open(node_kind kind, place where, size_t anchor) {
   open_.back().anchor = anchor;
 }
 
+void tree_builder::take_over(frame& into, const entry& merge) {
+  const bool list = merge.value->kind == node_kind::sequence;
+  const std::vector<node_ptr> from = list ? merge.value->items : std::vector<node_ptr>{merge.value};
+  for (const node_ptr& one : from) {
+    if (one->kind != node_kind::mapping)
+      throw refusal{merge.at, "wanted a mapping, or a list of mappings, to merge, got " + shown(*one)};
+    count(one->entries.size(), merge.at);
+    for (const entry& e : one->entries)  // what stands here itself, or came first, stays
+      if (into.names.try_emplace(e.name, e.at).second) into.value.entries.push_back(e);
+    into.value.nodes += one->entries.size();
+    into.value.height = std::max(into.value.height, one->height);
+  }
+}
+
 void tree_builder::close() {
+  if (open_.back().merge) take_over(open_.back(), *open_.back().merge);
   node done = std::move(open_.back().value);
   const size_t anchor = open_.back().anchor;
   open_.pop_back();
@@ -43,6 +58,7 @@ void tree_builder::scalar(node_kind kind, std::string text, place where, size_t 
     return;
   }
   if (kind == node_kind::null) throw refusal{where, "wanted a name in front of ':', got nothing"};
+  open_.back().pending_merge = merges_ && kind == node_kind::plain && text == "<<";
   open_.back().pending = entry{std::move(text), where, nullptr};
 }
 
@@ -74,7 +90,9 @@ void tree_builder::add(node_ptr value, size_t anchor) {
   parent.pending.reset();
   named.value = std::move(value);
   const auto [first, is_new] = parent.names.try_emplace(named.name, named.at);
-  if (is_new) {
+  if (is_new && parent.pending_merge) {
+    parent.merge = std::move(named);
+  } else if (is_new) {
     parent.value.entries.push_back(std::move(named));
   } else if (problems_.size() < most_diagnostics) {
     problems_.push_back(

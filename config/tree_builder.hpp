@@ -19,7 +19,8 @@ struct refusal {
 
 class tree_builder {
  public:
-  explicit tree_builder(uint32_t source) : source_(source) {}
+  /// `merges`: the unquoted name `<<` takes over the entries of one or several mappings, as YAML 1.1 has it.
+  explicit tree_builder(uint32_t source, bool merges = false) : source_(source), merges_(merges) {}
 
   [[nodiscard]] place at(int line, int column) const { return {source_, line, column}; }
 
@@ -39,12 +40,16 @@ class tree_builder {
     size_t anchor = 0;
     std::optional<entry> pending;
     std::unordered_map<std::string, place> names;
+    std::optional<entry> merge;  ///< what stands at `<<`
+    bool pending_merge = false;
   };
+  void take_over(frame& into, const entry& merge);
   [[nodiscard]] bool wants_name() const;
   void add(node_ptr value, size_t anchor);
   void count(size_t nodes, place where);
 
   uint32_t source_;
+  bool merges_;
   size_t nodes_ = 0;
   std::vector<frame> open_;
   std::unordered_map<size_t, node_ptr> anchored_;

@@ -151,6 +151,17 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
       });
       return all ? value : nullptr;
     }
+    case value_type::integers:
+    case value_type::texts: {
+      const auto fits = [&](const node_ptr& item) {
+        if (key.type == value_type::texts) return is_text(*item) && checked_choice(key, item, item->text) != nullptr;
+        const auto v = integer_in(*item);
+        return v && in_range(key, as_double(*v));
+      };
+      if (key.type == value_type::texts && is_text(*value)) return fits(value) ? value : nullptr;
+      return value->kind == node_kind::sequence && std::all_of(value->items.begin(), value->items.end(), fits) ? value
+                                                                                                              : nullptr;
+    }
     case value_type::dtype: {
       const auto type = value->is_scalar() ? core::float_dtype_from(value->text) : std::nullopt;
       return type ? checked_choice(key, make_scalar(node_kind::quoted, std::string(core::name_of(*type)), value->at),
@@ -241,10 +252,9 @@ std::string field_text(const key_info& key, const job_config& from) {
 
 bool is_default(const key_info& key, const node& value) {
   if (value.kind == node_kind::null) return key.nullable();
-  if (key.type == value_type::object) {
-    const node* enabled = value.find("enabled");
-    return value.entries.empty() || (enabled != nullptr && boolean_in(*enabled) == false);
-  }
+  if (key.type == value_type::object) return value.entries.empty();
+  if (value.kind == node_kind::sequence && key.type != value_type::number_list)
+    return shown(value, 1000) == key.default_text;
   if (key.type == value_type::boolean) return boolean_in(value) == (key.default_text == "true");
   if (const auto v = number_in(value)) {
     const auto standard = number_from<double>(key.default_text);

@@ -122,10 +122,12 @@ BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored)
       "j.yaml:8:46: error: zero_optimization.legacy_stage1: only false is supported in this version, got true\n");
   BOOST_TEST(line_9("gradient_allreduce_op: sum") ==
              "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum\n");
-  BOOST_TEST(line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true}}}") ==
-             "j.yaml:9:23: error: compression_training: not supported in this version, and it would change results: "
-             "remove it or "
-             "set enabled: false\n");
+  BOOST_TEST(line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true},\n"
+                    "  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}") ==
+             "j.yaml:9:75: error: compression_training.weight_quantization.shared_parameters.enabled: only false is "
+             "supported in this version, got true\n");
+  BOOST_TEST(line_9("amp: {enabled: true}") ==
+             "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true\n");
   BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
 }
 

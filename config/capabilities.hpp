@@ -1,0 +1,33 @@
+// What keys wait for that do not act yet: one name for each, so that a capability that arrives is found in all its keys.
+#pragma once
+
+#include <string_view>
+
+namespace troupe::config::capability {
+
+inline constexpr std::string_view offload = "offload to host memory and NVMe";
+inline constexpr std::string_view file_access = "the io_uring file tier";
+inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
+inline constexpr std::string_view shard_groups = "sharding within groups of ranks (hpZ, MiCS)";
+inline constexpr std::string_view checkpoints = "a checkpoint writer";
+inline constexpr std::string_view pipeline = "pipeline parallelism";
+inline constexpr std::string_view tensor = "tensor parallelism";
+inline constexpr std::string_view sequence = "sequence parallelism";
+inline constexpr std::string_view experts = "expert parallelism";
+inline constexpr std::string_view compression = "compression";
+inline constexpr std::string_view passes = "a set of passes over step plans";
+inline constexpr std::string_view optimizers = "this optimizer";
+inline constexpr std::string_view schedules = "this learning rate schedule";
+inline constexpr std::string_view curriculum = "curriculum sampling";
+inline constexpr std::string_view layer_drop = "layer drop";
+inline constexpr std::string_view telemetry = "a writer of curves";
+inline constexpr std::string_view profile = "the per-unit profile";
+inline constexpr std::string_view communication_log = "the communication log";
+inline constexpr std::string_view activation_storage = "offload and sharding of activations";
+inline constexpr std::string_view autocast = "mixed precision chosen per operation";
+inline constexpr std::string_view master_types = "an optimizer with 16-bit master weights and moments";
+inline constexpr std::string_view elastic = "elastic restarting";
+inline constexpr std::string_view tuning = "the search for settings";
+inline constexpr std::string_view host_steps = "a host program's say over steps";
+
+}  // namespace troupe::config::capability

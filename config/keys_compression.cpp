@@ -1,0 +1,115 @@
+// `compression_training` and what belongs to it: every technique has shared parameters and groups of modules.
+#include "config/capabilities.hpp"
+#include "config/key_table.hpp"
+
+namespace troupe::config {
+namespace {
+
+using enum value_type;
+
+struct technique {
+  technique(key_rows& t, const std::string& name, std::string_view meaning)
+      : around(t, "compression_training." + name, meaning),
+        shared(t, "compression_training." + name + ".shared_parameters", "What all groups have in common.",
+               capability::compression),
+        groups(t, "compression_training." + name + ".different_groups", "Groups of modules, by a name each."),
+        group(t, "compression_training." + name + ".different_groups.*", "One group.", capability::compression),
+        params(t, "compression_training." + name + ".different_groups.*.params", "The group's numbers.",
+               capability::compression) {
+    shared.off("Use it.");
+    group("modules", texts, "[\"*\"]", "Patterns of module names.");
+    group("related_modules", any, "none", "Modules that are cut along with those, as lists of patterns.");
+  }
+  section_rows around, shared, groups, group, params;
+};
+
+void add_quantization(key_rows& t) {
+  technique weights(t, "weight_quantization", "Weights of fewer bits.");
+  weights.shared("quantizer_kernel", boolean, "false", "Use the CUDA kernel.").ignored("the device chooses the kernel");
+  weights.shared("schedule_offset", integer, "0", "Steps before it begins.").at_least(0);
+  weights.shared("schedule_offset_end", integer, "none", "The step it ends at.").at_least(0);
+  weights.shared("quantize_groups", integer, "1", "Scales of one matrix.").at_least(1);
+  weights.shared("quantize_verbose", boolean, "false", "Log it.");
+  weights.shared("quantization_type", text, "symmetric", "Around zero, or not.").one_of({"symmetric", "asymmetric"});
+  weights.shared("quantize_weight_in_forward", boolean, "false", "At each use, not after each step.");
+  weights.shared("rounding", text, "nearest", "How to round.").one_of({"nearest", "stochastic"});
+  section_rows mixed(t, "compression_training.weight_quantization.shared_parameters.fp16_mixed_quantize",
+                     "Fade from full to fewer bits.", capability::compression);
+  mixed("enabled", boolean, "false", "Do so.");
+  mixed("quantize_change_ratio", number, "0.001", "The share of one step.").at_least(0).at_most(1);
+  weights.params("start_bits", integer, "none", "Bits at first.").at_least(1).at_most(32);
+  weights.params("target_bits", integer, "none", "Bits in the end.").at_least(1).at_most(32);
+  weights.params("quantization_period", integer, "1", "Steps until the next bit goes.").at_least(1);
+
+  technique activations(t, "activation_quantization", "Activations of fewer bits.");
+  activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")
+      .one_of({"symmetric", "asymmetric"});
+  activations.shared("range_calibration", text, "dynamic", "The range: of each batch, or learned.")
+      .one_of({"dynamic", "static"});
+  activations.shared("schedule_offset", integer, "1000", "Steps before it begins.").at_least(0);
+  activations.params("bits", integer, "none", "4 or 8.").at_least(4).at_most(8);
+}
+
+void add_pruning(key_rows& t) {
+  struct kind {
+    const char *name, *method, *meaning;
+  };
+  for (const kind& k : {kind{"sparse_pruning", "l1", "Weights set to zero one by one."},
+                        kind{"row_pruning", "l1", "Whole rows removed."}, kind{"head_pruning", "topk", "Whole heads removed."},
+                        kind{"channel_pruning", "l1", "Whole channels removed."}}) {
+    technique pruning(t, k.name, k.meaning);
+    const bool sparse = std::string_view(k.name) == "sparse_pruning";
+    auto& method = pruning.shared("method", text, k.method, "What goes: the smallest, or what is learned.");
+    method.one_of(sparse ? std::vector<std::string_view>{"l1", "topk", "snip_momentum"}
+                         : std::vector<std::string_view>{"l1", "topk"});
+    pruning.shared("schedule_offset", integer, "1000", "Steps before it begins.").at_least(0);
+    pruning.params("dense_ratio", number, "none", "The share that stays.").above(0).at_most(1);
+    if (std::string_view(k.name) == "head_pruning")
+      pruning.shared("num_heads", integer, "none", "Heads of the model.").at_least(1);
+    if (!sparse) continue;
+    pruning.shared("block_pattern", text, "4x1", "snip_momentum: blocks that go together.");
+    pruning.shared("dense_ratio", number, "0.1", "snip_momentum: the share that stays.").above(0).below(1);
+    pruning.shared("schedule_offset_stride", integer, "1", "snip_momentum: steps between two cuts.").at_least(1);
+    pruning.shared("schedule_offset_end", integer, "none", "snip_momentum: the step of the last cut.").at_least(0);
+    pruning.shared("excluded_modules", texts, "[]", "snip_momentum: modules that stay whole.");
+  }
+}
+
+}  // namespace
+
+void add_compression_keys(key_rows& t) {
+  t.row("compression_training", section).means("Quantisation, pruning, layer reduction.");
+  add_quantization(t);
+  add_pruning(t);
+  section_rows layers(t, "compression_training.layer_reduction", "A student of fewer layers.", capability::compression);
+  layers.off("Make one.");
+  layers("keep_number_layer", integer, "none", "Layers of the student.").at_least(1);
+  layers("module_name_prefix", text, "none", "What the teacher's layers are called.");
+  layers("teacher_layer", integers, "none", "Layers that are copied.").at_least(0);
+  layers("other_module_name", texts, "none", "Other modules that are copied.");
+
+  section_rows eigenvalue(t, "eigenvalue", "Eigenvalues of layers, which slow the loss of bits.",
+                          capability::compression);
+  eigenvalue("enabled", boolean, "false", "Compute them.").just("false");
+  eigenvalue("verbose", boolean, "false", "Log them.");
+  eigenvalue("max_iter", integer, "100", "Iterations at most.").at_least(1);
+  eigenvalue("tol", number, "0.01", "A change small enough to stop.").above(0);
+  eigenvalue("stability", number, "1e-06", "Added against a division by zero.").at_least(0);
+  eigenvalue("gas_boundary_resolution", integer, "1", "Steps between two computations.").at_least(1);
+  eigenvalue("layer_name", text, "bert.encoder.layer", "What the layers are called.");
+  eigenvalue("layer_num", integer, "0", "How many there are.").at_least(0);
+
+  t.row("quantize_training", object)
+      .ignored("DeepSpeed has dropped it; write compression_training: {weight_quantization: ...}")
+      .means("The first form of weight quantisation.");
+  section_rows weights(t, "weight_quantization", "Quantised weights at inference.");
+  const auto inference = "Troupe trains; quantised weights are for inference";
+  weights("enabled", boolean, "true", "Quantise them.").ignored(inference);
+  weights("num_bits", integer, "8", "Bits.").at_least(1).at_most(16).ignored(inference);
+  weights("q_type", text, "symmetric", "Around zero, or not.").one_of({"symmetric", "asymmetric"}).ignored(inference);
+  weights("q_groups", integer, "1", "Scales of one matrix.").at_least(1).ignored(inference);
+  weights("quantized_initialization", object, "none", "While loading.").ignored(inference);
+  weights("post_init_quant", object, "none", "After loading.").ignored(inference);
+}
+
+}  // namespace troupe::config

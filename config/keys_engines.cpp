@@ -1,0 +1,149 @@
+// DeepSpeed's keys of pipelines, tensor and expert parallelism, graph compilation and generation.
+#include "config/capabilities.hpp"
+#include "config/key_table.hpp"
+
+namespace troupe::config {
+namespace {
+
+using enum value_type;
+
+void add_compile(key_rows& t) {
+  section_rows key(t, "compile", "Graph compilation (DeepCompile): here, passes over the step plan.",
+                   capability::passes);
+  key("deepcompile", boolean, "false", "Run the passes.");
+  key("passes", texts, "none", "Which; none: what the stage asks for.").one_of({"z1", "z3", "autosp", "autotp"});
+  key("autoep_non_moe", boolean, "false", "Compile what stands around expert layers.")
+      .ignored("nothing is compiled at run time");
+  key("free_activation", boolean, "false", "Free large activations right after their last use.")
+      .ignored("activations always end with their last use");
+  key("free_activation_threshold", integer, "10485760", "From this size on.")
+      .at_least(0)
+      .ignored("activations always end with their last use");
+  key("offload_activation", boolean, "false", "Move activations to the host between forward and backward.");
+  key("offload_activation_pin_memory", boolean, "true", "Lock that memory.");
+  key("offload_opt_states", boolean, "false", "Move optimizer states to the host as memory needs.");
+  key("offload_parameters", boolean, "false", "Move parameter shards to the host.");
+  key("double_buffer", boolean, "true", "Two gradient buckets in turn.");
+  key("symmetric_memory", boolean, "false", "Gather by copies between peers.")
+      .ignored("ranks of one process always copy straight from each other");
+  for (const char* name :
+       {"sync_before_reduce", "sync_after_reduce", "sync_before_allgather", "sync_after_allgather"})
+    key(name, boolean, "false", "A wait for finding errors.").ignored("a plan has its order proved instead");
+  key("keep_int_input_tensors", boolean, "true", "Keep inputs for another profile.")
+      .ignored("plans need no traced inputs");
+  key("keep_all_input_tensors", boolean, "false", "Keep all inputs for another profile.")
+      .ignored("plans need no traced inputs");
+  key("debug_log", boolean, "false", "Write graphs down.").ignored("`troupe plan` shows them");
+  // Of older versions, which compiled with torch.compile.
+  for (const char* name : {"enabled", "disable"})
+    key(name, boolean, "false", "Of older versions.").ignored("nothing is compiled at run time");
+  key("backend", text, "inductor", "Of older versions.").ignored("nothing is compiled at run time");
+  key("kwargs", object, "none", "Of older versions.").ignored("nothing is compiled at run time");
+}
+
+void add_tensor(key_rows& t) {
+  section_rows key(t, "tensor_parallel", "Options of tensor parallelism.", capability::tensor);
+  key("autotp_size", integer, "0", "Ranks that share each matrix; 0: off.").at_least(0).just("0");
+  key("dtype", dtype, "fp16", "The model's type.")
+      .one_of({"fp16", "bf16", "fp32"})
+      .ignored("the fp16 and bf16 sections say it");
+  key("tp_overlap_comm", boolean, "false", "Reduce while computing.");
+  key("vocab_parallel_lm_head", boolean, "none", "Cut the head by vocabulary.");
+  key("vocab_parallel_ce_backend", text, "torch", "Its loss.").one_of({"torch", "liger"}).ignored("there is one loss");
+  key("injection_policy_tuple", any, "none", "Names of linear layers in a user's model.")
+      .ignored("units know their own layers");
+  key("partition_config", object, "none", "Which weights are cut, and how.");
+  key("preset_model", text, "none", "The same for a known family.")
+      .one_of({"llama", "bloom", "chatglm", "mixtral", "deepseek_v2", "qwen2", "phi3"});
+  key("keep_module_on_host", boolean, "false", "Load weights on the host first.")
+      .ignored("each rank reads just its part");
+  key("replace_with_kernel_inject", boolean, "false", "Fused layers in place of a user's.")
+      .also("kernel_inject")
+      .ignored("models are built of fused layers");
+  t.row("tensor_parallel.tensor_parallel", section).also("tp").means("Degrees of tensor parallelism.");
+  const auto inner = [&](const char* name, value_type type, const char* by_default, const char* meaning) -> key_info& {
+    return t.row(std::string("tensor_parallel.tensor_parallel.") + name, type)
+        .by_default(by_default)
+        .means(meaning)
+        .when(capability::tensor);
+  };
+  inner("tp_size", integer, "1", "Ranks that share each matrix.").at_least(1).just("1");
+  inner("tp_grain_size", integer, "1", "Widths are multiples of this.").at_least(1);
+  inner("mpu", any, "none", "An object of the user's program.").ignored("parallel says it");
+  inner("tp_group", any, "none", "An object of the user's program.").ignored("parallel says it");
+}
+
+void add_experts(key_rows& t) {
+  section_rows key(t, "expert_parallel", "Expert parallelism by configuration (AutoEP).", capability::experts);
+  key.off("Use it.");
+  key("autoep_size", integer, "1", "Ranks that share the experts of a layer.").at_least(1);
+  key("expert_tensor_parallel_size", integer, "1", "Ranks that share each expert.").at_least(1);
+  for (const char* name : {"validate_folding_routing", "async_split_plan", "disable_triton_grouped_mm"})
+    key(name, boolean, "false", "How expert layers run.");
+  key("use_grouped_mm", boolean, "true", "How expert layers run.");
+  for (const char* name : {"preset_model", "moe_layer_pattern", "expert_pattern", "router_pattern", "expert_w1",
+                           "expert_w2", "expert_w3", "num_experts_attr", "top_k_attr", "shared_experts_pattern",
+                           "shared_experts_gate_pattern", "expert_activation"})
+    key(name, text, "none", "Where the experts of a model are.");
+  for (const char* name : {"route_norm", "has_shared_experts"}) key(name, boolean, "none", "How tokens are routed.");
+  key("route_scale", number, "1.0", "How tokens are routed.");
+  key("routed_scaling_factor", number, "auto", "How tokens are routed.");
+  key("load_balance_coeff", number, "none", "DeepSpeed accepts nothing here.");
+  key("score_apply", text, "auto", "How tokens are routed.").one_of({"pre", "post"});
+  key("score_func", text, "auto", "How tokens are routed.").one_of({"softmax", "sigmoid"});
+  key("top_k", integer, "auto", "Experts of a token.").at_least(1);
+  key("combine_impl", text, "auto", "How results are put together.")
+      .one_of({"weighted_sum", "fused_weighted_sum", "legacy_bmm"});
+  key("row_weighting_impl", text, "auto", "How results are weighted.").one_of({"eager", "fused"});
+  key("gate_up_impl", text, "separate", "One matrix or two.").one_of({"separate", "fused"});
+  key("comm_backend", text, "comm", "What moves tokens.").one_of({"comm", "deepep"});
+  key("comm_num_sm", integer, "12", "Of a GPU, for moving tokens.").at_least(0);
+  key("comm_qp_margin", integer, "4", "Of a network card, for moving tokens.").at_least(0);
+  key("comm_max_tokens_per_rank", integer, "0", "Tokens at a time; 0: any.").at_least(0);
+  key("num_expert_groups", integer, "none", "Groups of experts.").at_least(1);
+  key("num_limited_groups", integer, "none", "Groups a token may choose from.").at_least(1);
+}
+
+}  // namespace
+
+void add_parallel_engine_keys(key_rows& t) {
+  section_rows pipe(t, "pipeline", "Options of the pipeline engine.", capability::pipeline);
+  pipe("stages", integer, "auto", "DeepSpeed reads it and does nothing.")
+      .at_least(1)
+      .ignored("parallel.pipeline says it");
+  pipe("partition", text, "best", "DeepSpeed reads it and does nothing.").ignored("the plan balances stages by cost");
+  pipe("seed_layers", boolean, "false", "A seed for each layer.").ignored("initial weights never depend on the cut");
+  pipe("activation_checkpoint_interval", integer, "0", "Layers between two that keep their input; 0: the model's.")
+      .at_least(0);
+  pipe("pipe_partitioned", boolean, "true", "Cut what is sent over the tensor-parallel ranks.");
+  pipe("grad_partitioned", boolean, "true", "The same for gradients.");
+  pipe("use_reentrant", boolean, "true", "How autograd recomputes.").ignored("there is one way to recompute here");
+  add_tensor(t);
+  add_experts(t);
+  add_compile(t);
+  t.row("use_data_before_expert_parallelism", boolean)
+      .by_default("false")
+      .when(capability::experts)
+      .means("Which ranks are neighbours.");
+  t.row("sequence_parallel_size", integer)
+      .by_default("1")
+      .at_least(1)
+      .just("1")
+      .needs(capability::sequence)
+      .means("Ranks that share each sequence.");
+  section_rows sequence(t, "sequence_parallel", "Sequence parallelism by configuration.", capability::sequence);
+  sequence.off("Use it.");
+  sequence("size", integer, "1", "Ranks that share each sequence.").at_least(1);
+
+  const auto no_generation = "a run trains; it generates only the sample at its end";
+  section_rows hybrid(t, "hybrid_engine", "Training and generation in turn.");
+  hybrid("enabled", boolean, "false", "Do so.").ignored(no_generation);
+  hybrid("max_out_tokens", integer, "512", "Tokens of one answer.").at_least(1).ignored(no_generation);
+  hybrid("inference_tp_size", integer, "1", "Ranks that share a matrix meanwhile.").at_least(1).ignored(no_generation);
+  hybrid("release_inference_cache", boolean, "false", "Give memory back in between.").ignored(no_generation);
+  hybrid("pin_parameters", boolean, "true", "Lock host memory.").ignored(no_generation);
+  hybrid("tp_gather_partition_size", integer, "8", "Layers gathered at a time.").at_least(1).ignored(no_generation);
+  hybrid("enable_cuda_graph", boolean, "false", "Replay recorded work.").ignored(no_generation);
+}
+
+}  // namespace troupe::config

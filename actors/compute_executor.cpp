@@ -5,12 +5,17 @@
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cmath>
+#include <utility>
 
 #include "actors/ledger.hpp"
 #include "models/language_model.hpp"
 
 namespace troupe::actors {
 namespace {
+
+// Steps that are skipped one after the other because the loss is not finite. Skipping heals a gradient that overflowed,
+// not weights that are broken; a dynamic loss scale gives up before.
+constexpr uint32_t bad_steps_max = 50;
 
 // Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
 struct flight {
@@ -42,6 +47,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     attribute_allocations(owner_);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
     written_.assign(written_.size(), false);
+    if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
@@ -111,8 +117,13 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!is_head(x.subject) || x.segment + 1 != p().table->units[x.subject].segments.size()) return {};
     const double loss = flight_.hidden.item().toDouble();
     context_->votes[p().loss_offset(p().rank, x.micro)] = loss;
-    if (!std::isfinite(loss) && !context_->rules.skip_overflow)
+    if (std::isfinite(loss)) return {};
+    if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
+    if (!context_->rules.skip_overflow)
       return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + "; " + first_nonfinite());
+    if (bad_steps_ >= bad_steps_max)
+      return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + " for the " +
+                                                       std::to_string(bad_steps_) + "th step in a row; " + first_nonfinite());
     return {};
   }
 
@@ -177,6 +188,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   uint32_t owner_ = 0;
+  bool bad_step_ = false;   // a loss of this training step is not finite
+  uint32_t bad_steps_ = 0;  // such steps in a row
 };
 
 }  // namespace

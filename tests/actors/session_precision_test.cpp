@@ -149,6 +149,16 @@ BOOST_AUTO_TEST_CASE(bf16_skips_an_overflow_when_it_is_told_to_check) {
   BOOST_TEST(step_of(*s).skipped);
 }
 
+BOOST_AUTO_TEST_CASE(steps_are_not_skipped_for_ever) {
+  const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
+  auto s = job.open({"bf16.enabled=true", "parallel.data=2", "gradient_accumulation_steps=2"});
+  for (int i = 1; i < 50; ++i) BOOST_TEST(step_of(*s).skipped);
+  const auto r = s->step();
+  BOOST_TEST_REQUIRE(!r.has_value());
+  BOOST_TEST(contains(r.error().text, "for the 50th step in a row; first seen in "), r.error().text);
+  BOOST_TEST(contains(r.error().text, "block 1"), r.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(bf16_ends_at_an_overflow_when_it_is_not_to_check) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   auto s = job.open({"bf16.enabled=true", "bf16.check_grad_overflow=false"});

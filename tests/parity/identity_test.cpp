@@ -1,9 +1,7 @@
 // The promise of docs/numerics.md: how states are cut, gathered, bucketed, prefetched and recomputed changes no bit.
 // The full product of settings is too large; each group runs every stage, and the other settings in rotation, so that
 // every pair of (setting, stage) that has a meaning meets both orders of summation, both families and two dtypes.
-#include <numeric>
-
-#include "tests/small_job.hpp"
+#include "tests/parity/run_result.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -11,63 +9,6 @@ using namespace troupe::tests;
 namespace {
 
 constexpr uint64_t steps = 10;
-
-struct run_result {
-  std::vector<uint64_t> losses, norms;                     // [step], bits
-  std::vector<std::vector<float>> weights, first, second;  // [parameter]
-  uint64_t gathers = 0, releases = 0, reductions = 0, skipped = 0;
-  uint64_t buckets = 0, sub_groups = 0, peak_live = 0, model = 0;
-  core::dtype parameter = core::dtype::f32;
-  plan::memory_table memory;
-};
-
-run_result train(const small_job& job, const settings& set) {
-  auto s = job.open(set);
-  run_result out;
-  for (uint64_t i = 0; i < steps; ++i) {
-    const auto r = step_of(*s);
-    out.losses.push_back(std::bit_cast<uint64_t>(r.loss));
-    out.norms.push_back(std::bit_cast<uint64_t>(r.grad_norm));
-    out.gathers += r.lanes.gathers;
-    out.releases += r.lanes.releases;
-    out.reductions += r.lanes.reductions;
-    out.skipped += r.skipped;
-  }
-  const auto n = static_cast<uint32_t>(s->table().parameters.size());
-  for (uint32_t q = 0; q < n; ++q) {
-    out.weights.push_back(parameter_of(*s, q));
-    out.first.push_back(moment_of(*s, q, 0));
-    out.second.push_back(moment_of(*s, q, 1));
-  }
-  const auto& p = s->training_plan(0);
-  out.buckets = p.buckets.size();
-  out.sub_groups = p.sub_groups.size();
-  out.peak_live = p.peak_live_elements;
-  out.parameter = p.options.parameter;
-  out.model = s->table().numel();
-  out.memory = s->memory()[0].resident;
-  return out;
-}
-
-bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
-    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
-                      [](float s, float t) { return std::bit_cast<uint32_t>(s) == std::bit_cast<uint32_t>(t); });
-  });
-}
-
-std::string text_of(const settings& set) {
-  return std::accumulate(set.begin(), set.end(), std::string(),
-                         [](const std::string& a, const std::string& b) { return a + (a.empty() ? "" : " ") + b; });
-}
-
-void check_same(const run_result& got, const run_result& wanted) {
-  BOOST_TEST(got.losses == wanted.losses, boost::test_tools::per_element());
-  BOOST_TEST(got.norms == wanted.norms, boost::test_tools::per_element());
-  BOOST_TEST(same_bits(got.weights, wanted.weights), "weights differ");
-  BOOST_TEST(same_bits(got.first, wanted.first), "first moments differ");
-  BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
-}
 
 const std::string zero = "zero_optimization.";
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
@@ -128,7 +69,7 @@ void check_releases(const run_result& r) {
 // Runs stage 0 as it comes and variants [first, first + count) of each stage, all of them where count is 0.
 void check_group(const std::string& model, const settings& common, size_t first, size_t count) {
   const small_job job(model);
-  const auto reference = train(job, common + stage(0));
+  const auto reference = train(job, common + stage(0), steps);
   BOOST_TEST(reference.skipped == 0U);
   BOOST_TEST(reference.losses.front() != reference.losses.back());
   BOOST_TEST(reference.gathers == 0U);
@@ -139,7 +80,7 @@ void check_group(const std::string& model, const settings& common, size_t first,
     for (size_t k = 0; k < (count == 0 ? mine.size() : count); ++k) {
       const auto& v = *mine[(first + k) % mine.size()];
       BOOST_TEST_CONTEXT(text_of(common + stage(at) + v.set)) {
-        const auto got = train(job, common + stage(at) + v.set);
+        const auto got = train(job, common + stage(at) + v.set, steps);
         check_same(got, reference);
         if (!has(v.set, release_all)) continue;
         check_releases(got);

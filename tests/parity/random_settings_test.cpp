@@ -1,0 +1,96 @@
+// Settings drawn at random: whatever is drawn, the bits are those of stage 0 as it comes. `make soak` draws hundreds.
+#include <cstdlib>
+#include <random>
+
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 4;
+constexpr uint64_t draws = 6;
+
+uint64_t draws_wanted() {
+  const char* seeds = std::getenv("TROUPE_SEEDS");  // those of the simulation; a draw takes as long as twenty of them
+  return seeds == nullptr ? draws : std::max<uint64_t>(draws, std::strtoull(seeds, nullptr, 10) / 20);
+}
+
+class dice {
+ public:
+  explicit dice(uint64_t seed) : random_(seed) {}
+  uint64_t below(uint64_t n) { return random_() % n; }
+  bool coin() { return below(2) == 0; }
+  std::string truth() { return coin() ? "true" : "false"; }
+  /// 0, or about 2^0 .. 2^18: from less than a bias to more than the model.
+  std::string elements() { return below(6) == 0 ? "0" : std::to_string((uint64_t{1} << below(19)) + below(100)); }
+  std::string positive() { return std::to_string((uint64_t{1} << below(19)) + below(100)); }
+  std::string one_of(std::initializer_list<const char*> all) { return all.begin()[below(all.size())]; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+struct drawn {
+  std::string model;
+  settings common, other;
+};
+
+drawn draw(dice& d) {
+  drawn out;
+  out.model = std::vector<std::string>{tiny_gpt2, tiny_gpt2_with_dropout, tiny_llama}[d.below(3)];
+  out.common = {"parallel.data=" + std::to_string(1 + d.below(4)),
+                "gradient_accumulation_steps=" + std::to_string(1 + d.below(3)),
+                "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),
+                "train_micro_batch_size_per_gpu=" + std::to_string(1 + d.below(3)),
+                "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"})};
+  switch (d.below(5)) {
+    case 0:
+      out.common.emplace_back("bf16.enabled=true");
+      break;
+    case 1:
+      out.common = out.common + settings{"fp16.enabled=true", "fp16.initial_scale_power=" + d.one_of({"4", "24"})};
+      break;
+    case 2:
+      out.common = out.common + settings{"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"};
+      break;
+    case 3:
+      out.common = out.common + settings{"bf16.enabled=true", "communication_data_type=fp32"};
+      break;
+    default:
+      break;
+  }
+  const std::string zero = "zero_optimization.";
+  out.other = {zero + "stage=" + std::to_string(d.below(4)),
+               zero + "reduce_bucket_size=" + d.positive(),
+               zero + "allgather_bucket_size=" + d.positive(),
+               zero + "sub_group_size=" + d.positive(),
+               zero + "overlap_comm=" + d.truth(),
+               zero + "reduce_scatter=" + d.truth(),
+               zero + "round_robin_gradients=" + d.truth(),
+               zero + "stage3_param_persistence_threshold=" + d.elements(),
+               zero + "stage3_prefetch_bucket_size=" + d.elements(),
+               zero + "stage3_max_live_parameters=" + d.elements(),
+               zero + "stage3_max_reuse_distance=" + d.elements(),
+               "activation_checkpointing.enabled=" + d.truth()};
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(random_settings)
+
+BOOST_AUTO_TEST_CASE(leave_the_bits_of_stage_0) {
+  for (uint64_t seed = 0; seed < draws_wanted(); ++seed) {
+    dice d(seed);
+    const auto what = draw(d);
+    BOOST_TEST_CONTEXT("seed " << seed << ": " << what.model << text_of(what.common + what.other)) {
+      const small_job job(what.model);
+      const auto reference = train(job, what.common + settings{"zero_optimization.stage=0"}, steps);
+      check_same(train(job, what.common + what.other, steps), reference);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,68 @@
+// All that a training run leaves behind, and whether two runs left the same bits.
+#pragma once
+
+#include <algorithm>
+#include <numeric>
+
+#include "tests/small_job.hpp"
+
+namespace troupe::tests {
+
+struct run_result {
+  std::vector<uint64_t> losses, norms;                     // [step], bits
+  std::vector<std::vector<float>> weights, first, second;  // [parameter]
+  uint64_t gathers = 0, releases = 0, reductions = 0, skipped = 0;
+  uint64_t buckets = 0, sub_groups = 0, peak_live = 0, model = 0;
+  core::dtype parameter = core::dtype::f32;
+  plan::memory_table memory;
+};
+
+inline run_result train(const small_job& job, const settings& set, uint64_t steps) {
+  auto s = job.open(set);
+  run_result out;
+  for (uint64_t i = 0; i < steps; ++i) {
+    const auto r = step_of(*s);
+    out.losses.push_back(std::bit_cast<uint64_t>(r.loss));
+    out.norms.push_back(std::bit_cast<uint64_t>(r.grad_norm));
+    out.gathers += r.lanes.gathers;
+    out.releases += r.lanes.releases;
+    out.reductions += r.lanes.reductions;
+    out.skipped += r.skipped;
+  }
+  const auto n = static_cast<uint32_t>(s->table().parameters.size());
+  for (uint32_t q = 0; q < n; ++q) {
+    out.weights.push_back(parameter_of(*s, q));
+    out.first.push_back(moment_of(*s, q, 0));
+    out.second.push_back(moment_of(*s, q, 1));
+  }
+  const auto& p = s->training_plan(0);
+  out.buckets = p.buckets.size();
+  out.sub_groups = p.sub_groups.size();
+  out.peak_live = p.peak_live_elements;
+  out.parameter = p.options.parameter;
+  out.model = s->table().numel();
+  out.memory = s->memory()[0].resident;
+  return out;
+}
+
+inline bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](float s, float t) { return std::bit_cast<uint32_t>(s) == std::bit_cast<uint32_t>(t); });
+  });
+}
+
+inline std::string text_of(const settings& set) {
+  return std::accumulate(set.begin(), set.end(), std::string(),
+                         [](const std::string& a, const std::string& b) { return a + (a.empty() ? "" : " ") + b; });
+}
+
+inline void check_same(const run_result& got, const run_result& wanted) {
+  BOOST_TEST(got.losses == wanted.losses, boost::test_tools::per_element());
+  BOOST_TEST(got.norms == wanted.norms, boost::test_tools::per_element());
+  BOOST_TEST(same_bits(got.weights, wanted.weights), "weights differ");
+  BOOST_TEST(same_bits(got.first, wanted.first), "first moments differ");
+  BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
+}
+
+}  // namespace troupe::tests

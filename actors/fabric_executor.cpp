@@ -9,11 +9,20 @@ std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p) {
   for (const auto& x : p.instructions) {
     std::vector<plan::moved_piece> moved;
     switch (x.kind) {
-      case plan::kind::gather: moved = plan::gather_pieces(p, x.subject); break;
-      case plan::kind::reduce: moved = plan::reduce_pieces(p, x.subject); break;
-      case plan::kind::publish: moved = plan::publish_pieces(p, x.subject); break;
-      case plan::kind::vote: moved = plan::vote_pieces(p); break;
-      default: continue;
+      case plan::kind::gather:
+        moved = plan::gather_pieces(p, x.subject);
+        break;
+      case plan::kind::reduce:
+        moved = plan::reduce_pieces(p, x.subject);
+        break;
+      case plan::kind::publish:
+        moved = plan::publish_pieces(p, x.subject);
+        break;
+      case plan::kind::vote:
+        moved = plan::vote_pieces(p);
+        break;
+      default:
+        continue;
     }
     for (const auto& m : moved) out[x.sequence].push_back({m.owner, m.from, m.to, m.count});
   }

@@ -34,7 +34,7 @@ class fabric_executor final : public executor {
   std::vector<std::shared_ptr<rank_memory>> all_;
   std::shared_ptr<step_context> context_;
   std::shared_ptr<fabric::communicator> communicator_;  // ends before the memory that copies under way still read
-  std::map<const program*, piece_lists> pieces_of_;  // one entry per plan of the rank
+  std::map<const program*, piece_lists> pieces_of_;     // one entry per plan of the rank
   const piece_lists* pieces_ = nullptr;
 };
 

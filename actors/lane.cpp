@@ -61,9 +61,8 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
     fail(me, {core::error_kind::bug, std::string(plan::name_of(me->state.mine)) + " lane: " + text});
   });
   s.hands = make_executor();
-  s.hands->attach([self](std::chrono::nanoseconds delay, uint64_t sequence) {
-    self->delayed_send(self, delay, wake{sequence});
-  });
+  s.hands->attach(
+      [self](std::chrono::nanoseconds delay, uint64_t sequence) { self->delayed_send(self, delay, wake{sequence}); });
   return {
       [self](const begin_run& m) {
         auto& s = self->state;

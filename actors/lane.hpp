@@ -26,8 +26,8 @@ struct lane_state {
   sequencer order;
   std::shared_ptr<step_context> context;
   std::vector<instruction_ended> early;  ///< from lanes that began the next run before this one did
-  uint32_t reported = 0;     ///< endings that the rank knows of
-  uint32_t num_pending = 0;  ///< started, not ended
+  uint32_t reported = 0;                 ///< endings that the rank knows of
+  uint32_t num_pending = 0;              ///< started, not ended
   bool failed = false;
 };
 

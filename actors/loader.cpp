@@ -16,8 +16,7 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
     return std::make_shared<const data::batch>(
         data::make_validation_batch(*s.stream, s.validation, s.sequence, s.shape.rows, index));
   }
-  return std::make_shared<const data::batch>(
-      data::make_batch(*s.stream, *s.order, s.shape, k.step, k.micro, k.rank));
+  return std::make_shared<const data::batch>(data::make_batch(*s.stream, *s.order, s.shape, k.step, k.micro, k.rank));
 }
 
 bool same(const next_batch& a, const next_batch& b) {

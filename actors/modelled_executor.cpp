@@ -12,8 +12,9 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::string_view fault_names[] = {
-    "no fault",   "slow lane",   "late message",   "killed rank",        "killed lane",    "killed node agent",
-    "killed supervisor", "killed loader", "executor error", "executor exception", "wrong identity", "bad vote",       "silence"};
+    "no fault",          "slow lane",         "late message",  "killed rank",    "killed lane",
+    "killed node agent", "killed supervisor", "killed loader", "executor error", "executor exception",
+    "wrong identity",    "bad vote",          "silence"};
 
 // Faults that the instruction's own executor brings about, whatever the lane.
 core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {

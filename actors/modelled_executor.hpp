@@ -18,9 +18,9 @@ namespace troupe::actors {
 /// What can go wrong in a simulated world.
 enum class sim_fault_kind : uint8_t {
   none,
-  slow_lane,           ///< a compute or shard lane takes `factor` times as long; the run ends right
-  late_message,        ///< one channel falls silent for `delay`; the run ends right
-  kill_rank,           ///< this and the next four: an actor is killed
+  slow_lane,     ///< a compute or shard lane takes `factor` times as long; the run ends right
+  late_message,  ///< one channel falls silent for `delay`; the run ends right
+  kill_rank,     ///< this and the next four: an actor is killed
   kill_lane,
   kill_agent,
   kill_supervisor,
@@ -59,11 +59,11 @@ struct sim_event {
 /// What all simulated lanes share. Single-threaded.
 struct modelled_world {
   plan::cost_model costs;
-  double noise = 0;                     ///< instructions take [1, 1 + noise) times the predicted time
+  double noise = 0;  ///< instructions take [1, 1 + noise) times the predicted time
   uint64_t seed = 0;
   sim_fault fault;
-  bool struck = false;                  ///< the fault has happened
-  uint64_t overflow_in_run = 0;         ///< the gradient of that run is not finite; 0: of none
+  bool struck = false;           ///< the fault has happened
+  uint64_t overflow_in_run = 0;  ///< the gradient of that run is not finite; 0: of none
   std::function<int64_t()> now_ns;
   std::vector<sim_event> log;
 

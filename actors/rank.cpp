@@ -122,9 +122,9 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
       return stop_lanes(self, {core::error_kind::stopped, "node agent ended: " + self->system().render(d.reason)});
     for (uint32_t l = 1; l < plan::num_lanes; ++l)
       if (s.links->lanes[l].address() == d.source)
-        report_failure(self, core::error_kind::peer_lost,
-                       std::string(plan::name_of(static_cast<plan::lane>(l))) + " lane ended: " +
-                           self->system().render(d.reason));
+        report_failure(
+            self, core::error_kind::peer_lost,
+            std::string(plan::name_of(static_cast<plan::lane>(l))) + " lane ended: " + self->system().render(d.reason));
   });
   for (uint32_t l = 1; l < plan::num_lanes; ++l) self->monitor(s.links->lanes[l]);
   self->monitor(s.agent);

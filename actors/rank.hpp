@@ -52,7 +52,6 @@ rank_actor::behavior_type rank_impl(rank_actor::stateful_pointer<rank_state> sel
                                     std::shared_ptr<rank_links> links, node_agent_actor agent, loader_actor loader);
 
 /// Pure: what each lane of a stuck run waits for, in one sentence.
-std::string explain_stall(const step_context& context,
-                          const std::function<std::vector<uint32_t>(uint64_t)>& missing);
+std::string explain_stall(const step_context& context, const std::function<std::vector<uint32_t>(uint64_t)>& missing);
 
 }  // namespace troupe::actors

@@ -87,7 +87,8 @@ class world {
         return hang("run " + std::to_string(runs_) + " gave no answer; the last instruction started or ended " +
                     std::to_string(double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
       if (schedule_.num_delivered() > deliveries_max)
-        return hang("run " + std::to_string(runs_) + " gave no answer after " + std::to_string(deliveries_max) + " messages");
+        return hang("run " + std::to_string(runs_) + " gave no answer after " + std::to_string(deliveries_max) +
+                    " messages");
     }
     out.outcome = std::move(**answer);
     out.ended_ns = schedule_.now_ns();
@@ -131,7 +132,8 @@ class world {
 
   void furnish(rank_parts& x, uint32_t r) {
     x.setup.rank = r;
-    for (const auto& list : plans_) x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
+    for (const auto& list : plans_)
+      x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
     x.setup.rules.skip_overflow = true;
     x.setup.stall_after = options_.stall_after;
     x.setup.window = options_.window;
@@ -153,17 +155,18 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    askers_.push_back(system_.spawn([what = std::move(what), answer, to = company_->supervisor](caf::event_based_actor* self) {
-      self->set_error_handler([](caf::error&) {});
-      self->request(to, caf::infinite, what)
-          .then([answer](run_outcome& o) { *answer = std::move(o); },
-                [answer, self](caf::error& e) {
-                  run_outcome lost;
-                  lost.failure = std::make_shared<const core::error>(
-                      core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
-                  *answer = std::move(lost);
-                });
-    }));
+    askers_.push_back(
+        system_.spawn([what = std::move(what), answer, to = company_->supervisor](caf::event_based_actor* self) {
+          self->set_error_handler([](caf::error&) {});
+          self->request(to, caf::infinite, what)
+              .then([answer](run_outcome& o) { *answer = std::move(o); },
+                    [answer, self](caf::error& e) {
+                      run_outcome lost;
+                      lost.failure = std::make_shared<const core::error>(
+                          core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
+                      *answer = std::move(lost);
+                    });
+        }));
   }
 
   // Kills and delays strike between two deliveries; the executors see to the other faults.
@@ -238,8 +241,9 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   if (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote) f.lane = plan::lane::fabric;
   if (p.lanes[static_cast<size_t>(f.lane)].empty()) f.kind = sim_fault_kind::none;
   if (f.kind == sim_fault_kind::bad_vote &&
-      (order[run] == plan_choice::generate ||
-       std::none_of(collectives.begin(), collectives.end(), [&](uint32_t id) { return p.instructions[id].kind == plan::kind::vote; })))
+      (order[run] == plan_choice::generate || std::none_of(collectives.begin(), collectives.end(), [&](uint32_t id) {
+         return p.instructions[id].kind == plan::kind::vote;
+       })))
     f.kind = sim_fault_kind::none;
   f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
   uint64_t events = 0;

@@ -7,7 +7,6 @@
 #include <memory>
 #include <vector>
 
-#include "actors/blueprint.hpp"
 #include "actors/modelled_executor.hpp"
 #include "actors/rank.hpp"
 #include "fabric/modelled.hpp"
@@ -19,31 +18,31 @@ using shared_rank_plans = std::vector<std::shared_ptr<const plan::step_plan>>;  
 struct sim_options {
   uint64_t seed = 0;
   plan::cost_model costs;
-  fabric::linear_link link;                       ///< all collectives of the world share it
-  std::chrono::nanoseconds latency_max{80'000};   ///< a message takes between 0 and this
-  double noise = 0.5;                             ///< instructions take [1, 1 + noise) times the predicted time
+  fabric::linear_link link;                      ///< all collectives of the world share it
+  std::chrono::nanoseconds latency_max{80'000};  ///< a message takes between 0 and this
+  double noise = 0.5;                            ///< instructions take [1, 1 + noise) times the predicted time
   std::chrono::nanoseconds stall_after{50'000'000};
   uint32_t window = window_instructions;
-  uint64_t overflow_in_run = 0;                   ///< that run's gradient is not finite and its update skipped; 0: none
+  uint64_t overflow_in_run = 0;  ///< that run's gradient is not finite and its update skipped; 0: none
   sim_fault fault;
 };
 
 /// What one order came to.
 struct sim_run {
   plan_choice which = plan_choice::train;
-  run_outcome outcome;      ///< `failure` says how it ended
-  double seconds = 0;       ///< virtual, from order to answer
-  int64_t ended_ns = 0;     ///< when the answer came, by the log's clock
-  double predicted_s = 0;   ///< by plan::predict
+  run_outcome outcome;     ///< `failure` says how it ended
+  double seconds = 0;      ///< virtual, from order to answer
+  int64_t ended_ns = 0;    ///< when the answer came, by the log's clock
+  double predicted_s = 0;  ///< by plan::predict
 };
 
 struct sim_result {
-  std::vector<sim_run> runs;       ///< as ordered; ends with the first that failed
-  std::vector<sim_event> log;      ///< all lanes of all ranks, in the order in which things happened
+  std::vector<sim_run> runs;   ///< as ordered; ends with the first that failed
+  std::vector<sim_event> log;  ///< all lanes of all ranks, in the order in which things happened
   bool fault_struck = false;
-  double fault_at_s = 0;           ///< virtual, since the start of the run in which it struck
+  double fault_at_s = 0;  ///< virtual, since the start of the run in which it struck
   uint64_t messages = 0;
-  uint64_t schedule = 0;           ///< equal numbers mean equal orders of messages
+  uint64_t schedule = 0;  ///< equal numbers mean equal orders of messages
 };
 
 /// Runs `order`'s plans one after the other. `plans` holds, by plan_choice, those of all ranks; lists that are not

@@ -1,6 +1,7 @@
 // What a simulated run must have done, held against its log.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "actors/sim.hpp"
 
@@ -26,7 +27,8 @@ class run_checker {
   }
 
   core::result<void> take(const sim_event& e, size_t index) {
-    if (e.rank >= plans_.size() || e.id >= moments_[e.rank].size()) return fail("an event names no instruction of the plan");
+    if (e.rank >= plans_.size() || e.id >= moments_[e.rank].size())
+      return fail("an event names no instruction of the plan");
     const auto& p = *plans_[e.rank];
     const auto& x = p.instructions[e.id];
     auto& m = moments_[e.rank][e.id];
@@ -43,7 +45,8 @@ class run_checker {
     auto& next = ended_[e.rank].started[static_cast<size_t>(x.lane)];
     if (next >= order.size() || order[next] != e.id) return fail(e.rank, e.id, "started out of its lane's order");
     if (next >= ended + window_) return fail(e.rank, e.id, "started beyond the window");
-    if (x.lane != plan::lane::fabric && ended != next) return fail(e.rank, e.id, "started before its predecessor had ended");
+    if (x.lane != plan::lane::fabric && ended != next)
+      return fail(e.rank, e.id, "started before its predecessor had ended");
     ++next;
     return check_dependencies(e, x);
   }
@@ -54,7 +57,8 @@ class run_checker {
       for (const auto& x : plans_[r]->instructions) {
         if (complete && x.lane != plan::lane::control && moments_[r][x.id].end == never)
           return fail(r, x.id, "never ended in a run that ended well");
-        if (complete && x.lane == plan::lane::control && span_of(r, x.id).end_ns == 0) return fail(r, x.id, "never ended");
+        if (complete && x.lane == plan::lane::control && span_of(r, x.id).end_ns == 0)
+          return fail(r, x.id, "never ended");
       }
     return check_collectives();
   }
@@ -71,7 +75,8 @@ class run_checker {
     for (uint32_t on : x.after) {
       // The control lane leaves no events, only spans, and those only where the run ended well.
       if (p.instructions[on].lane != plan::lane::control) {
-        if (moments_[e.rank][on].end == never) return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
+        if (moments_[e.rank][on].end == never)
+          return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
       } else if (!run_.outcome.failure && span_of(e.rank, on).end_ns >= e.time_ns) {
         return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
       }
@@ -111,28 +116,42 @@ class run_checker {
   std::vector<counts> ended_;                 // [rank]
 };
 
-/// What the failure must look like; null where the run must end well.
+/// What the failure must look like.
 struct demand {
   error_kind kind = error_kind::bug;
   std::string names;  ///< a word that the sentence must hold
 };
 
-std::vector<demand> demands_of(const sim_fault& f) {
+/// None where the run must end well.
+std::optional<demand> demand_of(const sim_fault& f) {
   const std::string rank = "rank " + std::to_string(f.rank);
   switch (f.kind) {
-    case sim_fault_kind::none: case sim_fault_kind::slow_lane: case sim_fault_kind::late_message: return {};
-    case sim_fault_kind::kill_rank: return {{error_kind::peer_lost, rank}};
-    case sim_fault_kind::kill_lane: return {{error_kind::peer_lost, rank}};
-    case sim_fault_kind::kill_agent: return {{error_kind::peer_lost, "node agent"}};
-    case sim_fault_kind::kill_supervisor: return {{error_kind::peer_lost, "supervisor"}};
-    case sim_fault_kind::kill_loader: return {{error_kind::peer_lost, "loader"}};
-    case sim_fault_kind::executor_error: return {{error_kind::io, "simulated: the executor refuses"}};
-    case sim_fault_kind::executor_exception: return {{error_kind::bug, "simulated: the executor throws"}};
-    case sim_fault_kind::wrong_identity: return {{error_kind::mismatch, "of another plan"}};
-    case sim_fault_kind::bad_vote: return {{error_kind::mismatch, "disagree"}};
-    case sim_fault_kind::silence: return {{error_kind::stalled, rank}};
+    case sim_fault_kind::none:
+    case sim_fault_kind::slow_lane:
+    case sim_fault_kind::late_message:
+      return std::nullopt;
+    case sim_fault_kind::kill_rank:
+      return demand{error_kind::peer_lost, rank};
+    case sim_fault_kind::kill_lane:
+      return demand{error_kind::peer_lost, rank};
+    case sim_fault_kind::kill_agent:
+      return demand{error_kind::peer_lost, "node agent"};
+    case sim_fault_kind::kill_supervisor:
+      return demand{error_kind::peer_lost, "supervisor"};
+    case sim_fault_kind::kill_loader:
+      return demand{error_kind::peer_lost, "loader"};
+    case sim_fault_kind::executor_error:
+      return demand{error_kind::io, "simulated: the executor refuses"};
+    case sim_fault_kind::executor_exception:
+      return demand{error_kind::bug, "simulated: the executor throws"};
+    case sim_fault_kind::wrong_identity:
+      return demand{error_kind::mismatch, "of another plan"};
+    case sim_fault_kind::bad_vote:
+      return demand{error_kind::mismatch, "disagree"};
+    case sim_fault_kind::silence:
+      return demand{error_kind::stalled, rank};
   }
-  return {};
+  return std::nullopt;
 }
 
 }  // namespace
@@ -155,25 +174,29 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const auto bug = [](std::string text) { return core::fail(error_kind::bug, std::move(text)); };
   const auto& last = result.runs.back();
   const auto& failure = last.outcome.failure;
-  const auto demands = demands_of(options.fault);
+  const auto wanted = demand_of(options.fault);
   if (!failure) {
     // A kill may come when nobody needs its victim any more; every other fault that struck must have shown.
-    const bool may_pass = options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
-    if (result.fault_struck && !demands.empty() && !may_pass) return bug("the run ended well in spite of " + options.fault.describe());
-    if (result.runs.size() != num_ordered) return bug("wanted " + std::to_string(num_ordered) + " runs, got " + std::to_string(result.runs.size()));
+    const bool may_pass =
+        options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
+    if (result.fault_struck && wanted && !may_pass)
+      return bug("the run ended well in spite of " + options.fault.describe());
+    if (result.runs.size() != num_ordered)
+      return bug("wanted " + std::to_string(num_ordered) + " runs, got " + std::to_string(result.runs.size()));
     return {};
   }
-  if (!result.fault_struck || demands.empty()) return bug("failed without a fault: " + failure->text);
-  const auto& d = demands.front();
-  if (failure->kind != d.kind || failure->text.find(d.names) == std::string::npos)
-    return bug("wanted an error that says '" + d.names + "', got '" + failure->text + "'");
+  if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
+  if (failure->kind != wanted->kind || failure->text.find(wanted->names) == std::string::npos)
+    return bug("wanted an error that says '" + wanted->names + "', got '" + failure->text + "'");
   // Silence is seen after stall_after, at one of four looks in that time, and one look was needed to see its beginning.
   const double stall_s = std::chrono::duration<double>(options.stall_after).count();
   const double latency_s = std::chrono::duration<double>(options.latency_max).count();
-  const double wanted_s = (failure->kind == error_kind::stalled ? 1.5 * stall_s : 0) + last.predicted_s * 4 + 100 * latency_s;
+  const double wanted_s =
+      (failure->kind == error_kind::stalled ? 1.5 * stall_s : 0) + last.predicted_s * 4 + 100 * latency_s;
   const double took_s = last.seconds - result.fault_at_s;
   if (took_s > wanted_s)
-    return bug("wanted the failure within " + std::to_string(wanted_s) + " s, got it after " + std::to_string(took_s) + " s");
+    return bug("wanted the failure within " + std::to_string(wanted_s) + " s, got it after " + std::to_string(took_s) +
+               " s");
   // The order to give up takes a few messages to every rank.
   const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
   for (const auto& e : result.log)

@@ -40,8 +40,9 @@ struct sim_scheduler::parts {
   }
   [[nodiscard]] int64_t next_timer_ns() {
     const auto& all = coordinator.clock().schedule();
-    return all.empty() ? INT64_MAX
-                       : std::chrono::duration_cast<std::chrono::nanoseconds>(all.begin()->first.time_since_epoch()).count();
+    return all.empty()
+               ? INT64_MAX
+               : std::chrono::duration_cast<std::chrono::nanoseconds>(all.begin()->first.time_since_epoch()).count();
   }
 
   void book(caf::scheduled_actor& to, caf::mailbox_element_ptr element) {
@@ -49,7 +50,8 @@ struct sim_scheduler::parts {
     auto& c = channels[{to.id(), sender, sender == 0 ? ++anonymous : 0, element->is_high_priority()}];
     if (!c.receiver) c.receiver = caf::strong_actor_ptr{to.ctrl()};
     int64_t due = now_ns();
-    if (sender != to.id() && latency_max_ns > 0) due += static_cast<int64_t>(random() % static_cast<uint64_t>(latency_max_ns));
+    if (sender != to.id() && latency_max_ns > 0)
+      due += static_cast<int64_t>(random() % static_cast<uint64_t>(latency_max_ns));
     if (!c.messages.empty()) due = std::max(due, c.messages.back().due_ns);
     c.messages.push_back({due, std::move(element)});
   }
@@ -60,8 +62,10 @@ struct sim_scheduler::parts {
       if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {
         actor->mailbox().fetch_more();
         auto& queues = actor->mailbox().queue().queues();
-        while (auto e = std::get<caf::scheduled_actor::urgent_queue_index>(queues).take_front()) book(*actor, std::move(e));
-        while (auto e = std::get<caf::scheduled_actor::normal_queue_index>(queues).take_front()) book(*actor, std::move(e));
+        while (auto e = std::get<caf::scheduled_actor::urgent_queue_index>(queues).take_front())
+          book(*actor, std::move(e));
+        while (auto e = std::get<caf::scheduled_actor::normal_queue_index>(queues).take_front())
+          book(*actor, std::move(e));
       }
       coordinator.try_run_once();
     }
@@ -85,8 +89,10 @@ struct sim_scheduler::parts {
 };
 
 sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max)
-    : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()), std::mt19937_64(seed),
-                       latency_max.count(), {}}) {
+    : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()),
+                       std::mt19937_64(seed),
+                       latency_max.count(),
+                       {}}) {
   parts_->set_now(3'600'000'000'000);  // a span of 0 means "not yet"
 }
 

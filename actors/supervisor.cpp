@@ -33,9 +33,9 @@ std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_c
   for (size_t r = 1; r < ranks.size(); ++r) {
     const verdict& v = ranks[r]->decide();
     if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
-      return core::error{core::error_kind::mismatch,
-                         "rank " + std::to_string(r) + " and rank 0 disagree on the step: loss " +
-                             std::to_string(v.loss) + " and " + std::to_string(first.loss)};
+      return core::error{core::error_kind::mismatch, "rank " + std::to_string(r) +
+                                                         " and rank 0 disagree on the step: loss " +
+                                                         std::to_string(v.loss) + " and " + std::to_string(first.loss)};
   }
   return std::nullopt;
 }
@@ -87,8 +87,12 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self,
         if (s.telemetry && s.which == plan_choice::train) self->send(s.telemetry, record_run{s.step, m.contexts});
         s.asker.deliver(std::move(out));
       },
-      [self](const run_failed& m) { fail(self, {m.kind, m.text}); },
-      [self](const give_up& m) { fail(self, {m.kind, m.text}); },
+      [self](const run_failed& m) {
+        fail(self, {m.kind, m.text});
+      },
+      [self](const give_up& m) {
+        fail(self, {m.kind, m.text});
+      },
   };
 }
 

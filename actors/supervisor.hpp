@@ -25,9 +25,8 @@ struct supervisor_state {
 };
 
 /// `links` gives agent and telemetry once they are spawned; called at the first message.
-supervisor_actor::behavior_type supervisor_impl(
-    supervisor_actor::stateful_pointer<supervisor_state> self,
-    std::function<std::pair<node_agent_actor, telemetry_actor>()> links);
+supervisor_actor::behavior_type supervisor_impl(supervisor_actor::stateful_pointer<supervisor_state> self,
+                                                std::function<std::pair<node_agent_actor, telemetry_actor>()> links);
 
 /// Pure: an error when the ranks' verdicts differ in any bit.
 std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_context>>& ranks);

@@ -47,8 +47,9 @@ BOOST_AUTO_TEST_CASE(every_instruction_ends_in_every_run_at_every_stage) {
 
 BOOST_AUTO_TEST_CASE(an_executors_error_is_the_runs_one_error_with_rank_and_instruction) {
   threaded_company c(small_plans(2), at_rank_1{plan::kind::update, [] {
-                       return core::result<progress>(core::fail(core::error_kind::no_space, "no room on the disk"));
-                     }});
+                                                 return core::result<progress>(
+                                                     core::fail(core::error_kind::no_space, "no room on the disk"));
+                                               }});
   const auto out = c.run();
   BOOST_REQUIRE(out.failure);
   BOOST_TEST((out.failure->kind == core::error_kind::no_space));
@@ -60,8 +61,8 @@ BOOST_AUTO_TEST_CASE(an_executors_error_is_the_runs_one_error_with_rank_and_inst
 
 BOOST_AUTO_TEST_CASE(an_exception_keeps_its_text) {
   threaded_company c(small_plans(2), at_rank_1{plan::kind::forward, []() -> core::result<progress> {
-                       throw std::runtime_error("shapes do not fit");
-                     }});
+                                                 throw std::runtime_error("shapes do not fit");
+                                               }});
   const auto out = c.run();
   BOOST_REQUIRE(out.failure);
   BOOST_TEST(out.failure->text == "rank 1: compute lane: shapes do not fit");
@@ -70,9 +71,9 @@ BOOST_AUTO_TEST_CASE(an_exception_keeps_its_text) {
 BOOST_AUTO_TEST_CASE(a_lane_that_dies_during_a_run_is_named_at_once) {
   std::promise<void> reached;
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, [&, once = std::make_shared<std::once_flag>()] {
-                       std::call_once(*once, [&] { reached.set_value(); });
-                       return never();
-                     }});
+                                                 std::call_once(*once, [&] { reached.set_value(); });
+                                                 return never();
+                                               }});
   clock_type::time_point killed;
   const auto out = c.run([&] {
     reached.get_future().wait();
@@ -88,9 +89,9 @@ BOOST_AUTO_TEST_CASE(a_lane_that_dies_during_a_run_is_named_at_once) {
 BOOST_AUTO_TEST_CASE(a_fabric_lane_that_dies_is_named_by_its_rank_or_its_partners) {
   std::promise<void> reached;
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, [&, once = std::make_shared<std::once_flag>()] {
-                       std::call_once(*once, [&] { reached.set_value(); });
-                       return never();
-                     }});
+                                                 std::call_once(*once, [&] { reached.set_value(); });
+                                                 return never();
+                                               }});
   const auto out = c.run([&] {
     reached.get_future().wait();
     caf::anon_send_exit(c.lane(1, plan::lane::fabric), caf::exit_reason::kill);
@@ -133,14 +134,16 @@ BOOST_AUTO_TEST_CASE(who_died_before_the_first_run_fails_it_at_once) {
 BOOST_AUTO_TEST_CASE(a_dead_supervisor_is_an_answer_too) {
   std::promise<void> reached;
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, [&, once = std::make_shared<std::once_flag>()] {
-                       std::call_once(*once, [&] { reached.set_value(); });
-                       return never();
-                     }});
+                                                 std::call_once(*once, [&] { reached.set_value(); });
+                                                 return never();
+                                               }});
   std::string unanswered;
-  c.run([&] {
-    reached.get_future().wait();
-    caf::anon_send_exit(c.actors().supervisor, caf::exit_reason::kill);
-  }, &unanswered);
+  c.run(
+      [&] {
+        reached.get_future().wait();
+        caf::anon_send_exit(c.actors().supervisor, caf::exit_reason::kill);
+      },
+      &unanswered);
   BOOST_TEST(says(unanswered, "request_receiver_down"), unanswered);
 }
 
@@ -154,7 +157,8 @@ BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_par
   BOOST_TEST((out.failure->kind == core::error_kind::stalled));
   const auto& text = out.failure->text;
   const auto& backward = find_instruction(*plans[1], [](const auto& x) { return x.kind == plan::kind::backward; });
-  const bool by_itself = says(text, "rank 1: nothing has ended for 0.2 s") && says(text, "compute lane is in " + plans[1]->describe(backward.id));
+  const bool by_itself = says(text, "rank 1: nothing has ended for 0.2 s") &&
+                         says(text, "compute lane is in " + plans[1]->describe(backward.id));
   const bool by_its_partner = says(text, "rank 0: nothing has ended for 0.2 s") && says(text, "and waits for rank 1");
   BOOST_TEST((by_itself || by_its_partner), text);
   BOOST_TEST(took_s >= 0.2);
@@ -163,7 +167,9 @@ BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_par
 
 BOOST_AUTO_TEST_CASE(a_user_who_stops_is_the_reason_given) {
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, never});
-  const auto out = c.run([&] { post(c.actors().supervisor, give_up{core::error_kind::stopped, "interrupted by the user"}); });
+  const auto out = c.run([&] {
+    post(c.actors().supervisor, give_up{core::error_kind::stopped, "interrupted by the user"});
+  });
   BOOST_REQUIRE(out.failure);
   BOOST_TEST((out.failure->kind == core::error_kind::stopped));
   BOOST_TEST(out.failure->text == "interrupted by the user");
@@ -181,10 +187,12 @@ BOOST_AUTO_TEST_CASE(a_second_order_during_a_run_is_refused_and_the_first_goes_o
   std::promise<void> reached;
   std::promise<void> refused;
   std::shared_future<void> go_on = refused.get_future();
-  threaded_company c(small_plans(1, 1), [&, once = std::make_shared<std::once_flag>()](const step_context&, const plan::instruction& x) {
-    if (x.kind == plan::kind::update) std::call_once(*once, [&] { reached.set_value(), go_on.wait(); });
-    return core::result<progress>(progress::done);
-  });
+  threaded_company c(small_plans(1, 1),
+                     [&, once = std::make_shared<std::once_flag>()](const step_context&, const plan::instruction& x) {
+                       if (x.kind == plan::kind::update)
+                         std::call_once(*once, [&] { reached.set_value(), go_on.wait(); });
+                       return core::result<progress>(progress::done);
+                     });
   const auto out = c.run([&] {
     reached.get_future().wait();
     const auto second = c.run();
@@ -200,7 +208,8 @@ BOOST_AUTO_TEST_CASE(two_hundred_companies_start_run_fail_or_not_and_end) {
   const auto began = clock_type::now();
   for (int i = 0; i < 200; ++i) {
     script what;
-    if (i % 4 == 1) what = at_rank_1{plan::kind::vote, [] { return core::result<progress>(core::fail(core::error_kind::io, "no")); }};
+    if (i % 4 == 1)
+      what = at_rank_1{plan::kind::vote, [] { return core::result<progress>(core::fail(core::error_kind::io, "no")); }};
     threaded_company c(plans, what);
     if (i % 4 == 2) caf::anon_send_exit(c.lane(0, plan::lane::shard), caf::exit_reason::kill);
     if (i % 4 == 3) continue;  // ended before anything ran

@@ -36,9 +36,11 @@ struct fixture {
   explicit fixture(plan::lane which = plan::lane::compute) {
     links->rank = world.spawn([this]() -> rank_actor::behavior_type {
       return {[](const run_plan&) {}, [this](const lane_progress& m) { reported.push_back(m.num_ended); },
-              [this](const run_failed& m) { failures.push_back(m.text); }, [](const give_up&) {}, [](const look_around&) {}};
+              [this](const run_failed& m) { failures.push_back(m.text); }, [](const give_up&) {},
+              [](const look_around&) {}};
     });
-    lane = world.spawn(lane_impl, which, [s = hands] { return std::make_unique<watched_executor>(s); }, links);
+    lane = world.spawn(
+        lane_impl, which, [s = hands] { return std::make_unique<watched_executor>(s); }, links);
     for (auto& l : links->lanes) l = lane;
   }
   ~fixture() {

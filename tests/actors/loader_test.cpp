@@ -78,8 +78,8 @@ BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_afte
   for (uint64_t step = 0; step < n; ++step)
     for (uint32_t rank = 0; rank < 3; ++rank) {
       const auto got = ask(actor, {1, step, 0, rank, plan_choice::evaluate});
-      const auto wanted =
-          data::make_validation_batch(*setup.stream, setup.validation, sequence, setup.shape.rows, (step * 3 + rank) % n);
+      const auto wanted = data::make_validation_batch(*setup.stream, setup.validation, sequence, setup.shape.rows,
+                                                      (step * 3 + rank) % n);
       BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
     }
 }
@@ -120,7 +120,9 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
 }
 
 BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_an_answer_not_a_silence) {
-  setup.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> { throw std::runtime_error("the text is gone"); };
+  setup.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> {
+    throw std::runtime_error("the text is gone");
+  };
   const auto actor = world.spawn(loader_impl, setup);
   caf::scoped_actor self{world.system(), true};
   auto asked = self->request(actor, caf::infinite, next_batch{1, 0, 0, 0, plan_choice::train});

@@ -77,12 +77,14 @@ BOOST_AUTO_TEST_CASE(the_header_was_understood) {
   BOOST_TEST(messages.count("run_plan") == 1U);
   BOOST_TEST(actors.count("lane_actor") == 1U);
   BOOST_TEST(answers["next_batch"].count("batch_ready") == 1U);
-  for (const auto& [message, who] : receivers) BOOST_TEST(messages.count(message) == 1U, message << " is received but no struct");
+  for (const auto& [message, who] : receivers)
+    BOOST_TEST(messages.count(message) == 1U, message << " is received but no struct");
 }
 
 BOOST_AUTO_TEST_CASE(every_message_has_a_row_and_every_row_a_message) {
   for (const auto& m : messages) BOOST_TEST(rows.count(m) == 1U, m << " has no row in docs/messages.md");
-  for (const auto& [name, r] : rows) BOOST_TEST(messages.count(name) == 1U, name << " is no message of actors/messages.hpp");
+  for (const auto& [name, r] : rows)
+    BOOST_TEST(messages.count(name) == 1U, name << " is no message of actors/messages.hpp");
 }
 
 BOOST_AUTO_TEST_CASE(every_actor_has_a_row_and_every_row_an_actor) {
@@ -99,7 +101,8 @@ BOOST_AUTO_TEST_CASE(rows_name_the_receivers_that_the_interfaces_declare) {
 }
 
 BOOST_AUTO_TEST_CASE(rows_name_the_answers_that_the_interfaces_declare) {
-  for (const auto& [name, r] : rows) BOOST_TEST(quoted(r.answer) == answers[name], name << ": its answer differs from the header's");
+  for (const auto& [name, r] : rows)
+    BOOST_TEST(quoted(r.answer) == answers[name], name << ": its answer differs from the header's");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_that_nobody_receives_is_an_answer) {

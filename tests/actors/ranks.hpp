@@ -49,7 +49,8 @@ class scripted_executor final : public executor {
     auto first = says_ ? says_(*context_, x) : core::result<progress>(progress::done);
     if (!first || *first == progress::pending || !communicator_) return first;
     fabric::request r;
-    r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence, context_->plan().describe(x.id)};
+    r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence,
+            context_->plan().describe(x.id)};
     if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
     auto ended = communicator_->advance(r.id.sequence);
     if (!ended) return core::fail(ended.error());

@@ -52,7 +52,8 @@ BOOST_AUTO_TEST_CASE(an_instruction_that_cannot_start_names_the_one_it_waits_for
     last = on;
   }
   const auto text = explain_stall(*context, nobody);
-  BOOST_TEST(says(text, "compute lane waits to start " + p->describe(forward.id) + " until " + p->describe(last) + " has ended"),
+  BOOST_TEST(says(text, "compute lane waits to start " + p->describe(forward.id) + " until " + p->describe(last) +
+                            " has ended"),
              text);
 }
 

@@ -51,7 +51,8 @@ BOOST_AUTO_TEST_CASE(a_step_without_overlap_exposes_all_its_communication) {
   for (const auto l : {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard})
     BOOST_TEST(s.idle_s[static_cast<size_t>(l)] == (n - in_lane(l)) * us, close);
   const auto count = [&](plan::kind k) {
-    return static_cast<uint64_t>(std::count_if(p.instructions.begin(), p.instructions.end(), [&](const auto& x) { return x.kind == k; }));
+    return static_cast<uint64_t>(
+        std::count_if(p.instructions.begin(), p.instructions.end(), [&](const auto& x) { return x.kind == k; }));
   };
   BOOST_TEST(s.gathers == count(plan::kind::gather));
   BOOST_TEST(s.gathers >= 3U);  // every unit at least once

@@ -51,7 +51,9 @@ bool says(const std::string& text, const std::string& what) { return text.find(w
 BOOST_FIXTURE_TEST_SUITE(log_check, fixture)
 
 BOOST_AUTO_TEST_CASE(an_instruction_that_never_ended_is_missed) {
-  const auto& x = find(plan::lane::shard, [&](const auto& y) { return y.id == plans[0][0]->lanes[static_cast<size_t>(plan::lane::shard)].back(); });
+  const auto& x = find(plan::lane::shard, [&](const auto& y) {
+    return y.id == plans[0][0]->lanes[static_cast<size_t>(plan::lane::shard)].back();
+  });
   result.log.erase(result.log.begin() + static_cast<long>(index_of(0, x.id, true)));
   BOOST_TEST(says(refusal(), "never ended"), refusal());
 }
@@ -63,7 +65,8 @@ BOOST_AUTO_TEST_CASE(an_instruction_that_ran_twice_is_seen) {
 
 BOOST_AUTO_TEST_CASE(a_start_before_a_dependency_has_ended_is_seen) {
   const auto& forward = find(plan::lane::compute, [&](const auto& y) {
-    return std::any_of(y.after.begin(), y.after.end(), [&](uint32_t on) { return plans[0][0]->instructions[on].kind == plan::kind::gather; });
+    return std::any_of(y.after.begin(), y.after.end(),
+                       [&](uint32_t on) { return plans[0][0]->instructions[on].kind == plan::kind::gather; });
   });
   uint32_t gather = 0;
   for (uint32_t on : forward.after)
@@ -79,7 +82,8 @@ BOOST_AUTO_TEST_CASE(a_lane_that_changes_its_order_is_seen) {
 }
 
 BOOST_AUTO_TEST_CASE(a_collective_that_ends_before_all_have_started_it_is_seen) {
-  const auto& last = find(plan::lane::fabric, [&](const auto& y) { return y.sequence + 1 == plans[0][0]->num_collectives; });
+  const auto& last =
+      find(plan::lane::fabric, [&](const auto& y) { return y.sequence + 1 == plans[0][0]->num_collectives; });
   const uint32_t late = index_of(0, last.id, false) < index_of(1, last.id, false) ? 1 : 0;
   move(index_of(1 - late, last.id, true), index_of(late, last.id, false));
   BOOST_TEST(says(refusal(), "before all had started it"), refusal());
@@ -98,6 +102,8 @@ BOOST_AUTO_TEST_CASE(two_instructions_of_the_compute_lane_at_once_are_seen) {
   BOOST_FAIL("every compute instruction waits for its predecessor");
 }
 
-BOOST_AUTO_TEST_CASE(a_lane_beyond_its_window_is_seen) { BOOST_TEST(says(refusal(1), "beyond the window"), refusal(1)); }
+BOOST_AUTO_TEST_CASE(a_lane_beyond_its_window_is_seen) {
+  BOOST_TEST(says(refusal(1), "beyond the window"), refusal(1));
+}
 
 BOOST_AUTO_TEST_SUITE_END()

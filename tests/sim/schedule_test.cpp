@@ -83,7 +83,9 @@ BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limi
   const auto& failure = result.runs.back().outcome.failure;
   BOOST_REQUIRE(failure);
   BOOST_TEST((failure->kind == core::error_kind::stalled));
-  const bool by_itself = failure->text.find("is in " + p.describe(p.lanes[static_cast<size_t>(plan::lane::compute)][4])) != std::string::npos;
+  const bool by_itself =
+      failure->text.find("is in " + p.describe(p.lanes[static_cast<size_t>(plan::lane::compute)][4])) !=
+      std::string::npos;
   const bool by_a_peer = failure->text.find("waits for rank 1") != std::string::npos;
   BOOST_TEST((by_itself || by_a_peer), failure->text);
   BOOST_TEST(result.runs.back().seconds < 0.1);

@@ -6,6 +6,7 @@
 #include <random>
 #include <string>
 
+#include "actors/blueprint.hpp"
 #include "actors/sim.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -29,7 +30,8 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
     s.plans.push_back(plan::plans_of(table, options));
   }
   const uint64_t runs = 2 + random() % 2;
-  for (uint64_t i = 0; i < runs; ++i) s.order.push_back(static_cast<plan_choice>(random() % 4 < 2 ? 0 : random() % num_plan_choices));
+  for (uint64_t i = 0; i < runs; ++i)
+    s.order.push_back(static_cast<plan_choice>(random() % 4 < 2 ? 0 : random() % num_plan_choices));
   auto& o = s.options;
   o.seed = seed;
   o.latency_max = std::chrono::nanoseconds(random() % 3 == 0 ? 0 : random() % 400'000);
@@ -53,9 +55,10 @@ inline sim_result play(uint64_t seed, bool with_fault) {
     wrong = ended.error().text;
   }
   const auto& suite = boost::unit_test::framework::master_test_suite();
-  BOOST_CHECK_MESSAGE(wrong.empty(), "seed " << seed << ", " << s.options.fault.describe() << ": " << wrong << "\n  replay: TROUPE_SEED="
-                                             << seed << " " << suite.argv[0] << " --run_test="
-                                             << boost::unit_test::framework::current_test_case().full_name());
+  BOOST_CHECK_MESSAGE(wrong.empty(),
+                      "seed " << seed << ", " << s.options.fault.describe() << ": " << wrong
+                              << "\n  replay: TROUPE_SEED=" << seed << " " << suite.argv[0]
+                              << " --run_test=" << boost::unit_test::framework::current_test_case().full_name());
   return did ? std::move(*did) : sim_result{};
 }
 

@@ -128,6 +128,16 @@ BOOST_AUTO_TEST_CASE(quiet_prints_the_last_line_alone_and_plain_lines_end_with_i
   BOOST_TEST(scripted.back().at("sample").get<std::string>().size() >= 8U);
 }
 
+BOOST_AUTO_TEST_CASE(a_terminal_sees_a_bar) {
+  const command_folder f;
+  // util-linux's script lends the program a terminal.
+  const auto r =
+      run({"/usr/bin/script", "-qec", std::string(TROUPE_BINARY) + " train job.yaml", "/dev/null"}, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.out);
+  for (int step = 1; step <= 6; ++step) BOOST_TEST(has(r.out, "] step " + std::to_string(step) + "/6  loss "), r.out);
+  for (const char* part : {"\r\033[K[", "tok/s", "MiB", "ETA "}) BOOST_TEST(has(r.out, part), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(an_export_opens_again) {
   const command_folder f;
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--export", "hf"}).code == 0);

@@ -82,7 +82,7 @@ std::string effective_yaml(const loaded& what) {
   if (what.deepspeed_only) {
     // There is no run to describe: what was given is.
     for (const effective_value& v : what.values)
-      if (std::ranges::binary_search(what.given, v.key)) put(tree, v.key, v.value);
+      if (std::ranges::binary_search(what.given, v.key)) put(tree, v.key, v.origin == "auto" ? "auto" : v.value);
     std::string out = "# What a DeepSpeed configuration gives.\n";
     write(tree, 0, out);
     return out;

@@ -276,7 +276,7 @@ class loading {
     std::map<const key_info*, std::vector<const setting*>> by_row;
     for (const auto& [key, s] : given.given) {
       by_row[s.row].push_back(&s);
-      if (s.value != nullptr) out.given.push_back(key);
+      if (s.value != nullptr || s.is_auto) out.given.push_back(key);
     }
     for (const key_info& row : key_table()) {
       if (row.type == value_type::section) continue;

@@ -61,7 +61,7 @@ struct loaded {
   bool deepspeed_only = false;  ///< then `config` describes no run: it has no model, data or steps
   std::vector<diagnostic> warnings;
   std::vector<effective_value> values;  ///< one for every key in the table, in its order; of groups those given
-  std::vector<std::string> given;       ///< keys that the file or an override gives a value
+  std::vector<std::string> given;       ///< keys that the file or an override gives a value or `auto`
 };
 
 using load_result = tl::expected<loaded, std::vector<diagnostic>>;

@@ -204,6 +204,7 @@ class collector {
       }
       const node_ptr device = make_scalar(node_kind::quoted, "cpu", old->at);
       put((new_section + ".device").c_str(), device, old->at, old->name_at).held_back = true;
+      out_.given.erase(old_key);
     }
   }
 

@@ -4,10 +4,12 @@
 #include <ATen/Dispatch.h>
 #include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <vector>
 
@@ -39,33 +41,34 @@ void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tens
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
 
-  gradient_writer writer(slot, w);
-  writer.out().zero_();
+  const auto same_token = [&](int64_t a, int64_t b) { return ids[a] == ids[b]; };
+  std::vector<int64_t> distinct;
+  std::unique_copy(order.begin(), order.end(), std::back_inserter(distinct), same_token);
+  at::Tensor used = at::empty({static_cast<int64_t>(distinct.size())}, at::kLong);
+  at::Tensor sums = at::empty({used.size(0), width}, rows.options());
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, rows.scalar_type(), "token_gradient", [&] {
     using wide_t = at::opmath_type<scalar_t>;
     std::vector<wide_t> sum(static_cast<size_t>(width));
     const scalar_t* from = rows.const_data_ptr<scalar_t>();
-    scalar_t* to = writer.out().mutable_data_ptr<scalar_t>();
-    for (size_t i = 0; i < order.size();) {
-      const int64_t id = ids[order[i]];
+    scalar_t* to = sums.mutable_data_ptr<scalar_t>();
+    int64_t* names = used.mutable_data_ptr<int64_t>();
+    for (size_t i = 0; i < order.size(); to += width, ++names) {
+      *names = ids[order[i]];
       std::fill(sum.begin(), sum.end(), wide_t{0});
-      for (; i < order.size() && ids[order[i]] == id; ++i)
+      for (; i < order.size() && ids[order[i]] == *names; ++i)
         for (int64_t c = 0; c < width; ++c)
           sum[static_cast<size_t>(c)] += static_cast<wide_t>(from[order[i] * width + c]);
-      for (int64_t c = 0; c < width; ++c) to[id * width + c] = static_cast<scalar_t>(sum[static_cast<size_t>(c)]);
+      std::transform(sum.begin(), sum.end(), to, [](wide_t v) { return static_cast<scalar_t>(v); });
     }
   });
-  writer.commit();
+  gradient_writer(slot, w).write_rows(used, sums);
 }
 
 /// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
-  gradient_writer writer(slot, w);
-  const int64_t columns = g.size(1);
-  at::Tensor used = writer.out().narrow(0, 0, columns);
-  used.copy_(g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type())));
-  writer.out().narrow(0, columns, writer.out().size(0) - columns).zero_();
-  writer.commit();
+  const at::Tensor used = at::arange(g.size(1), at::kLong);
+  const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
+  gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }
 
 class embedding_run final : public segment_run {

@@ -15,21 +15,36 @@ const at::Tensor& weight::bound() const {
 gradient_writer::gradient_writer(const sink_slot& slot, const weight& parameter) {
   TORCH_CHECK(slot.sink != nullptr, "a gradient of parameter ", parameter.id, " (", parameter.name,
               ") was formed outside segment_run::backward");
-  target_ = slot.sink->target(parameter.id);
-  TORCH_CHECK(target_.data != nullptr, "the gradient sink gave no memory for parameter ", parameter.id, " (",
+  const gradient_target target = slot.sink->target(parameter.id);
+  TORCH_CHECK(target.data != nullptr, "the gradient sink gave no memory for parameter ", parameter.id, " (",
               parameter.name, ")");
-  destination_ = at::from_blob(target_.data, parameter.tensor.sizes(),
-                               parameter.tensor.options().dtype(torch_dtype(target_.type)).requires_grad(false));
-  const bool direct = !target_.accumulate && destination_.scalar_type() == parameter.tensor.scalar_type();
-  out_ = direct ? destination_ : at::empty_like(destination_, parameter.tensor.scalar_type());
+  accumulate_ = target.accumulate;
+  type_ = parameter.tensor.scalar_type();
+  destination_ = at::from_blob(target.data, parameter.tensor.sizes(),
+                               at::TensorOptions().dtype(torch_dtype(target.type)).device(at::kCPU));
+}
+
+at::Tensor& gradient_writer::out() {
+  const bool direct = !accumulate_ && destination_.scalar_type() == type_;
+  if (!out_.defined()) out_ = direct ? destination_ : at::empty_like(destination_, type_);
+  return out_;
 }
 
 void gradient_writer::commit() {
   if (out_.is_same(destination_)) return;
-  if (target_.accumulate) {
+  if (accumulate_) {
     destination_.add_(out_);
   } else {
     destination_.copy_(out_);
+  }
+}
+
+void gradient_writer::write_rows(const at::Tensor& ids, const at::Tensor& rows) {
+  const at::Tensor converted = rows.to(destination_.scalar_type());
+  if (accumulate_) {
+    destination_.index_add_(0, ids, converted);
+  } else {
+    destination_.zero_().index_copy_(0, ids, converted);
   }
 }
 

@@ -26,7 +26,7 @@ struct weight {
   [[nodiscard]] const at::Tensor& bound() const;
 };
 
-/// One contribution to a parameter's gradient: fill `out()`, then `commit()`.
+/// One contribution to a parameter's gradient: fill `out()`, then `commit()`; or `write_rows`.
 ///
 /// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). Where the target
 /// has that dtype and is to be overwritten, `out()` is the target itself; otherwise a temporary that `commit` converts
@@ -34,12 +34,17 @@ struct weight {
 class gradient_writer {
  public:
   gradient_writer(const sink_slot& slot, const weight& parameter);
-  [[nodiscard]] at::Tensor& out() { return out_; }
+  [[nodiscard]] at::Tensor& out();
   void commit();
 
+  /// A contribution that is zero but for some rows, each named once: `rows` (n, C) in the parameter's dtype belong at
+  /// `ids` (n). Where the target accumulates, the others are not touched.
+  void write_rows(const at::Tensor& ids, const at::Tensor& rows);
+
  private:
-  gradient_target target_;
-  at::Tensor out_, destination_;
+  bool accumulate_;
+  at::ScalarType type_;  // the parameter's
+  at::Tensor destination_, out_;
 };
 
 }  // namespace troupe::models

@@ -34,7 +34,6 @@ class generator {
       else
         backward(i, u);
       if (residency_.release_after[i]) release(i);
-      reduce_completed(u.micro);
     }
     release_persistent();
     if (p_.options.mode != mode::generate) vote();
@@ -143,6 +142,7 @@ class generator {
       x.flops = 2 * unit.segments[s].forward_flops;
       need_parameters(x, i);
       write_gradients(x, u, s);
+      reduce_completed(u.micro);  // the next segment's backward runs while this one's buckets are on their way
     }
   }
 

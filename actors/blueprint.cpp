@@ -19,11 +19,18 @@ void set_optimizer(blueprint& b) {
   const auto& o = c.optimizer;
   b.optimizer = kernels::adamw_options{o.beta1, o.beta2, o.eps, o.weight_decay, o.adam_w_mode, o.bias_correction};
   const auto& s = c.scheduler;
-  b.schedule = {s.type, s.warmup_min_lr, s.warmup_max_lr, s.warmup_num_steps, s.total_num_steps,
-                s.warmup_type, s.warmup_min_ratio, s.cos_min_ratio, o.lr};
+  b.schedule = {s.type,
+                s.warmup_min_lr,
+                s.warmup_max_lr,
+                s.warmup_num_steps,
+                s.total_num_steps,
+                s.warmup_type,
+                s.warmup_min_ratio,
+                s.cos_min_ratio,
+                o.lr};
   const auto& f = c.fp16;
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
-                  f.consecutive_hysteresis, f.min_loss_scale};
+                  f.consecutive_hysteresis,       f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
   // As the fabric applies it, in fp32; the mean divides by the very same number.
   b.rules.input_scale =
@@ -41,8 +48,8 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.stage = z.stage;
   o.accumulation = mode == plan::mode::train ? static_cast<uint32_t>(c.gradient_accumulation_steps) : 1;
   // Summing ranks first keeps stages 2 and 3 at their memory promise; summing micro-batches first moves fewer bytes.
-  o.sum_micro_first = c.order == config::gradient_order::automatic ? z.stage <= 1
-                                                                   : c.order == config::gradient_order::per_step;
+  o.sum_micro_first =
+      c.order == config::gradient_order::automatic ? z.stage <= 1 : c.order == config::gradient_order::per_step;
   o.overlap = z.overlap_comm;
   o.reduce_scatter = z.reduce_scatter;
   o.round_robin = z.round_robin_gradients;

@@ -7,8 +7,8 @@
 
 #include "actors/messages.hpp"
 #include "config/job_config.hpp"
-#include "kernels/optimizer.hpp"
 #include "kernels/loss_scaler.hpp"
+#include "kernels/optimizer.hpp"
 #include "kernels/schedule.hpp"
 #include "models/model_spec.hpp"
 #include "plan/step_plan.hpp"
@@ -21,7 +21,7 @@ struct blueprint {
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::shared_ptr<const core::model_table> table;
-  uint64_t sequence = 0;  ///< tokens of a sample
+  uint64_t sequence = 0;                                                        ///< tokens of a sample
   std::vector<std::shared_ptr<const plan::step_plan>> plans[num_plan_choices];  ///< [plan_choice][rank]
   scaling_rules rules;
   kernels::optimizer_options optimizer;

@@ -19,16 +19,16 @@ constexpr uint32_t bad_steps_max = 50;
 
 // Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
 struct flight {
-  std::vector<at::Tensor> unit_inputs;                                         // [unit], when recomputing
-  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;         // [unit][segment]
-  at::Tensor hidden;                                                           // output of the latest forward
-  at::Tensor gradient;                                                         // of the latest backward's input
+  std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
+  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
+  at::Tensor hidden;                                                    // output of the latest forward
+  at::Tensor gradient;                                                  // of the latest backward's input
 };
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
-  compute_executor(std::unique_ptr<models::language_model> model, compute_setup setup, std::shared_ptr<rank_memory> memory,
-                   const plan::step_plan& p)
+  compute_executor(std::unique_ptr<models::language_model> model, compute_setup setup,
+                   std::shared_ptr<rank_memory> memory, const plan::step_plan& p)
       : model_(std::move(model)),
         setup_(std::move(setup)),
         memory_(std::move(memory)),
@@ -52,10 +52,20 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
     switch (x.kind) {
-      case plan::kind::release: release(x); break;
-      case plan::kind::forward: bind_for(x); if (auto did = forward(x); !did) return core::fail(did.error()); break;
-      case plan::kind::recompute: bind_for(x); recompute(x); break;
-      default: bind_for(x); backward(x);
+      case plan::kind::release:
+        release(x);
+        break;
+      case plan::kind::forward:
+        bind_for(x);
+        if (auto did = forward(x); !did) return core::fail(did.error());
+        break;
+      case plan::kind::recompute:
+        bind_for(x);
+        recompute(x);
+        break;
+      default:
+        bind_for(x);
+        backward(x);
     }
     return progress::done;
   }
@@ -110,7 +120,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       return {};
     }
     const bool keep = training() && (!p().options.recompute || x.subject == 0);
-    if (training() && x.segment == 0) flight_.unit_inputs[x.subject] = p().options.recompute ? flight_.hidden : at::Tensor();
+    if (training() && x.segment == 0)
+      flight_.unit_inputs[x.subject] = p().options.recompute ? flight_.hidden : at::Tensor();
     auto run = model_->forward(x.subject, x.segment, batch, flight_.hidden, binding_);
     flight_.hidden = run->output();
     if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
@@ -123,7 +134,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + "; " + first_nonfinite());
     if (bad_steps_ >= bad_steps_max)
       return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + " for the " +
-                                                       std::to_string(bad_steps_) + "th step in a row; " + first_nonfinite());
+                                                       std::to_string(bad_steps_) + "th step in a row; " +
+                                                       first_nonfinite());
     return {};
   }
 
@@ -159,7 +171,8 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (x.parameter == q) offset = x.offset;
     const bool accumulate = written_[q];
     written_[q] = true;
-    return {memory_->gradients() + buffer.offset + offset * core::size_of(o.bucket_type()), o.bucket_type(), accumulate};
+    return {memory_->gradients() + buffer.offset + offset * core::size_of(o.bucket_type()), o.bucket_type(),
+            accumulate};
   }
 
   // Activations of this micro-batch are still here: the first one that is not finite says where it began.

@@ -19,9 +19,15 @@ filler drawn(const blueprint& b) {
   return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& p = b.table->parameters[q];
     switch (p.init) {
-      case core::initial_value::zeros: std::fill(out.begin(), out.end(), 0.0F); break;
-      case core::initial_value::ones: std::fill(out.begin(), out.end(), 1.0F); break;
-      case core::initial_value::normal: kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std); break;
+      case core::initial_value::zeros:
+        std::fill(out.begin(), out.end(), 0.0F);
+        break;
+      case core::initial_value::ones:
+        std::fill(out.begin(), out.end(), 1.0F);
+        break;
+      case core::initial_value::normal:
+        kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std);
+        break;
     }
     return {};
   };
@@ -33,7 +39,8 @@ core::result<void> fill_range(const filler& fill, uint32_t q, uint64_t first, ui
     const uint64_t n = std::min(window_elements, count - done);
     scratch.resize(n);
     if (auto ok = fill(q, first + done, scratch); !ok) return ok;
-    kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to + done * core::size_of(type), type, n);
+    kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to + done * core::size_of(type),
+                  type, n);
   }
   return {};
 }
@@ -54,7 +61,9 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory)
   for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
     const auto& own = p.partition.of(q, p.rank);
     const plan::slice held = p.options.stage == 3 ? own : plan::slice{0, b.table->parameters[q].numel()};
-    if (auto ok = fill_range(fill, q, held.first, held.count, memory.parameter(q, held.first), p.options.parameter, scratch); !ok)
+    if (auto ok =
+            fill_range(fill, q, held.first, held.count, memory.parameter(q, held.first), p.options.parameter, scratch);
+        !ok)
       return ok;
   }
   if (p.options.master_is_parameter()) return {};

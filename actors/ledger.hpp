@@ -8,7 +8,9 @@ namespace troupe::actors {
 
 /// Owners the ledger can tell apart; further ranks share the last one.
 inline constexpr uint32_t ledger_owners_max = 256;
-inline constexpr uint32_t ledger_owner(uint32_t rank) { return rank < ledger_owners_max ? rank : ledger_owners_max - 1; }
+inline constexpr uint32_t ledger_owner(uint32_t rank) {
+  return rank < ledger_owners_max ? rank : ledger_owners_max - 1;
+}
 
 /// From now on what this thread allocates through ATen belongs to `owner`.
 void attribute_allocations(uint32_t owner);

@@ -25,7 +25,7 @@ struct run_outcome {
   verdict result;
   bool skipped = false;
   std::vector<float> logits;
-  std::shared_ptr<const core::error> failure;           ///< null when the run ended well
+  std::shared_ptr<const core::error> failure;                                  ///< null when the run ended well
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
 };
 
@@ -116,10 +116,10 @@ struct look_around {
   uint64_t run = 0;
 };
 
-#define TROUPE_LOCAL_MESSAGE(type)                                 \
-  template <class Inspector>                                       \
-  typename Inspector::result_type inspect(Inspector& f, type&) {   \
-    return refuse_wire(f);                                         \
+#define TROUPE_LOCAL_MESSAGE(type)                               \
+  template <class Inspector>                                     \
+  typename Inspector::result_type inspect(Inspector& f, type&) { \
+    return refuse_wire(f);                                       \
   }
 TROUPE_LOCAL_MESSAGE(run_outcome)
 TROUPE_LOCAL_MESSAGE(run_plan)
@@ -130,41 +130,66 @@ TROUPE_LOCAL_MESSAGE(batch_ready)
 TROUPE_LOCAL_MESSAGE(record_run)
 #undef TROUPE_LOCAL_MESSAGE
 
-template <class I> typename I::result_type inspect(I& f, run_failed& x) { return f(x.kind, x.text); }
-template <class I> typename I::result_type inspect(I& f, give_up& x) { return f(x.kind, x.text); }
-template <class I> typename I::result_type inspect(I& f, extend_window& x) { return f(x.run, x.window); }
-template <class I> typename I::result_type inspect(I& f, instruction_ended& x) { return f(x.run, x.id); }
-template <class I> typename I::result_type inspect(I& f, lane_progress& x) { return f(x.run, x.lane, x.num_ended); }
-template <class I> typename I::result_type inspect(I& f, wake& x) { return f(x.sequence); }
-template <class I> typename I::result_type inspect(I& f, next_batch& x) {
+template <class I>
+typename I::result_type inspect(I& f, run_failed& x) {
+  return f(x.kind, x.text);
+}
+template <class I>
+typename I::result_type inspect(I& f, give_up& x) {
+  return f(x.kind, x.text);
+}
+template <class I>
+typename I::result_type inspect(I& f, extend_window& x) {
+  return f(x.run, x.window);
+}
+template <class I>
+typename I::result_type inspect(I& f, instruction_ended& x) {
+  return f(x.run, x.id);
+}
+template <class I>
+typename I::result_type inspect(I& f, lane_progress& x) {
+  return f(x.run, x.lane, x.num_ended);
+}
+template <class I>
+typename I::result_type inspect(I& f, wake& x) {
+  return f(x.sequence);
+}
+template <class I>
+typename I::result_type inspect(I& f, next_batch& x) {
   return f(x.run, x.step, x.micro, x.rank, x.which);
 }
-template <class I> typename I::result_type inspect(I& f, prepare_batch& x) { return f(x.next); }
-template <class I> typename I::result_type inspect(I& f, look_around& x) { return f(x.run); }
+template <class I>
+typename I::result_type inspect(I& f, prepare_batch& x) {
+  return f(x.next);
+}
+template <class I>
+typename I::result_type inspect(I& f, look_around& x) {
+  return f(x.run);
+}
 
 }  // namespace troupe::actors
 
 CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::extend_window))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::instruction_ended))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_progress))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::wake))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::next_batch))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
-  CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::extend_window))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::instruction_ended))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::lane_progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::wake))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::next_batch))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 // Never handed to add_message_types: these stay inside the process.
 CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id + 100)
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_outcome))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_plan))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::rank_ended))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::node_ended))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::begin_run))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::batch_ready))
-  CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_run))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_outcome))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_plan))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::rank_ended))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::node_ended))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::begin_run))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::batch_ready))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_run))
 CAF_END_TYPE_ID_BLOCK(troupe_local)
 
 namespace troupe::actors {
@@ -175,9 +200,10 @@ using caf::typed_actor;
 
 using lane_actor = typed_actor<reacts_to<begin_run>, reacts_to<extend_window>, reacts_to<instruction_ended>,
                                reacts_to<wake>, reacts_to<give_up>>;
-using rank_actor = typed_actor<reacts_to<run_plan>, reacts_to<lane_progress>, reacts_to<run_failed>,
-                               reacts_to<give_up>, reacts_to<look_around>>;
-using node_agent_actor = typed_actor<reacts_to<run_plan>, reacts_to<rank_ended>, reacts_to<run_failed>, reacts_to<give_up>>;
+using rank_actor = typed_actor<reacts_to<run_plan>, reacts_to<lane_progress>, reacts_to<run_failed>, reacts_to<give_up>,
+                               reacts_to<look_around>>;
+using node_agent_actor =
+    typed_actor<reacts_to<run_plan>, reacts_to<rank_ended>, reacts_to<run_failed>, reacts_to<give_up>>;
 using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, reacts_to<node_ended>,
                                      reacts_to<run_failed>, reacts_to<give_up>>;
 using loader_actor = typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>>;

@@ -23,9 +23,8 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
 
 std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {
   const auto& p = *plan_;
-  const uint64_t at = p.options.stage == 3
-                          ? p.shard_offset[p.rank][q] + first - p.partition.of(q, p.rank).first
-                          : p.full_offset[q] + first;
+  const uint64_t at = p.options.stage == 3 ? p.shard_offset[p.rank][q] + first - p.partition.of(q, p.rank).first
+                                           : p.full_offset[q] + first;
   return parameters_.data() + at * core::size_of(p.options.parameter);
 }
 

@@ -29,7 +29,8 @@ core::result<void> session::parts::read_data() {
   data.validation = split->validation;
   data.sequence = plan.sequence;
   data.order = std::make_shared<const data::sample_order>(split->train, plan.sequence, c.seed);
-  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data, static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
+                static_cast<uint32_t>(c.gradient_accumulation_steps)};
   data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
   return {};
 }
@@ -90,7 +91,8 @@ core::result<void> session::parts::start_actors() {
   return {};
 }
 
-core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const config::job_config> config, session_hooks hooks) {
+core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const config::job_config> config,
+                                                     session_hooks hooks) {
   // Before any thread starts: otherwise every lane gets a team of its own, and teams change reductions inside ATen.
   at::set_num_threads(1);
   auto plan = make_blueprint(std::move(config));
@@ -111,7 +113,8 @@ session::~session() {
   if (parts_->actors) dismiss(*parts_->actors);
 }
 
-core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given) {
+core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
+                                              std::shared_ptr<const data::batch> given) {
   if (over) return core::fail(*over);
   auto order = std::make_shared<step_order>();
   order->run = ++runs;
@@ -133,7 +136,9 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step, 
             else
               out = std::move(o);
           },
-          [&](caf::error& e) { out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system.render(e)); });
+          [&](caf::error& e) {
+            out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system.render(e));
+          });
   if (!out) over = out.error();
   return out;
 }
@@ -154,7 +159,8 @@ core::result<step_report> session::step() {
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
   report.lanes = summarise(*did->contexts);
   if (!report.skipped) ++p.applied;
-  p.last_factor = 1.0 / (double(p.data.shape.ranks) * p.data.shape.micros * p.scale.cur_scale * p.plan.rules.input_scale);
+  p.last_factor =
+      1.0 / (double(p.data.shape.ranks) * p.data.shape.micros * p.scale.cur_scale * p.plan.rules.input_scale);
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.scale, report.skipped);
   if (!scale) {
     p.over = scale.error();
@@ -168,7 +174,8 @@ core::result<double> session::evaluate(uint64_t batches) {
   auto& p = *parts_;
   const uint64_t windows = p.data.validation.samples(p.plan.sequence);
   if (windows == 0)
-    return core::fail(core::error_kind::bad_input, "evaluation: there is no validation part; set data.validation_fraction");
+    return core::fail(core::error_kind::bad_input,
+                      "evaluation: there is no validation part; set data.validation_fraction");
   const uint64_t whole = std::max<uint64_t>(1, windows / (p.data.shape.rows * p.data.shape.ranks));
   const uint64_t n = batches > 0 ? std::min(batches, whole) : whole;
   double sum = 0;
@@ -180,7 +187,9 @@ core::result<double> session::evaluate(uint64_t batches) {
   return sum / double(n);
 }
 
-void session::stop(const std::string& why) { post(parts_->actors->supervisor, give_up{core::error_kind::stopped, why}); }
+void session::stop(const std::string& why) {
+  post(parts_->actors->supervisor, give_up{core::error_kind::stopped, why});
+}
 
 uint64_t session::steps_done() const { return parts_->steps; }
 uint64_t session::validation_tokens() const { return parts_->data.validation.size(); }

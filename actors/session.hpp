@@ -20,14 +20,14 @@ namespace troupe::actors {
 
 /// What one optimizer step did.
 struct step_report {
-  uint64_t step = 0;        ///< from 1
-  double loss = 0;          ///< mean over the global batch, nats per token
+  uint64_t step = 0;  ///< from 1
+  double loss = 0;    ///< mean over the global batch, nats per token
   double lr = 0;
-  double grad_norm = 0;     ///< of the mean gradient, before clipping
+  double grad_norm = 0;  ///< of the mean gradient, before clipping
   double loss_scale = 1;
-  bool skipped = false;     ///< the gradient overflowed
+  bool skipped = false;  ///< the gradient overflowed
   double seconds = 0;
-  uint64_t tokens = 0;      ///< of the global batch
+  uint64_t tokens = 0;  ///< of the global batch
   step_summary lanes;
 };
 

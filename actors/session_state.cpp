@@ -17,7 +17,8 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   if (temperature <= 0) return best - logits.begin();
   std::vector<double> weight(logits.size());
   double total = 0;
-  for (size_t i = 0; i < logits.size(); ++i) total += weight[i] = std::exp((double(logits[i]) - double(*best)) / temperature);
+  for (size_t i = 0; i < logits.size(); ++i)
+    total += weight[i] = std::exp((double(logits[i]) - double(*best)) / temperature);
   double left = uniform * total;
   for (size_t i = 0; i < weight.size(); ++i)
     if ((left -= weight[i]) < 0) return static_cast<int64_t>(i);
@@ -28,10 +29,12 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
 
 core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, uint64_t tokens, double temperature) {
   auto& p = *parts_;
-  if (text.empty()) return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
+  if (text.empty())
+    return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
   for (int64_t t : text)
     if (t < 0 || t >= int64_t{p.plan.spec.vocabulary})
-      return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) + " is not in the vocabulary of " +
+      return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
+                                                         " is not in the vocabulary of " +
                                                          std::to_string(p.plan.spec.vocabulary));
   for (uint64_t i = 0; i < tokens; ++i) {
     auto b = std::make_shared<data::batch>();
@@ -43,8 +46,8 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
     b->samples = {0};
     auto did = p.run(plan_choice::generate, p.steps, b);
     if (!did) return core::fail(did.error());
-    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0},
-                                      {static_cast<uint32_t>(p.plan.config->seed), 0x73616D70U /* the sampler's stream */});
+    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(p.plan.config->seed),
+                                                                            0x73616D70U /* the sampler's stream */});
     text.push_back(draw(did->logits, temperature, double(bits[0]) / 4294967296.0));
   }
   return text;

@@ -22,8 +22,9 @@ void shard_executor::square_sums(uint32_t bucket) {
     const auto& own = p.partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.block_offset[x.parameter] + own.first / core::partition_grain;
-    kernels::block_square_sums(memory_->reduced_gradient(x.parameter, own.first), p.options.accumulation_type, own.count,
-                               std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
+    kernels::block_square_sums(
+        memory_->reduced_gradient(x.parameter, own.first), p.options.accumulation_type, own.count,
+        std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
   }
 }
 

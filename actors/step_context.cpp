@@ -5,7 +5,8 @@
 
 namespace troupe::actors {
 
-verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale, const scaling_rules& rules) {
+verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
+              const scaling_rules& rules) {
   verdict v;
   for (uint64_t b = 0; b < p.num_blocks; ++b) v.square_sum += votes[b];
   const double contributions = double(p.options.ranks) * p.options.accumulation;

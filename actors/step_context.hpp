@@ -20,29 +20,29 @@ struct span {
 
 /// What the vote decided; the same on every rank.
 struct verdict {
-  double loss = 0;         ///< mean over the global batch
-  double square_sum = 0;   ///< of the scaled gradient sums
-  double grad_norm = 0;    ///< of the mean gradient; not finite on overflow
-  bool overflow = false;   ///< the gradient has a NaN or an infinity
-  bool skipped = false;    ///< overflow, and the precision's rule is to skip such a step
+  double loss = 0;           ///< mean over the global batch
+  double square_sum = 0;     ///< of the scaled gradient sums
+  double grad_norm = 0;      ///< of the mean gradient; not finite on overflow
+  bool overflow = false;     ///< the gradient has a NaN or an infinity
+  bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
   float gradient_scale = 1;  ///< what `update` multiplies gradients with
 };
 
 /// What a step is told from above: equal on all ranks.
 struct step_order {
-  uint64_t run = 0;            ///< counts every run of any plan in this process, from 1
-  uint64_t step = 0;           ///< optimizer steps before this one
-  uint64_t applied = 0;        ///< updates applied before this one
+  uint64_t run = 0;      ///< counts every run of any plan in this process, from 1
+  uint64_t step = 0;     ///< optimizer steps before this one
+  uint64_t applied = 0;  ///< updates applied before this one
   double lr = 0;
   double loss_scale = 1;
-  uint64_t sequence_base = 0;  ///< collectives before this run on communicator 0
+  uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
 };
 
 /// How gradients become a mean and get clipped; constant over a run.
 struct scaling_rules {
-  double clip = 0;          ///< gradient_clipping; 0: off
-  double input_scale = 1;   ///< applied to every contribution before the sum (prescale, predivide)
+  double clip = 0;             ///< gradient_clipping; 0: off
+  double input_scale = 1;      ///< applied to every contribution before the sum (prescale, predivide)
   bool skip_overflow = false;  ///< fp16; bf16 with check_grad_overflow
 };
 
@@ -58,12 +58,12 @@ struct step_context {
   std::shared_ptr<const actors::program> program;
   step_order order;
   scaling_rules rules;
-  std::vector<double> votes;                                 ///< shard lane: square sums; compute: losses; fabric: the others'
-  std::vector<std::shared_ptr<const data::batch>> batches;   ///< [micro], by the rank before `load` ends
-  std::vector<span> spans;                                   ///< [id], by its lane
-  std::vector<float> logits;                                 ///< generation, by compute
-  std::atomic<uint64_t> num_ended{0};                        ///< instructions of all lanes: the sign of life
-  std::atomic<bool> aborted{false};                          ///< by the rank: start nothing more
+  std::vector<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
+  std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
+  std::vector<span> spans;                                  ///< [id], by its lane
+  std::vector<float> logits;                                ///< generation, by compute
+  std::atomic<uint64_t> num_ended{0};                       ///< instructions of all lanes: the sign of life
+  std::atomic<bool> aborted{false};                         ///< by the rank: start nothing more
 
   [[nodiscard]] const plan::step_plan& plan() const { return *program->plan; }
 
@@ -78,6 +78,7 @@ struct step_context {
 };
 
 /// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
-verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale, const scaling_rules& rules);
+verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
+              const scaling_rules& rules);
 
 }  // namespace troupe::actors

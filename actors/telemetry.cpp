@@ -19,13 +19,15 @@ std::string whole_trace(const std::string& events, const run_contexts& ranks) {
 
 }  // namespace
 
-telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self, telemetry_setup setup) {
+telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self,
+                                              telemetry_setup setup) {
   self->state.setup = std::move(setup);
   be_robust(self, [](auto*, const std::string&) {});
   return {
       [self](const record_run& m) {
         auto& s = self->state;
-        if (s.setup.trace_file.empty() || m.step < s.setup.from_step || m.step >= s.setup.from_step + s.setup.steps) return;
+        if (s.setup.trace_file.empty() || m.step < s.setup.from_step || m.step >= s.setup.from_step + s.setup.steps)
+          return;
         if (s.zero_ns == 0) s.zero_ns = m.contexts->front()->spans.front().start_ns.load();
         if (!s.events.empty()) s.events += ",\n";
         s.events += trace_events(*m.contexts, m.step, s.zero_ns);

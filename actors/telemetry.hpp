@@ -11,8 +11,8 @@
 namespace troupe::actors {
 
 struct telemetry_setup {
-  std::filesystem::path trace_file;  ///< empty: none
-  uint64_t from_step = 0, steps = 0; ///< steps [from_step, from_step + steps) are traced
+  std::filesystem::path trace_file;                  ///< empty: none
+  uint64_t from_step = 0, steps = 0;                 ///< steps [from_step, from_step + steps) are traced
   std::function<void(const core::error&)> complain;  ///< once, when the file cannot be written
 };
 
@@ -25,6 +25,7 @@ struct telemetry_state {
   bool complained = false;
 };
 
-telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self, telemetry_setup setup);
+telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self,
+                                              telemetry_setup setup);
 
 }  // namespace troupe::actors

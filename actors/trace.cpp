@@ -49,7 +49,8 @@ readiness ready(const step_context& c, const plan::instruction& x) {
   const auto& p = c.plan();
   const uint32_t position = c.program->position[x.id];
   // The fabric lane posts ahead: its predecessor need not have ended.
-  if (position > 0 && x.lane != plan::lane::fabric) r.at = end_of(c, p.lanes[static_cast<size_t>(x.lane)][position - 1]);
+  if (position > 0 && x.lane != plan::lane::fabric)
+    r.at = end_of(c, p.lanes[static_cast<size_t>(x.lane)][position - 1]);
   for (uint32_t on : x.after)
     if (end_of(c, on) > r.at) r = {end_of(c, on), p.instructions[on].lane == x.lane};
   return r;
@@ -90,8 +91,7 @@ step_summary summarise(const run_contexts& ranks) {
     s.compute_s += double(length(compute)) / n;
     s.communication_s += double(length(moved)) / n;
     s.exposed_s += double(length(moved) - common_length(moved, compute)) / n;
-    for (size_t l = 0; l < plan::num_lanes; ++l)
-      s.idle_s[l] += double(last - first - length(joined(busy[l]))) / n;
+    for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length(joined(busy[l]))) / n;
   }
   for (const auto& x : ranks.front()->plan().instructions) {
     s.gathers += x.kind == plan::kind::gather;
@@ -115,8 +115,8 @@ std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_
       std::snprintf(line, sizeof line,
                     "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
                     "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f}}",
-                    out.empty() ? "" : ",\n", p.describe(x.id).c_str(), std::string(plan::name_of(x.kind)).c_str(), p.rank,
-                    static_cast<unsigned>(x.lane), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
+                    out.empty() ? "" : ",\n", p.describe(x.id).c_str(), std::string(plan::name_of(x.kind)).c_str(),
+                    p.rank, static_cast<unsigned>(x.lane), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
                     static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us);
       out += line;
     }

@@ -14,12 +14,13 @@ using run_contexts = std::vector<std::shared_ptr<step_context>>;  // [rank]
 
 /// Figures of one step, means over the ranks; times in seconds.
 struct step_summary {
-  double step_s = 0;            ///< first start to last end
-  double compute_s = 0;         ///< the compute lane busy
-  double communication_s = 0;   ///< some collective under way that all members had reached
-  double exposed_s = 0;         ///< of that, while the compute lane stood idle
+  double step_s = 0;                    ///< first start to last end
+  double compute_s = 0;                 ///< the compute lane busy
+  double communication_s = 0;           ///< some collective under way that all members had reached
+  double exposed_s = 0;                 ///< of that, while the compute lane stood idle
   double idle_s[plan::num_lanes] = {};  ///< step minus busy, by lane
-  double wait_in_lane_us = 0;   ///< median from an instruction's last dependency to its start, dependency on the same lane
+  double wait_in_lane_us =
+      0;  ///< median from an instruction's last dependency to its start, dependency on the same lane
   double wait_cross_lane_us = 0;
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
 };

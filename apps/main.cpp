@@ -32,7 +32,8 @@ void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace troupe;
-  if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0)) return execute_beside(argv);
+  if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0))
+    return execute_beside(argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
@@ -44,7 +45,8 @@ int main(int argc, char** argv) {
   apps::common_arguments a;
   bool json = false;
   auto* check = configuration->add_subcommand("check", "is it right? every error at once");
-  auto* explain = configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
+  auto* explain =
+      configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
   add_common(*check, a);
   add_common(*explain, a);
   explain->add_flag("--json", json, "as JSON");

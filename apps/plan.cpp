@@ -36,11 +36,13 @@ int show_plan(const plan_arguments& a) {
   } else {
     std::printf("%s", plan::memory_summary(b->train()).c_str());
     const auto& t = timeline.ranks[a.rank];
-    std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(), mine.num_collectives);
-    std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n", 1e3 * timeline.step_s,
-                1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+    std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(),
+                mine.num_collectives);
+    std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
+                1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
     if (mine.gathers())
-      std::printf("at most %llu of %llu parameters whole at once\n", static_cast<unsigned long long>(mine.peak_live_elements),
+      std::printf("at most %llu of %llu parameters whole at once\n",
+                  static_cast<unsigned long long>(mine.peak_live_elements),
                   static_cast<unsigned long long>(mine.table->numel()));
   }
   return 0;

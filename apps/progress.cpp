@@ -56,8 +56,13 @@ std::string json_string(const std::string& s) {
   return out + "\"";
 }
 
-progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every)
-    : style_(style), total_(total_steps), every_(std::max<uint64_t>(1, lines_every)), flops_per_token_(flops_per_token), peak_flops_(peak_flops) {}
+progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops,
+                   uint64_t lines_every)
+    : style_(style),
+      total_(total_steps),
+      every_(std::max<uint64_t>(1, lines_every)),
+      flops_per_token_(flops_per_token),
+      peak_flops_(peak_flops) {}
 
 void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   const double rate = double(r.tokens) / r.seconds;
@@ -65,18 +70,21 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   seconds_ += r.seconds;
   ++seen_;
   if (style_ == output_style::json) {
-    std::printf("{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%s,\"step_s\":%s,\"skipped\":%s}\n",
-                static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
-                json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(), json_number(rate).c_str(),
-                json_number(r.seconds).c_str(), r.skipped ? "true" : "false");
+    std::printf(
+        "{\"event\":\"step\",\"step\":%llu,\"loss\":%s,\"lr\":%s,\"grad_norm\":%s,\"loss_scale\":%s,\"tokens_per_s\":%"
+        "s,\"step_s\":%s,\"skipped\":%s}\n",
+        static_cast<unsigned long long>(r.step), json_number(r.loss).c_str(), json_number(r.lr).c_str(),
+        json_number(r.grad_norm).c_str(), json_number(r.loss_scale).c_str(), json_number(rate).c_str(),
+        json_number(r.seconds).c_str(), r.skipped ? "true" : "false");
     std::fflush(stdout);
     return;
   }
   if (style_ == output_style::quiet) return;
   if (style_ == output_style::lines && r.step % every_ != 0 && r.step != total_ && r.step != 1) return;
   const double left_s = seconds_ / double(seen_) * double(total_ > r.step ? total_ - r.step : 0);
-  std::string text = format("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
-                            static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
+  std::string text =
+      format("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
+             static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
   if (peak_flops_ > 0) text += format("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
   text += "  " + plan::human_bytes(memory_bytes) + "  ETA " + duration_text(left_s);
   if (r.skipped) text += format("  skipped (loss scale %.0f)", r.loss_scale);
@@ -98,7 +106,8 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
 void progress::evaluation(uint64_t step, double loss) {
   finish_line();
   if (style_ == output_style::json)
-    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step), json_number(loss).c_str());
+    std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step),
+                json_number(loss).c_str());
   else if (style_ != output_style::quiet)
     std::printf("step %llu: validation loss %.4f nats per token\n", static_cast<unsigned long long>(step), loss);
   std::fflush(stdout);
@@ -110,9 +119,10 @@ void progress::finish_line() {
 }
 
 std::string end_json(const end_summary& e) {
-  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
-                    ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
-                    ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
+                    ",\"skipped\":" + std::to_string(e.skipped) + ",\"seconds\":" + json_number(e.seconds) +
+                    ",\"stopped\":" + (e.stopped ? "true" : "false") + ",\"loss\":" + json_number(e.last_loss) +
+                    ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
                     ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
                     ",\"gathers\":" + std::to_string(e.gathers) + ",\"releases\":" + std::to_string(e.releases) +
                     ",\"reductions\":" + std::to_string(e.reductions) +
@@ -122,41 +132,53 @@ std::string end_json(const end_summary& e) {
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     if (r > 0) out += ',';
-    out += "{\"rank\":" + std::to_string(r) +
-           ",\"parameters\":" + std::to_string(m.resident.parameters) + ",\"gathered\":" + std::to_string(m.resident.gathered) +
-           ",\"master\":" + std::to_string(m.resident.master) + ",\"moments\":" + std::to_string(m.resident.moments) +
-           ",\"gradients\":" + std::to_string(m.resident.gradients) + ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
-           ",\"votes\":" + std::to_string(m.resident.votes) + ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
+    out += "{\"rank\":" + std::to_string(r) + ",\"parameters\":" + std::to_string(m.resident.parameters) +
+           ",\"gathered\":" + std::to_string(m.resident.gathered) + ",\"master\":" + std::to_string(m.resident.master) +
+           ",\"moments\":" + std::to_string(m.resident.moments) +
+           ",\"gradients\":" + std::to_string(m.resident.gradients) +
+           ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
+           ",\"votes\":" + std::to_string(m.resident.votes) +
+           ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
            ",\"total\":" + std::to_string(total_bytes(m)) + "}";
   }
-  out += "]},\"communication_s\":" + json_number(e.lanes.communication_s) + ",\"exposed_s\":" + json_number(e.lanes.exposed_s) +
-         ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) + ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
-         ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) + ",\"trace\":" + json_string(e.trace_file) +
-         ",\"output\":" + json_string(e.output_folder) + ",\"sample\":" + json_string(e.sample) + "}\n";
+  out += "]},\"communication_s\":" + json_number(e.lanes.communication_s) +
+         ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
+         ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
+         ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) +
+         ",\"trace\":" + json_string(e.trace_file) + ",\"output\":" + json_string(e.output_folder) +
+         ",\"sample\":" + json_string(e.sample) + "}\n";
   return out;
 }
 
 std::string end_text(const end_summary& e) {
-  std::string out = "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated activations       total\n";
+  std::string out =
+      "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
+      "activations       total\n";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     out += format("  %4zu", r);
-    for (uint64_t b : {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
-                       m.resident.accumulated, m.activations_peak_bytes, total_bytes(m)})
+    for (uint64_t b : {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments,
+                       m.resident.gradients, m.resident.accumulated, m.activations_peak_bytes, total_bytes(m)})
       out += format(" %11s", plan::human_bytes(b).c_str());
     out += "\n";
   }
-  if (e.process_peak_bytes > 0) out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
+  if (e.process_peak_bytes > 0)
+    out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
   if (e.gathers > 0)
-    out += format("parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
-                  static_cast<unsigned long long>(e.gathers), static_cast<unsigned long long>(e.releases),
-                  static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
-                  100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
-  out += format("a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
-                1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
-                1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
-  out += format("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms; from a last dependency to the start (median): %.0f us in a lane, %.0f us across lanes\n",
-                1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us, e.lanes.wait_cross_lane_us);
+    out += format(
+        "parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
+        static_cast<unsigned long long>(e.gathers), static_cast<unsigned long long>(e.releases),
+        static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
+        100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
+  out += format(
+      "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
+      1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
+      1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
+  out += format(
+      "idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms; from a last dependency to the start (median): %.0f us in "
+      "a lane, %.0f us across lanes\n",
+      1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us,
+      e.lanes.wait_cross_lane_us);
   if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
   if (!e.sample.empty()) out += "sample: " + e.sample + "\n";
   return out;

@@ -51,7 +51,7 @@ struct end_summary {
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  actors::step_summary lanes;                          ///< mean over the run's steps
+  actors::step_summary lanes;  ///< mean over the run's steps
   std::string trace_file, output_folder, sample;
 };
 std::string end_json(const end_summary& e);

@@ -32,7 +32,8 @@ core::result<void> prepare_output(const config::loaded& c) {
   const fs::path folder = fs::absolute(c.config.output).lexically_normal();
   std::vector<fs::path> made;  // innermost first
   std::error_code e;
-  for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path()) made.push_back(p);
+  for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path())
+    made.push_back(p);
   fs::create_directories(folder, e);
   core::result<void> did = {};
   if (e)
@@ -136,7 +137,8 @@ class run {
     end_.model_elements = session_.table().numel();
     end_.process_peak_bytes = process_peak_bytes();
     end_.output_folder = config_.output.string();
-    if (config_.telemetry.trace && fs::exists(config_.output / "trace.json")) end_.trace_file = (config_.output / "trace.json").string();
+    if (config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
+      end_.trace_file = (config_.output / "trace.json").string();
   }
 
   actors::session& session_;
@@ -160,12 +162,16 @@ int train(const train_arguments& a) {
   auto loaded = load_configuration(a, a.steps);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
-  auto session = actors::session::open(config, {[](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }});
+  auto session = actors::session::open(
+      config, {[](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }});
   if (!session) return report(session.error());
   if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
 
-  const output_style style = a.json ? output_style::json : a.quiet ? output_style::quiet : ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
+  const output_style style = a.json                         ? output_style::json
+                             : a.quiet                      ? output_style::quiet
+                             : ::isatty(STDOUT_FILENO) != 0 ? output_style::bar
+                                                            : output_style::lines;
   const auto& first = (*session)->training_plan(0);
   const uint64_t tokens = config->train_micro_batch_size_per_gpu * (*session)->sequence();
   const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
@@ -193,10 +199,11 @@ int train(const train_arguments& a) {
   if (!a.quiet) std::printf("%s", end_text(*end).c_str());
   const char* unit = config->data.tokenizer == "bytes" ? "nats/byte" : "nats/token";
   if (end->has_validation)
-    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit, static_cast<unsigned long long>(end->steps), end->seconds);
+    std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit,
+                static_cast<unsigned long long>(end->steps), end->seconds);
   else
-    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", end->stopped ? "stopped" : "done", static_cast<unsigned long long>(end->steps),
-                end->seconds, end->last_loss, unit);
+    std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", end->stopped ? "stopped" : "done",
+                static_cast<unsigned long long>(end->steps), end->seconds, end->last_loss, unit);
   return 0;
 }
 

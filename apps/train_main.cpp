@@ -29,7 +29,8 @@ int main(int argc, char** argv) {
   train_command->add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
 
   plan_arguments p;
-  auto* plan_command = app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
+  auto* plan_command =
+      app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
   add_common(*plan_command, p);
   plan_command->add_option("--format", p.format, "summary, table, perfetto or dot")
       ->check(CLI::IsMember({"summary", "table", "perfetto", "dot"}));

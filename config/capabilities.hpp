@@ -1,4 +1,5 @@
-// What keys wait for that do not act yet: one name for each, so that a capability that arrives is found in all its keys.
+// What keys wait for that do not act yet: one name for each, so that a capability that arrives is found in all its
+// keys.
 #pragma once
 
 #include <string_view>

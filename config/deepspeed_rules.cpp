@@ -1,5 +1,5 @@
-// What DeepSpeed says about two or more keys together, of keys that only DeepSpeed's engine and later capabilities read.
-// Leaves the rules of keys that act to resolve.cpp.
+// What DeepSpeed says about two or more keys together, of keys that only DeepSpeed's engine and later capabilities
+// read. Leaves the rules of keys that act to resolve.cpp.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -94,8 +94,8 @@ class deepspeed_checks {
     if (given_.text_of("scheduler.type") != "OneCycle") return;
     for (const char* key : {"scheduler.params.cycle_min_lr", "scheduler.params.cycle_max_lr"})
       needed(key, "OneCycle needs it");
-    if (on_given("scheduler.params.cycle_max_lr") && given_.number_of("scheduler.params.cycle_max_lr") <
-                                                         given_.number_of("scheduler.params.cycle_min_lr"))
+    if (on_given("scheduler.params.cycle_max_lr") &&
+        given_.number_of("scheduler.params.cycle_max_lr") < given_.number_of("scheduler.params.cycle_min_lr"))
       error("scheduler.params.cycle_max_lr", "wanted a number of at least cycle_min_lr");
   }
 
@@ -148,8 +148,8 @@ class deepspeed_checks {
     if (!given_.is_on("curriculum_learning.enabled")) return;
     for (const char* key : {"min_difficulty", "max_difficulty", "schedule_type"})
       needed(std::string("curriculum_learning.") + key, "curriculum_learning needs it");
-    if (on_given("curriculum_learning.max_difficulty") && given_.number_of("curriculum_learning.max_difficulty") <
-                                                              given_.number_of("curriculum_learning.min_difficulty"))
+    if (on_given("curriculum_learning.max_difficulty") &&
+        given_.number_of("curriculum_learning.max_difficulty") < given_.number_of("curriculum_learning.min_difficulty"))
       error("curriculum_learning.max_difficulty", "wanted a number of at least min_difficulty");
   }
 

@@ -69,9 +69,9 @@ std::string as_yaml(const node& value) {
       return quoted(value.text);
     case node_kind::plain: {
       // Numbers and booleans say something else in quotes; any other plain text does not.
-      const bool bare = !value.text.empty() && value.text.find_first_not_of("0123456789abcdefghijklmnopqrstuvwxyz"
-                                                                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-") ==
-                                                   std::string::npos;
+      const bool bare = !value.text.empty() && value.text.find_first_not_of(
+                                                   "0123456789abcdefghijklmnopqrstuvwxyz"
+                                                   "ABCDEFGHIJKLMNOPQRSTUVWXYZ_.+-") == std::string::npos;
       return bare ? value.text : quoted(value.text);
     }
     case node_kind::sequence:

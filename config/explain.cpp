@@ -69,8 +69,7 @@ std::string explain(const loaded& what, bool json) {
                       {"capability", v.row->capability},
                       {"reason", v.row->reason}});
     } else {
-      text +=
-          fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning, effect_text(v));
+      text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning, effect_text(v));
     }
   }
   return json ? list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text;

@@ -91,7 +91,7 @@ struct data_types_section {
 };
 
 struct activation_checkpointing_section {
-  bool enabled = false;      ///< Troupe's key: recompute every unit from its input
+  bool enabled = false;             ///< Troupe's key: recompute every unit from its input
   uint32_t number_checkpoints = 0;  ///< of DeepSpeed; 0 = every unit when enabled
 };
 
@@ -140,17 +140,15 @@ struct job_config {
   evaluation_section evaluation;
   telemetry_section telemetry;
   sample_section sample;
-  std::filesystem::path output;       ///< folder for the run's outputs; default runs/<file stem> beside the current folder
-  double stall_after_s = 0;           ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction
-  uint64_t host_memory_budget = 0;    ///< cluster.host_memory_budget in bytes; 0: none
+  std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
+  double stall_after_s = 0;  ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction
+  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes; 0: none
 
   [[nodiscard]] core::dtype parameter_dtype() const {
     if (data_types.reference_fp64) return core::dtype::f64;
     return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;
   }
-  [[nodiscard]] core::dtype communication_dtype() const {
-    return communication_data_type.value_or(parameter_dtype());
-  }
+  [[nodiscard]] core::dtype communication_dtype() const { return communication_data_type.value_or(parameter_dtype()); }
   [[nodiscard]] core::dtype accumulation_dtype() const {
     return data_types.grad_accum_dtype.value_or(parameter_dtype());
   }

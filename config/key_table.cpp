@@ -115,8 +115,7 @@ std::string wanted(const key_info& k) {
     if (k.most)
       range += fmt::format("{} {} {}", k.least ? " and" : "", k.below_most ? "below" : "at most", bound(*k.most));
   }
-  if (k.type == value_type::texts && !k.choices.empty())
-    return fmt::format("a list of {}", fmt::join(k.choices, ", "));
+  if (k.type == value_type::texts && !k.choices.empty()) return fmt::format("a list of {}", fmt::join(k.choices, ", "));
   if (k.type != value_type::number_list && !k.choices.empty())
     return fmt::format("one of {}", fmt::join(k.choices, ", "));
   switch (k.type) {

@@ -71,8 +71,8 @@ struct key_info {
   std::string_view deprecation;  ///< what to write instead; empty: not deprecated
   std::string_view meaning;
   effect acts = effect::acts;
-  std::string_view reason;               ///< why no_effect
-  std::string_view capability;           ///< what it takes for the key, or for values beyond `only` and `choices`, to act
+  std::string_view reason;      ///< why no_effect
+  std::string_view capability;  ///< what it takes for the key, or for values beyond `only` and `choices`, to act
   std::optional<std::string_view> only;  ///< the one value that does what it says so far; a job may not say others
   std::vector<std::string_view> later;   ///< choices that DeepSpeed has too and a job may not make yet
   std::string_view refusal;              ///< why the key is never accepted; empty: it is

@@ -26,8 +26,10 @@ void add_checkpoint_keys(key_rows& t) {
   parallel("pipeline_stage", boolean, "false", "All ranks of a stage share the writing of its layers.")
       .ignored("all ranks always share the writing");
   section_rows writer(t, "checkpoint.writer", "DeepSpeed's fast writer.", capability::checkpoints);
-  writer("type", text, "FAST", "Which writer.").one_of({"MOCK", "PYTHON", "FAST"}).in_any_case().ignored(
-      "there is one writer, and it is fast");
+  writer("type", text, "FAST", "Which writer.")
+      .one_of({"MOCK", "PYTHON", "FAST"})
+      .in_any_case()
+      .ignored("there is one writer, and it is fast");
   writer("decoupled", boolean, "false", "Train on while writing.").ignored("writing is always beside training");
   writer("io_buffer_size", bytes, "67108864", "Bytes of a write buffer.").at_least(1);
   writer("io_buffer_double", boolean, "true", "Fill one buffer while another is written.")

@@ -54,9 +54,10 @@ void add_pruning(key_rows& t) {
   struct kind {
     const char *name, *method, *meaning;
   };
-  for (const kind& k : {kind{"sparse_pruning", "l1", "Weights set to zero one by one."},
-                        kind{"row_pruning", "l1", "Whole rows removed."}, kind{"head_pruning", "topk", "Whole heads removed."},
-                        kind{"channel_pruning", "l1", "Whole channels removed."}}) {
+  for (const kind& k :
+       {kind{"sparse_pruning", "l1", "Weights set to zero one by one."},
+        kind{"row_pruning", "l1", "Whole rows removed."}, kind{"head_pruning", "topk", "Whole heads removed."},
+        kind{"channel_pruning", "l1", "Whole channels removed."}}) {
     technique pruning(t, k.name, k.meaning);
     const bool sparse = std::string_view(k.name) == "sparse_pruning";
     auto& method = pruning.shared("method", text, k.method, "What goes: the smallest, or what is learned.");

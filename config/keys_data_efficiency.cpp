@@ -63,8 +63,9 @@ void add_routing(key_rows& t) {
   ltd("random_ltd_layer_id", integers, "none", "Which.").at_least(0);
   ltd("model_mask_name", text, "none", "The mask's name in a user's model.").ignored("units know their own inputs");
   ltd("model_type", text, "none", "encoder or decoder.").one_of({"encoder", "decoder"});
-  ltd("micro_batch_size", integer, "none", "Samples of one forward.").at_least(1).ignored(
-      "train_micro_batch_size_per_gpu says it");
+  ltd("micro_batch_size", integer, "none", "Samples of one forward.")
+      .at_least(1)
+      .ignored("train_micro_batch_size_per_gpu says it");
   ltd("global_batch_size", integer, "none", "Samples of one step.").at_least(1).ignored("train_batch_size says it");
   ltd("hidden_state_order", text, "none", "The order of a hidden state's axes.").ignored("units know their own inputs");
   section_rows schedule(t, name + ".random_ltd.random_ltd_schedule", "How the part grows.", capability::layer_drop);

@@ -16,8 +16,8 @@ void add_amp(key_rows& t) {
   key("loss_scale", any, "dynamic", "A fixed loss scale.").ignored(apex);
   for (const char* name : {"min_loss_scale", "max_loss_scale", "verbosity", "num_losses"})
     key(name, number, "none", "A number of Apex.").ignored(apex);
-  for (const char* name : {"master_weights", "keep_batchnorm_fp32", "patch_torch_functions", "cast_model_type",
-                           "cast_model_outputs"})
+  for (const char* name :
+       {"master_weights", "keep_batchnorm_fp32", "patch_torch_functions", "cast_model_type", "cast_model_outputs"})
     key(name, any, "none", "An option of Apex.").ignored(apex);
 
   section_rows autocast(t, "torch_autocast", "Mixed precision chosen per operation.", capability::autocast);
@@ -51,9 +51,13 @@ void add_sparse_attention(key_rows& t) {
   key("attention", text, "bidirectional", "What a token sees.")
       .one_of({"bidirectional", "unidirectional"})
       .ignored(models);
-  for (const auto& [name, by_default] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"block", "16"}, {"num_local_blocks", "4"}, {"num_global_blocks", "1"},
-           {"num_different_global_patterns", "1"}, {"num_random_blocks", "0"}, {"num_sliding_window_blocks", "3"}})
+  for (const auto& [name, by_default] :
+       std::initializer_list<std::pair<const char*, const char*>>{{"block", "16"},
+                                                                  {"num_local_blocks", "4"},
+                                                                  {"num_global_blocks", "1"},
+                                                                  {"num_different_global_patterns", "1"},
+                                                                  {"num_random_blocks", "0"},
+                                                                  {"num_sliding_window_blocks", "3"}})
     key(name, integer, by_default, "A size of the pattern.").at_least(0).ignored(models);
   for (const char* name : {"different_layout_per_head", "horizontal_global_attention"})
     key(name, boolean, "false", "A choice of the pattern.").ignored(models);
@@ -95,9 +99,7 @@ void add_deepspeed_keys(key_rows& t) {
       .ignored("nothing is compiled at run time")
       .means("Leave the model as it is.");
   key("disable_python_gc", boolean, "false").ignored("there is no Python").means("No garbage collection in a step.");
-  key("graph_harvesting", boolean, "false")
-      .ignored("DeepSpeed has dropped it")
-      .means("Replay recorded CUDA graphs.");
+  key("graph_harvesting", boolean, "false").ignored("DeepSpeed has dropped it").means("Replay recorded CUDA graphs.");
   add_amp(t);
   add_elasticity(t);
   add_sparse_attention(t);

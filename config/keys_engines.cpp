@@ -26,8 +26,7 @@ void add_compile(key_rows& t) {
   key("double_buffer", boolean, "true", "Two gradient buckets in turn.");
   key("symmetric_memory", boolean, "false", "Gather by copies between peers.")
       .ignored("ranks of one process always copy straight from each other");
-  for (const char* name :
-       {"sync_before_reduce", "sync_after_reduce", "sync_before_allgather", "sync_after_allgather"})
+  for (const char* name : {"sync_before_reduce", "sync_after_reduce", "sync_before_allgather", "sync_after_allgather"})
     key(name, boolean, "false", "A wait for finding errors.").ignored("a plan has its order proved instead");
   key("keep_int_input_tensors", boolean, "true", "Keep inputs for another profile.")
       .ignored("plans need no traced inputs");
@@ -81,9 +80,9 @@ void add_experts(key_rows& t) {
   for (const char* name : {"validate_folding_routing", "async_split_plan", "disable_triton_grouped_mm"})
     key(name, boolean, "false", "How expert layers run.");
   key("use_grouped_mm", boolean, "true", "How expert layers run.");
-  for (const char* name : {"preset_model", "moe_layer_pattern", "expert_pattern", "router_pattern", "expert_w1",
-                           "expert_w2", "expert_w3", "num_experts_attr", "top_k_attr", "shared_experts_pattern",
-                           "shared_experts_gate_pattern", "expert_activation"})
+  for (const char* name :
+       {"preset_model", "moe_layer_pattern", "expert_pattern", "router_pattern", "expert_w1", "expert_w2", "expert_w3",
+        "num_experts_attr", "top_k_attr", "shared_experts_pattern", "shared_experts_gate_pattern", "expert_activation"})
     key(name, text, "none", "Where the experts of a model are.");
   for (const char* name : {"route_norm", "has_shared_experts"}) key(name, boolean, "none", "How tokens are routed.");
   key("route_scale", number, "1.0", "How tokens are routed.");

@@ -48,9 +48,7 @@ void add_monitor_keys(key_rows& t) {
       .by_default("false")
       .ignored("`troupe config explain` and the run's folder show it")
       .means("Log the engine's state at the start.");
-  t.row("log_level", text)
-      .ignored("a run prints one progress line")
-      .means("How much to log.");
+  t.row("log_level", text).ignored("a run prints one progress line").means("How much to log.");
   add_curves(t);
 
   section_rows flops(t, "flops_profiler", "Counts the model's operations.", capability::profile);
@@ -84,7 +82,9 @@ void add_monitor_keys(key_rows& t) {
   tuning("start_profile_step", integer, "3", "The first step that is timed.").at_least(0);
   tuning("end_profile_step", integer, "5", "The last one.").at_least(0);
   for (const char* name : {"start_step", "end_step"})
-    tuning(name, integer, "none", "Of older versions.").at_least(0).ignored("start_profile_step and end_profile_step say it");
+    tuning(name, integer, "none", "Of older versions.")
+        .at_least(0)
+        .ignored("start_profile_step and end_profile_step say it");
   tuning("metric", text, "throughput", "What to improve.")
       .one_of({"throughput", "latency", "flops", "forward", "step"});
   tuning("metric_path", path, "none", "Where a trial writes its result.");

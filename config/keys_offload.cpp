@@ -10,8 +10,7 @@ using enum value_type;
 void add_offload(key_rows& t) {
   section_rows param(t, "zero_optimization.offload_param", "Stage 3: where parameter shards live.",
                      capability::offload);
-  section_rows optimizer(t, "zero_optimization.offload_optimizer", "Where optimizer states live.",
-                         capability::offload);
+  section_rows optimizer(t, "zero_optimization.offload_optimizer", "Where optimizer states live.", capability::offload);
   for (section_rows* part : {&param, &optimizer}) {
     auto& key = *part;
     key("device", text, "none", "The memory they live in.").one_of({"none", "cpu", "nvme"}).just("none");
@@ -32,8 +31,8 @@ void add_offload(key_rows& t) {
 }
 
 void add_zenflow(key_rows& t) {
-  section_rows key(t, "zero_optimization.zenflow", "Update important gradients at once, the others later and elsewhere.",
-                   capability::offload);
+  section_rows key(t, "zero_optimization.zenflow",
+                   "Update important gradients at once, the others later and elsewhere.", capability::offload);
   key("topk_ratio", number, "0.1", "The share of gradient columns that counts as important.").above(0).below(1);
   key("select_strategy", text, "auto", "When to select anew: by step or by epoch.").one_of({"step", "epoch"});
   key("select_interval", integer, "auto", "Steps or epochs between selections.").at_least(1);

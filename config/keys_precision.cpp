@@ -102,8 +102,11 @@ void add_precision_keys(key_rows& t) {
       .just("false")
       .needs(capability::master_types)
       .means("Master weights and gradients in bf16 too.");
-  t.row("bf16.bf16_optimizer_states", boolean).by_default("false").just("false")
-      .needs(capability::master_types).means("Moments in bf16 too.");
+  t.row("bf16.bf16_optimizer_states", boolean)
+      .by_default("false")
+      .just("false")
+      .needs(capability::master_types)
+      .means("Moments in bf16 too.");
 
   using types = data_types_section;
   t.row("data_types", section).means("Number formats beside the model's own.");

@@ -147,9 +147,9 @@ void add_optimizer_keys(key_rows& t) {
   t.row("optimizer.type", text)
       .by_default("adamw")
       .one_of({"adam", "adamw"})
-      .or_later({"adagrad", "lamb", "lion", "muon", "sgd", "onebitadam", "zerooneadam", "onebitlamb", "muadam",
-                 "muadamw", "musgd", "adadelta", "adafactor", "adamax", "asgd", "lbfgs", "nadam", "radam", "rmsprop",
-                 "rprop", "sparseadam"})
+      .or_later({"adagrad",    "lamb",   "lion",    "muon",  "sgd",      "onebitadam", "zerooneadam",
+                 "onebitlamb", "muadam", "muadamw", "musgd", "adadelta", "adafactor",  "adamax",
+                 "asgd",       "lbfgs",  "nadam",   "radam", "rmsprop",  "rprop",      "sparseadam"})
       .needs(capability::optimizers)
       .in_any_case()
       .into<&job::optimizer, &optimizer::type>()
@@ -193,8 +193,11 @@ void add_optimizer_keys(key_rows& t) {
       .by_default("false")
       .ignored("there is one Adam kernel")
       .means("Use PyTorch's own Adam.");
-  t.row("optimizer.params.amsgrad", boolean).by_default("false").just("false").needs(capability::optimizers).means(
-      "Keep the largest second moment.");
+  t.row("optimizer.params.amsgrad", boolean)
+      .by_default("false")
+      .just("false")
+      .needs(capability::optimizers)
+      .means("Keep the largest second moment.");
   t.row("optimizer.params.max_grad_norm", number)
       .refused("use gradient_clipping at the top level")
       .means("Never accepted: use gradient_clipping.");

@@ -1,4 +1,5 @@
-// DeepSpeed's `zero_optimization` section, every field of it that is a value. Leaves its own sections to keys_offload.cpp.
+// DeepSpeed's `zero_optimization` section, every field of it that is a value. Leaves its own sections to
+// keys_offload.cpp.
 #include "config/capabilities.hpp"
 #include "config/key_table.hpp"
 
@@ -47,7 +48,9 @@ void add_acting(key_rows& t) {
   row(t, "sub_group_size", integer, "1000000000")
       .at_least(1)
       .into<section_of, &zero::sub_group_size>()
-      .means("Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches it.");
+      .means(
+          "Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches "
+          "it.");
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()

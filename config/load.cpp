@@ -127,8 +127,9 @@ class loading {
     const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");
     const auto decoded = json_in_base64(text);
     const bool is_json = decoded || name.ends_with(".json") || (!is_yaml && looks_like_json(text));
-    const document read = decoded ? read_json(*decoded, number) : is_json ? read_json(text, number)
-                                                                          : read_yaml(text, number);
+    const document read = decoded   ? read_json(*decoded, number)
+                          : is_json ? read_json(text, number)
+                                    : read_yaml(text, number);
     for (const problem& p : read.problems) report_.error(p.at, p.key, p.text);
     if (read.root == nullptr || read.root->kind == node_kind::mapping) return read.root;
     report_.error(read.root->at, "", fmt::format("wanted a mapping of keys to values, got {}", shown(*read.root)));
@@ -282,8 +283,8 @@ class loading {
       if (row.type == value_type::section) continue;
       const auto& mine = by_row[&row];
       if (mine.empty() && !row.any_name())
-        out.values.push_back({row.key, field_text(row, out.config), false,
-                              derived.contains(row.key) ? "derived" : "default", &row});
+        out.values.push_back(
+            {row.key, field_text(row, out.config), false, derived.contains(row.key) ? "derived" : "default", &row});
       for (const setting* s : mine) {
         const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
         effective_value v{s->key, field_text(row, out.config), s->held_back, origin_of(*s), &row};

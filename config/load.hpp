@@ -50,9 +50,9 @@ struct load_options {
 /// One key as a run will see it; for explain.
 struct effective_value {
   std::string key;
-  std::string value;   ///< as YAML; `none` when there is none
+  std::string value;       ///< as YAML; `none` when there is none
   bool held_back = false;  ///< `value` was given, and nothing can honour it yet
-  std::string origin;  ///< `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
+  std::string origin;      ///< `job.yaml:8:28`, `default`, `auto`, `derived`, `--set key=value`, `--steps`
   const key_info* row = nullptr;
 };
 

@@ -98,7 +98,8 @@ class rules {
     for (const std::string_view key :
          {"train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps", "parallel.data"})
       if (given_.was_refused(key)) return;
-    if (value_of("parallel.data") != nullptr && (config_.train_batch_size | config_.train_micro_batch_size_per_gpu) != 0)
+    if (value_of("parallel.data") != nullptr &&
+        (config_.train_batch_size | config_.train_micro_batch_size_per_gpu) != 0)
       return batch();
     const uint64_t all = config_.train_batch_size;
     const uint64_t part = std::max<uint64_t>(config_.train_micro_batch_size_per_gpu, 1) *

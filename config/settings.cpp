@@ -83,10 +83,19 @@ namespace {
 
 /// Sections whose unknown keys DeepSpeed refuses itself.
 bool strict_in_deepspeed(std::string_view section) {
-  constexpr std::string_view strict[] = {"fp16",           "bf16",  "tensorboard", "csv_monitor",
-                                         "wandb",          "comet", "compile",     "hybrid_engine",
-                                         "comms_logger",   "tensor_parallel",      "tensor_parallel.tensor_parallel",
-                                         "timers.throughput", "weight_quantization"};
+  constexpr std::string_view strict[] = {"fp16",
+                                         "bf16",
+                                         "tensorboard",
+                                         "csv_monitor",
+                                         "wandb",
+                                         "comet",
+                                         "compile",
+                                         "hybrid_engine",
+                                         "comms_logger",
+                                         "tensor_parallel",
+                                         "tensor_parallel.tensor_parallel",
+                                         "timers.throughput",
+                                         "weight_quantization"};
   return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
 }
 
@@ -131,8 +140,9 @@ class collector {
 
   /// In quotes unless it is a word: dots in it separate nothing.
   static std::string group_name(const std::string& name) {
-    const bool word = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                             "0123456789_-") == std::string::npos;
+    const bool word = !name.empty() && name.find_first_not_of(
+                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                           "0123456789_-") == std::string::npos;
     return word ? name : quoted(name);
   }
 
@@ -242,7 +252,8 @@ class collector {
     }
     if (row.only && !says(row, *made.value, *row.only)) {
       if (why_ == purpose::job) {
-        refuse(made.key, made.at, fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
+        refuse(made.key, made.at,
+               fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
         return false;
       }
       made.held_back = true;

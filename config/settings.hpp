@@ -14,7 +14,7 @@ namespace troupe::config {
 /// A file or a `--set` text.
 struct source {
   std::string name;
-  std::filesystem::path folder;  ///< relative paths start here
+  std::filesystem::path folder;                                        ///< relative paths start here
   enum kind_of : uint8_t { job, imported, override_text } kind = job;  ///< imported: as lenient as DeepSpeed is
 };
 
@@ -50,7 +50,7 @@ class reporter {
 struct setting {
   const key_info* row = nullptr;
   std::string key;  ///< full; the row's, with names in place of each `*`
-  node_ptr value;  ///< checked; null: `auto`, or nothing was written
+  node_ptr value;   ///< checked; null: `auto`, or nothing was written
   bool is_auto = false;
   place at;  ///< of the value
   place name_at;

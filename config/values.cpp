@@ -159,8 +159,9 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
         return v && in_range(key, as_double(*v));
       };
       if (key.type == value_type::texts && is_text(*value)) return fits(value) ? value : nullptr;
-      return value->kind == node_kind::sequence && std::all_of(value->items.begin(), value->items.end(), fits) ? value
-                                                                                                              : nullptr;
+      return value->kind == node_kind::sequence && std::all_of(value->items.begin(), value->items.end(), fits)
+                 ? value
+                 : nullptr;
     }
     case value_type::dtype: {
       const auto type = value->is_scalar() ? core::float_dtype_from(value->text) : std::nullopt;

@@ -13,26 +13,44 @@ enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean
 /// Bytes of one element.
 constexpr size_t size_of(dtype t) {
   switch (t) {
-    case dtype::f64: case dtype::i64: return 8;
-    case dtype::f32: case dtype::i32: return 4;
-    case dtype::bf16: case dtype::f16: case dtype::i16: return 2;
-    default: return 1;
+    case dtype::f64:
+    case dtype::i64:
+      return 8;
+    case dtype::f32:
+    case dtype::i32:
+      return 4;
+    case dtype::bf16:
+    case dtype::f16:
+    case dtype::i16:
+      return 2;
+    default:
+      return 1;
   }
 }
 
 /// "fp32", "bf16", "fp16", "fp64", "int64" ...: as DeepSpeed's configuration spells them.
 constexpr std::string_view name_of(dtype t) {
   switch (t) {
-    case dtype::f64: return "fp64";
-    case dtype::f32: return "fp32";
-    case dtype::bf16: return "bf16";
-    case dtype::f16: return "fp16";
-    case dtype::i64: return "int64";
-    case dtype::i32: return "int32";
-    case dtype::i16: return "int16";
-    case dtype::i8: return "int8";
-    case dtype::u8: return "uint8";
-    case dtype::boolean: return "bool";
+    case dtype::f64:
+      return "fp64";
+    case dtype::f32:
+      return "fp32";
+    case dtype::bf16:
+      return "bf16";
+    case dtype::f16:
+      return "fp16";
+    case dtype::i64:
+      return "int64";
+    case dtype::i32:
+      return "int32";
+    case dtype::i16:
+      return "int16";
+    case dtype::i8:
+      return "int8";
+    case dtype::u8:
+      return "uint8";
+    case dtype::boolean:
+      return "bool";
   }
   return "?";
 }

@@ -11,16 +11,16 @@ namespace troupe::core {
 
 /// Why an operation failed. Each kind names who can do something about it.
 enum class error_kind : uint8_t {
-  bad_input = 1,   ///< A file, key or argument the user gave. The user mends it; exit code 2.
-  io,              ///< The file system or a device refused. Retry, another place, or stop.
-  no_space,        ///< No room left where bytes were to go.
-  limit,           ///< A named limit would be exceeded.
-  mismatch,        ///< Two parties that must agree do not: shapes, identities, versions.
-  stalled,         ///< Nothing happened for `cluster.stall_after`.
-  peer_lost,       ///< An actor or process ended while others needed it.
-  numeric,         ///< NaN or infinity where a number was wanted.
-  stopped,         ///< Somebody asked us to stop.
-  bug,             ///< A broken promise inside Troupe.
+  bad_input = 1,  ///< A file, key or argument the user gave. The user mends it; exit code 2.
+  io,             ///< The file system or a device refused. Retry, another place, or stop.
+  no_space,       ///< No room left where bytes were to go.
+  limit,          ///< A named limit would be exceeded.
+  mismatch,       ///< Two parties that must agree do not: shapes, identities, versions.
+  stalled,        ///< Nothing happened for `cluster.stall_after`.
+  peer_lost,      ///< An actor or process ended while others needed it.
+  numeric,        ///< NaN or infinity where a number was wanted.
+  stopped,        ///< Somebody asked us to stop.
+  bug,            ///< A broken promise inside Troupe.
 };
 
 /// One failure: a sentence that says what was wanted, what was got, and where.

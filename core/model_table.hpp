@@ -18,8 +18,8 @@ struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
   std::vector<int64_t> shape;  ///< as stored in Hugging Face's file
   initial_value init = initial_value::normal;
-  float init_std = 0.02F;      ///< of initial_value::normal
-  bool decay = true;           ///< false for biases and norms where an optimizer excludes them
+  float init_std = 0.02F;  ///< of initial_value::normal
+  bool decay = true;       ///< false for biases and norms where an optimizer excludes them
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 

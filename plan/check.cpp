@@ -85,8 +85,7 @@ core::result<void> check(rank_plans ranks) {
   const auto guarded = [](const instruction& x) { return x.guard != guard::always; };
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
     // Without guards both branches are one.
-    if (taken == branch::skipped &&
-        std::none_of(ranks.begin(), ranks.end(), [&](const auto& p) {
+    if (taken == branch::skipped && std::none_of(ranks.begin(), ranks.end(), [&](const auto& p) {
           return std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
         }))
       break;

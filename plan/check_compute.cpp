@@ -12,19 +12,28 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table->units.size());
   const bool trains = p.options.mode == mode::train;
   switch (x.kind) {
-    case kind::load: return &r.load[x.micro];
-    case kind::forward: return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
-    case kind::vote: return p.options.mode == mode::generate ? nullptr : &r.vote;
-    case kind::gather: return x.buffer == none ? nullptr : &r.gather[x.buffer];
-    case kind::release: return x.buffer == none ? nullptr : &r.release[x.buffer];
+    case kind::load:
+      return &r.load[x.micro];
+    case kind::forward:
+      return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
+    case kind::vote:
+      return p.options.mode == mode::generate ? nullptr : &r.vote;
+    case kind::gather:
+      return x.buffer == none ? nullptr : &r.gather[x.buffer];
+    case kind::release:
+      return x.buffer == none ? nullptr : &r.release[x.buffer];
     case kind::backward:
       return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::recompute:
       return trains && p.options.recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
-    case kind::reduce: return &r.reduce[x.subject * p.options.accumulation + x.micro];
-    case kind::norm: return &r.norm[x.subject];
-    case kind::update: return &r.update[x.subject];
-    case kind::publish: return &r.publish[x.subject];
+    case kind::reduce:
+      return &r.reduce[x.subject * p.options.accumulation + x.micro];
+    case kind::norm:
+      return &r.norm[x.subject];
+    case kind::update:
+      return &r.update[x.subject];
+    case kind::publish:
+      return &r.publish[x.subject];
   }
   return nullptr;
 }
@@ -98,7 +107,8 @@ core::result<void> compute(const world& w, uint32_t rank) {
       if (id == none) return broken(p, "nothing does the " + what + batch);
       if (auto ok = in_order(w, rank, last, id, "whose result it needs"); !ok) return ok;
       if (done != none)
-        if (auto ok = in_order(w, rank, done, id, "and there is room for the activations of one micro-batch"); !ok) return ok;
+        if (auto ok = in_order(w, rank, done, id, "and there is room for the activations of one micro-batch"); !ok)
+          return ok;
       last = id;
       return {};
     };
@@ -153,7 +163,8 @@ core::result<void> residency(const world& w, uint32_t rank) {
   const auto persistent_set = static_cast<uint32_t>(p.table->units.size());
   const auto& kept = r.gathers_of[persistent_set];
   const bool keeps = p.gathers() && p.gather_sets[persistent_set].numel > 0;
-  if (kept.size() != (keeps ? 1 : 0)) return broken(p, "the persistent parameters are gathered " + std::to_string(kept.size()) + " times");
+  if (kept.size() != (keeps ? 1 : 0))
+    return broken(p, "the persistent parameters are gathered " + std::to_string(kept.size()) + " times");
   uint64_t live = 0, peak = 0;
   uint32_t compute_before = none;
   for (const auto& x : p.instructions) {

@@ -59,10 +59,12 @@ core::result<void> offsets(const step_plan& p) {
       return broken(p, "slices of rank " + std::to_string(r) + " overlap or start off their 64-byte boundary");
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < p.block_offset.size(); ++q) {
-    if (p.block_offset[q] != blocks) return broken(p, p.table->parameters[q].name + " has its square sums in the wrong place");
+    if (p.block_offset[q] != blocks)
+      return broken(p, p.table->parameters[q].name + " has its square sums in the wrong place");
     blocks += core::div_up(numel(p, q), core::partition_grain);
   }
-  if (p.num_blocks != (p.options.mode == mode::train ? blocks : 0)) return broken(p, "its vote has the wrong number of blocks");
+  if (p.num_blocks != (p.options.mode == mode::train ? blocks : 0))
+    return broken(p, "its vote has the wrong number of blocks");
   return {};
 }
 
@@ -107,7 +109,8 @@ core::result<void> sets(const step_plan& p) {
       for (uint32_t q = 0; q < p.persistent.size(); ++q)
         if (p.persistent[q]) wanted.push_back(q);
     }
-    if (members(p.gather_sets[u]) != wanted) return broken(p, "gather set " + p.gather_sets[u].name + " is not what its unit reads");
+    if (members(p.gather_sets[u]) != wanted)
+      return broken(p, "gather set " + p.gather_sets[u].name + " is not what its unit reads");
   }
   if (p.options.mode != mode::train) return {};
   const auto in_buckets = membership(p, p.buckets), published = membership(p, p.publish_sets);
@@ -117,8 +120,8 @@ core::result<void> sets(const step_plan& p) {
     const bool there = std::any_of(bucket.begin(), bucket.end(), [&](const placement& x) { return x.parameter == q; });
     if (in_buckets[q] != 1 || !there) return broken(p, p.table->parameters[q].name + " is not in exactly one bucket");
     if (published[q] != wanted)
-      return broken(p, p.table->parameters[q].name + " is in " + std::to_string(published[q]) + " publish sets, wanted " +
-                           std::to_string(wanted));
+      return broken(p, p.table->parameters[q].name + " is in " + std::to_string(published[q]) +
+                           " publish sets, wanted " + std::to_string(wanted));
   }
   return {};
 }
@@ -130,7 +133,8 @@ core::result<void> owned(const step_plan& p) {
   for (const auto& g : p.sub_groups) {
     uint64_t total = 0;
     for (const auto& x : g.pieces) {
-      const slice mine = p.options.updates_all() ? slice{0, numel(p, x.parameter)} : p.partition.of(x.parameter, p.rank);
+      const slice mine =
+          p.options.updates_all() ? slice{0, numel(p, x.parameter)} : p.partition.of(x.parameter, p.rank);
       const uint64_t base = p.options.updates_all() ? p.full_offset[x.parameter] : p.shard_offset[p.rank][x.parameter];
       const bool inside = x.range.first >= mine.first && x.range.first + x.range.count <= mine.first + mine.count;
       if (!inside || x.state_offset != base + (x.range.first - mine.first))
@@ -165,9 +169,12 @@ enum class purpose : uint8_t { gather, reduce, publish };
 uint64_t other_side(rank_plans ranks, purpose why, uint32_t q, uint32_t owner, uint64_t first) {
   const step_plan& p = *ranks[owner];
   switch (why) {
-    case purpose::gather: return p.shard_offset[owner][q] + first - p.partition.of(q, owner).first;
-    case purpose::reduce: return reduced_gradient(p, q, first).offset;
-    case purpose::publish: return p.full_offset[q] + first;
+    case purpose::gather:
+      return p.shard_offset[owner][q] + first - p.partition.of(q, owner).first;
+    case purpose::reduce:
+      return reduced_gradient(p, q, first).offset;
+    case purpose::publish:
+      return p.full_offset[q] + first;
   }
   return 0;
 }

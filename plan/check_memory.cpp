@@ -61,7 +61,8 @@ core::result<void> slots(const world& w, uint32_t rank) {
     if (auto ok = life_is_sound(w, rank, b); !ok) return ok;
     order.push_back(b);
   }
-  std::sort(order.begin(), order.end(), [&](uint32_t x, uint32_t y) { return p.buffers[x].first < p.buffers[y].first; });
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t x, uint32_t y) { return p.buffers[x].first < p.buffers[y].first; });
   holders pools[num_pools];
   for (uint32_t b : order) {
     const buffer& x = p.buffers[b];
@@ -97,10 +98,11 @@ core::result<void> memory(const step_plan& p) {
   const auto owners = owners_of(p.memory);
   const auto largest = std::max_element(owners.begin(), owners.end(),
                                         [](const owner_bytes& a, const owner_bytes& b) { return a.bytes < b.bytes; });
-  return core::fail(core::error_kind::limit,
-                    "rank " + std::to_string(p.rank) + " needs " + human_bytes(needed) + " (" + std::to_string(needed) +
-                        " bytes), its memory budget is " + human_bytes(allowed) + " (" + std::to_string(allowed) +
-                        " bytes); most of it goes to " + std::string(largest->owner) + ", " + human_bytes(largest->bytes));
+  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + human_bytes(needed) + " (" +
+                                                 std::to_string(needed) + " bytes), its memory budget is " +
+                                                 human_bytes(allowed) + " (" + std::to_string(allowed) +
+                                                 " bytes); most of it goes to " + std::string(largest->owner) + ", " +
+                                                 human_bytes(largest->bytes));
 }
 
 }  // namespace troupe::plan::rules

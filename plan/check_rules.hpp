@@ -18,9 +18,9 @@ tl::unexpected<core::error> broken(const step_plan& p, const std::string& what);
 std::string name(const step_plan& p, uint32_t id);
 
 // check_structure.cpp: what later rules take for granted.
-core::result<void> structure(const step_plan& p);   ///< sizes, ids, subjects, lanes
-core::result<void> agreement(rank_plans ranks);     ///< same step, same collectives, on all ranks
-core::result<void> serial(const step_plan& p);      ///< the order of ids is one in which the step can be done
+core::result<void> structure(const step_plan& p);  ///< sizes, ids, subjects, lanes
+core::result<void> agreement(rank_plans ranks);    ///< same step, same collectives, on all ranks
+core::result<void> serial(const step_plan& p);     ///< the order of ids is one in which the step can be done
 
 // check_layout.cpp: every element has its place in every set, and its owner.
 core::result<void> layouts(const step_plan& p);
@@ -28,14 +28,14 @@ core::result<void> pieces(rank_plans ranks);
 
 /// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
 struct roll {
-  uint32_t num_segments = 0;                 ///< of all units
-  std::vector<uint32_t> segment_base;        ///< [unit]: of its segments in the rows below
-  std::vector<uint32_t> load;                ///< [micro]
-  std::vector<uint32_t> forward, backward;   ///< [micro * num_segments + segment_base + segment]
-  std::vector<uint32_t> recompute;           ///< [micro * units + unit]
-  std::vector<uint32_t> reduce;              ///< [bucket * accumulation + micro]
+  uint32_t num_segments = 0;                    ///< of all units
+  std::vector<uint32_t> segment_base;           ///< [unit]: of its segments in the rows below
+  std::vector<uint32_t> load;                   ///< [micro]
+  std::vector<uint32_t> forward, backward;      ///< [micro * num_segments + segment_base + segment]
+  std::vector<uint32_t> recompute;              ///< [micro * units + unit]
+  std::vector<uint32_t> reduce;                 ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;  ///< [bucket], [sub-group], [publish set]
-  std::vector<uint32_t> gather, release;     ///< [buffer]
+  std::vector<uint32_t> gather, release;        ///< [buffer]
   uint32_t vote = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -57,13 +57,13 @@ struct world {
 /// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);      // check.cpp
-core::result<void> compute(const world& w, uint32_t rank);     // check_compute.cpp: loads, forwards, backwards
-core::result<void> residency(const world& w, uint32_t rank);   // check_compute.cpp: gathers, uses, releases
-core::result<void> gradients(const world& w, uint32_t rank);   // check_update.cpp: buckets, reduces, norms, vote
-core::result<void> updates(const world& w, uint32_t rank);     // check_update.cpp: updates and what they overwrite
-core::result<void> publishes(const world& w);                  // check_update.cpp
-core::result<void> slots(const world& w, uint32_t rank);       // check_memory.cpp: no byte reused too early
-core::result<void> memory(const step_plan& p);                 // check_memory.cpp: pools, budget
+core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
+core::result<void> compute(const world& w, uint32_t rank);    // check_compute.cpp: loads, forwards, backwards
+core::result<void> residency(const world& w, uint32_t rank);  // check_compute.cpp: gathers, uses, releases
+core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cpp: buckets, reduces, norms, vote
+core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
+core::result<void> publishes(const world& w);                 // check_update.cpp
+core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
+core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget
 
 }  // namespace troupe::plan::rules

@@ -21,7 +21,8 @@ core::result<void> sizes(const step_plan& p) {
     for (const auto& s : u.segments)
       for (uint32_t q : s.parameters)
         if (std::find(u.parameters.begin(), u.parameters.end(), q) == u.parameters.end())
-          return broken(p, "a segment of " + u.name + " writes a gradient that its unit does not read the parameter of");
+          return broken(p,
+                        "a segment of " + u.name + " writes a gradient that its unit does not read the parameter of");
   }
   if (o.accumulation == 0 || o.ranks == 0 || p.rank >= o.ranks || o.stage > 3) return broken(p, "impossible degrees");
   const bool sound =
@@ -29,8 +30,10 @@ core::result<void> sizes(const step_plan& p) {
       p.full_offset.size() == parameters && p.block_offset.size() == parameters && p.shard_offset.size() == o.ranks &&
       p.shard_elements.size() == o.ranks && p.partition.slices.size() == parameters &&
       p.bucket_of.size() == (trains ? parameters : 0) && p.bucket_buffer.size() == p.buckets.size() * o.accumulation &&
-      std::all_of(p.shard_offset.begin(), p.shard_offset.end(), [&](const auto& x) { return x.size() == parameters; }) &&
-      std::all_of(p.partition.slices.begin(), p.partition.slices.end(), [&](const auto& x) { return x.size() == o.ranks; });
+      std::all_of(p.shard_offset.begin(), p.shard_offset.end(),
+                  [&](const auto& x) { return x.size() == parameters; }) &&
+      std::all_of(p.partition.slices.begin(), p.partition.slices.end(),
+                  [&](const auto& x) { return x.size() == o.ranks; });
   if (!sound) return broken(p, "its tables do not have the sizes of its model and degrees");
   for (const auto* sets : {&p.gather_sets, &p.buckets, &p.publish_sets})
     for (const auto& s : *sets)
@@ -48,14 +51,24 @@ core::result<void> sizes(const step_plan& p) {
 
 bool subject_is_known(const step_plan& p, const instruction& x) {
   switch (x.kind) {
-    case kind::load: case kind::vote: return x.subject == none;
-    case kind::gather: case kind::release: return x.subject < p.gather_sets.size();
-    case kind::forward: case kind::backward:
+    case kind::load:
+    case kind::vote:
+      return x.subject == none;
+    case kind::gather:
+    case kind::release:
+      return x.subject < p.gather_sets.size();
+    case kind::forward:
+    case kind::backward:
       return x.subject < p.table->units.size() && x.segment < p.table->units[x.subject].segments.size();
-    case kind::recompute: return x.subject < p.table->units.size() && x.segment == none;
-    case kind::reduce: case kind::norm: return x.subject < p.buckets.size();
-    case kind::update: return x.subject < p.sub_groups.size();
-    case kind::publish: return x.subject < p.publish_sets.size();
+    case kind::recompute:
+      return x.subject < p.table->units.size() && x.segment == none;
+    case kind::reduce:
+    case kind::norm:
+      return x.subject < p.buckets.size();
+    case kind::update:
+      return x.subject < p.sub_groups.size();
+    case kind::publish:
+      return x.subject < p.publish_sets.size();
   }
   return false;
 }
@@ -64,13 +77,15 @@ core::result<void> instructions(const step_plan& p) {
   const size_t n = p.instructions.size();
   for (size_t i = 0; i < n; ++i) {
     const instruction& x = p.instructions[i];
-    if (x.id != i) return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
+    if (x.id != i)
+      return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options.accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
     if (x.buffer != none && x.buffer >= p.buffers.size()) return broken(p, x.id, "names a buffer that does not exist");
     for (uint32_t on : x.after)
-      if (on >= n || on == i) return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is not another");
+      if (on >= n || on == i)
+        return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is not another");
   }
   for (const auto& b : p.buffers)
     if (b.first >= n || b.last >= n || static_cast<uint32_t>(b.pool) >= num_pools)
@@ -83,7 +98,8 @@ core::result<void> lanes(const step_plan& p) {
   size_t held = 0;
   for (uint32_t l = 0; l < num_lanes; ++l)
     for (uint32_t id : p.lanes[l]) {
-      if (id >= seen.size()) return broken(p, "a lane holds instruction " + std::to_string(id) + ", which does not exist");
+      if (id >= seen.size())
+        return broken(p, "a lane holds instruction " + std::to_string(id) + ", which does not exist");
       if (seen[id]) return broken(p, id, "stands in lanes twice");
       if (static_cast<uint32_t>(p.instructions[id].lane) != l)
         return broken(p, id, "stands in the order of the " + std::string(name_of(static_cast<lane>(l))) + " lane");
@@ -91,14 +107,16 @@ core::result<void> lanes(const step_plan& p) {
       ++held;
     }
   if (held != seen.size())
-    return broken(p, static_cast<uint32_t>(std::find(seen.begin(), seen.end(), false) - seen.begin()), "stands in no lane");
+    return broken(p, static_cast<uint32_t>(std::find(seen.begin(), seen.end(), false) - seen.begin()),
+                  "stands in no lane");
   return {};
 }
 
 core::result<void> sequences(const step_plan& p) {
   const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
   if (order.size() != p.num_collectives)
-    return broken(p, "it has " + std::to_string(order.size()) + " collectives and says " + std::to_string(p.num_collectives));
+    return broken(
+        p, "it has " + std::to_string(order.size()) + " collectives and says " + std::to_string(p.num_collectives));
   for (uint32_t k = 0; k < order.size(); ++k)
     if (p.instructions[order[k]].sequence != k || p.instructions[order[k]].communicator != 0)
       return broken(p, order[k], "is collective " + std::to_string(k) + " of its lane but numbered otherwise");
@@ -116,7 +134,8 @@ core::result<void> structure(const step_plan& p) {
 core::result<void> agreement(rank_plans ranks) {
   const step_plan& first = *ranks[0];
   if (ranks.size() != first.options.ranks)
-    return broken(first, "it is one of " + std::to_string(first.options.ranks) + ", got " + std::to_string(ranks.size()));
+    return broken(first,
+                  "it is one of " + std::to_string(first.options.ranks) + ", got " + std::to_string(ranks.size()));
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const step_plan& p = *ranks[r];
     if (p.rank != r) return broken(p, "it stands at place " + std::to_string(r));
@@ -127,7 +146,8 @@ core::result<void> agreement(rank_plans ranks) {
                       p.block_offset == first.block_offset && p.num_blocks == first.num_blocks &&
                       p.table->parameters.size() == first.table->parameters.size();
     if (!same) return broken(p, "its options, sets or layouts are not those of rank 0");
-    const auto &order = p.lanes[static_cast<size_t>(lane::fabric)], &wanted = first.lanes[static_cast<size_t>(lane::fabric)];
+    const auto &order = p.lanes[static_cast<size_t>(lane::fabric)],
+               &wanted = first.lanes[static_cast<size_t>(lane::fabric)];
     for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
       const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
       if (x.kind != y.kind || x.subject != y.subject || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes ||
@@ -135,7 +155,8 @@ core::result<void> agreement(rank_plans ranks) {
         return broken(p, x.id, "is collective " + std::to_string(k) + ", where rank 0 has " + name(first, y.id));
     }
     if (order.size() != wanted.size())
-      return broken(p, "it has " + std::to_string(order.size()) + " collectives, rank 0 has " + std::to_string(wanted.size()));
+      return broken(
+          p, "it has " + std::to_string(order.size()) + " collectives, rank 0 has " + std::to_string(wanted.size()));
   }
   return {};
 }
@@ -143,7 +164,8 @@ core::result<void> agreement(rank_plans ranks) {
 core::result<void> serial(const step_plan& p) {
   for (const auto& order : p.lanes)
     for (size_t i = 1; i < order.size(); ++i)
-      if (order[i] < order[i - 1]) return broken(p, order[i], "stands behind " + name(p, order[i - 1]) + " in its lane");
+      if (order[i] < order[i - 1])
+        return broken(p, order[i], "stands behind " + name(p, order[i - 1]) + " in its lane");
   for (const auto& x : p.instructions)
     for (uint32_t on : x.after)
       if (on > x.id) return broken(p, x.id, "waits for " + name(p, on) + ", which comes later");

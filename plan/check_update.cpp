@@ -79,7 +79,8 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   // The compute lane does one thing at a time: who waits for its last instruction waits for all losses and readers.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
-    if (auto ok = in_order(w, rank, computed.back(), r.vote, "so losses or readers of parameters may come after it"); !ok)
+    if (auto ok = in_order(w, rank, computed.back(), r.vote, "so losses or readers of parameters may come after it");
+        !ok)
       return ok;
   if (p.options.mode != mode::train) return {};
   const auto writers = writers_of(p, r);
@@ -106,7 +107,8 @@ core::result<void> updates(const world& w, uint32_t rank) {
     if (!p.gathers()) {
       for (uint32_t u : units)
         if (r.last_use[u] != none)
-          if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok) return ok;
+          if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok)
+            return ok;
       continue;
     }
     // A gather ends when every member's has: peers that read this rank's slices are waited for too.
@@ -129,7 +131,8 @@ core::result<void> publishes(const world& w) {
         set_of[x.parameter] = k;
         for (uint32_t u : w.units_of[x.parameter])
           if (r.last_use[u] != none)
-            if (auto ok = in_order(w, rank, r.last_use[u], r.publish[k], "which reads what it overwrites"); !ok) return ok;
+            if (auto ok = in_order(w, rank, r.last_use[u], r.publish[k], "which reads what it overwrites"); !ok)
+              return ok;
       }
     }
     if (p.publish_sets.empty()) continue;

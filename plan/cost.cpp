@@ -13,20 +13,30 @@ uint64_t gradient_bytes(const step_plan& p, const core::segment_info& s) {
 }
 
 uint64_t touched_bytes(const step_plan& p, const instruction& x) {
-  const auto& segments = x.subject < p.table->units.size() ? p.table->units[x.subject].segments
-                                                           : p.table->units[0].segments;
+  const auto& segments =
+      x.subject < p.table->units.size() ? p.table->units[x.subject].segments : p.table->units[0].segments;
   switch (x.kind) {
-    case kind::forward: return segments[x.segment].saved_bytes;
-    case kind::backward: return segments[x.segment].saved_bytes + gradient_bytes(p, segments[x.segment]);
+    case kind::forward:
+      return segments[x.segment].saved_bytes;
+    case kind::backward:
+      return segments[x.segment].saved_bytes + gradient_bytes(p, segments[x.segment]);
     case kind::recompute: {
       uint64_t n = 0;
       for (const auto& s : segments) n += s.saved_bytes;
       return n;
     }
     // Each rank reads its part of every rank's bucket; where all get the sum, it writes that part everywhere too.
-    case kind::reduce: return p.options.reduce_to_all() ? 2 * x.bytes : x.bytes;
-    case kind::load: case kind::release: return 0;
-    case kind::gather: case kind::norm: case kind::vote: case kind::update: case kind::publish: return x.bytes;
+    case kind::reduce:
+      return p.options.reduce_to_all() ? 2 * x.bytes : x.bytes;
+    case kind::load:
+    case kind::release:
+      return 0;
+    case kind::gather:
+    case kind::norm:
+    case kind::vote:
+    case kind::update:
+    case kind::publish:
+      return x.bytes;
   }
   return 0;
 }
@@ -119,8 +129,8 @@ class player {
 
   const cost_model& costs_;
   timeline out_;
-  std::vector<size_t> next_;            // [rank]: the instruction to play
-  std::vector<free_times> lane_free_;   // [rank]
+  std::vector<size_t> next_;           // [rank]: the instruction to play
+  std::vector<free_times> lane_free_;  // [rank]
   double fabric_free_ = 0;
 };
 

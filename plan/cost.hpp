@@ -31,11 +31,11 @@ struct timed {
 };
 
 struct rank_timeline {
-  std::vector<timed> instructions;     ///< [id]
-  double idle_s[num_lanes] = {};       ///< the step minus what the lane did
-  double compute_s = 0;                ///< the compute lane busy
-  double communication_s = 0;          ///< some collective moving
-  double exposed_s = 0;                ///< of that, while the compute lane stood idle
+  std::vector<timed> instructions;  ///< [id]
+  double idle_s[num_lanes] = {};    ///< the step minus what the lane did
+  double compute_s = 0;             ///< the compute lane busy
+  double communication_s = 0;       ///< some collective moving
+  double exposed_s = 0;             ///< of that, while the compute lane stood idle
 };
 
 struct timeline {

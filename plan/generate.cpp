@@ -15,7 +15,10 @@ namespace {
 class generator {
  public:
   explicit generator(step_plan& p)
-      : p_(p), residency_(plan_residency(p)), writes_(contributions(*p.table)), bucket_open_(p.buckets.size(), none),
+      : p_(p),
+        residency_(plan_residency(p)),
+        writes_(contributions(*p.table)),
+        bucket_open_(p.buckets.size(), none),
         reduced_(p.buckets.size(), none) {
     gather_of_use_.assign(residency_.uses.size(), none);
     buffer_of_use_.assign(residency_.uses.size(), none);
@@ -217,12 +220,14 @@ class generator {
     for (uint32_t g = 0; g < p_.sub_groups.size(); ++g) {
       auto& x = emit(kind::update, g, p_.options.accumulation - 1);
       x.guard = guard::not_skipped;
-      x.bytes = p_.sub_groups[g].elements * (6 * sizeof(float) + core::size_of(p_.options.accumulation_type) +
-                                             (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
+      x.bytes =
+          p_.sub_groups[g].elements * (6 * sizeof(float) + core::size_of(p_.options.accumulation_type) +
+                                       (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
       depend(x, vote_);
       updates_.push_back(x.id);
       if (!p_.options.buckets_stay()) continue;
-      for (const auto& piece : p_.sub_groups[g].pieces) p_.buffers[bucket_open_[p_.bucket_of[piece.parameter]]].last = x.id;
+      for (const auto& piece : p_.sub_groups[g].pieces)
+        p_.buffers[bucket_open_[p_.bucket_of[piece.parameter]]].last = x.id;
     }
   }
 
@@ -269,9 +274,9 @@ class generator {
   std::vector<std::vector<contribution>> writes_;
   arena gathered_, buckets_;
   std::vector<uint32_t> gather_of_use_, buffer_of_use_, updates_;
-  std::vector<uint32_t> bucket_open_, reduced_;              // [bucket]: its buffer, its last reduce
-  std::deque<std::pair<uint32_t, uint32_t>> reducing_;       // buffer, reduce: slots not yet reusable
-  std::vector<std::pair<uint32_t, uint32_t>> completed_;     // bucket, backward that completed it
+  std::vector<uint32_t> bucket_open_, reduced_;           // [bucket]: its buffer, its last reduce
+  std::deque<std::pair<uint32_t, uint32_t>> reducing_;    // buffer, reduce: slots not yet reusable
+  std::vector<std::pair<uint32_t, uint32_t>> completed_;  // bucket, backward that completed it
   uint32_t persistent_ = none, persistent_buffer_ = none, load_ = none, vote_ = none;
   uint32_t last_compute_ = none, last_forward_ = none, last_reduce_ = none;
 };
@@ -281,7 +286,8 @@ class generator {
 core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const core::model_table> table,
                                                         const plan_options& options, uint32_t rank) {
   using core::error_kind;
-  if (table->units.empty() || table->parameters.empty()) return core::fail(error_kind::bad_input, "the model has no units");
+  if (table->units.empty() || table->parameters.empty())
+    return core::fail(error_kind::bad_input, "the model has no units");
   if (options.ranks == 0 || rank >= options.ranks || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
   auto p = std::make_shared<step_plan>();
@@ -291,13 +297,15 @@ core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const co
   make_sets(*p);
   for (uint32_t r = 0; r < options.ranks; ++r)
     if (p->partition.elements_of(r) == 0)
-      return core::fail(error_kind::bad_input,
-                        "parallel.data: " + std::to_string(options.ranks) + " ranks, but the model's " +
-                            std::to_string(p->table->numel()) + " parameters can only be cut into " +
-                            std::to_string(r) + " parts of at least " + std::to_string(core::partition_grain) + " elements");
+      return core::fail(error_kind::bad_input, "parallel.data: " + std::to_string(options.ranks) +
+                                                   " ranks, but the model's " + std::to_string(p->table->numel()) +
+                                                   " parameters can only be cut into " + std::to_string(r) +
+                                                   " parts of at least " + std::to_string(core::partition_grain) +
+                                                   " elements");
   for (uint32_t q = 0; q < p->bucket_of.size(); ++q)
     if (p->bucket_of[q] == none)
-      return core::fail(error_kind::bad_input, p->table->parameters[q].name + ": no segment of the model writes its gradient");
+      return core::fail(error_kind::bad_input,
+                        p->table->parameters[q].name + ": no segment of the model writes its gradient");
   generator(*p).run();
   return p;
 }

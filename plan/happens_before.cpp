@@ -190,11 +190,11 @@ class order_builder {
   rank_plans ranks_;
   branch taken_;
   happens_before out_;
-  std::vector<uint32_t> fabric_;            // [sequence]: id on rank 0
-  std::vector<uint32_t> previous_;          // [instruction]: the one before in its lane that runs
+  std::vector<uint32_t> fabric_;    // [sequence]: id on rank 0
+  std::vector<uint32_t> previous_;  // [instruction]: the one before in its lane that runs
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;    // [lane]: ended instructions of pipelined lanes, by position
-  std::vector<size_t> taken_over_;          // [lane * lanes + other]: how much of other's news the lane has
+  std::vector<std::vector<news>> heard_;  // [lane]: ended instructions of pipelined lanes, by position
+  std::vector<size_t> taken_over_;        // [lane * lanes + other]: how much of other's news the lane has
 };
 
 core::result<happens_before> happens_before::build(rank_plans ranks, branch taken) {

@@ -51,11 +51,11 @@ class happens_before {
   [[nodiscard]] uint32_t fabric() const { return 3 * num_ranks_; }
 
   uint32_t num_ranks_ = 0, num_async_ = 0;
-  std::vector<uint32_t> base_;           ///< [rank]: of its instructions below
-  std::vector<spot> spots_;              ///< [instruction]
-  std::vector<clock> clocks_;            ///< [instruction], of collectives unused
-  std::vector<clock> arrival_;           ///< [collective * ranks + rank]: what of that rank ended before it moves bytes
-  std::vector<uint32_t> first_;          ///< [lane * async + a]: the first position of the lane that `a` precedes
+  std::vector<uint32_t> base_;   ///< [rank]: of its instructions below
+  std::vector<spot> spots_;      ///< [instruction]
+  std::vector<clock> clocks_;    ///< [instruction], of collectives unused
+  std::vector<clock> arrival_;   ///< [collective * ranks + rank]: what of that rank ended before it moves bytes
+  std::vector<uint32_t> first_;  ///< [lane * async + a]: the first position of the lane that `a` precedes
 };
 
 }  // namespace troupe::plan

@@ -46,7 +46,7 @@ struct instruction {
   uint32_t sequence = none;      ///< position among this step's collectives of that communicator
   uint64_t bytes = 0;            ///< moved (fabric, shard) or touched
   double flops = 0;
-  std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts
+  std::vector<uint32_t> after;  ///< instructions of this rank that must have ended before this one starts
 };
 
 std::string_view name_of(kind k);

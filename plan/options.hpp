@@ -13,24 +13,24 @@ struct plan_options {
   plan::mode mode = mode::train;
   uint32_t ranks = 1;
   uint32_t stage = 0;
-  uint32_t accumulation = 1;     ///< micro-batches of one optimizer step
-  bool sum_micro_first = true;   ///< gradient_order: per_step; only matters when accumulation > 1
-  bool overlap = true;           ///< overlap_comm
-  bool reduce_scatter = true;    ///< stage 1: false reduces to all
+  uint32_t accumulation = 1;    ///< micro-batches of one optimizer step
+  bool sum_micro_first = true;  ///< gradient_order: per_step; only matters when accumulation > 1
+  bool overlap = true;          ///< overlap_comm
+  bool reduce_scatter = true;   ///< stage 1: false reduces to all
   bool round_robin = false;
-  bool recompute = false;        ///< activation checkpointing of every unit
-  uint64_t reduce_bucket = 500'000'000;     ///< elements
-  uint64_t allgather_bucket = 500'000'000;  ///< elements
-  uint64_t sub_group = 1'000'000'000;       ///< elements of this rank's partition
-  uint64_t prefetch_bucket = 50'000'000;    ///< elements
-  uint64_t persistence_threshold = 100'000; ///< elements, inclusive
+  bool recompute = false;                    ///< activation checkpointing of every unit
+  uint64_t reduce_bucket = 500'000'000;      ///< elements
+  uint64_t allgather_bucket = 500'000'000;   ///< elements
+  uint64_t sub_group = 1'000'000'000;        ///< elements of this rank's partition
+  uint64_t prefetch_bucket = 50'000'000;     ///< elements
+  uint64_t persistence_threshold = 100'000;  ///< elements, inclusive
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
-  uint64_t max_live = 1'000'000'000;        ///< elements; limits prefetch only
+  uint64_t max_live = 1'000'000'000;  ///< elements; limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
-  core::dtype parameter = core::dtype::f32;      ///< of parameters, activations and their gradients
+  core::dtype parameter = core::dtype::f32;  ///< of parameters, activations and their gradients
   core::dtype communication = core::dtype::f32;
   core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
-  uint64_t memory_budget_bytes = 0;  ///< of one rank; 0: none
+  uint64_t memory_budget_bytes = 0;                  ///< of one rank; 0: none
 
   bool operator==(const plan_options&) const = default;
 
@@ -41,9 +41,7 @@ struct plan_options {
   [[nodiscard]] bool master_is_parameter() const { return parameter == master(); }
   /// Buckets stay for the whole step and are reduced in place; otherwise slots are reused and the reduced
   /// gradient lies in memory of its own. See docs/numerics.md.
-  [[nodiscard]] bool buckets_stay() const {
-    return accumulation == 1 ? stage <= 1 : sum_micro_first;
-  }
+  [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : sum_micro_first; }
   /// dtype of the local gradient in its bucket. The same at every stage: a tied weight's two contributions are added
   /// there, and where they are rounded shows in the bits.
   [[nodiscard]] core::dtype bucket_type() const {

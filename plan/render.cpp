@@ -43,7 +43,8 @@ std::string list_of(const std::vector<uint32_t>& ids) {
 std::string place_of(const step_plan& p, const instruction& x) {
   if (x.buffer == none) return "-";
   const buffer& b = p.buffers[x.buffer];
-  return (b.pool == pool::gathered ? "gathered:" : "buckets:") + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+  return (b.pool == pool::gathered ? "gathered:" : "buckets:") + std::to_string(b.offset) + "+" +
+         std::to_string(b.bytes);
 }
 
 using row = std::vector<std::string>;
@@ -68,13 +69,13 @@ std::string aligned(const std::vector<row>& rows, const std::vector<bool>& right
 
 std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
   const timed& at = t.ranks[rank].instructions[x.id];
-  std::string out = "{\"name\":" + quoted(t.plans[rank]->describe(x.id)) + ",\"cat\":" +
-                    quoted(std::string(name_of(x.kind))) + ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) +
-                    ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
-                    ",\"ts\":" + text_of("%.3f", at.moving_s * microseconds) +
-                    ",\"dur\":" + text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
-                    ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
-                    ",\"flops\":" + text_of("%.0f", x.flops);
+  std::string out =
+      "{\"name\":" + quoted(t.plans[rank]->describe(x.id)) + ",\"cat\":" + quoted(std::string(name_of(x.kind))) +
+      ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) + ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
+      ",\"ts\":" + text_of("%.3f", at.moving_s * microseconds) +
+      ",\"dur\":" + text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
+      ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
+      ",\"flops\":" + text_of("%.0f", x.flops);
   if (x.lane == lane::fabric)
     out += ",\"sequence\":" + std::to_string(x.sequence) +
            ",\"waited_us\":" + text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
@@ -140,7 +141,8 @@ std::string as_dot(const step_plan& p) {
              (x.guard == guard::always ? "" : ", style=dashed") + "];\n";
     }
     for (size_t i = 1; i < p.lanes[l].size(); ++i)
-      out += "    i" + std::to_string(p.lanes[l][i - 1]) + " -> i" + std::to_string(p.lanes[l][i]) + " [style=dotted];\n";
+      out +=
+          "    i" + std::to_string(p.lanes[l][i - 1]) + " -> i" + std::to_string(p.lanes[l][i]) + " [style=dotted];\n";
     out += "  }\n";
   }
   for (const auto& x : p.instructions)

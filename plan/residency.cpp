@@ -25,8 +25,8 @@ residency plan_residency(const step_plan& p) {
   if (!p.gathers()) return out;
 
   const auto numel = [&](uint32_t use) { return p.gather_sets[out.uses[use].unit].numel; };
-  std::vector<uint32_t> live(p.table->units.size(), none);      // [unit]: the use whose gather made it resident
-  std::vector<uint32_t> wanted_until(p.table->units.size(), 0); // [unit]: latest use a fetch or prefetch looked at
+  std::vector<uint32_t> live(p.table->units.size(), none);       // [unit]: the use whose gather made it resident
+  std::vector<uint32_t> wanted_until(p.table->units.size(), 0);  // [unit]: latest use a fetch or prefetch looked at
   uint64_t live_elements = 0;
   uint32_t looked_at = 0;  // uses below are fetched or found resident
 

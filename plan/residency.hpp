@@ -18,8 +18,8 @@ struct unit_use {
 struct residency {
   std::vector<unit_use> uses;
   std::vector<std::vector<uint32_t>> gathers_at;  ///< [use]: uses whose gather is issued when this use begins
-  std::vector<uint32_t> gathered_for;             ///< [use]: the use whose gather serves it; none where nothing is gathered
-  std::vector<bool> release_after;                ///< [use]
+  std::vector<uint32_t> gathered_for;  ///< [use]: the use whose gather serves it; none where nothing is gathered
+  std::vector<bool> release_after;     ///< [use]
   uint64_t peak_live_elements = 0;
 };
 

@@ -59,9 +59,9 @@ struct sub_group {
 
 /// Resident bytes of one rank by owner: docs/numerics.md has the formulas.
 struct memory_table {
-  uint64_t parameters = 0;   ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
-  uint64_t gathered = 0;     ///< stage 3: the pool of gathered parameters
-  uint64_t master = 0;       ///< fp32 master weights; 0 where the parameter is its own master
+  uint64_t parameters = 0;  ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
+  uint64_t gathered = 0;    ///< stage 3: the pool of gathered parameters
+  uint64_t master = 0;      ///< fp32 master weights; 0 where the parameter is its own master
   uint64_t moments = 0;
   uint64_t gradients = 0;    ///< the pool of buckets
   uint64_t accumulated = 0;  ///< reduced gradients kept apart from the buckets
@@ -86,33 +86,31 @@ struct step_plan {
   plan::partition partition;
   uint32_t rank = 0;
 
-  std::vector<instruction> instructions;        ///< a valid serial order of the step
-  std::vector<std::vector<uint32_t>> lanes;     ///< [lane]: ids in order
+  std::vector<instruction> instructions;     ///< a valid serial order of the step
+  std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: ids in order
   std::vector<buffer> buffers;
   uint64_t pool_bytes[num_pools] = {0, 0};
-  uint32_t num_collectives = 0;                 ///< of this step, communicator 0
+  uint32_t num_collectives = 0;  ///< of this step, communicator 0
 
-  std::vector<parameter_set> gather_sets;       ///< one per unit, then the persistent set
-  std::vector<parameter_set> buckets;           ///< in order of completion
+  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
+  std::vector<parameter_set> buckets;      ///< in order of completion
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
-  std::vector<bool> persistent;                 ///< [parameter]
-  std::vector<uint32_t> bucket_of;              ///< [parameter]
-  std::vector<uint32_t> bucket_buffer;          ///< [bucket * accumulation + micro]: index in buffers
+  std::vector<bool> persistent;         ///< [parameter]
+  std::vector<uint32_t> bucket_of;      ///< [parameter]
+  std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index in buffers
 
   std::vector<uint64_t> full_offset;                ///< [parameter]: in the full layout, elements
   std::vector<std::vector<uint64_t>> shard_offset;  ///< [rank][parameter]: in that rank's slice layout
   uint64_t full_elements = 0;
-  std::vector<uint64_t> shard_elements;             ///< [rank]
-  std::vector<uint64_t> block_offset;               ///< [parameter]: first block in the vote
+  std::vector<uint64_t> shard_elements;  ///< [rank]
+  std::vector<uint64_t> block_offset;    ///< [parameter]: first block in the vote
   uint64_t num_blocks = 0;
   memory_table memory;
-  uint64_t peak_live_elements = 0;                  ///< of gathered parameters
+  uint64_t peak_live_elements = 0;  ///< of gathered parameters
 
   /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
-  [[nodiscard]] uint64_t vote_elements() const {
-    return num_blocks + uint64_t{options.ranks} * options.accumulation;
-  }
+  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.ranks} * options.accumulation; }
   [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }

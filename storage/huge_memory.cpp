@@ -19,7 +19,8 @@ core::result<huge_memory> huge_memory::allocate(uint64_t bytes) {
   const uint64_t span = room + (align > 4096 ? align : 0);
   void* raw = ::mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (raw == MAP_FAILED)
-    return core::fail(core::error_kind::limit, "memory: wanted " + std::to_string(bytes) + " bytes for a pool: " + std::strerror(errno));
+    return core::fail(core::error_kind::limit,
+                      "memory: wanted " + std::to_string(bytes) + " bytes for a pool: " + std::strerror(errno));
   auto* base = static_cast<std::byte*>(raw);
   const auto at = reinterpret_cast<uintptr_t>(base);
   const uint64_t head = core::round_up(at, align) - at;

@@ -1,6 +1,6 @@
 // Plain DeepSpeed files of all ages, and what Accelerate writes: accepted, or refused with key and reason.
-#include <boost/test/unit_test.hpp>
 #include <algorithm>
+#include <boost/test/unit_test.hpp>
 #include <random>
 
 #include "config/explain.hpp"
@@ -61,7 +61,8 @@ const sample samples[] = {
     {R"({"tensorboard": {"enabled": true, "log_dir": "x"}})", "tensorboard.log_dir: unknown key"},
     {R"({"optimizer": {"type": "Adam", "params": {"max_grad_norm": 1}}})", "use gradient_clipping at the top level"},
     {R"({"optimizer": {"type": "Adm"}})", "optimizer.type: wanted one of adam, adamw, got"},
-    {R"({"optimizer": {"type": "OneBitLamb"}, "zero_optimization": {"stage": 1}})", "optimizer.type: onebitlamb: wanted"},
+    {R"({"optimizer": {"type": "OneBitLamb"}, "zero_optimization": {"stage": 1}})",
+     "optimizer.type: onebitlamb: wanted"},
     {R"({"train_batch_size": 8, "train_batch_size": 8})", "train_batch_size: given twice, first at line 1, column 2"},
     {R"({"fp16": {"enabled": True}})", "not readable as JSON here"},
     {R"({"fp16": {"enabled": "yes"}})", "fp16.enabled: wanted true or false, got \"yes\""},

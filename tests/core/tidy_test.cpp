@@ -17,8 +17,8 @@ struct source_file {
   std::vector<std::string> lines;
 };
 
-const std::vector<std::string> folders = {"core",    "config",  "plan",       "data",   "kernels", "fabric",
-                                          "storage", "checkpoint", "models", "actors",  "apps"};
+const std::vector<std::string> folders = {"core",    "config",     "plan",   "data",   "kernels", "fabric",
+                                          "storage", "checkpoint", "models", "actors", "apps"};
 
 std::vector<source_file> read_tree() {
   std::vector<source_file> out;
@@ -104,12 +104,12 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
 BOOST_AUTO_TEST_CASE(the_real_clock_is_read_in_one_file) {
   for (const auto& f : tree())
     for (const auto& line : f.lines)
-      if (f.path != "core/clock.hpp")
-        BOOST_TEST(line.find("_clock::now") == std::string::npos, f.path << ": " << line);
+      if (f.path != "core/clock.hpp") BOOST_TEST(line.find("_clock::now") == std::string::npos, f.path << ": " << line);
 }
 
 BOOST_AUTO_TEST_CASE(libraries_never_end_the_process) {
-  const std::regex ending("\\b(std::exit|_exit|std::_Exit|std::abort|abort|std::terminate|quick_exit)\\s*\\(\\s*[0-9)]");
+  const std::regex ending(
+      "\\b(std::exit|_exit|std::_Exit|std::abort|abort|std::terminate|quick_exit)\\s*\\(\\s*[0-9)]");
   for (const auto& f : tree())
     for (const auto& line : f.lines)
       if (f.folder != "apps") BOOST_TEST(!std::regex_search(line, ending), f.path << ": " << line);

@@ -87,9 +87,14 @@ class saboteur {
     auto* x = any([](const instruction& i) { return i.lane == lane::fabric; });
     if (x == nullptr) return false;
     switch (below(3)) {
-      case 0: x->bytes += 64; break;
-      case 1: x->use = x->use == use::forward ? use::backward : use::forward; break;
-      default: ++x->sequence;
+      case 0:
+        x->bytes += 64;
+        break;
+      case 1:
+        x->use = x->use == use::forward ? use::backward : use::forward;
+        break;
+      default:
+        ++x->sequence;
     }
     return true;
   }
@@ -125,9 +130,14 @@ class saboteur {
     if (p_.buffers.empty()) return false;
     auto& b = p_.buffers[below(p_.buffers.size())];
     switch (below(3)) {
-      case 0: b.bytes += arena::alignment; break;
-      case 1: ++b.subject; break;
-      default: b.pool = b.pool == pool::gathered ? pool::buckets : pool::gathered;
+      case 0:
+        b.bytes += arena::alignment;
+        break;
+      case 1:
+        ++b.subject;
+        break;
+      default:
+        b.pool = b.pool == pool::gathered ? pool::buckets : pool::gathered;
     }
     return true;
   }
@@ -150,8 +160,12 @@ class saboteur {
     });
     if (x == nullptr) return false;
     switch (below(3)) {
-      case 0: ++x->subject; break;
-      case 1: ++x->micro; break;
+      case 0:
+        ++x->subject;
+        break;
+      case 1:
+        ++x->micro;
+        break;
       default:
         if (x->kind != kind::forward && x->kind != kind::backward) return false;
         ++x->segment;
@@ -171,26 +185,41 @@ class saboteur {
     parameter_set& s = *sets[below(sets.size())];
     placement& x = s.parameters[below(s.parameters.size())];
     switch (below(3)) {
-      case 0: x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size()); break;
-      case 1: x.offset += 32; break;
-      default: s.parameters.pop_back();
+      case 0:
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        break;
+      case 1:
+        x.offset += 32;
+        break;
+      default:
+        s.parameters.pop_back();
     }
     return p_.table->parameters.size() > 1;
   }
   bool change_layout() {
     const size_t q = below(p_.table->parameters.size());
     switch (below(7)) {
-      case 0: p_.full_offset[q] += 16; break;
-      case 1: p_.full_offset[q] = p_.full_offset[(q + 1) % p_.full_offset.size()]; return p_.full_offset.size() > 1;
-      case 2: p_.full_elements -= 32; break;
+      case 0:
+        p_.full_offset[q] += 16;
+        break;
+      case 1:
+        p_.full_offset[q] = p_.full_offset[(q + 1) % p_.full_offset.size()];
+        return p_.full_offset.size() > 1;
+      case 2:
+        p_.full_elements -= 32;
+        break;
       case 3: {
         const size_t r = below(p_.options.ranks);
         if (p_.partition.slices[q][r].count == 0) return false;
         p_.shard_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
         break;
       }
-      case 4: p_.block_offset[q] += 1; break;
-      case 5: p_.gather_sets[below(p_.gather_sets.size())].numel += 1; break;
+      case 4:
+        p_.block_offset[q] += 1;
+        break;
+      case 5:
+        p_.gather_sets[below(p_.gather_sets.size())].numel += 1;
+        break;
       default:
         if (p_.sub_groups.empty()) return false;
         p_.sub_groups[below(p_.sub_groups.size())].elements += 1;
@@ -202,10 +231,17 @@ class saboteur {
     auto& g = p_.sub_groups[below(p_.sub_groups.size())];
     auto& x = g.pieces[below(g.pieces.size())];
     switch (below(4)) {
-      case 0: x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size()); break;
-      case 1: x.range.count -= 1; break;
-      case 2: x.state_offset += 32; break;
-      default: x.range.first += 1;
+      case 0:
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        break;
+      case 1:
+        x.range.count -= 1;
+        break;
+      case 2:
+        x.state_offset += 32;
+        break;
+      default:
+        x.range.first += 1;
     }
     return p_.table->parameters.size() > 1;
   }
@@ -278,9 +314,15 @@ class saboteur {
   }
   bool change_size() {
     switch (below(4)) {
-      case 0: p_.pool_bytes[below(num_pools)] += 64; break;
-      case 1: p_.memory.gathered += 64; break;
-      case 2: p_.num_blocks += 1; break;
+      case 0:
+        p_.pool_bytes[below(num_pools)] += 64;
+        break;
+      case 1:
+        p_.memory.gathered += 64;
+        break;
+      case 2:
+        p_.num_blocks += 1;
+        break;
       default:
         if (!p_.gathers()) return false;
         p_.peak_live_elements += 1;
@@ -343,7 +385,8 @@ class saboteur {
       for (const uint32_t waits : p_.instructions[id].after)
         if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
       for (const branch taken : {branch::not_skipped, branch::skipped})
-        if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id)) return false;
+        if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
+          return false;
       return true;
     });
     return true;
@@ -450,8 +493,7 @@ BOOST_AUTO_TEST_CASE(every_break_is_caught_and_harmless_changes_pass) {
     const auto options = random_options(random);
     if (!generate(table, options, 0)) continue;
     const auto whole = plans_of(table, options);
-    for (const auto& [name, kind] : all_breakages)
-      BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+    for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
         const trial t = attempt(whole, kind, random);
         if (!t.changed) continue;
         BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)

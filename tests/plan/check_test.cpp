@@ -16,8 +16,8 @@ namespace {
 void passes(const shared_table& table, const plan_options& o) {
   const auto plans = plans_of(table, o);
   const auto proved = troupe::plan::check(plans);
-  BOOST_TEST_REQUIRE(proved.has_value(), "ranks " << o.ranks << ", stage " << o.stage << ", accumulation " << o.accumulation
-                                                  << ": " << (proved ? "" : proved.error().text));
+  BOOST_TEST_REQUIRE(proved.has_value(), "ranks " << o.ranks << ", stage " << o.stage << ", accumulation "
+                                                  << o.accumulation << ": " << (proved ? "" : proved.error().text));
 }
 
 /// Changes one rank's plan and expects a refusal that says `what`.
@@ -107,8 +107,7 @@ BOOST_AUTO_TEST_CASE(every_stage_3_plan_of_a_large_grid_is_proved) {
 
 BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
   uint32_t proved = 0;
-  for (uint64_t seed = 0; seed < 1500; ++seed)
-    BOOST_TEST_CONTEXT("seed " << seed) {
+  for (uint64_t seed = 0; seed < 1500; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto options = random_options(random);
@@ -137,57 +136,66 @@ BOOST_AUTO_TEST_CASE(a_hundred_layers_are_written_and_proved_in_no_absurd_time) 
 }
 
 BOOST_AUTO_TEST_CASE(a_collective_that_differs_on_one_rank_is_named_on_both) {
-  refused(gpt_table(1, 64, 256, false), small_options(2, 3),
-          [](step_plan& p) { p.instructions[first_of(p, kind::gather)].use = use::backward; },
-          "the plan of rank 1: gather unit 0, backward (instruction 1) is collective 0, where rank 0 has gather unit 0, forward");
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 3),
+      [](step_plan& p) { p.instructions[first_of(p, kind::gather)].use = use::backward; },
+      "the plan of rank 1: gather unit 0, backward (instruction 1) is collective 0, where rank 0 has gather unit 0, "
+      "forward");
 }
 
 BOOST_AUTO_TEST_CASE(a_use_that_does_not_wait_for_its_gather_is_named) {
-  refused(gpt_table(1, 64, 256, false), small_options(2, 3),
-          [](step_plan& p) {
-            auto& after = p.instructions[first_of(p, kind::forward)].after;
-            std::erase(after, first_of(p, kind::gather));
-          },
-          "forward unit 0 (instruction 3) does not wait for gather unit 0, forward (instruction 1), which brings its parameters");
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 3),
+      [](step_plan& p) {
+        auto& after = p.instructions[first_of(p, kind::forward)].after;
+        std::erase(after, first_of(p, kind::gather));
+      },
+      "forward unit 0 (instruction 3) does not wait for gather unit 0, forward (instruction 1), which brings its "
+      "parameters");
 }
 
 BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
-  refused(gpt_table(2, 64, 256, false), small_options(2, 2),
-          [](step_plan& p) {
-            for (auto& x : p.instructions)
-              if (x.kind == kind::backward)
-                std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
-          },
-          "takes bytes without waiting for reduce bucket");
+  refused(
+      gpt_table(2, 64, 256, false), small_options(2, 2),
+      [](step_plan& p) {
+        for (auto& x : p.instructions)
+          if (x.kind == kind::backward)
+            std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
+      },
+      "takes bytes without waiting for reduce bucket");
 }
 
 BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
-  refused(gpt_table(1, 64, 256, false), small_options(2, 1),
-          [](step_plan& p) { p.instructions[first_of(p, kind::update)].guard = guard::always; },
-          "runs even if the vote finds an overflow");
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 1),
+      [](step_plan& p) { p.instructions[first_of(p, kind::update)].guard = guard::always; },
+      "runs even if the vote finds an overflow");
 }
 
 // Summing into one place, a later micro-batch must wait for an earlier one's reduction, though both are on one lane.
 BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
-  refused(chain_table({4096, 4096}), small_options(1, 2, 2),
-          [](step_plan& p) {
-            for (auto& x : p.instructions)
-              if (x.kind == kind::reduce && x.micro == 1)
-                std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
-          },
-          "to whose sum it adds");
+  refused(
+      chain_table({4096, 4096}), small_options(1, 2, 2),
+      [](step_plan& p) {
+        for (auto& x : p.instructions)
+          if (x.kind == kind::reduce && x.micro == 1)
+            std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
+      },
+      "to whose sum it adds");
 }
 
 BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
   // load, forward, backward, load, forward, backward, then the rest.
-  refused(chain_table({4096}), small_options(1, 0, 2),
-          [](step_plan& p) {
-            std::vector<uint32_t> order = {0, 1, 3, 4, 2};
-            for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
-            reorder(p, order);
-          },
-          "forward unit 0, micro 1 (instruction 3) does not wait for backward unit 0, micro 0 (instruction 4), and there is "
-          "room for the activations of one micro-batch");
+  refused(
+      chain_table({4096}), small_options(1, 0, 2),
+      [](step_plan& p) {
+        std::vector<uint32_t> order = {0, 1, 3, 4, 2};
+        for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
+        reorder(p, order);
+      },
+      "forward unit 0, micro 1 (instruction 3) does not wait for backward unit 0, micro 0 (instruction 4), and there "
+      "is "
+      "room for the activations of one micro-batch");
 }
 
 BOOST_AUTO_TEST_CASE(what_always_runs_may_not_wait_for_what_a_skipped_step_leaves_out) {
@@ -284,7 +292,8 @@ BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_f
   const auto proved = troupe::plan::check(plans_of(table, o));
   BOOST_REQUIRE(!proved.has_value());
   BOOST_TEST((proved.error().kind == troupe::core::error_kind::limit));
-  for (const std::string& part : {std::to_string(needed) + " bytes", std::to_string(needed - 1) + " bytes", std::string("moments")})
+  for (const std::string& part :
+       {std::to_string(needed) + " bytes", std::to_string(needed - 1) + " bytes", std::string("moments")})
     BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
 }
 

@@ -36,8 +36,7 @@ BOOST_AUTO_TEST_CASE(sixteen_bits_multiply_twice_as_fast_and_fp64_half_as_fast) 
 }
 
 BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
-  for (uint64_t seed = 0; seed < 60; ++seed)
-    BOOST_TEST_CONTEXT("seed " << seed) {
+  for (uint64_t seed = 0; seed < 60; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto options = random_options(random);

@@ -17,7 +17,9 @@ std::map<kind, uint32_t> count(const step_plan& p) {
   return out;
 }
 
-std::map<kind, uint32_t> count(const shared_table& table, const plan_options& o) { return count(*plans_of(table, o)[0]); }
+std::map<kind, uint32_t> count(const shared_table& table, const plan_options& o) {
+  return count(*plans_of(table, o)[0]);
+}
 
 const shared_table three_units = chain_table({4096, 4096, 4096});
 
@@ -29,7 +31,8 @@ BOOST_AUTO_TEST_CASE(stage_3_gathers_before_each_use_and_releases_after_it) {
   auto c = count(three_units, o);
   BOOST_TEST(c[kind::gather] == 2 * 2 * 3U);
   BOOST_TEST(c[kind::release] == 2 * 2 * 3U);
-  for (uint32_t stage = 0; stage < 3; ++stage) BOOST_TEST(count(three_units, small_options(2, stage))[kind::gather] == 0U);
+  for (uint32_t stage = 0; stage < 3; ++stage)
+    BOOST_TEST(count(three_units, small_options(2, stage))[kind::gather] == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(gradients_are_reduced_once_a_step_or_after_each_micro_batch) {
@@ -57,7 +60,8 @@ BOOST_AUTO_TEST_CASE(a_forward_only_plan_has_no_backward_and_generation_no_vote)
   auto evaluate = count(three_units, o);
   BOOST_TEST(evaluate[kind::forward] == 6U);
   BOOST_TEST(evaluate[kind::vote] == 1U);
-  for (const kind k : {kind::backward, kind::reduce, kind::norm, kind::update, kind::publish}) BOOST_TEST(evaluate[k] == 0U);
+  for (const kind k : {kind::backward, kind::reduce, kind::norm, kind::update, kind::publish})
+    BOOST_TEST(evaluate[k] == 0U);
   o.mode = mode::generate;
   BOOST_TEST(count(three_units, o)[kind::vote] == 0U);
 }
@@ -73,9 +77,10 @@ BOOST_AUTO_TEST_CASE(instructions_are_named_for_people) {
   const auto p = plans_of(gpt_table(1, 64, 256, false), small_options(2, 3, 2))[0];
   std::vector<std::string> names;
   for (const auto& x : p->instructions) names.push_back(p->describe(x.id));
-  for (const char* wanted : {"load, micro 1", "gather unit 1, micro 0, backward", "release unit 2, micro 1, backward",
-                             "forward unit 1 segment 1, micro 0", "backward unit 0, micro 1", "reduce bucket 0, micro 0",
-                             "norm bucket 0, micro 1", "vote, micro 1", "update sub-group 0, micro 1"})
+  for (const char* wanted :
+       {"load, micro 1", "gather unit 1, micro 0, backward", "release unit 2, micro 1, backward",
+        "forward unit 1 segment 1, micro 0", "backward unit 0, micro 1", "reduce bucket 0, micro 0",
+        "norm bucket 0, micro 1", "vote, micro 1", "update sub-group 0, micro 1"})
     BOOST_TEST((std::find(names.begin(), names.end(), wanted) != names.end()), wanted);
 }
 

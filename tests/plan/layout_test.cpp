@@ -80,7 +80,8 @@ BOOST_AUTO_TEST_CASE(a_vote_carries_each_owners_square_sums_and_each_ranks_losse
   const auto p = example(small_options(2, 1, 3))[0];
   BOOST_TEST(p->num_blocks == 5U);
   BOOST_TEST(p->vote_elements() == 5U + 2 * 3);
-  BOOST_TEST(equal(vote_pieces(*p), {{0, 0, 0, 1}, {1, 1, 1, 1}, {0, 2, 2, 1}, {1, 3, 3, 2}, {0, 5, 5, 3}, {1, 8, 8, 3}}));
+  BOOST_TEST(
+      equal(vote_pieces(*p), {{0, 0, 0, 1}, {1, 1, 1, 1}, {0, 2, 2, 1}, {1, 3, 3, 2}, {0, 5, 5, 3}, {1, 8, 8, 3}}));
   BOOST_TEST(p->loss_offset(1, 2) == 10U);
 }
 

@@ -47,8 +47,8 @@ slots_in_use bucket_slots(const step_plan& p) {
 struct types {
   dtype parameter, accumulation;
 };
-constexpr types all_types[] = {{dtype::f32, dtype::f32},   {dtype::bf16, dtype::f32}, {dtype::bf16, dtype::bf16},
-                               {dtype::f16, dtype::f32},   {dtype::f16, dtype::f16},  {dtype::f64, dtype::f64}};
+constexpr types all_types[] = {{dtype::f32, dtype::f32}, {dtype::bf16, dtype::f32}, {dtype::bf16, dtype::bf16},
+                               {dtype::f16, dtype::f32}, {dtype::f16, dtype::f16},  {dtype::f64, dtype::f64}};
 
 template <class F>
 void for_each_case(const shared_table& table, F f) {
@@ -88,7 +88,8 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
   });
 }
 
-// Named buffers beside the formulas: at most two slots more than gradients are open at once, and what is resident at once.
+// Named buffers beside the formulas: at most two slots more than gradients are open at once, and what is resident at
+// once.
 BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
   for (const bool overlap : {false, true})
     for (const uint64_t bucket : {1ULL, 20'000ULL, 60'000ULL, 500'000'000ULL})
@@ -102,7 +103,8 @@ BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
           const auto slots = bucket_slots(*p);
           BOOST_TEST(p->memory.gradients <= slots.peak + 2 * slots.largest);
           BOOST_TEST(p->memory.gathered >= p->peak_live_elements * size_of(o.parameter));
-          BOOST_TEST(static_cast<double>(p->memory.gathered) <= 1.5 * static_cast<double>(p->peak_live_elements * size_of(o.parameter)));
+          BOOST_TEST(static_cast<double>(p->memory.gathered) <=
+                     1.5 * static_cast<double>(p->peak_live_elements * size_of(o.parameter)));
         }
 }
 

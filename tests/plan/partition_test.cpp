@@ -11,7 +11,9 @@ BOOST_AUTO_TEST_SUITE(partition)
 
 namespace {
 
-std::vector<slice> cut(uint64_t numel, uint32_t ranks) { return make_partition(*chain_table({numel}), ranks, false).slices[0]; }
+std::vector<slice> cut(uint64_t numel, uint32_t ranks) {
+  return make_partition(*chain_table({numel}), ranks, false).slices[0];
+}
 
 bool equal(const std::vector<slice>& a, const std::vector<slice>& b) { return a == b; }
 
@@ -52,8 +54,7 @@ BOOST_AUTO_TEST_CASE(round_robin_takes_turns_from_one_parameter_to_the_next) {
 }
 
 BOOST_AUTO_TEST_CASE(any_cut_covers_each_parameter_in_rank_order_at_block_boundaries) {
-  for (uint64_t seed = 0; seed < 100; ++seed)
-    BOOST_TEST_CONTEXT("seed " << seed) {
+  for (uint64_t seed = 0; seed < 100; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto ranks = static_cast<uint32_t>(1 + random() % 8);

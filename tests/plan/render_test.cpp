@@ -59,7 +59,8 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
   const auto p = plans_of(gpt_table(1, 64, 256, true), small_options(2, 3, 2))[0];
   const auto lines = lines_of(as_table(*p));
   BOOST_TEST(lines.size() == p->instructions.size() + 1);
-  BOOST_TEST(cells_of(lines[0]) == (std::vector<std::string>{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}),
+  BOOST_TEST(cells_of(lines[0]) ==
+                 (std::vector<std::string>{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}),
              boost::test_tools::per_element());
   for (size_t i = 0; i < p->instructions.size(); ++i) {
     const auto& x = p->instructions[i];
@@ -71,7 +72,8 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
   }
   const auto& use = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].front()];
   const auto& b = p->buffers[use.buffer];
-  BOOST_TEST(lines[use.id + 1].find("gathered:" + std::to_string(b.offset) + "+" + std::to_string(b.bytes)) != std::string::npos);
+  BOOST_TEST(lines[use.id + 1].find("gathered:" + std::to_string(b.offset) + "+" + std::to_string(b.bytes)) !=
+             std::string::npos);
   BOOST_TEST(count_of(as_table(*p), " ?") == p->sub_groups.size());
 }
 
@@ -107,8 +109,8 @@ BOOST_AUTO_TEST_CASE(a_graph_has_a_cluster_for_each_lane_and_an_edge_for_each_wa
   BOOST_TEST(count_of(dot, "[label=") == p->instructions.size());
   size_t across = 0, within = 0;
   for (const auto& x : p->instructions)
-    across += static_cast<size_t>(std::count_if(x.after.begin(), x.after.end(),
-                                                [&](uint32_t on) { return p->instructions[on].lane != x.lane; }));
+    across += static_cast<size_t>(
+        std::count_if(x.after.begin(), x.after.end(), [&](uint32_t on) { return p->instructions[on].lane != x.lane; }));
   for (const auto& order : p->lanes) within += order.empty() ? 0 : order.size() - 1;
   BOOST_TEST(count_of(dot, " -> ") == across + within);
   BOOST_TEST(count_of(dot, "[style=dotted]") == within);

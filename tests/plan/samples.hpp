@@ -54,8 +54,10 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
   w.unit({{tokens, w.parameter(64 * width)}});
   for (uint32_t l = 0; l < layers; ++l) {
     std::vector<uint32_t> attention, mlp;
-    for (uint64_t n : {width, width, 3 * width * width, 3 * width, width * width, width}) attention.push_back(w.parameter(n));
-    for (uint64_t n : {width, width, 4 * width * width, 4 * width, 4 * width * width, width}) mlp.push_back(w.parameter(n));
+    for (uint64_t n : {width, width, 3 * width * width, 3 * width, width * width, width})
+      attention.push_back(w.parameter(n));
+    for (uint64_t n : {width, width, 4 * width * width, 4 * width, 4 * width * width, width})
+      mlp.push_back(w.parameter(n));
     w.unit({attention, mlp});
   }
   std::vector<uint32_t> head = {w.parameter(width), w.parameter(width)};
@@ -126,8 +128,9 @@ inline plan_options random_options(std::mt19937_64& random) {
   o.max_reuse_distance = one_of({0, 10'000, 1'000'000'000});
   o.persistence_threshold = one_of({0, 1024, 1'000'000});
   o.model_persistence_threshold = one_of({5000, 9223372036854775807ULL});
-  o.parameter = static_cast<core::dtype>(one_of({static_cast<uint64_t>(core::dtype::f64), static_cast<uint64_t>(core::dtype::f32),
-                                                 static_cast<uint64_t>(core::dtype::bf16), static_cast<uint64_t>(core::dtype::f16)}));
+  o.parameter = static_cast<core::dtype>(
+      one_of({static_cast<uint64_t>(core::dtype::f64), static_cast<uint64_t>(core::dtype::f32),
+              static_cast<uint64_t>(core::dtype::bf16), static_cast<uint64_t>(core::dtype::f16)}));
   o.communication = o.parameter;
   o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
   return o;

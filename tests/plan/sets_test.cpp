@@ -20,7 +20,9 @@ groups sizes_of(const step_plan& p, const std::vector<parameter_set>& all) {
   return out;
 }
 
-std::shared_ptr<const step_plan> plan_of(const shared_table& table, const plan_options& o) { return plans_of(table, o)[0]; }
+std::shared_ptr<const step_plan> plan_of(const shared_table& table, const plan_options& o) {
+  return plans_of(table, o)[0];
+}
 
 /// Buckets of a model whose gradients come in this order.
 groups buckets_of(std::vector<uint64_t> in_order_of_backward, uint64_t limit) {
@@ -110,7 +112,8 @@ BOOST_AUTO_TEST_CASE(publish_sets_stay_within_the_all_gather_bucket) {
 }
 
 BOOST_AUTO_TEST_CASE(only_stages_1_and_2_publish) {
-  for (const uint32_t stage : {0U, 3U}) BOOST_TEST(plan_of(chain_table({4000, 6000}), small_options(2, stage))->publish_sets.empty());
+  for (const uint32_t stage : {0U, 3U})
+    BOOST_TEST(plan_of(chain_table({4000, 6000}), small_options(2, stage))->publish_sets.empty());
 }
 
 // zero.md 7.4.

@@ -63,9 +63,12 @@ class compute_executor final : public executor, private models::gradient_sink {
         bind_for(x);
         recompute(x);
         break;
-      default:
+      case plan::kind::backward:
         bind_for(x);
         backward(x);
+        break;
+      default:
+        return core::fail(core::error_kind::bug, "not for the compute lane");
     }
     return progress::done;
   }

@@ -83,10 +83,13 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::vote:
       r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
       break;
-    default:
+    case plan::kind::reduce:
       r.output = memory_->gradients() + p.buffers[x.buffer].offset;
       r.input = r.output;
       if (!p.options.buckets_stay()) r.output = memory_->accumulated();
+      break;
+    default:
+      break;  // without memory: the communicator refuses it
   }
   return r;
 }

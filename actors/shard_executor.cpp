@@ -62,13 +62,17 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
 }
 
 core::result<progress> shard_executor::start(const plan::instruction& x) {
-  if (x.kind == plan::kind::norm) {
-    square_sums(x.subject);
-    return progress::done;
+  switch (x.kind) {
+    case plan::kind::norm:
+      square_sums(x.subject);
+      return progress::done;
+    case plan::kind::update:
+      if (!context_->acts(x.guard)) return progress::done;
+      if (auto did = update(context_->plan().sub_groups[x.subject]); !did) return core::fail(did.error());
+      return progress::done;
+    default:
+      return core::fail(core::error_kind::bug, "not for the shard lane");
   }
-  if (!context_->acts(x.guard)) return progress::done;
-  if (auto did = update(context_->plan().sub_groups[x.subject]); !did) return core::fail(did.error());
-  return progress::done;
 }
 
 }  // namespace troupe::actors

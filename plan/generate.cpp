@@ -51,6 +51,7 @@ class generator {
   }
 
  private:
+  // The reference lives until the next emit.
   instruction& emit(kind k, uint32_t subject, uint32_t micro) {
     instruction x;
     x.id = static_cast<uint32_t>(p_.instructions.size());

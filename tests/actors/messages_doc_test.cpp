@@ -38,7 +38,7 @@ struct fixture {
   fixture() {
     const std::string header = read("actors/messages.hpp");
     each_match(header, "(^|\\n)struct (\\w+) \\{", [&](const auto& m) { messages.insert(m[2]); });
-    each_match(header, "using (\\w+_actor) = typed_actor<([^;]*)>;", [&](const auto& actor) {
+    each_match(header, "using (\\w+_actor) =\\s+typed_actor<([^;]*)>;", [&](const auto& actor) {
       const std::string name = actor[1], interface = actor[2];
       actors.insert(name);
       each_match(interface, "(reacts_to|replies_to)<(\\w+)>(::with<(\\w+)>)?", [&](const auto& m) {

@@ -33,9 +33,11 @@ class fabric_executor final : public executor {
   std::shared_ptr<rank_memory> memory_;
   std::vector<std::shared_ptr<rank_memory>> all_;
   std::shared_ptr<step_context> context_;
-  std::shared_ptr<fabric::communicator> communicator_;  // ends before the memory that copies under way still read
-  std::map<const program*, piece_lists> pieces_of_;     // one entry per plan of the rank
+  std::map<const program*, piece_lists> pieces_of_;  // one entry per plan of the rank
   const piece_lists* pieces_ = nullptr;
+  // The last member, hence the first to end: a peer's copy under way still reads the memory and the pieces above, and
+  // leaving waits for it.
+  std::shared_ptr<fabric::communicator> communicator_;
 };
 
 /// What each collective of a plan moves, in order of sequence.

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <mutex>
 
@@ -27,12 +28,14 @@ interrupts::interrupts() {
       if (sigwait(&set, &signal) != 0 || done_.load()) return;
       if (signal == SIGUSR2) continue;
       const int n = ++count_;
-      if (n == 2) {
+      if (n == 1) {
+        std::fputs("troupe: interrupted: the run ends after this step; once more ends it now\n", stderr);
+      } else if (n == 2) {
         std::signal(SIGALRM, [](int) { std::_Exit(130); });
         ::alarm(grace_s);
         const std::lock_guard lock(mutex);
         if (second_) second_();
-      } else if (n > 2) {
+      } else {
         std::_Exit(130);
       }
     }

@@ -6,9 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <stdexcept>
 
 namespace troupe::tests {
+namespace {
+constexpr int patience_ms = 60000;
+constexpr int poll_ms = 10;
+}  // namespace
 
 process::process(const std::vector<std::string>& command, const std::filesystem::path& folder,
                  const std::function<void()>& prepare) {
@@ -63,11 +68,32 @@ bool process::read_some(int timeout_ms) {
   return out_ >= 0 || err_ >= 0;
 }
 
-bool process::wait_for(const std::string& text) {
-  constexpr int patience_ms = 60000;
-  while (result_.out.find(text) == std::string::npos)
-    if (!read_some(patience_ms)) return result_.out.find(text) != std::string::npos;
+bool process::wait_for(const std::string& stream, const std::string& text) {
+  while (stream.find(text) == std::string::npos)
+    if (!read_some(patience_ms)) return stream.find(text) != std::string::npos;
   return true;
+}
+
+bool process::wait_for(const std::string& text) { return wait_for(result_.out, text); }
+bool process::wait_for_error(const std::string& text) { return wait_for(result_.err, text); }
+
+std::chrono::milliseconds process::processor_time() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
+  std::string field, rest;
+  std::getline(file, rest, ')');  // the name may hold spaces
+  for (int i = 0; i < 11; ++i) file >> field;
+  long user = 0, system = 0;
+  file >> user >> system;
+  return std::chrono::milliseconds((user + system) * 1000 / ::sysconf(_SC_CLK_TCK));
+}
+
+bool process::wait_for_work(std::chrono::milliseconds more) {
+  const auto enough = processor_time() + more;
+  while (out_ >= 0 || err_ >= 0) {
+    if (processor_time() >= enough) return true;
+    read_some(poll_ms);
+  }
+  return false;
 }
 
 finished process::end(std::chrono::seconds limit) {

@@ -26,11 +26,17 @@ class process {
   void send(int signal) const;
   /// Reads until stdout holds `text`; false where it ended without.
   bool wait_for(const std::string& text);
+  /// Reads until stderr holds `text`; false where it ended without.
+  bool wait_for_error(const std::string& text);
+  /// Waits until the program has used so much more processor time; false where it ended without.
+  bool wait_for_work(std::chrono::milliseconds more);
   /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));
 
  private:
   bool read_some(int timeout_ms);
+  bool wait_for(const std::string& stream, const std::string& text);
+  [[nodiscard]] std::chrono::milliseconds processor_time() const;
 
   int pid_ = -1;
   int out_ = -1, err_ = -1;

@@ -18,9 +18,20 @@ struct model_section {
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
 };
 
+/// One of the texts that samples are drawn from, in proportion to its weight.
+struct data_source {
+  std::filesystem::path text;  ///< file, .gz/.dz, .jsonl, .bin or folder; absolute
+  double weight = 1;
+  std::string text_key;  ///< data_section::text_key where the source names none
+};
+
 struct data_section {
-  std::filesystem::path text;  ///< file, .gz/.dz, .bin or folder; absolute
-  std::string tokenizer = "bytes";
+  std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
+  std::vector<data_source> sources;          ///< after load never empty, of `text` too
+  std::string text_key = "text";             ///< the key of a JSON line that holds its text
+  std::string tokenizer = "bytes";           ///< or the path as it was given
+  std::filesystem::path tokenizer_path;      ///< absolute; empty for bytes
+  bool document_mask = false;                ///< attention and positions stay within a document
   core::dtype bin_dtype = core::dtype::i16;  ///< i16 = uint16 tokens, i32 = uint32
   uint64_t max_bytes = uint64_t{16} << 30;
   uint64_t sequence_length = 0;  ///< 0: the model's n_positions
@@ -33,16 +44,33 @@ struct parallel_section {
   [[nodiscard]] uint32_t ranks() const { return data * pipeline * tensor * sequence; }
 };
 
+/// Defaults are AdamW's; of another type what differs there is filled in by load.
 struct optimizer_section {
-  std::string type = "adamw";  ///< lower case
+  std::string type = "adamw";  ///< adam, adamw, adagrad, lion, sgd, lamb or muon
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0.0;
   bool adam_w_mode = true;
   bool bias_correction = true;
+  double momentum = 0.0;                        ///< sgd, muon
+  double dampening = 0.0;                       ///< sgd
+  bool nesterov = false;                        ///< sgd, muon
+  double lr_decay = 0.0;                        ///< adagrad
+  double initial_accumulator_value = 0.0;       ///< adagrad
+  double max_coeff = 10.0, min_coeff = 0.01;    ///< lamb
+  uint32_t ns_steps = 5;                        ///< muon
+  std::optional<double> muon_lr, adam_lr = {};  ///< muon: of matrices, of everything else; none: `lr`
 };
 
+/// What differs for the parameters whose name a pattern matches.
+struct parameter_group {
+  std::string match;                       ///< RE2, searched in the name; the first group that matches a name has it
+  std::optional<double> lr, weight_decay;  ///< none: the optimizer's
+  bool trainable = true;
+};
+
+/// Fields are named as the keys; each type reads its own.
 struct scheduler_section {
   std::string type;  ///< empty: constant
   double warmup_min_lr = 0.0;
@@ -52,6 +80,25 @@ struct scheduler_section {
   std::string warmup_type = "log";
   double warmup_min_ratio = 0.0;
   double cos_min_ratio = 1e-4;
+  double lr_range_test_min_lr = 1e-3;
+  uint64_t lr_range_test_step_size = 2000;
+  double lr_range_test_step_rate = 1.0;
+  bool lr_range_test_staircase = false;
+  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< given with OneCycle
+  double decay_lr_rate = 0.0;
+  uint64_t cycle_first_step_size = 2000;
+  std::optional<uint64_t> cycle_second_step_size;  ///< none: as the first
+  uint64_t cycle_first_stair_count = 0;
+  std::optional<uint64_t> cycle_second_stair_count;  ///< none: as the first
+  uint64_t decay_step_size = 0;
+  bool cycle_momentum = true;
+  double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
+  double decay_mom_rate = 0.0;
+  uint64_t t_max = 0;  ///< given with CosineAnnealingLR
+  double eta_min = 0.0;
+  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< LinearLR
+  uint64_t total_iters = 5;                         ///< LinearLR, PolynomialLR
+  double power = 1.0;                               ///< PolynomialLR
 };
 
 struct zero_section {
@@ -103,6 +150,30 @@ struct evaluation_section {
 struct telemetry_section {
   bool trace = true;
   uint64_t trace_from_step = 2, trace_steps = 3;
+  bool json_lines = false;
+  bool report = true;
+};
+
+/// Curves in files: `tensorboard` and `csv_monitor`.
+struct monitor_section {
+  bool enabled = false;
+  std::filesystem::path output_path;  ///< absolute; empty: the run's output folder
+  std::string job_name = "DeepSpeedJobName";
+};
+
+struct comms_logger_section {
+  bool enabled = false, verbose = false, prof_all = true, debug = false;
+  std::vector<std::string> prof_ops;  ///< only these, when prof_all is false
+};
+
+struct flops_profiler_section {
+  bool enabled = false;
+  uint64_t profile_step = 1;
+  double recompute_fwd_factor = 0.0;
+  int64_t module_depth = -1;  ///< -1: all levels
+  uint64_t top_modules = 1;
+  bool detailed = true;
+  std::filesystem::path output_file;  ///< absolute; empty: the log
 };
 
 struct sample_section {
@@ -130,6 +201,7 @@ struct job_config {
   double gradient_predivide_factor = 1.0;
   std::optional<core::dtype> communication_data_type;
   optimizer_section optimizer;
+  std::vector<parameter_group> parameter_groups;
   scheduler_section scheduler;
   zero_section zero_optimization;
   fp16_section fp16;
@@ -139,6 +211,10 @@ struct job_config {
   gradient_order order = gradient_order::automatic;  ///< key: gradient_order
   evaluation_section evaluation;
   telemetry_section telemetry;
+  monitor_section tensorboard, csv_monitor;
+  comms_logger_section comms_logger;
+  flops_profiler_section flops_profiler;
+  bool wall_clock_breakdown = false, memory_breakdown = false;
   sample_section sample;
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
   double stall_after_s = 0;  ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction

@@ -13,5 +13,7 @@ find_package(tl-expected REQUIRED)
 find_package(rapidcheck REQUIRED)
 find_package(benchmark REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
+pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)  # its .pc file would link the trainer too
 find_package(CAF REQUIRED COMPONENTS core)
 find_package(LibTorch REQUIRED)

@@ -1,42 +1,39 @@
-// Any optimizer that treats elements one by one, behind one call. Owns the list of optimizers and the names of their
-// moments; whoever holds shards asks here how many moments there are and needs to know no optimizer by name.
-// A new one: its own header with options and one fused pass, one more alternative here, one overload in optimizer.cpp.
+// Any optimizer behind one call. Owns the list of optimizers, the names of their moments and what each needs to know of
+// a parameter besides the piece in hand; whoever holds shards asks here and needs to know no optimizer by name.
+// A new one: its own header with options and one fused pass, one more alternative here, its overloads in optimizer.cpp.
 #pragma once
 
-#include <array>
-#include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string_view>
 #include <variant>
 
-#include "core/dtype.hpp"
+#include "kernels/adagrad.hpp"
 #include "kernels/adamw.hpp"
+#include "kernels/lamb.hpp"
+#include "kernels/lion.hpp"
+#include "kernels/muon.hpp"
+#include "kernels/optimizer_piece.hpp"
 #include "kernels/optimizer_step.hpp"
+#include "kernels/sgd.hpp"
 
 namespace troupe::kernels {
 
-using optimizer_options = std::variant<adamw_options>;
+using optimizer_options =
+    std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options, muon_options>;
 
-/// The most moments that an optimizer keeps for an element.
-inline constexpr size_t max_moments = 2;
+/// What an update of a piece must know of the rest of its parameter.
+enum class optimizer_need {
+  elements,         ///< nothing: `update` does it
+  parameter_norms,  ///< two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)
+  whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
+};
+
+optimizer_need need_of(const optimizer_options& options);
 
 /// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
 
-/// A run of elements with everything that an update reads and writes. State is float, or double in runs that check
-/// others.
-template <class State>
-struct optimizer_piece {
-  State* master = nullptr;
-  std::array<State*, max_moments> moments{};  ///< the first `moment_names().size()` are set
-  const std::byte* gradient = nullptr;
-  core::dtype gradient_dtype = core::dtype::f32;  ///< f32, bf16 or f16; f64 where State is double
-  std::byte* copy = nullptr;                      ///< null: the master is the parameter itself
-  core::dtype copy_dtype = core::dtype::bf16;     ///< f32, bf16 or f16
-  uint64_t count = 0;
-};
-
+/// Every optimizer whose need is `elements`.
 void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
 /// In fp64 throughout. `copy` is not written.

@@ -1,0 +1,35 @@
+// A dense matrix product with fixed bits: one order of additions, whatever the processor and its vectors.
+// Owns one product on the calling thread; layers use LibTorch's, which is free to choose its order.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::kernels {
+
+/// A matrix by strides in elements: element (i, j) is data[i * row_stride + j * col_stride].
+template <class T>
+struct matrix_view {
+  const T* data = nullptr;
+  uint64_t rows = 0, cols = 0;
+  uint64_t row_stride = 0, col_stride = 1;
+  [[nodiscard]] matrix_view transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+};
+
+template <class T>
+matrix_view<T> row_major(const T* data, uint64_t rows, uint64_t cols) {
+  return {data, rows, cols, cols, 1};
+}
+
+/// Products of one sum that are added up before they are added to the rest.
+inline constexpr uint64_t product_grain = 256;
+
+/// out = a * b, row-major, a.rows x b.cols; out overlaps neither. Every element is a sum over runs of `product_grain`
+/// products: inside a run each product is added by one fused multiply-add, in order from 0; runs are added in order.
+void matrix_product(const matrix_view<float>& a, const matrix_view<float>& b, float* out);
+void matrix_product(const matrix_view<double>& a, const matrix_view<double>& b, double* out);
+
+/// The scalar twins: the same bits.
+void matrix_product_reference(const matrix_view<float>& a, const matrix_view<float>& b, float* out);
+void matrix_product_reference(const matrix_view<double>& a, const matrix_view<double>& b, double* out);
+
+}  // namespace troupe::kernels

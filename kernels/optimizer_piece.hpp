@@ -1,0 +1,27 @@
+// A run of elements with everything that an optimizer reads and writes. Owns no memory.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/dtype.hpp"
+
+namespace troupe::kernels {
+
+/// The most moments that an optimizer keeps for an element.
+inline constexpr size_t max_moments = 2;
+
+/// State is float, or double in runs that check others.
+template <class State>
+struct optimizer_piece {
+  State* master = nullptr;
+  std::array<State*, max_moments> moments{};  ///< the first `moment_names().size()` are set
+  const std::byte* gradient = nullptr;
+  core::dtype gradient_dtype = core::dtype::f32;  ///< f32, bf16 or f16; f64 where State is double
+  std::byte* copy = nullptr;                      ///< null: the master is the parameter itself
+  core::dtype copy_dtype = core::dtype::bf16;     ///< f32, bf16 or f16
+  uint64_t count = 0;
+};
+
+}  // namespace troupe::kernels

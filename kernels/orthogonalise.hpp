@@ -1,0 +1,23 @@
+// The nearest thing to an orthogonal matrix that a few products give: the quintic Newton-Schulz iteration of Muon.
+// Owns the iteration and its constants; the products are matrix_product.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+namespace troupe::kernels {
+
+/// Elements of scratch that `orthogonalise` wants for a matrix of this shape.
+uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols);
+
+/// Replaces the row-major `rows` x `cols` matrix G by sqrt(max(1, rows / cols)) * X, where X starts as G / max(|G|,
+/// 1e-7) (Frobenius norm, so that no singular value exceeds 1) and `steps` times becomes
+///   A = X * X^T,  X = 3.4445 * X + (-4.7750 * A + 2.0315 * A * A) * X
+/// with X transposed where rows > cols. Singular values end between about 0.7 and 1.2, five steps being usual. A matrix
+/// of zeros stays one. Computed in the type of its elements; the bits depend on neither processor, alignment nor
+/// threads. Source: Jordan et al. 2024, "Muon", whose iteration (and torch.optim.Muon's) runs in bf16, DeepSpeed's in
+/// fp16 or bf16.
+void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch);
+void orthogonalise(std::span<double> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<double> scratch);
+
+}  // namespace troupe::kernels

@@ -32,6 +32,15 @@ at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary) {
   return inputs;
 }
 
+/// The place of every input inside its document, (B, T).
+at::Tensor positions_of(const micro_batch& batch) {
+  at::Tensor positions = at::empty({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)}, at::kLong);
+  auto* out = positions.mutable_data_ptr<int64_t>();
+  for (size_t i = 0; i < batch.document_start.size(); ++i)
+    out[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
+  return positions;
+}
+
 /// gradient[id] = sum of the rows of `g` (N, C) whose token is `id`; zero for tokens that do not occur.
 void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tensor& inputs, const at::Tensor& g) {
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
@@ -73,10 +82,11 @@ void write_position_gradient(const sink_slot& slot, const weight& w, const at::T
 
 class embedding_run final : public segment_run {
  public:
-  embedding_run(at::Tensor output, at::Tensor inputs, weight tokens, std::optional<weight> positions,
+  embedding_run(at::Tensor output, at::Tensor inputs, at::Tensor places, weight tokens, std::optional<weight> positions,
                 dropout_masks masks)
       : output_(std::move(output)),
         inputs_(std::move(inputs)),
+        places_(std::move(places)),
         tokens_(std::move(tokens)),
         positions_(std::move(positions)),
         masks_(masks) {}
@@ -92,12 +102,14 @@ class embedding_run final : public segment_run {
       masks_.apply_rows(g);
     }
     write_token_gradient(slot, tokens_, inputs_, g);
-    if (positions_) write_position_gradient(slot, *positions_, g);
+    if (positions_ && places_.defined()) write_token_gradient(slot, *positions_, places_, g);
+    if (positions_ && !places_.defined()) write_position_gradient(slot, *positions_, g);
     return {};
   }
 
  private:
   at::Tensor output_, inputs_;
+  at::Tensor places_;  // of the inputs in their documents; undefined where each row is one
   weight tokens_;
   std::optional<weight> positions_;
   dropout_masks masks_;
@@ -111,9 +123,15 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
   at::Tensor inputs = inputs_of(scope.batch(), tokens.tensor.size(0));
   at::Tensor y = at::embedding(tokens.bound(), inputs);
-  if (positions) y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
+  at::Tensor places;
+  if (positions && !scope.batch().document_start.empty()) {
+    places = positions_of(scope.batch());
+    y.add_(at::embedding(positions->bound(), places));
+  } else if (positions) {
+    y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
+  }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), tokens, positions, masks);
+  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), std::move(places), tokens, positions, masks);
 }
 
 }  // namespace troupe::models

@@ -3,6 +3,8 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "models/documents.hpp"
+
 namespace troupe::models {
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
@@ -15,7 +17,10 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
   segment_scope scope(table_, parameters, batch, unit, segment);
-  if (unit == 0) return embedding(scope);
+  if (unit == 0) {
+    check_documents(batch);
+    return embedding(scope);
+  }
   return run_segment(scope, input, [&](const at::Tensor& x) {
     if (unit == spec_.layers + 1) return cross_entropy(scope, logits(scope, x));
     return segment == 0 ? attention(scope, x) : mlp(scope, x);

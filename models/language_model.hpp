@@ -65,6 +65,9 @@ struct micro_batch {
   std::span<const uint64_t> samples;  ///< B global sample numbers: keys of the dropout masks
   uint64_t seed = 0, step = 0;        ///< keys of the dropout masks
   bool training = true;               ///< false: no dropout, no graph
+  /// rows x columns: where the document of each input begins in its row; key j is visible to query i when
+  /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
+  std::span<const uint32_t> document_start = {};  ///< outlives forward and backward
 };
 
 /// A segment after its forward: its output, and what its backward needs.

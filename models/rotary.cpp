@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "models/function_node.hpp"
@@ -35,7 +36,13 @@ void turn_heads(const T* from, T* to, int64_t heads, int64_t width, const Wide* 
     }
 }
 
-void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles, direction way) {
+/// The column inside its document of token `token` of a (B, T) batch.
+int64_t position_of(int64_t token, int64_t columns, std::span<const uint32_t> starts) {
+  return token % columns - (starts.empty() ? 0 : starts[static_cast<size_t>(token)]);
+}
+
+void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
+               std::span<const uint32_t> starts, direction way) {
   const int64_t rows = packed.size(0), columns = packed.size(1), stride = packed.size(2);
   AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, packed.scalar_type(), "rotary", [&] {
     using wide_t = at::opmath_type<scalar_t>;
@@ -44,7 +51,7 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
     scalar_t* own = p.own.mutable_data_ptr<scalar_t>();
     scalar_t* inside = packed.mutable_data_ptr<scalar_t>() + p.first_head * head_width;
     for (int64_t token = 0; token < rows * columns; ++token) {
-      const int64_t angle = token % columns * (head_width / 2);
+      const int64_t angle = position_of(token, columns, starts) * (head_width / 2);
       scalar_t* a = own + token * p.heads * head_width;
       scalar_t* b = inside + token * stride;
       if (way == direction::unpack) std::swap(a, b);
@@ -61,12 +68,13 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
+  std::span<const uint32_t> starts;       // the batch's, which do so too
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
     const auto part_of = [&](int64_t first, int64_t heads, bool turned) {
       at::Tensor own = at::empty({packed.size(0), packed.size(1), heads * shape.head_width}, packed.options());
-      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, direction::unpack);
+      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, starts, direction::unpack);
       return own;
     };
     return {part_of(0, shape.heads, true), part_of(shape.heads, shape.kv_heads, true),
@@ -102,16 +110,18 @@ at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, cons
   at::Tensor packed;
   {
     const below_autograd plain;
+    const auto starts = scope.batch().document_start;
     packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options().requires_grad(false));
-    move_part({q, 0, shape.heads, true}, packed, shape.head_width, angles, direction::pack);
-    move_part({k, shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, direction::pack);
-    move_part({v, shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles,
+    move_part({q, 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
+    move_part({k, shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts, direction::pack);
+    move_part({v, shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles, starts,
               direction::pack);
   }
   if (!wants_node(q, k, v)) return packed;
   auto node = std::make_shared<rotary_node>();
   node->shape = shape;
   node->angles = &angles;
+  node->starts = scope.batch().document_start;
   attach(packed, std::move(node), scope, q, k, v);
   return packed;
 }

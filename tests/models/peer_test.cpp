@@ -26,8 +26,8 @@ std::string gradient_name(const std::string& parameter) { return std::string("gr
 
 /// A model with the peer's weights, and what the peer makes of them.
 struct peer_model {
-  peer_model(const std::string& name, core::dtype type)
-      : expected(take(checkpoint::safetensors_file::open(fixtures / name / "expected.safetensors"))),
+  peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
+      : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),
         tokens(load(expected, "tokens")),
         rows(static_cast<uint64_t>(tokens.size(0))),
         columns(static_cast<uint64_t>(tokens.size(1)) - 1),
@@ -41,6 +41,10 @@ struct peer_model {
       ours.weights[p].copy_(at::from_blob(values.data(), table.parameters[p].shape));
     }
     std::copy_n(tokens.const_data_ptr<int64_t>(), data.tokens.size(), data.tokens.begin());
+    if (expected.find("starts") == nullptr) return;
+    const at::Tensor packed = load(expected, "starts").to(at::kInt);
+    starts.assign(packed.const_data_ptr<int32_t>(), packed.const_data_ptr<int32_t>() + packed.numel());
+    data.batch.document_start = starts;
   }
   static void take_ok(const core::result<void>& r) { BOOST_REQUIRE_MESSAGE(r.has_value(), r.error().text); }
 
@@ -49,12 +53,13 @@ struct peer_model {
   uint64_t rows, columns;
   bound_model ours;
   owned_batch data;
+  std::vector<uint32_t> starts;  // of documents, in a fixture of packed rows
 };
 
 constexpr const char* names[] = {"gpt2", "gpt2_untied", "llama", "llama_tied_bias"};
 
-void check_gradients(const std::string& name) {
-  peer_model m(name, core::dtype::f32);
+void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
+  peer_model m(name, core::dtype::f32, file);
   tensor_sink sink(m.ours.model->table(), core::dtype::f32);
   const double loss = m.ours.step(m.data.batch, sink);
   const double wanted = load(m.expected, "loss").item<double>();
@@ -118,6 +123,12 @@ BOOST_AUTO_TEST_SUITE(peer)
 BOOST_AUTO_TEST_CASE(the_loss_and_all_gradients_are_the_peers) {
   for (const char* name : names) {
     BOOST_TEST_CONTEXT(name) { check_gradients(name); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(packed_documents_have_the_loss_and_gradients_of_the_peers_block_diagonal_mask) {
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_gradients(name, "packed.safetensors"); }
   }
 }
 

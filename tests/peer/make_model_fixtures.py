@@ -1,7 +1,9 @@
 """Tiny random models with what the peer computes of them: tests/models/fixtures/<name>/.
 
 config.json and model.safetensors are what transformers saves; expected.safetensors holds tokens (B, T + 1), logits
-(B, T, V), loss and every gradient under `grad.<parameter>`. Run by `make peer`; the result is committed.
+(B, T, V), loss and every gradient under `grad.<parameter>`. packed.safetensors holds the same of rows that pack
+several documents: `starts` (B, T), the column where each input's document begins, makes the attention mask
+block-diagonal and lets positions restart; logits are left out. Run by `make peer`; the result is committed.
 """
 
 import json
@@ -30,6 +32,19 @@ MODELS = {
 }
 
 
+# Per row the columns where documents begin.
+PACKED = ((0, 3, 4), (0, 7))
+
+
+def save(path, model, tokens, loss, **more):
+    model.zero_grad()
+    loss.backward()
+    expected = {"tokens": tokens, "loss": loss.detach(), **more}
+    for parameter_name, parameter in model.named_parameters():
+        expected["grad." + parameter_name] = parameter.grad.contiguous()
+    save_file(expected, path)
+
+
 def make(name, kind, config, folder):
     torch.manual_seed(sum(name.encode()))
     config._attn_implementation = "eager"
@@ -39,18 +54,25 @@ def make(name, kind, config, folder):
             # biases and norms too, so that no gradient is trivial
             parameter.add_(torch.randn_like(parameter) * 0.1)
     tokens = torch.randint(VOCABULARY, (ROWS, COLUMNS + 1))
-    logits = model(tokens[:, :-1]).logits
-    loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-    loss.backward()
+
+    def run(**more):
+        logits = model(tokens[:, :-1], **more).logits
+        return logits, torch.nn.functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
+
     model.save_pretrained(folder)
     (folder / "generation_config.json").unlink(missing_ok=True)
-    expected = {"tokens": tokens, "logits": logits.detach().contiguous(), "loss": loss.detach()}
-    for parameter_name, parameter in model.named_parameters():
-        expected["grad." + parameter_name] = parameter.grad.contiguous()
-    save_file(expected, folder / "expected.safetensors")
+    logits, loss = run()
+    save(folder / "expected.safetensors", model, tokens, loss, logits=logits.detach().contiguous())
+
+    column = torch.arange(COLUMNS)
+    starts = torch.tensor([[max(s for s in row if s <= c) for c in column] for row in PACKED])
+    seen = (column[None, :] <= column[:, None]) & (column >= starts[:, :, None])
+    bias = torch.where(seen, 0.0, torch.finfo(torch.float32).min)[:, None]
+    _, packed_loss = run(attention_mask=bias, position_ids=column - starts)
+    save(folder / "packed.safetensors", model, tokens, packed_loss, starts=starts)
     size = sum(f.stat().st_size for f in folder.iterdir())
     print(f"{name}: loss {loss.item():.6f}, {size} bytes")
-    assert size < 200_000, "fixtures stay small"
+    assert size < 300_000, "fixtures stay small"
     assert json.loads((folder / "config.json").read_text())["model_type"] == config.model_type
 
 

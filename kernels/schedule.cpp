@@ -1,9 +1,11 @@
 #include "kernels/schedule.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <numbers>
+#include <string_view>
 
 namespace troupe::kernels {
 namespace {
@@ -42,19 +44,105 @@ double linear_rate(const schedule_options& o, const spans& s, double it) {
   return o.warmup_min_lr + (max_lr - o.warmup_min_lr) * fraction;
 }
 
+double range_test_rate(const schedule_options& o, double it) {
+  const double interval = (it + 1) / static_cast<double>(o.lr_range_test_step_size);
+  return o.lr_range_test_min_lr *
+         (1 + o.lr_range_test_step_rate * (o.lr_range_test_staircase ? std::floor(interval) : interval));
+}
+
+/// One cycle of OneCycle: a half that rises, a half that falls.
+struct cycle {
+  double rising, falling, total;
+  double rising_stairs, falling_stairs;
+  explicit cycle(const schedule_options& o)
+      : rising(static_cast<double>(o.cycle_first_step_size)),
+        falling(static_cast<double>(o.cycle_second_step_size.value_or(o.cycle_first_step_size))),
+        total(rising + falling),
+        rising_stairs(static_cast<double>(o.cycle_first_stair_count)),
+        falling_stairs(static_cast<double>(o.cycle_second_stair_count.value_or(o.cycle_first_stair_count))) {}
+
+  /// 0 at a cycle's ends, 1 at its peak. Stairs are cut from whole steps: a fraction may lie a rounding below a stair.
+  [[nodiscard]] double scale(double it) const {
+    const double b = it + 1;
+    const double x = 1 + b / total - std::floor(1 + b / total);
+    const double peak = rising / total;
+    const bool rises = x <= peak;
+    const double stairs = rises ? rising_stairs : falling_stairs;
+    if (stairs == 0) return rises ? x / peak : (x - 1) / (peak - 1);
+    const double step = std::fmod(b, total);
+    return std::floor(step <= rising ? step * stairs / rising : (total - step) * stairs / falling) / stairs;
+  }
+};
+
+/// 1 + rate * (decay intervals since the cycle's end); 1 where nothing decays.
+double decay_after(const schedule_options& o, const cycle& c, double rate, double it) {
+  if (o.decay_step_size == 0) return 1;
+  return 1 + rate * (it - c.total + 1) / static_cast<double>(o.decay_step_size);
+}
+
+double one_cycle_rate(const schedule_options& o, double it) {
+  const cycle c(o);
+  if (it < c.total) return o.cycle_min_lr + (o.cycle_max_lr - o.cycle_min_lr) * c.scale(it);
+  return o.cycle_min_lr / decay_after(o, c, o.decay_lr_rate, it);
+}
+
+double cosine_annealing_rate(const schedule_options& o, double it) {
+  const double wave = 1 + std::cos(std::numbers::pi * (it + 1) / static_cast<double>(o.t_max));
+  return o.eta_min + (o.base_lr - o.eta_min) * wave / 2;
+}
+
+double fraction_of_iters(const schedule_options& o, double it) {
+  const auto total = static_cast<double>(o.total_iters);
+  return std::min(total, it + 1) / total;
+}
+
+double linear_factor_rate(const schedule_options& o, double it) {
+  return o.base_lr * (o.start_factor + (o.end_factor - o.start_factor) * fraction_of_iters(o, it));
+}
+
+double polynomial_rate(const schedule_options& o, double it) {
+  return o.base_lr * std::pow(1 - fraction_of_iters(o, it), o.power);
+}
+
+double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
+double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
+
+struct named_schedule {
+  std::string_view type;
+  double (*rate)(const schedule_options&, double it);
+};
+
+constexpr std::array schedules{named_schedule{"WarmupLR", warmup_rate},
+                               named_schedule{"WarmupDecayLR", warmup_rate},
+                               named_schedule{"WarmupCosineLR", warmup_cosine_rate},
+                               named_schedule{"LRRangeTest", range_test_rate},
+                               named_schedule{"OneCycle", one_cycle_rate},
+                               named_schedule{"CosineAnnealingLR", cosine_annealing_rate},
+                               named_schedule{"LinearLR", linear_factor_rate},
+                               named_schedule{"PolynomialLR", polynomial_rate}};
+
+const named_schedule* find(std::string_view type) {
+  const auto* const at = std::ranges::find(schedules, type, &named_schedule::type);
+  return at == schedules.end() ? nullptr : at;
+}
+
 }  // namespace
 
-bool is_schedule(const std::string& type) {
-  return type.empty() || type == "WarmupLR" || type == "WarmupDecayLR" || type == "WarmupCosineLR";
-}
+bool is_schedule(const std::string& type) { return type.empty() || find(type) != nullptr; }
 
 double learning_rate(const schedule_options& options, int64_t it) {
   assert(is_schedule(options.type) && it >= -1);
   if (options.type.empty()) return options.base_lr;
-  const spans s(options);
+  return find(options.type)->rate(options, static_cast<double>(it));
+}
+
+std::optional<double> momentum(const schedule_options& options, int64_t it) {
+  if (options.type != "OneCycle" || !options.cycle_momentum) return std::nullopt;
+  if (it < 0) return options.cycle_min_mom;
+  const cycle c(options);
   const auto position = static_cast<double>(it);
-  if (options.type == "WarmupCosineLR") return options.base_lr * cosine_ratio(options, s, position);
-  return linear_rate(options, s, position);
+  if (position >= c.total) return options.cycle_max_mom * decay_after(options, c, options.decay_mom_rate, position);
+  return options.cycle_max_mom - (options.cycle_max_mom - options.cycle_min_mom) * c.scale(position);
 }
 
 }  // namespace troupe::kernels

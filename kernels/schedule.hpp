@@ -1,4 +1,5 @@
-// Learning rates as pure functions of the step. Owns the formulas; the position is one integer that others keep.
+// Learning rates, and the momentum that OneCycle moves with them, as pure functions of the step. Owns the formulas; the
+// position is one integer that others keep.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +8,11 @@
 
 namespace troupe::kernels {
 
-/// The keys of DeepSpeed's scheduler section.
+/// The keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
 struct schedule_options {
-  std::string type = "";  ///< WarmupLR, WarmupDecayLR or WarmupCosineLR; empty: always `base_lr`
+  /// WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle, CosineAnnealingLR, LinearLR or PolynomialLR;
+  /// empty: always `base_lr`
+  std::string type = "";
   double warmup_min_lr = 0;
   std::optional<double> warmup_max_lr = std::nullopt;  ///< none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
   uint64_t warmup_num_steps = 1000;                    ///< N = max(2, this)
@@ -18,18 +21,55 @@ struct schedule_options {
   double warmup_min_ratio = 0;                         ///< of WarmupCosineLR, as cos_min_ratio
   double cos_min_ratio = 1e-4;
   double base_lr = 1e-3;  ///< the optimizer's own
+
+  double lr_range_test_min_lr = 1e-3;
+  uint64_t lr_range_test_step_size = 2000;  ///< at least 1
+  double lr_range_test_step_rate = 1;
+  bool lr_range_test_staircase = false;
+
+  double cycle_min_lr = 0, cycle_max_lr = 0;  ///< of OneCycle, as all that follow
+  double decay_lr_rate = 0;
+  uint64_t cycle_first_step_size = 2000;                            ///< at least 1
+  std::optional<uint64_t> cycle_second_step_size = std::nullopt;    ///< none: as the first
+  uint64_t cycle_first_stair_count = 0;                             ///< 0: no stairs
+  std::optional<uint64_t> cycle_second_stair_count = std::nullopt;  ///< none: as the first
+  uint64_t decay_step_size = 0;                                     ///< 0: no decay
+  bool cycle_momentum = true;
+  double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
+  double decay_mom_rate = 0;
+
+  uint64_t t_max = 0;  ///< of CosineAnnealingLR, at least 1
+  double eta_min = 0;
+  double start_factor = 1.0 / 3, end_factor = 1;  ///< of LinearLR
+  uint64_t total_iters = 5;                       ///< of LinearLR and PolynomialLR, at least 1
+  double power = 1;                               ///< of PolynomialLR
 };
 
 /// Whether `type` names a schedule of this file (or is empty).
 bool is_schedule(const std::string& type);
 
 /// The rate after `it` + 1 schedule steps; -1: before the first one. `type` must satisfy `is_schedule`.
-/// During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With p = min(1, (it - N + 1) / max(1, T
-/// - N)):
-///   WarmupLR        min + (max - min) * g, then max
-///   WarmupDecayLR   the same, then g = max(0, (T - it) / max(1, T - N))
-///   WarmupCosineLR  base * (m + (1 - m) * g), then base * max(0, c + (1 - c) * (1 + cos(pi * p)) / 2)
-/// Before the first step: warmup_min_lr, for WarmupCosineLR 0. Source: DeepSpeed's runtime/lr_schedules.py.
+/// During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With b = it + 1 and
+/// p = min(1, (b - N) / max(1, T - N)):
+///   WarmupLR           min + (max - min) * g, then max
+///   WarmupDecayLR      the same, then g = max(0, (T - it) / max(1, T - N))
+///   WarmupCosineLR     base * (m + (1 - m) * g), then base * max(0, c + (1 - c) * (1 + cos(pi * p)) / 2)
+///   LRRangeTest        min * (1 + rate * b / size), the quotient floored with a staircase
+///   OneCycle           min + (max - min) * scale(b) while it < F + S, then min / (1 + decay_rate * k / decay_steps)
+///   with
+///                      k = b - F - S; scale rises to 1 in F steps and falls to 0 in S, in stairs where counted
+///   CosineAnnealingLR  eta_min + (base - eta_min) * (1 + cos(pi * b / t_max)) / 2
+///   LinearLR           base * (start + (end - start) * min(1, b / total_iters))
+///   PolynomialLR       base * (1 - min(1, b / total_iters))^power
+/// Before the first step of a warm-up: warmup_min_lr, for WarmupCosineLR 0. Sources: DeepSpeed's
+/// runtime/lr_schedules.py; the closed forms of torch.optim.lr_scheduler.
 double learning_rate(const schedule_options& options, int64_t it);
+
+/// beta2 of an optimizer whose beta1 OneCycle moves.
+inline constexpr double one_cycle_beta2 = 0.99;
+
+/// beta1 at the same position where OneCycle moves it, otherwise nothing: max - (max - min) * scale(b) while it < F +
+/// S, then max * (1 + decay_mom_rate * k / decay_steps); min before the first step.
+std::optional<double> momentum(const schedule_options& options, int64_t it);
 
 }  // namespace troupe::kernels

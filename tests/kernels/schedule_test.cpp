@@ -1,6 +1,10 @@
 #include "kernels/schedule.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 namespace troupe::kernels {
@@ -13,7 +17,97 @@ void check_rates(const schedule_options& o, int64_t first, const std::vector<dou
     BOOST_TEST_CONTEXT("it " << it) BOOST_CHECK_SMALL(learning_rate(o, it) - wanted[i], 1e-6);
   }
 }
+
+/// DeepSpeed's and torch's keywords as our options; a keyword without a place fails the test.
+schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
+  schedule_options o{.type = wanted["type"], .base_lr = base_lr};
+  for (const auto& [key, value] : wanted["parameters"].items()) {
+    const std::map<std::string, double*> numbers{{"warmup_min_ratio", &o.warmup_min_ratio},
+                                                 {"lr_range_test_min_lr", &o.lr_range_test_min_lr},
+                                                 {"lr_range_test_step_rate", &o.lr_range_test_step_rate},
+                                                 {"cycle_min_lr", &o.cycle_min_lr},
+                                                 {"cycle_max_lr", &o.cycle_max_lr},
+                                                 {"decay_lr_rate", &o.decay_lr_rate},
+                                                 {"cycle_min_mom", &o.cycle_min_mom},
+                                                 {"cycle_max_mom", &o.cycle_max_mom},
+                                                 {"decay_mom_rate", &o.decay_mom_rate},
+                                                 {"eta_min", &o.eta_min},
+                                                 {"start_factor", &o.start_factor},
+                                                 {"end_factor", &o.end_factor},
+                                                 {"power", &o.power}};
+    const std::map<std::string, uint64_t*> counts{{"warmup_num_steps", &o.warmup_num_steps},
+                                                  {"total_num_steps", &o.total_num_steps},
+                                                  {"lr_range_test_step_size", &o.lr_range_test_step_size},
+                                                  {"cycle_first_step_size", &o.cycle_first_step_size},
+                                                  {"cycle_first_stair_count", &o.cycle_first_stair_count},
+                                                  {"decay_step_size", &o.decay_step_size},
+                                                  {"T_max", &o.t_max},
+                                                  {"total_iters", &o.total_iters}};
+    if (numbers.contains(key))
+      *numbers.at(key) = value;
+    else if (counts.contains(key))
+      *counts.at(key) = value;
+    else if (key == "warmup_max_lr")
+      o.warmup_max_lr = value.get<double>();
+    else if (key == "cycle_second_step_size")
+      o.cycle_second_step_size = value.get<uint64_t>();
+    else if (key == "cycle_second_stair_count")
+      o.cycle_second_stair_count = value.get<uint64_t>();
+    else if (key == "lr_range_test_staircase")
+      o.lr_range_test_staircase = value;
+    else if (key == "cycle_momentum")
+      o.cycle_momentum = value;
+    else
+      BOOST_ERROR("no option for " << key);
+  }
+  return o;
+}
 }  // namespace
+
+BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_and_torchs_own) {
+  std::ifstream file(TROUPE_SOURCE_DIR
+                     "/tests/kernels/fixtures/schedules.json");  // tests/peer/make_schedule_fixture.py
+  BOOST_REQUIRE(file);
+  const auto fixture = nlohmann::json::parse(file);
+  BOOST_REQUIRE_EQUAL(fixture["cases"].size(), 14);
+  for (const auto& [name, wanted] : fixture["cases"].items()) {
+    const auto o = options_of(wanted, fixture["base_lr"]);
+    const auto rates = wanted["rates"].get<std::vector<double>>();
+    for (size_t i = 0; i < rates.size(); ++i) {
+      const auto it = static_cast<int64_t>(i) - 1;
+      BOOST_TEST_CONTEXT(name << ", it " << it) {
+        BOOST_CHECK_SMALL(learning_rate(o, it) - rates[i], 1e-13);
+        BOOST_REQUIRE_EQUAL(momentum(o, it).has_value(), !wanted["momenta"].is_null());
+        if (!momentum(o, it)) continue;
+        BOOST_CHECK_SMALL(*momentum(o, it) - wanted["momenta"][i][0].get<double>(), 1e-13);
+        BOOST_CHECK_EQUAL(one_cycle_beta2, wanted["momenta"][i][1].get<double>());
+      }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_cycle_rises_falls_and_takes_momentum_the_other_way) {
+  const schedule_options o{.type = "OneCycle", .cycle_min_lr = 0, .cycle_max_lr = 1, .cycle_first_step_size = 4};
+  check_rates(o, -1, {0, .25, .5, .75, 1, .75, .5, .25, 0, 0, 0});
+  BOOST_CHECK_CLOSE(momentum(o, 3).value(), 0.8, 1e-9);
+  BOOST_CHECK_CLOSE(momentum(o, 7).value(), 0.9, 1e-9);
+  BOOST_CHECK_CLOSE(momentum(o, 100).value(), 0.9, 1e-9);
+  BOOST_CHECK(!momentum({.type = "WarmupLR"}, 3));
+}
+
+BOOST_AUTO_TEST_CASE(a_range_test_climbs_for_ever_and_in_stairs_where_asked) {
+  schedule_options o{.type = "LRRangeTest", .lr_range_test_min_lr = 0.1, .lr_range_test_step_size = 2};
+  check_rates(o, -1, {.1, .15, .2, .25, .3});
+  o.lr_range_test_staircase = true;
+  check_rates(o, -1, {.1, .1, .2, .2, .3});
+}
+
+BOOST_AUTO_TEST_CASE(torchs_closed_forms_start_at_their_first_value_and_hold_their_last) {
+  check_rates({.type = "CosineAnnealingLR", .base_lr = 1, .t_max = 4, .eta_min = 0.2}, -1,
+              {1, .2 + .4 * (1 + std::sqrt(.5)), .6, .2 + .4 * (1 - std::sqrt(.5)), .2});
+  check_rates({.type = "LinearLR", .base_lr = 3, .total_iters = 2}, -1, {1, 2, 3, 3});
+  check_rates({.type = "PolynomialLR", .base_lr = 1, .total_iters = 4, .power = 2}, -1, {1, .5625, .25, .0625, 0, 0});
+}
 
 BOOST_AUTO_TEST_CASE(warmup_is_logarithmic_and_then_constant) {
   const schedule_options o{.type = "WarmupLR", .warmup_max_lr = 0.1, .warmup_num_steps = 10};
@@ -63,7 +157,8 @@ BOOST_AUTO_TEST_CASE(without_a_schedule_the_rate_is_constant) {
   check_rates({.base_lr = 0.3}, -1, {.3, .3, .3});
   BOOST_CHECK(is_schedule(""));
   BOOST_CHECK(is_schedule("WarmupCosineLR"));
-  BOOST_CHECK(!is_schedule("OneCycle"));
+  BOOST_CHECK(is_schedule("OneCycle"));
+  BOOST_CHECK(!is_schedule("onecycle"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

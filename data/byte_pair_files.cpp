@@ -1,0 +1,202 @@
+// Reads vocab.json and merges.txt as GPT-2's tokenizer writes them, and refuses what is cut short or of another kind.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <unordered_map>
+
+#include "core/mapped_file.hpp"
+#include "data/byte_pair.hpp"
+#include "data/utf8.hpp"
+
+namespace troupe::data {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// Words of the vocabulary that neither a merge makes nor angle or square brackets mark as special. A few may be there
+/// (fillers); more mean that merges.txt is not all there.
+constexpr size_t most_unmade_words = 16;
+
+/// GPT-2 writes bytes as characters that can be seen: those that can be seen in Latin-1 stand for themselves, the
+/// others take the characters from U+0100 on in turn.
+struct byte_alphabet {
+  std::array<uint32_t, 256> character_of{};
+  std::unordered_map<uint32_t, unsigned char> byte_of;
+  byte_alphabet() {
+    uint32_t next = 256;
+    for (uint32_t b = 0; b < 256; ++b) {
+      const bool seen = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+      character_of[b] = seen ? b : next++;
+      byte_of[character_of[b]] = static_cast<unsigned char>(b);
+    }
+  }
+
+  [[nodiscard]] std::string word_of(uint32_t byte) const {
+    std::string out;
+    append_utf8(character_of[byte], out);
+    return out;
+  }
+
+  /// What a word of the vocabulary stands for; a word with other characters (a special token) for itself.
+  [[nodiscard]] std::string bytes_of(std::string_view word) const {
+    std::string out;
+    for (std::string_view rest = word; !rest.empty();) {
+      const size_t n = utf8_character(rest);  // the JSON reader lets nothing else pass
+      uint32_t code = static_cast<unsigned char>(rest[0]);
+      if (n == 2) code = (code & 0x1F) << 6 | (static_cast<unsigned char>(rest[1]) & 0x3F);
+      const auto found = n <= 2 ? byte_of.find(code) : byte_of.end();
+      if (found == byte_of.end()) return std::string(word);
+      out.push_back(static_cast<char>(found->second));
+      rest.remove_prefix(n);
+    }
+    return out;
+  }
+};
+
+struct text_file {
+  core::mapped_file file;
+  std::string_view text;
+};
+
+core::result<text_file> open_text(const fs::path& path) {
+  auto file = core::mapped_file::open(path);
+  if (!file) return fail(file.error());
+  const auto bytes = file->bytes();
+  if (bytes.size() > max_tokenizer_bytes)
+    return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
+                                               bytes.size(), max_tokenizer_bytes));
+  return text_file{std::move(*file), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+}
+
+uint64_t line_of(std::string_view text, size_t at) {
+  return 1 + static_cast<uint64_t>(
+                 std::count(text.begin(), text.begin() + static_cast<ptrdiff_t>(std::min(at, text.size())), '\n'));
+}
+
+using word_numbers = std::unordered_map<std::string, uint32_t>;
+
+core::result<word_numbers> read_vocab(const fs::path& path, std::string_view text) {
+  const auto wrong = [&](uint64_t line, const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("{}:{}: {}", path.string(), line, why));
+  };
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::parse_error& e) {
+    return wrong(line_of(text, e.byte),
+                 fmt::format("wanted one JSON object of words and their numbers, got broken JSON at byte {} of {}",
+                             e.byte, text.size()));
+  }
+  if (!json.is_object() || json.empty())
+    return wrong(1, fmt::format("wanted one JSON object of words and their numbers, got {}",
+                                json.is_object() ? "an empty one" : json.type_name()));
+  word_numbers numbers;
+  std::vector<bool> taken;
+  for (const auto& [word, number] : json.items()) {
+    if (!number.is_number_unsigned() || number.get<uint64_t>() >= max_vocabulary)
+      return wrong(line_of(text, text.find(word)),
+                   fmt::format("the word '{}': wanted a number from 0 to {}, got {}", word, max_vocabulary - 1,
+                               number.dump(-1, ' ', true).substr(0, 40)));
+    const auto n = number.get<uint32_t>();
+    if (n >= taken.size()) taken.resize(n + 1);
+    if (taken[n])
+      return wrong(line_of(text, text.find(word)),
+                   fmt::format("the word '{}' has number {}, which another has too", word, n));
+    taken[n] = true;
+    numbers.emplace(word, n);
+  }
+  return numbers;
+}
+
+bool looks_special(const std::string& word) {
+  return word.size() > 2 &&
+         ((word.front() == '<' && word.back() == '>') || (word.front() == '[' && word.back() == ']'));
+}
+
+core::result<merge_table> read_merges(const fs::path& path, std::string_view text, const fs::path& vocab_path,
+                                      const word_numbers& numbers) {
+  uint64_t line_number = 0;
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("{}:{}: {}", path.string(), line_number, why));
+  };
+  merge_table table(static_cast<size_t>(std::count(text.begin(), text.end(), '\n')) + 1);
+  std::vector<bool> made(max_vocabulary);
+  uint32_t rank = 0;
+  while (!text.empty()) {
+    ++line_number;
+    const size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    const bool last = end == std::string_view::npos;
+    text.remove_prefix(last ? text.size() : end + 1);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
+    const size_t space = line.find(' ');
+    if (space == 0 || space == std::string_view::npos || space + 1 == line.size() ||
+        line.find(' ', space + 1) != std::string_view::npos)
+      return wrong(fmt::format("wanted two words with one space between them, got '{}'{}", line.substr(0, 80),
+                               last ? "; the file seems cut short" : ""));
+    const std::string left(line.substr(0, space));
+    const std::string right(line.substr(space + 1));
+    std::array<uint32_t, 3> ids{};
+    size_t i = 0;
+    for (const auto& word : {left, right, left + right}) {
+      const auto found = numbers.find(word);
+      if (found == numbers.end())
+        return wrong(
+            fmt::format("'{} {}' makes or takes '{}', which {} lacks", left, right, word, vocab_path.string()));
+      ids[i++] = found->second;
+    }
+    if (!table.add(ids[0], ids[1], {rank++, ids[2]}))
+      return wrong(fmt::format("'{} {}' stands in an earlier line too", left, right));
+    made[ids[2]] = true;
+  }
+  std::vector<std::string> unmade;
+  for (const auto& [word, number] : numbers)
+    if (!made[number] && !looks_special(word) && utf8_character(word) != word.size()) unmade.push_back(word);
+  if (unmade.size() > most_unmade_words)
+    return wrong(fmt::format(
+        "the file ends after {} merges, and {} words of {} come from none of them, such as '{}': wanted all merges",
+        rank, unmade.size(), vocab_path.string(), *std::min_element(unmade.begin(), unmade.end())));
+  return table;
+}
+
+}  // namespace
+
+core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
+  const auto vocab_file = open_text(vocab);
+  if (!vocab_file) return fail(vocab_file.error());
+  const auto merges_file = open_text(merges);
+  if (!merges_file) return fail(merges_file.error());
+  auto numbers = read_vocab(vocab, vocab_file->text);
+  if (!numbers) return fail(numbers.error());
+  auto table = read_merges(merges, merges_file->text, vocab, *numbers);
+  if (!table) return fail(table.error());
+
+  const byte_alphabet alphabet;
+  byte_pair_vocabulary out;
+  out.merges = std::move(*table);
+  for (uint32_t b = 0; b < 256; ++b) {
+    const auto found = numbers->find(alphabet.word_of(b));
+    if (found == numbers->end())
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' is no byte-level vocabulary: it lacks '{}', which stands for byte {}",
+                              vocab.string(), alphabet.word_of(b), b));
+    out.token_of[b] = found->second;
+  }
+  tokenizer_description description;
+  description.kind = "gpt2";
+  for (const auto& [word, number] : *numbers) {
+    if (number >= out.bytes_of.size()) out.bytes_of.resize(number + 1);
+    out.bytes_of[number] = alphabet.bytes_of(word);
+  }
+  description.vocab_size = out.bytes_of.size();
+  if (const auto found = numbers->find("<|endoftext|>"); found != numbers->end())
+    description.end_of_text = found->second;
+  description.digest = digest_of({vocab_file->text, merges_file->text});
+  return make_byte_pair(std::move(out), std::move(description));
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,113 @@
+#include "data/sentencepiece_file.hpp"
+
+#include <fmt/format.h>
+
+#include <optional>
+#include <string>
+
+#include "data/tokenizer.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
+enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3 };
+
+/// A protocol buffer from front to back; nothing once it is broken.
+class wire_reader {
+ public:
+  explicit wire_reader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+
+  [[nodiscard]] bool at_end() const { return at_ == bytes_.size(); }
+  [[nodiscard]] size_t at() const { return at_; }
+
+  std::optional<uint64_t> number() {
+    uint64_t value = 0;
+    for (unsigned shift = 0; shift < 64 && at_ < bytes_.size(); shift += 7) {
+      const auto b = static_cast<uint64_t>(bytes_[at_++]);
+      value |= (b & 0x7F) << shift;
+      if (b < 0x80) return value;
+    }
+    return std::nullopt;
+  }
+
+  std::optional<std::span<const std::byte>> take(uint64_t bytes) {
+    if (bytes > bytes_.size() - at_) return std::nullopt;
+    const auto out = bytes_.subspan(at_, bytes);
+    at_ += bytes;
+    return out;
+  }
+
+  /// Key and value of the next field; the value's bytes where it has a length.
+  struct field {
+    uint64_t number = 0;
+    uint64_t wire = 0;
+    std::span<const std::byte> bytes{};
+  };
+  std::optional<field> next() {
+    const auto key = number();
+    if (!key) return std::nullopt;
+    field out{*key >> 3, *key & 7, {}};
+    if (out.number == 0) return std::nullopt;
+    if (out.wire == varint) return number() ? std::optional(out) : std::nullopt;
+    std::optional<uint64_t> length;
+    if (out.wire == eight_bytes) length = 8;
+    if (out.wire == four_bytes) length = 4;
+    if (out.wire == lengthy) length = number();
+    if (!length) return std::nullopt;
+    const auto bytes = take(*length);
+    if (!bytes) return std::nullopt;
+    out.bytes = *bytes;
+    return out;
+  }
+
+ private:
+  std::span<const std::byte> bytes_;
+  size_t at_ = 0;
+};
+
+/// A piece has its text (1); score (2) and type (3) may be left out.
+bool is_piece(std::span<const std::byte> bytes) {
+  wire_reader in(bytes);
+  bool text = false;
+  while (!in.at_end()) {
+    const auto f = in.next();
+    if (!f) return false;
+    if (f->number == 1) text = f->wire == lengthy && !f->bytes.empty();
+  }
+  return text;
+}
+
+}  // namespace
+
+core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file) {
+  sentencepiece_shape shape;
+  bool has_trainer = false;
+  bool has_normalizer = false;
+  wire_reader in(file);
+  const auto wrong = [&](size_t at, const std::string& why) {
+    return fail(error_kind::bad_input,
+                fmt::format("wanted a SentencePiece model, got {} at byte {} of {}, after {} pieces", why, at,
+                            file.size(), shape.pieces));
+  };
+  while (!in.at_end()) {
+    const size_t start = in.at();
+    const auto field = in.next();
+    if (!field) return wrong(start, "a broken or cut field");
+    if (field->number <= normalizer && field->wire != lengthy) return wrong(start, "a field of another type");
+    if (field->number == pieces) {
+      if (!is_piece(field->bytes)) return wrong(start, "a piece without text");
+      if (++shape.pieces > max_vocabulary) return wrong(start, "more pieces than any vocabulary has");
+    }
+    has_trainer |= field->number == trainer;
+    has_normalizer |= field->number == normalizer;
+  }
+  if (shape.pieces == 0) return wrong(file.size(), "no pieces");
+  if (!has_trainer || !has_normalizer) return wrong(file.size(), "an end where trainer and normalizer were to come");
+  return shape;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,59 @@
+// Which bytes of a text are sound UTF-8. Owns nothing; used where a reader of text must not meet anything else.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace troupe::data {
+
+/// Bytes of the sound UTF-8 character that `text` begins with; 0 where there is none (Unicode 15, table 3-7).
+inline size_t utf8_character(std::string_view text) {
+  const auto at = [&](size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned a = at(0);
+  const auto tail = [&](size_t i) { return (at(i) & 0xC0U) == 0x80U; };
+  if (text.empty()) return 0;
+  if (a < 0x80) return 1;
+  if (a < 0xC2) return 0;
+  if (a < 0xE0) return tail(1) ? 2 : 0;
+  if (a < 0xF0) {
+    if (a == 0xE0 && at(1) < 0xA0) return 0;   // overlong
+    if (a == 0xED && at(1) >= 0xA0) return 0;  // half of a surrogate pair
+    return tail(1) && tail(2) ? 3 : 0;
+  }
+  if (a > 0xF4 || (a == 0xF0 && at(1) < 0x90) || (a == 0xF4 && at(1) >= 0x90)) return 0;
+  return tail(1) && tail(2) && tail(3) ? 4 : 0;
+}
+
+/// Length of the longest prefix that is sound UTF-8.
+inline size_t utf8_prefix(std::string_view text) {
+  size_t at = 0;
+  for (;;) {
+    uint64_t eight;
+    while (at + sizeof eight <= text.size()) {
+      std::memcpy(&eight, text.data() + at, sizeof eight);
+      if ((eight & 0x8080808080808080ULL) != 0) break;
+      at += sizeof eight;
+    }
+    const size_t n = utf8_character(text.substr(at));
+    if (n == 0) return at;
+    at += n;
+  }
+}
+
+/// The character `code` (below 0x110000) as UTF-8 bytes.
+inline void append_utf8(uint32_t code, std::string& out) {
+  const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (code < 0x80) {
+    put(code);
+  } else if (code < 0x800) {
+    put(0xC0 | code >> 6), put(0x80 | (code & 63));
+  } else if (code < 0x10000) {
+    put(0xE0 | code >> 12), put(0x80 | (code >> 6 & 63)), put(0x80 | (code & 63));
+  } else {
+    put(0xF0 | code >> 18), put(0x80 | (code >> 12 & 63)), put(0x80 | (code >> 6 & 63)), put(0x80 | (code & 63));
+  }
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,40 @@
+// Cuts text into the words that byte-pair encoding never crosses, by GPT-2's pattern. Owns PCRE2.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "core/error.hpp"
+
+namespace troupe::data {
+
+/// What one word may cost PCRE2 before it gives up. GPT-2's pattern never goes back over more than the spaces in front
+/// of a word, so only a broken PCRE2 meets these.
+inline constexpr uint32_t word_match_limit = 100'000'000;
+inline constexpr uint32_t word_depth_limit = 10'000;
+inline constexpr uint32_t word_heap_limit_kib = 64 * 1024;
+
+/// One compiled pattern and its scratch memory: an object serves one thread at a time.
+class word_cutter {
+ public:
+  static core::result<word_cutter> make();
+  word_cutter(word_cutter&&) noexcept;
+  word_cutter& operator=(word_cutter&&) noexcept;
+  ~word_cutter();
+
+  /// Length of the word that begins at `at` < text.size(): every byte belongs to exactly one word. `text` must be sound
+  /// UTF-8 and `at` the start of a character. Words are contractions ('s, 'll, ...), letters, digits or other signs
+  /// with at most one space in front, and runs of white space; of such a run the last goes to the word behind it.
+  core::result<size_t> next(std::string_view text, size_t at);
+
+  /// True where PCRE2 turned the pattern into machine code.
+  [[nodiscard]] bool compiled_to_machine_code() const;
+
+ private:
+  struct parts;
+  explicit word_cutter(std::unique_ptr<parts> p);
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe::data

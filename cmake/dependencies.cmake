@@ -14,6 +14,7 @@ find_package(rapidcheck REQUIRED)
 find_package(benchmark REQUIRED)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)  # its .pc file would link the trainer too
 find_package(CAF REQUIRED COMPONENTS core)
 find_package(LibTorch REQUIRED)

@@ -22,7 +22,6 @@ class deepspeed_checks {
     stages();
     precision();
     optimizer();
-    schedule();
     compile();
     compression();
     curriculum();
@@ -86,17 +85,6 @@ class deepspeed_checks {
     const std::string type = given_.text_of("optimizer.type");
     const bool one_bit = type == "onebitadam" || type == "zerooneadam" || type == "onebitlamb";
     if (one_bit && stage_ > 0) error("optimizer.type", fmt::format("{}: wanted stage 0, got stage {}", type, stage_));
-    if (type == "muon" && stage_ == 3 && given_.is_on("zero_optimization.reduce_scatter"))
-      error("optimizer.type", "muon at stage 3: wanted reduce_scatter: false, got true");
-  }
-
-  void schedule() {
-    if (given_.text_of("scheduler.type") != "OneCycle") return;
-    for (const char* key : {"scheduler.params.cycle_min_lr", "scheduler.params.cycle_max_lr"})
-      needed(key, "OneCycle needs it");
-    if (on_given("scheduler.params.cycle_max_lr") &&
-        given_.number_of("scheduler.params.cycle_max_lr") < given_.number_of("scheduler.params.cycle_min_lr"))
-      error("scheduler.params.cycle_max_lr", "wanted a number of at least cycle_min_lr");
   }
 
   void compile() {

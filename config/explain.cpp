@@ -12,14 +12,24 @@ namespace {
 
 using nlohmann::ordered_json;
 
-std::string effect_text(const effective_value& v) {
+/// Why the type that a configuration names does not read a key of `params`; empty: it does.
+std::string unread(const effective_value& v, const job_config& c) {
+  const bool optimizer = v.row->section() == "optimizer.params";
+  const std::string& type = optimizer ? c.optimizer.type : c.scheduler.type;
+  if (v.row->of_types.empty() || v.row->read_by(type)) return {};
+  return fmt::format("a key of {}, not of {}", fmt::join(v.row->of_types, ", "), type.empty() ? "no scheduler" : type);
+}
+
+std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
+  if (const std::string why = unread(v, c); !why.empty() && row.acts == effect::acts) return "no effect: " + why;
   std::string text = effect_of(row, v.held_back);
   if (row.only && row.acts == effect::acts && !v.held_back) text += fmt::format("; only {} in this version", *row.only);
   return text;
 }
 
-std::string_view effect_name(const effective_value& v) {
+std::string_view effect_name(const effective_value& v, const job_config& c) {
+  if (!unread(v, c).empty() && v.row->acts == effect::acts) return "no_effect";
   const bool waits = v.row->acts == effect::when_there || (v.held_back && !v.row->capability.empty());
   return v.row->acts == effect::no_effect ? "no_effect" : waits ? "acts_when" : v.held_back ? "no_effect" : "acts";
 }
@@ -42,8 +52,18 @@ void put(ordered_json& tree, std::string_view key, std::string value) {
   (*at)[std::string(key)] = std::move(value);
 }
 
+/// Children `name[0]`, `name[1]` are written as a list of that name.
 void write(const ordered_json& tree, int indent, std::string& out) {
   for (const auto& [key, value] : tree.items()) {
+    const size_t bracket = key.starts_with('"') ? std::string::npos : key.find('[');
+    if (bracket != std::string::npos) {
+      if (key.substr(bracket) == "[0]") out += fmt::format("{:{}}{}:\n", "", indent, key.substr(0, bracket));
+      std::string item;
+      write(value, indent + 4, item);
+      item[static_cast<size_t>(indent) + 2] = '-';
+      out += item;
+      continue;
+    }
     out += fmt::format("{:{}}{}:", "", indent, key);
     if (value.is_object()) {
       out += "\n";
@@ -65,11 +85,12 @@ std::string explain(const loaded& what, bool json) {
                       {"value", v.value},
                       {"origin", v.origin},
                       {"meaning", v.row->meaning},
-                      {"effect", effect_name(v)},
+                      {"effect", effect_name(v, what.config)},
                       {"capability", v.row->capability},
-                      {"reason", v.row->reason}});
+                      {"reason", v.row->reason.empty() ? unread(v, what.config) : std::string(v.row->reason)}});
     } else {
-      text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning, effect_text(v));
+      text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning,
+                          effect_text(v, what.config));
     }
   }
   return json ? list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text;
@@ -92,9 +113,14 @@ std::string effective_yaml(const loaded& what) {
       for (const auto& [key, value] : model.items()) put(tree, fmt::format("model.{}", key), value.dump());
     }
     if (!row.has_field() || std::holds_alternative<model_key>(row.into_field)) continue;
-    if (row.section() == "scheduler.params" && c.scheduler.type.empty()) continue;
-    std::string text = field_text(row, c);
-    if (text != "none") put(tree, row.key, std::move(text));
+    if (row.section() == "scheduler.params" && !row.read_by(c.scheduler.type)) continue;
+    if (row.section() == "optimizer.params" && !row.read_by(c.optimizer.type)) continue;
+    const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
+    for (size_t i = 0; i < (list == nullptr ? 1 : list->items(c)); ++i) {
+      std::string text = field_text(row, c, i);
+      const std::string of = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
+      if (text != "none") put(tree, of, std::move(text));
+    }
   }
   std::string out = "# The effective configuration of a run: loads to the same run from any folder.\n";
   write(tree, 0, out);

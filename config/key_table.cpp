@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "config/key_rows.hpp"
+
 namespace troupe::config {
 namespace {
 
@@ -22,6 +24,7 @@ const std::map<std::string, found_key, std::less<>>& index() {
     std::map<std::string, found_key, std::less<>> m;
     for (const key_info& k : key_table()) {
       m.emplace(k.key, found_key{&k, nullptr});
+      if (k.is_list()) m.emplace(k.key.substr(0, k.key.size() - 2), found_key{&k, nullptr});
       for (const alias& a : k.aliases) m.emplace(joined(k.section(), a.name), found_key{&k, &a});
     }
     return m;
@@ -29,7 +32,8 @@ const std::map<std::string, found_key, std::less<>>& index() {
   return made;
 }
 
-/// Edits (insert, delete, replace, swap of neighbours) from one name to another.
+}  // namespace
+
 size_t edits(std::string_view a, std::string_view b) {
   std::vector<std::vector<size_t>> d(a.size() + 1, std::vector<size_t>(b.size() + 1));
   for (size_t i = 0; i <= a.size(); ++i) d[i][0] = i;
@@ -43,6 +47,8 @@ size_t edits(std::string_view a, std::string_view b) {
   return d[a.size()][b.size()];
 }
 
+namespace {
+
 /// Longer names are compared by their first characters only: a name in a file may have any length.
 constexpr size_t most_compared = 80;
 
@@ -55,6 +61,7 @@ const std::vector<key_info>& key_table() {
     add_model_keys(t);
     add_batch_keys(t);
     add_optimizer_keys(t);
+    add_scheduler_keys(t);
     add_zero_keys(t);
     add_precision_keys(t);
     add_offload_keys(t);
@@ -75,8 +82,8 @@ const key_info* key_named(std::string_view key) {
 }
 
 const key_info* key_in(std::string_view section, std::string_view name, const alias** used) {
-  // A name with a dot would reach into another section; '*' is no name of its own.
-  const bool plain = name.find('.') == std::string_view::npos && name != "*";
+  // A name with a dot would reach into another section; '*' and brackets are no part of a name.
+  const bool plain = name.find_first_of(".[") == std::string_view::npos && name != "*";
   auto it = plain ? index().find(joined(section, name)) : index().end();
   if (it == index().end()) it = index().find(joined(section, "*"));
   if (it == index().end()) return nullptr;
@@ -94,7 +101,7 @@ std::string nearest_key(std::string_view section, std::string_view name) {
     const size_t dot = full.rfind('.');
     const std::string_view last =
         dot == std::string::npos ? std::string_view(full) : std::string_view(full).substr(dot + 1);
-    if (last == "*") continue;
+    if (last == "*" || last.ends_with("[]")) continue;
     const size_t distance = edits(name, last);
     best_so_far& best = found.key->section() == section ? here : anywhere;
     if (distance < best.distance) best = {distance, full};
@@ -145,7 +152,7 @@ std::string wanted(const key_info& k) {
       return "any value";
     case value_type::object:
     case value_type::section:
-      return "a mapping";
+      return k.is_list() ? "a list of at most 1000 mappings" : "a mapping";
   }
   return "";
 }

@@ -1,6 +1,6 @@
 // `checkpoint`: DeepSpeed's keys and Troupe's own beside them; and the two sections that choose another writer there.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 

@@ -1,6 +1,6 @@
 // `compression_training` and what belongs to it: every technique has shared parameters and groups of modules.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

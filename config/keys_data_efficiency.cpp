@@ -1,6 +1,6 @@
 // DeepSpeed's keys of which samples and tokens are trained on when: curricula, dynamic batches, token and layer drop.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

@@ -1,7 +1,7 @@
 // DeepSpeed's other keys, known so that they are never taken for mistakes: each says what it waits for or why it has no
 // effect, and those that would change results are refused rather than ignored.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

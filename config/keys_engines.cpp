@@ -1,6 +1,6 @@
 // DeepSpeed's keys of pipelines, tensor and expert parallelism, graph compilation and generation.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

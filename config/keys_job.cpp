@@ -1,6 +1,7 @@
 // Troupe's own keys: what runs where, on which data, for how long, and what it leaves behind.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
+#include "config/values.hpp"
 
 namespace troupe::config {
 namespace {
@@ -36,20 +37,57 @@ hand_made order_field() {
           }};
 }
 
+hand_made tokenizer_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.data.tokenizer = v.text;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            return c.data.tokenizer_path.empty() ? c.data.tokenizer : quoted(c.data.tokenizer_path.string());
+          }};
+}
+
 using job = job_config;
+
+constexpr auto sources = [](job_config & c) -> auto& { return c.data.sources; };
+
+void add_source_keys(key_rows& t) {
+  t.row("data.sources[]", section).means("The texts to train on, in place of `data.text`.").items = [](const job& c) {
+    return c.data.text.empty() ? c.data.sources.size() : 0;
+  };
+  t.row("data.sources[].text", path).needed().into_item<&data_source::text>(sources).means("As data.text.");
+  t.row("data.sources[].weight", number)
+      .by_default("1")
+      .above(0)
+      .into_item<&data_source::weight>(sources)
+      .means("Its share of the samples, against the other weights.");
+  t.row("data.sources[].text_key", text)
+      .into_item<&data_source::text_key>(sources)
+      .means("As data.text_key, which it is by default.");
+}
 
 void add_data_keys(key_rows& t) {
   using data = data_section;
   t.row("data", section).means("The text to train on.");
   t.row("data.text", path)
-      .needed()
       .into<&job::data, &data::text>()
-      .means("A text file, a .gz or .dz file, a .bin of tokens, or a folder of text files.");
+      .means(
+          "A text file, a .jsonl file, a .gz or .dz of either, a .bin of tokens, or a folder of text files. Required, "
+          "unless there are sources.");
+  t.row("data.text_key", text)
+      .by_default("text")
+      .into<&job::data, &data::text_key>()
+      .means("The key of a JSON line that holds its text.");
   t.row("data.tokenizer", text)
       .by_default("bytes")
-      .one_of({"bytes"})
-      .into<&job::data, &data::tokenizer>()
-      .means("How text becomes tokens: every byte is one.");
+      .by_hand(tokenizer_field())
+      .means(
+          "How text becomes tokens: `bytes` (every byte is one), or the path of a SentencePiece .model, or of a folder "
+          "with vocab.json and merges.txt as GPT-2 has them.");
+  t.row("data.document_mask", boolean)
+      .by_default("false")
+      .into<&job::data, &data::document_mask>()
+      .means("Keep attention within a document and count positions from its start.");
   t.row("data.bin_dtype", text)
       .by_default("uint16")
       .one_of({"uint16", "uint32"})
@@ -78,6 +116,32 @@ void add_data_keys(key_rows& t) {
       .at_most(1024)
       .into<&job::data, &data::prefetch_batches>()
       .means("Global batches the loader keeps ready.");
+  add_source_keys(t);
+}
+
+constexpr auto groups = [](job_config & c) -> auto& { return c.parameter_groups; };
+
+void add_group_keys(key_rows& t) {
+  using group = parameter_group;
+  t.row("parameter_groups[]", section)
+      .means("What differs for some parameters; the first group that matches a name has the parameter.")
+      .items = [](const job& c) { return c.parameter_groups.size(); };
+  t.row("parameter_groups[].match", text)
+      .needed()
+      .into_item<&group::match>(groups)
+      .means("A pattern as RE2 reads it, searched in the parameter's name.");
+  t.row("parameter_groups[].lr", number)
+      .at_least(0)
+      .into_item<&group::lr>(groups)
+      .means("Learning rate; none: the optimizer's.");
+  t.row("parameter_groups[].weight_decay", number)
+      .at_least(0)
+      .into_item<&group::weight_decay>(groups)
+      .means("Pull towards zero; none: the optimizer's.");
+  t.row("parameter_groups[].trainable", boolean)
+      .by_default("true")
+      .into_item<&group::trainable>(groups)
+      .means("false: the parameters stay as they are, without gradient or optimizer state.");
 }
 
 void add_parallel_keys(key_rows& t) {
@@ -151,6 +215,14 @@ void add_run_keys(key_rows& t) {
       .at_most(1000)
       .into<&job::telemetry, &telemetry::trace_steps>()
       .means("Steps in the trace.");
+  t.row("telemetry.json_lines", boolean)
+      .by_default("false")
+      .into<&job::telemetry, &telemetry::json_lines>()
+      .means("Write the curves as JSON lines too.");
+  t.row("telemetry.report", boolean)
+      .by_default("true")
+      .into<&job::telemetry, &telemetry::report>()
+      .means("Write a report of the run as one HTML page.");
   t.row("sample", section).means("Text that the model writes at the end of a run.");
   t.row("sample.tokens", integer)
       .by_default("0")
@@ -208,6 +280,7 @@ void add_job_keys(key_rows& t) {
           "What is summed first: ranks, for every micro-batch, or a rank's micro-batches, once a step; by default what "
           "the stage's memory promise asks for.");
   add_data_keys(t);
+  add_group_keys(t);
   add_parallel_keys(t);
   add_run_keys(t);
 }

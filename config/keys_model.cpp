@@ -1,6 +1,6 @@
 // The keys of Hugging Face's config.json for the families that Troupe builds. They are checked for type here and
 // passed on as given; what they mean together is models/' business.
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

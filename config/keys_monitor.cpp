@@ -1,21 +1,60 @@
 // DeepSpeed's keys of what a run tells about itself: curves, timers, profiles and logs.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {
 
 using enum value_type;
 
+using job = job_config;
+
+template <auto Section>
+void add_monitor(key_rows& t, const char* name, std::string_view meaning) {
+  using monitor = monitor_section;
+  section_rows key(t, name, meaning);
+  key("enabled", boolean, "false", "Write them.").template into<Section, &monitor::enabled>();
+  key("output_path", path, "\"\"", "The folder; empty: the run's output folder.")
+      .template into<Section, &monitor::output_path>();
+  key("job_name", text, "DeepSpeedJobName", "The folder's name within it.")
+      .template into<Section, &monitor::job_name>();
+}
+
+void add_profiler(key_rows& t) {
+  using profiler = flops_profiler_section;
+  section_rows flops(t, "flops_profiler", "A table of the model's operations, times and memory by unit.");
+  flops("enabled", boolean, "false", "Make it.").into<&job::flops_profiler, &profiler::enabled>();
+  flops("recompute_fwd_factor", number, "0.0", "Forwards recomputed in backward.")
+      .at_least(0)
+      .into<&job::flops_profiler, &profiler::recompute_fwd_factor>();
+  flops("profile_step", integer, "1", "The step that is counted.")
+      .at_least(0)
+      .into<&job::flops_profiler, &profiler::profile_step>();
+  flops("module_depth", integer, "-1", "Levels shown; -1: all.")
+      .at_least(-1)
+      .into<&job::flops_profiler, &profiler::module_depth>();
+  flops("top_modules", integer, "1", "Modules shown of each level.")
+      .at_least(0)
+      .into<&job::flops_profiler, &profiler::top_modules>();
+  flops("detailed", boolean, "true", "Show every module.").into<&job::flops_profiler, &profiler::detailed>();
+  flops("output_file", path, "none", "Where to write; none: to the log.")
+      .into<&job::flops_profiler, &profiler::output_file>();
+}
+
+void add_communication_log(key_rows& t) {
+  using log = comms_logger_section;
+  section_rows comms(t, "comms_logger", "A table of collectives: size, count, latency and bandwidth, from the trace.");
+  comms("enabled", boolean, "false", "Make it.").into<&job::comms_logger, &log::enabled>();
+  comms("verbose", boolean, "false", "Each collective of its own as well.").into<&job::comms_logger, &log::verbose>();
+  comms("prof_all", boolean, "true", "All operations.").into<&job::comms_logger, &log::prof_all>();
+  comms("debug", boolean, "false", "With the caller's name.").into<&job::comms_logger, &log::debug>();
+  comms("prof_ops", texts, "[]", "Only these operations, with prof_all false.")
+      .into<&job::comms_logger, &log::prof_ops>();
+}
+
 void add_curves(key_rows& t) {
-  for (const char* monitor : {"tensorboard", "csv_monitor"}) {
-    const bool events = std::string_view(monitor) == "tensorboard";
-    section_rows key(t, monitor, events ? "Curves as TensorBoard event files." : "Curves as CSV files.",
-                     capability::telemetry);
-    key("enabled", boolean, "false", "Write them.");
-    key("output_path", text, "\"\"", "The folder.");
-    key("job_name", text, "DeepSpeedJobName", "The folder's name within it.");
-  }
+  add_monitor<&job::tensorboard>(t, "tensorboard", "Curves as TensorBoard event files.");
+  add_monitor<&job::csv_monitor>(t, "csv_monitor", "Curves as CSV files, one a label.");
   const auto no_service = "a run sends nothing to services; its curves are in files";
   section_rows wandb(t, "wandb", "Curves sent to Weights & Biases.");
   wandb("enabled", boolean, "false", "Send them.").ignored(no_service);
@@ -38,11 +77,11 @@ void add_curves(key_rows& t) {
 void add_monitor_keys(key_rows& t) {
   t.row("wall_clock_breakdown", boolean)
       .by_default("false")
-      .when(capability::profile)
-      .means("Log the time of each part of a step; the trace has it already.");
+      .into<&job::wall_clock_breakdown>()
+      .means("Log the time of each part of a step.");
   t.row("memory_breakdown", boolean)
       .by_default("false")
-      .when(capability::profile)
+      .into<&job::memory_breakdown>()
       .means("Log memory at each part of a step.");
   t.row("dump_state", boolean)
       .by_default("false")
@@ -51,21 +90,8 @@ void add_monitor_keys(key_rows& t) {
   t.row("log_level", text).ignored("a run prints one progress line").means("How much to log.");
   add_curves(t);
 
-  section_rows flops(t, "flops_profiler", "Counts the model's operations.", capability::profile);
-  flops("enabled", boolean, "false", "Count them.");
-  flops("recompute_fwd_factor", number, "0.0", "Forwards recomputed in backward.").at_least(0);
-  flops("profile_step", integer, "1", "The step that is counted.").at_least(0);
-  flops("module_depth", integer, "-1", "Levels shown; -1: all.").at_least(-1);
-  flops("top_modules", integer, "1", "Modules shown of each level.").at_least(0);
-  flops("detailed", boolean, "true", "Show every module.");
-  flops("output_file", path, "none", "Where to write; none: to the log.");
-
-  section_rows comms(t, "comms_logger", "Logs collectives.", capability::communication_log);
-  comms("enabled", boolean, "false", "Log them.");
-  comms("verbose", boolean, "false", "Each at once.");
-  comms("prof_all", boolean, "true", "All operations.");
-  comms("debug", boolean, "false", "With the caller's name.");
-  comms("prof_ops", texts, "[]", "Only these operations, with prof_all false.");
+  add_profiler(t);
+  add_communication_log(t);
 
   t.row("timers", section).means("Timers.");
   section_rows throughput(t, "timers.throughput", "Samples per second.");

@@ -1,6 +1,6 @@
 // Where states live that do not fit: the offload sections of `zero_optimization`, its other sections, and `aio`.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

@@ -1,6 +1,6 @@
 // DeepSpeed's keys of number formats, and activation checkpointing. Defaults are DeepSpeed 0.19's.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 #include "config/values.hpp"
 
 namespace troupe::config {

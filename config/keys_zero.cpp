@@ -1,7 +1,7 @@
 // DeepSpeed's `zero_optimization` section, every field of it that is a value. Leaves its own sections to
 // keys_offload.cpp.
 #include "config/capabilities.hpp"
-#include "config/key_table.hpp"
+#include "config/key_rows.hpp"
 
 namespace troupe::config {
 namespace {

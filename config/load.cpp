@@ -237,25 +237,33 @@ class loading {
       const setting& s = it->second;
       if (std::holds_alternative<model_key>(row.into_field)) {
         if (!s.is_auto) model[std::string(row.name())] = s.value ? to_json(*s.value, row.type) : nlohmann::json();
-      } else if (s.value != nullptr && !s.held_back) {
-        if (const auto refused = store(row, *s.value, report_.sources[s.at.source].folder, c))
-          report_.error(s.at, row.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
+      } else {
+        keep(s, c);
       }
     }
+    for (const auto& [key, s] : all.given)
+      if (s.row->in_list()) keep(s, c);
     settings given = all;
     if (options_.steps) steps_from_option(given, c);
-    std::set<std::string, std::less<>> derived;
+    origins derived;
     resolve(given, c, report_, derived, why_);
     out.deepspeed_only = why_ == purpose::deepspeed;
     if (c.output.empty() && !out.deepspeed_only) {
       c.output = current_folder() / "runs" / fs::path(name).stem();
-      derived.emplace("output");
+      derived.emplace("output", "derived");
     }
     if (report_.failed()) return give_up();
     if (c.model.path.empty() && !model.empty()) c.model.hugging_face_json = model.dump();
     out.warnings = report_.in_order(diagnostic::warning);
     describe(given, derived, out);
     return out;
+  }
+
+  /// Puts a value into its field.
+  void keep(const setting& s, job_config& c) {
+    if (s.value == nullptr || s.held_back) return;
+    if (const auto refused = store(*s.row, *s.value, report_.sources[s.at.source].folder, c, s.item))
+      report_.error(s.at, s.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
   }
 
   void steps_from_option(settings& given, job_config& c) {
@@ -273,7 +281,7 @@ class loading {
     c.steps = *options_.steps;
   }
 
-  void describe(const settings& given, const std::set<std::string, std::less<>>& derived, loaded& out) const {
+  void describe(const settings& given, const origins& derived, loaded& out) const {
     std::map<const key_info*, std::vector<const setting*>> by_row;
     for (const auto& [key, s] : given.given) {
       by_row[s.row].push_back(&s);
@@ -281,15 +289,17 @@ class loading {
     }
     for (const key_info& row : key_table()) {
       if (row.type == value_type::section) continue;
-      const auto& mine = by_row[&row];
+      auto& mine = by_row[&row];
+      std::ranges::stable_sort(mine, {}, &setting::item);
+      const auto filled = derived.find(row.key);
       if (mine.empty() && !row.any_name())
         out.values.push_back(
-            {row.key, field_text(row, out.config), false, derived.contains(row.key) ? "derived" : "default", &row});
+            {row.key, field_text(row, out.config), false, filled == derived.end() ? "default" : filled->second, &row});
       for (const setting* s : mine) {
         const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
-        effective_value v{s->key, field_text(row, out.config), s->held_back, origin_of(*s), &row};
+        effective_value v{s->key, field_text(row, out.config, s->item), s->held_back, origin_of(*s), &row};
         if (shows_given && !s->is_auto) v.value = s->value ? as_yaml(*s->value) : "none";
-        if (derived.contains(row.key)) v.origin = "derived";
+        if (filled != derived.end()) v.origin = filled->second;
         out.values.push_back(std::move(v));
       }
     }

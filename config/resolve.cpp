@@ -13,8 +13,7 @@ namespace {
 
 class rules {
  public:
-  rules(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
-        purpose why)
+  rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
       : given_(given), config_(config), report_(report), derived_(derived), job_(why == purpose::job) {}
 
   void all() {
@@ -27,8 +26,6 @@ class rules {
     }
     precision();
     zero();
-    optimizer();
-    scheduler();
   }
 
  private:
@@ -39,7 +36,7 @@ class rules {
 
   void required() {
     for (const key_info& row : key_table())
-      if (row.required && value_of(row.key) == nullptr && !given_.was_refused(row.key) &&
+      if (row.required && !row.in_list() && value_of(row.key) == nullptr && !given_.was_refused(row.key) &&
           !given_.was_refused(row.section()))
         error(row.key, fmt::format("wanted {}, got nothing: the key is required", wanted(row)));
   }
@@ -90,7 +87,7 @@ class rules {
     config_.train_micro_batch_size_per_gpu = sizes->micro;
     config_.gradient_accumulation_steps = sizes->accumulation;
     for (const std::string_view key : keys)
-      if (value_of(key) == nullptr) derived_.emplace(key);
+      if (value_of(key) == nullptr) derived_.emplace(key, "derived");
   }
 
   /// A plain DeepSpeed file says nothing of ranks: what it leaves open stays open.
@@ -135,7 +132,7 @@ class rules {
     auto& z = config_.zero_optimization;
     if (value_of("zero_optimization.overlap_comm") == nullptr) {
       z.overlap_comm = z.stage == 3;
-      if (z.overlap_comm) derived_.emplace("zero_optimization.overlap_comm");
+      if (z.overlap_comm) derived_.emplace("zero_optimization.overlap_comm", "derived");
     }
     if (z.stage >= 2 && z.reduce_scatter) {
       const std::string with = fmt::format(
@@ -146,66 +143,18 @@ class rules {
     }
   }
 
-  void optimizer() {
-    auto& o = config_.optimizer;
-    if (o.type != "adamw" || o.adam_w_mode) return;
-    report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
-                 "no effect: AdamW always decouples weight decay; write type: Adam for L2");
-    o.adam_w_mode = true;
-    derived_.emplace("optimizer.params.adam_w_mode");
-  }
-
-  void scheduler() {
-    auto& s = config_.scheduler;
-    if (const setting* type = value_of("scheduler.type"); type != nullptr && type->held_back) return;
-    if (s.type.empty()) {
-      for (const auto& [key, given] : given_.given)
-        if (key.starts_with("scheduler.params.") && given.value != nullptr && !given_.was_refused("scheduler.type")) {
-          error("scheduler.type", "wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR beside params, got nothing");
-          return;
-        }
-      return;
-    }
-    const bool total_wanted = s.type != "WarmupLR";
-    if (total_wanted && given_.is_auto("scheduler.params.total_num_steps")) {
-      s.total_num_steps = config_.steps;
-      if (job_) derived_.emplace("scheduler.params.total_num_steps");
-    } else if (total_wanted && s.total_num_steps == 0 && !given_.was_refused("scheduler.params.total_num_steps"))
-      error("scheduler.params.total_num_steps",
-            fmt::format("wanted an integer of at least 1, got nothing: {} needs it", s.type));
-    if (total_wanted && s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps)
-      report_.warn(
-          given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
-          fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
-    if (s.type == "WarmupDecayLR" && !s.warmup_max_lr) {
-      s.warmup_max_lr = 0.001;
-      derived_.emplace("scheduler.params.warmup_max_lr");
-    }
-    const auto only_with = [&](const char* key, bool used) {
-      const setting* given = used ? nullptr : value_of(key);
-      if (given != nullptr && !is_default(*given->row, *given->value))
-        report_.warn(given->name_at, key, fmt::format("no effect with {}", s.type));
-    };
-    const bool cosine = s.type == "WarmupCosineLR";
-    only_with("scheduler.params.total_num_steps", total_wanted);
-    only_with("scheduler.params.warmup_min_lr", !cosine);
-    only_with("scheduler.params.warmup_max_lr", !cosine);
-    only_with("scheduler.params.warmup_min_ratio", cosine);
-    only_with("scheduler.params.cos_min_ratio", cosine);
-  }
-
   const settings& given_;
   job_config& config_;
   reporter& report_;
-  std::set<std::string, std::less<>>& derived_;
+  origins& derived_;
   bool job_;
 };
 
 }  // namespace
 
-void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
-             purpose why) {
+void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   rules(given, config, report, derived, why).all();
+  training_rules(given, config, report, derived, why);
   deepspeed_rules(given, report);
 }
 

@@ -6,9 +6,14 @@
 
 namespace troupe::config {
 
-/// Fills in what follows from other keys and reports every conflict. `derived` names the keys that it filled.
-void resolve(const settings& given, job_config& config, reporter& report, std::set<std::string, std::less<>>& derived,
-             purpose why);
+/// Keys that were filled in, and where their values come from: `derived`, `default of muon`.
+using origins = std::map<std::string, std::string, std::less<>>;
+
+/// Fills in what follows from other keys and reports every conflict.
+void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
+
+/// The part of it that concerns optimizer, learning rate, parameter groups and texts.
+void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The rules of DeepSpeed between keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);

@@ -74,6 +74,13 @@ place settings::where(std::string_view key) const {
 }
 
 void settings::override_with(settings other) {
+  for (const auto& [list, count] : other.lists) {
+    const auto within = [&](const auto& item) { return item.first.starts_with(list + "["); };
+    std::erase_if(given, within);
+    std::erase_if(sections, within);
+    std::erase_if(refused, [&](const std::string& key) { return key.starts_with(list + "["); });
+    lists[list] = count;
+  }
   for (auto& [key, s] : other.given) given[key] = std::move(s);
   for (auto& [key, at] : other.sections) sections[key] = at;
   refused.merge(other.refused);
@@ -101,6 +108,8 @@ bool strict_in_deepspeed(std::string_view section) {
 
 /// Bytes of a group's name.
 constexpr size_t most_name = 120;
+/// Of a list of mappings.
+constexpr size_t most_items = 1000;
 
 class collector {
  public:
@@ -127,15 +136,42 @@ class collector {
         report_.error(e.at, short_name(full + e.name), fmt::format("wanted a name of at most {} bytes", most_name));
         continue;
       }
-      full += row->name() == "*" ? group_name(e.name) : std::string(row->name());
+      full += row->name() == "*" ? group_name(e.name) : std::string(row->name().substr(0, row->name().find('[')));
       if (used != nullptr && used->deprecated)
         report_.warn(e.at, full, fmt::format("{} is deprecated, write {}", e.name, row->name()));
       if (!row->deprecation.empty()) report_.warn(e.at, full, fmt::format("deprecated, write {}", row->deprecation));
-      if (row->type == value_type::section)
+      if (row->is_list())
+        list(*row, full, e);
+      else if (row->type == value_type::section)
         nested(*row, full, e);
       else
         leaf(*row, std::move(full), e);
     }
+  }
+
+  /// A list of mappings, each of the keys that the row's section has.
+  void list(const key_info& row, const std::string& path, const entry& e) {
+    const auto [first, is_new] = out_.sections.try_emplace(path, place_of(e));
+    if (!is_new) {
+      report_.error(e.at, path, fmt::format("given twice, first at line {}", first->second.line));
+      return;
+    }
+    if (e.value->kind == node_kind::null || is_auto(*e.value)) return;
+    if (e.value->kind != node_kind::sequence || e.value->items.size() > most_items) {
+      refuse(path, e.value->at, fmt::format("wanted {}, got {}", wanted(row), shown(*e.value)));
+      return;
+    }
+    for (item_ = 0; item_ < e.value->items.size(); ++item_) {
+      const node_ptr& one = e.value->items[item_];
+      const std::string here = fmt::format("{}[{}]", path, item_);
+      out_.sections[here] = one->at;
+      if (one->kind == node_kind::mapping)
+        section(row.key, here, *one);
+      else
+        refuse(here, one->at, fmt::format("wanted a mapping, got {}", shown(*one)));
+    }
+    out_.lists[path] = item_;
+    item_ = 0;
   }
 
   /// In quotes unless it is a word: dots in it separate nothing.
@@ -227,7 +263,7 @@ class collector {
                                       earlier->second.name_at.column));
       return;
     }
-    setting made{&row, path, nullptr, is_auto(*e.value), place_of(e), e.at};
+    setting made{&row, path, nullptr, is_auto(*e.value), place_of(e), e.at, false, item_};
     if (!row.refusal.empty()) {
       refuse(path, e.at, fmt::format("not accepted here: {}", row.refusal));
       return;
@@ -289,6 +325,7 @@ class collector {
   purpose why_;
   settings out_;
   bool legacy_zero_ = false;
+  size_t item_ = 0;  ///< of the list that is being read
 };
 
 }  // namespace

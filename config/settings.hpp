@@ -55,6 +55,7 @@ struct setting {
   place at;  ///< of the value
   place name_at;
   bool held_back = false;  ///< known, but nothing here can honour it yet: never stored
+  size_t item = 0;         ///< of a key of a list: which
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
@@ -75,8 +76,9 @@ struct settings {
   /// Where to report about a key: its value, or the nearest section around it that was given.
   [[nodiscard]] place where(std::string_view key) const;
   std::map<std::string, place, std::less<>> sections;
+  std::map<std::string, size_t, std::less<>> lists;  ///< how many items each has
 
-  /// Takes everything of `other` that is given there.
+  /// Takes everything of `other` that is given there; a list as a whole.
   void override_with(settings other);
 };
 

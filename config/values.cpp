@@ -48,25 +48,6 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
   return std::nullopt;
 }
 
-std::optional<double> seconds_in(const node& value) {
-  return with_unit(value, {{"ms", 1e-3}, {"min", 60}, {"h", 3600}, {"s", 1}});
-}
-
-std::optional<uint64_t> bytes_in(const node& value) {
-  if (const auto plain = integer_in(value)) return plain->negative ? std::nullopt : std::optional(plain->magnitude);
-  const auto scaled = with_unit(value, {{"KiB", 1024.0},
-                                        {"MiB", 1048576.0},
-                                        {"GiB", 1073741824.0},
-                                        {"TiB", 1099511627776.0},
-                                        {"kB", 1e3},
-                                        {"KB", 1e3},
-                                        {"MB", 1e6},
-                                        {"GB", 1e9},
-                                        {"TB", 1e12}});
-  if (!scaled || *scaled < 0 || *scaled >= 1e18 || *scaled != std::floor(*scaled)) return std::nullopt;
-  return static_cast<uint64_t>(*scaled);
-}
-
 bool in_range(const key_info& key, double v) {
   if (!std::isfinite(v)) return false;
   if (key.least && (key.above_least ? v <= *key.least : v < *key.least)) return false;
@@ -77,7 +58,10 @@ bool in_range(const key_info& key, double v) {
 bool fits_field(const key_info& key, const whole& v) {
   if (std::holds_alternative<field_of<uint32_t>>(key.into_field))
     return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();
-  if (std::holds_alternative<field_of<uint64_t>>(key.into_field)) return !v.negative;
+  if (std::holds_alternative<field_of<int64_t>>(key.into_field)) return v.magnitude <= uint64_t{INT64_MAX};
+  if (std::holds_alternative<field_of<uint64_t>>(key.into_field) ||
+      std::holds_alternative<field_of<std::optional<uint64_t>>>(key.into_field))
+    return !v.negative;
   return true;
 }
 
@@ -99,6 +83,25 @@ bool is_text(const node& value) {
 }
 
 }  // namespace
+
+std::optional<double> seconds_in(const node& value) {
+  return with_unit(value, {{"ms", 1e-3}, {"min", 60}, {"h", 3600}, {"s", 1}});
+}
+
+std::optional<uint64_t> bytes_in(const node& value) {
+  if (const auto plain = integer_in(value)) return plain->negative ? std::nullopt : std::optional(plain->magnitude);
+  const auto scaled = with_unit(value, {{"KiB", 1024.0},
+                                        {"MiB", 1048576.0},
+                                        {"GiB", 1073741824.0},
+                                        {"TiB", 1099511627776.0},
+                                        {"kB", 1e3},
+                                        {"KB", 1e3},
+                                        {"MB", 1e6},
+                                        {"GB", 1e9},
+                                        {"TB", 1e12}});
+  if (!scaled || *scaled < 0 || *scaled >= 1e18 || *scaled != std::floor(*scaled)) return std::nullopt;
+  return static_cast<uint64_t>(*scaled);
+}
 
 bool is_auto(const node& value) { return value.is_scalar() && value.text == "auto"; }
 
@@ -142,7 +145,7 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
     case value_type::text:
       return is_text(*value) ? checked_choice(key, value, value->text) : nullptr;
     case value_type::path:
-      return is_text(*value) && !value->text.empty() ? value : nullptr;
+      return is_text(*value) && (!value->text.empty() || key.default_text == "\"\"") ? value : nullptr;
     case value_type::number_list: {
       if (value->kind != node_kind::sequence || value->items.size() != key.choices.size()) return nullptr;
       const bool all = std::all_of(value->items.begin(), value->items.end(), [&](const node_ptr& item) {
@@ -186,69 +189,8 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
   return nullptr;
 }
 
-std::optional<std::string> store(const key_info& key, const node& value, const std::filesystem::path& folder,
-                                 job_config& into) {
-  std::optional<std::string> refused;
-  std::visit(
-      [&](const auto& f) {
-        using F = std::decay_t<decltype(f)>;
-        if constexpr (std::is_same_v<F, field_of<bool>>) {
-          *f(into) = *boolean_in(value);
-        } else if constexpr (std::is_same_v<F, field_of<uint32_t>>) {
-          *f(into) = static_cast<uint32_t>(integer_in(value)->magnitude);
-        } else if constexpr (std::is_same_v<F, field_of<uint64_t>>) {
-          *f(into) = key.type == value_type::bytes ? *bytes_in(value) : integer_in(value)->magnitude;
-        } else if constexpr (std::is_same_v<F, field_of<double>>) {
-          *f(into) = key.type == value_type::seconds ? *seconds_in(value) : *number_in(value);
-        } else if constexpr (std::is_same_v<F, field_of<std::string>>) {
-          *f(into) = value.text;
-        } else if constexpr (std::is_same_v<F, field_of<std::filesystem::path>>) {
-          *f(into) = (folder / value.text).lexically_normal();
-        } else if constexpr (std::is_same_v<F, field_of<std::optional<double>>>) {
-          *f(into) = *number_in(value);
-        } else if constexpr (std::is_same_v<F, field_of<std::optional<core::dtype>>>) {
-          *f(into) = *core::float_dtype_from(value.text);
-        } else if constexpr (std::is_same_v<F, hand_made>) {
-          refused = f.set(into, value);
-        }
-      },
-      key.into_field);
-  return refused;
-}
-
 std::string quoted(const std::string& text) {
   return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-std::string field_text(const key_info& key, const job_config& from) {
-  auto& config = const_cast<job_config&>(from);  // the table's accessors serve both ways; nothing is written here
-  const bool none_if_empty = key.default_text == "none";
-  return std::visit(
-      [&](const auto& f) -> std::string {
-        using F = std::decay_t<decltype(f)>;
-        if constexpr (std::is_same_v<F, std::monostate> || std::is_same_v<F, model_key>) {
-          return key.default_text;
-        } else if constexpr (std::is_same_v<F, hand_made>) {
-          return f.get(config);
-        } else {
-          const auto& v = *f(config);
-          using V = std::decay_t<decltype(v)>;
-          if constexpr (std::is_same_v<V, std::string>) {
-            if (v.empty() && none_if_empty) return "none";
-            return key.choices.empty() ? quoted(v) : v;
-          } else if constexpr (std::is_same_v<V, std::filesystem::path>) {
-            return v.empty() ? "none" : quoted(v.string());
-          } else if constexpr (std::is_same_v<V, std::optional<double>>) {
-            return v ? fmt::format("{}", *v) : "none";
-          } else if constexpr (std::is_same_v<V, std::optional<core::dtype>>) {
-            return v ? std::string(core::name_of(*v)) : "none";
-          } else {
-            if (none_if_empty && v == V{}) return "none";
-            return fmt::format("{}", v);
-          }
-        }
-      },
-      key.into_field);
 }
 
 bool is_default(const key_info& key, const node& value) {

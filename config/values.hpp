@@ -21,18 +21,21 @@ struct whole {
 };
 std::optional<whole> integer_in(const node& value);
 std::optional<bool> boolean_in(const node& value);
+std::optional<double> seconds_in(const node& value);
+std::optional<uint64_t> bytes_in(const node& value);
 
 /// `value` in the one spelling that its key has: choices in their own letter case, floating types in their short
 /// form. Null when it does not have the type or lies outside the range; config::wanted(key) then says what would do.
 node_ptr checked(const key_info& key, const node_ptr& value);
 
-/// Puts a checked value into its field, if the key has one; relative paths are taken from `folder`.
-/// Returns what was wanted instead when the field refuses it.
+/// Puts a checked value into its field, if the key has one; relative paths are taken from `folder`. `item` counts in
+/// the list of a key of one. Returns what was wanted instead when the field refuses it.
 std::optional<std::string> store(const key_info& key, const node& value, const std::filesystem::path& folder,
-                                 job_config& into);
+                                 job_config& into, size_t item = 0);
 
 /// The field's value as YAML; "none" when there is none. Model keys and keys without field: the default's text.
-std::string field_text(const key_info& key, const job_config& from);
+/// A list must have the `item`.
+std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
 /// Whether a checked value says the same as the key's default.
 bool is_default(const key_info& key, const node& value);

@@ -1,0 +1,237 @@
+// One configuration key: its type, default, range, spellings, meaning, effect, and the field of job_config that it
+// sets; with the words that a row of the table is written in. Leaves the rows to keys_*.cpp, the table to
+// key_table.hpp.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "config/document.hpp"
+#include "config/job_config.hpp"
+
+namespace troupe::config {
+
+enum class value_type : uint8_t {
+  boolean,
+  integer,
+  number,
+  text,
+  path,
+  number_list,  ///< as many numbers as `choices` has names
+  integers,     ///< a list of any length
+  texts,        ///< a list of any length, or one text
+  dtype,        ///< a floating type, as core::float_dtype_from reads it
+  seconds,      ///< a number, or text such as 500ms, 5s, 2min, 1h
+  bytes,        ///< an integer, or text such as 512MiB, 4GiB, 4GB
+  any,          ///< of a key that nothing reads: whatever its type
+  object,       ///< a mapping whose keys are not in this table
+  section,      ///< a mapping whose keys are
+};
+
+enum class effect : uint8_t {
+  acts,
+  when_there,  ///< acts when key_info::capability is there; not yet
+  no_effect,   ///< and key_info::reason says why
+};
+
+/// Fields that no plain type holds. `set` returns what was wanted instead when the value will not do.
+struct hand_made {
+  std::optional<std::string> (*set)(job_config&, const node&);
+  std::string (*get)(const job_config&);  ///< as YAML
+};
+/// Kept as given in model_section::hugging_face_json.
+struct model_key {};
+
+template <class T>
+using field_of = T* (*)(job_config&);
+/// Of one item of a list; the list grows to hold it.
+template <class T>
+using item_field_of = T* (*)(job_config&, size_t item);
+using field = std::variant<std::monostate, field_of<bool>, field_of<uint32_t>, field_of<uint64_t>, field_of<int64_t>,
+                           field_of<double>, field_of<std::string>, field_of<std::filesystem::path>,
+                           field_of<std::vector<std::string>>, field_of<std::optional<double>>,
+                           field_of<std::optional<uint64_t>>, field_of<std::optional<core::dtype>>, item_field_of<bool>,
+                           item_field_of<double>, item_field_of<std::string>, item_field_of<std::filesystem::path>,
+                           item_field_of<std::optional<double>>, hand_made, model_key>;
+
+/// Another name that a key may be written with, beside its own.
+struct alias {
+  std::string_view name;  ///< within the same section
+  bool deprecated = false;
+};
+
+/// What a key has where the `type` beside it is this one, if nothing is given.
+struct default_of_type {
+  std::string_view type;
+  std::string_view text;
+};
+
+struct key_info {
+  /// Full and dotted; a part `*` stands for any name, as of a group; one that ends in `[]` is a list of mappings.
+  std::string key;
+  value_type type = value_type::text;
+  std::string default_text = "none";  ///< as YAML; "none": nothing, and `null` may be given
+  std::optional<double> least, most;  ///< both inclusive
+  bool above_least = false;           ///< then `least` itself is excluded
+  bool below_most = false;            ///< then `most` itself is excluded
+  std::vector<std::string_view> choices;
+  std::vector<alias> aliases;
+  std::string_view deprecation;  ///< what to write instead; empty: not deprecated
+  std::string_view meaning;
+  effect acts = effect::acts;
+  std::string_view reason;      ///< why no_effect
+  std::string_view capability;  ///< what it takes for the key, or for values beyond `only` and `choices`, to act
+  std::optional<std::string_view> only;  ///< the one value that does what it says so far; a job may not say others
+  std::vector<std::string_view> later;   ///< choices that DeepSpeed has too and a job may not make yet
+  std::string_view refusal;              ///< why the key is never accepted; empty: it is
+  bool any_case = false;                 ///< `choices` are read in any letter case
+  bool required = false;
+  std::string_view family;                  ///< of a model key: "gpt2", "llama"; empty: both
+  std::vector<std::string_view> of_types;   ///< of `params`: those of the `type` beside it that read it; empty: all
+  std::vector<std::string_view> needed_by;  ///< those that cannot do without it
+  std::vector<default_of_type> type_defaults;
+  size_t (*items)(const job_config&) = nullptr;  ///< of a list: how many there are
+  field into_field;
+
+  key_info& by_default(std::string text) {
+    default_text = std::move(text);
+    return *this;
+  }
+  key_info& at_least(double v) {
+    least = v;
+    return *this;
+  }
+  key_info& at_most(double v) {
+    most = v;
+    return *this;
+  }
+  key_info& above(double v) {
+    least = v;
+    above_least = true;
+    return *this;
+  }
+  key_info& below(double v) {
+    most = v;
+    below_most = true;
+    return *this;
+  }
+  key_info& one_of(std::vector<std::string_view> v) {
+    choices = std::move(v);
+    return *this;
+  }
+  key_info& also(std::string_view name, bool is_deprecated = false) {
+    aliases.push_back({name, is_deprecated});
+    return *this;
+  }
+  key_info& deprecated(std::string_view instead) {
+    deprecation = instead;
+    return *this;
+  }
+  key_info& means(std::string_view v) {
+    meaning = v;
+    return *this;
+  }
+  key_info& ignored(std::string_view why) {
+    acts = effect::no_effect;
+    reason = why;
+    return *this;
+  }
+  /// Nothing acts on the key before that is there.
+  key_info& when(std::string_view what) {
+    acts = effect::when_there;
+    capability = what;
+    return *this;
+  }
+  /// Values beyond `only` and `choices` take that.
+  key_info& needs(std::string_view what) {
+    capability = what;
+    return *this;
+  }
+  key_info& or_later(std::vector<std::string_view> v) {
+    later = std::move(v);
+    return *this;
+  }
+  key_info& just(std::string_view v) {
+    only = v;
+    return *this;
+  }
+  key_info& refused(std::string_view why) {
+    refusal = why;
+    return *this;
+  }
+  key_info& in_any_case() {
+    any_case = true;
+    return *this;
+  }
+  key_info& needed() {
+    required = true;
+    return *this;
+  }
+  key_info& of_family(std::string_view v) {
+    family = v;
+    return *this;
+  }
+  /// Only these values of the `type` beside `params` read the key.
+  key_info& of(std::vector<std::string_view> types) {
+    of_types = std::move(types);
+    return *this;
+  }
+  key_info& needed_with(std::vector<std::string_view> types) {
+    needed_by = std::move(types);
+    return *this;
+  }
+  key_info& by_default_of(std::string_view type, std::string_view text) {
+    type_defaults.push_back({type, text});
+    return *this;
+  }
+  key_info& in_model() {
+    into_field = model_key{};
+    return *this;
+  }
+  key_info& by_hand(hand_made v) {
+    into_field = v;
+    return *this;
+  }
+  /// The field at the end of a path of members: `into<&job_config::fp16, &fp16_section::enabled>()`.
+  template <auto... Path>
+  key_info& into() {
+    auto reach = +[](job_config& c) { return &(c.*....*Path); };
+    into_field = reach;
+    return *this;
+  }
+
+  /// The same of the items of a list: `into_item<&data_source::weight>(sources_of)`, which returns the list.
+  template <auto Member, class List>
+  key_info& into_item(List /*list_of*/) {
+    auto reach = +[](job_config& c, size_t item) {
+      auto& list = List()(c);
+      if (list.size() <= item) list.resize(item + 1);
+      return &(list[item].*Member);
+    };
+    into_field = reach;
+    return *this;
+  }
+
+  [[nodiscard]] std::string_view name() const { return std::string_view(key).substr(key.rfind('.') + 1); }
+  [[nodiscard]] std::string_view section() const {
+    const size_t dot = key.rfind('.');
+    return dot == std::string::npos ? std::string_view() : std::string_view(key).substr(0, dot);
+  }
+  [[nodiscard]] bool nullable() const { return default_text == "none" && !required; }
+  [[nodiscard]] bool has_field() const { return into_field.index() != 0; }
+  [[nodiscard]] bool is_list() const { return key.ends_with("[]"); }
+  [[nodiscard]] std::string_view list_name() const { return std::string_view(key).substr(0, key.find('[')); }
+  [[nodiscard]] bool in_list() const { return section().ends_with("[]"); }
+  /// Stands for as many keys as a file gives.
+  [[nodiscard]] bool any_name() const { return key.find_first_of("*[") != std::string::npos; }
+  /// Whether the key has a meaning beside that `type`.
+  [[nodiscard]] bool read_by(std::string_view type) const {
+    return of_types.empty() || std::ranges::find(of_types, type) != of_types.end();
+  }
+};
+
+}  // namespace troupe::config

@@ -32,8 +32,8 @@ struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;
 };
 
-/// Causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width): queries, keys, values side by side.
-/// Returns (B, T, heads * head_width).
+/// Causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width): queries,
+/// keys, values side by side. Returns (B, T, heads * head_width).
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout);
 

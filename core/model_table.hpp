@@ -13,13 +13,14 @@ namespace troupe::core {
 /// How a parameter starts its life.
 enum class initial_value : uint8_t { zeros, ones, normal };
 
-/// One trainable tensor. Its index in `model_table::parameters` is its identity everywhere.
+/// One tensor of weights. Its index in `model_table::parameters` is its identity everywhere.
 struct parameter_info {
   std::string name;            ///< Hugging Face's name, e.g. transformer.h.0.attn.c_attn.weight
   std::vector<int64_t> shape;  ///< as stored in Hugging Face's file
   initial_value init = initial_value::normal;
   float init_std = 0.02F;  ///< of initial_value::normal
   bool decay = true;       ///< false for biases and norms where an optimizer excludes them
+  bool trainable = true;   ///< false: frozen, without gradient, master weight and moments
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 

@@ -29,9 +29,9 @@ core::result<void> guards(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
-    const bool changes_parameters = x.kind == kind::update || x.kind == kind::publish;
+    const bool changes_states = x.kind == kind::update || x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {
-      if (changes_parameters) return broken(p, x.id, "runs even if the vote finds an overflow");
+      if (changes_states) return broken(p, x.id, "runs even if the vote finds an overflow");
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
@@ -66,7 +66,7 @@ core::result<void> prove(const world& w) {
       if (auto ok = rule(w, r); !ok) return ok;
   if (w.taken == branch::skipped) return {};
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
-    for (auto rule : {guards, updates})
+    for (auto rule : {guards, updates, optimizer})
       if (auto ok = rule(w, r); !ok) return ok;
   return publishes(w);
 }

@@ -30,6 +30,16 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
       return &r.reduce[x.subject * p.options.accumulation + x.micro];
     case kind::norm:
       return &r.norm[x.subject];
+    case kind::prepare:
+      return &r.prepare[x.subject];
+    case kind::measure:
+      return trains ? &r.measure : nullptr;
+    case kind::collect:
+      return &r.collect[x.subject];
+    case kind::orthogonalise:
+      return &r.orthogonalise[x.subject];
+    case kind::spread:
+      return &r.spread[x.subject];
     case kind::update:
       return &r.update[x.subject];
     case kind::publish:
@@ -52,9 +62,9 @@ void note_accessors(roll& r, const step_plan& p, const instruction& x) {
   if (x.buffer != none) note(x.buffer);
   if (x.kind == kind::backward)
     for (uint32_t q : p.table->units[x.subject].segments[x.segment].parameters)
-      note(p.bucket_buffer[size_t{p.bucket_of[q]} * p.options.accumulation + x.micro]);
+      if (p.trains(q)) note(p.bucket_buffer[size_t{p.bucket_of[q]} * p.options.accumulation + x.micro]);
   if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options.accumulation + x.micro]);
-  if (x.kind == kind::update && stays)
+  if ((x.kind == kind::prepare || x.kind == kind::update) && stays)
     for (const auto& piece : p.sub_groups[x.subject].pieces)
       note(p.bucket_buffer[size_t{p.bucket_of[piece.parameter]} * p.options.accumulation + x.micro]);
 }
@@ -74,6 +84,9 @@ core::result<roll> call_roll(const step_plan& p, branch taken) {
   r.recompute.assign(micros * units, none);
   r.reduce.assign(micros * p.buckets.size(), none);
   r.norm.assign(p.buckets.size(), none);
+  r.prepare.assign(p.sub_groups.size(), none);
+  r.collect.assign(p.matrix_sets.size(), none);
+  r.orthogonalise = r.spread = r.collect;
   r.update.assign(p.sub_groups.size(), none);
   r.publish.assign(p.publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);

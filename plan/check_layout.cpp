@@ -57,11 +57,18 @@ core::result<void> offsets(const step_plan& p) {
   for (uint32_t r = 0; r < p.options.ranks; ++r)
     if (!lies_well(p.shard_offset[r], p.shard_elements[r], [&](uint32_t q) { return p.partition.of(q, r).count; }))
       return broken(p, "slices of rank " + std::to_string(r) + " overlap or start off their 64-byte boundary");
+  for (uint32_t r = 0; r < p.options.ranks; ++r)
+    if (!lies_well(p.state_offset[r], p.state_elements[r], [&](uint32_t q) { return p.state_slice(q, r).count; }))
+      return broken(p, "states of rank " + std::to_string(r) + " overlap or start off their 64-byte boundary");
+  for (uint32_t k = 0; k < max_moments; ++k)
+    if (!lies_well(p.moment_offset[k], p.moment_elements[k],
+                   [&](uint32_t q) { return k < p.options.update_of(q).moments ? p.state_slice(q, p.rank).count : 0; }))
+      return broken(p, "moments overlap or start off their 64-byte boundary");
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < p.block_offset.size(); ++q) {
     if (p.block_offset[q] != blocks)
       return broken(p, p.table->parameters[q].name + " has its square sums in the wrong place");
-    blocks += core::div_up(numel(p, q), core::partition_grain);
+    if (p.trains(q)) blocks += core::div_up(numel(p, q), core::partition_grain);
   }
   if (p.num_blocks != (p.options.mode == mode::train ? blocks : 0))
     return broken(p, "its vote has the wrong number of blocks");
@@ -90,7 +97,7 @@ std::vector<uint32_t> membership(const step_plan& p, const std::vector<parameter
 }
 
 core::result<void> sets(const step_plan& p) {
-  for (const auto* kind : {&p.gather_sets, &p.buckets, &p.publish_sets})
+  for (const auto* kind : {&p.gather_sets, &p.buckets, &p.matrix_sets, &p.publish_sets})
     for (const auto& s : *kind)
       if (auto ok = set_is_laid_out(p, s); !ok) return ok;
   const auto members = [](const parameter_set& s) {
@@ -114,14 +121,23 @@ core::result<void> sets(const step_plan& p) {
   }
   if (p.options.mode != mode::train) return {};
   const auto in_buckets = membership(p, p.buckets), published = membership(p, p.publish_sets);
-  const uint32_t wanted = p.options.stage == 1 || p.options.stage == 2 ? 1 : 0;
+  const auto in_matrices = membership(p, p.matrix_sets);
+  const bool publishes = p.options.stage == 1 || p.options.stage == 2;
   for (uint32_t q = 0; q < in_buckets.size(); ++q) {
-    const auto& bucket = p.buckets[p.bucket_of[q]].parameters;
-    const bool there = std::any_of(bucket.begin(), bucket.end(), [&](const placement& x) { return x.parameter == q; });
-    if (in_buckets[q] != 1 || !there) return broken(p, p.table->parameters[q].name + " is not in exactly one bucket");
+    const bool whole = p.need_of(q) == update_need::whole_matrix;
+    if (in_matrices[q] != (whole ? 1 : 0) || (whole ? p.matrix_owner[q] >= p.options.ranks : p.matrix_owner[q] != none))
+      return broken(p, p.table->parameters[q].name + " is not in exactly one matrix set with an owner if any");
+    const uint32_t wanted = publishes && p.trains(q) ? 1 : 0;
     if (published[q] != wanted)
       return broken(p, p.table->parameters[q].name + " is in " + std::to_string(published[q]) +
                            " publish sets, wanted " + std::to_string(wanted));
+    if (!p.trains(q)) {
+      if (in_buckets[q] != 0) return broken(p, p.table->parameters[q].name + " is frozen but in a bucket");
+      continue;
+    }
+    const auto& bucket = p.buckets[p.bucket_of[q]].parameters;
+    const bool there = std::any_of(bucket.begin(), bucket.end(), [&](const placement& x) { return x.parameter == q; });
+    if (in_buckets[q] != 1 || !there) return broken(p, p.table->parameters[q].name + " is not in exactly one bucket");
   }
   return {};
 }
@@ -130,12 +146,20 @@ core::result<void> sets(const step_plan& p) {
 core::result<void> owned(const step_plan& p) {
   if (p.options.mode != mode::train) return {};
   std::vector<std::vector<extent>> covered(p.table->parameters.size());
+  std::vector<uint32_t> groups_of_set(p.matrix_sets.size(), 0);
   for (const auto& g : p.sub_groups) {
     uint64_t total = 0;
+    update_need need = g.matrices == none ? update_need::elements : update_need::whole_matrix;
+    if (g.matrices != none) ++groups_of_set[g.matrices];
     for (const auto& x : g.pieces) {
-      const slice mine =
-          p.options.updates_all() ? slice{0, numel(p, x.parameter)} : p.partition.of(x.parameter, p.rank);
-      const uint64_t base = p.options.updates_all() ? p.full_offset[x.parameter] : p.shard_offset[p.rank][x.parameter];
+      need = std::max(need, p.need_of(x.parameter));
+      const slice mine = p.state_slice(x.parameter, p.rank);
+      const uint64_t base = p.state_offset[p.rank][x.parameter];
+      const auto in_set = [&](const placement& y) { return y.parameter == x.parameter; };
+      if (g.matrices != none && std::none_of(p.matrix_sets[g.matrices].parameters.begin(),
+                                             p.matrix_sets[g.matrices].parameters.end(), in_set))
+        return broken(
+            p, "a sub-group updates " + p.table->parameters[x.parameter].name + ", which is not in its matrix set");
       const bool inside = x.range.first >= mine.first && x.range.first + x.range.count <= mine.first + mine.count;
       if (!inside || x.state_offset != base + (x.range.first - mine.first))
         return broken(p, "a sub-group updates elements of " + p.table->parameters[x.parameter].name +
@@ -144,11 +168,14 @@ core::result<void> owned(const step_plan& p) {
       total += x.range.count;
     }
     if (total != g.elements) return broken(p, "a sub-group counts its elements wrongly");
+    if (need != g.need) return broken(p, "a sub-group needs more or less than its parameters do");
   }
+  for (uint32_t n : groups_of_set)
+    if (n != 1) return broken(p, "a matrix set is updated by " + std::to_string(n) + " sub-groups, wanted one");
   for (uint32_t q = 0; q < covered.size(); ++q) {
     uint64_t total = 0;
     for (const auto& x : covered[q]) total += x.end - x.first;
-    const uint64_t wanted = p.options.updates_all() ? numel(p, q) : p.partition.of(q, p.rank).count;
+    const uint64_t wanted = p.state_slice(q, p.rank).count;
     if (total != wanted || !apart(covered[q], numel(p, q)))
       return broken(p, p.table->parameters[q].name + ": not every owned element is updated exactly once");
   }
@@ -163,10 +190,11 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
   return *std::prev(it);
 }
 
-enum class purpose : uint8_t { gather, reduce, publish };
+enum class purpose : uint8_t { gather, reduce, collect, publish };
 
 /// Where an element lies on the other side of the collective, given its place on the side that the set describes.
-uint64_t other_side(rank_plans ranks, purpose why, uint32_t q, uint32_t owner, uint64_t first) {
+uint64_t other_side(rank_plans ranks, purpose why, const parameter_set& set, uint32_t q, uint32_t owner,
+                    uint64_t first) {
   const step_plan& p = *ranks[owner];
   switch (why) {
     case purpose::gather:
@@ -175,6 +203,12 @@ uint64_t other_side(rank_plans ranks, purpose why, uint32_t q, uint32_t owner, u
       return reduced_gradient(p, q, first).offset;
     case purpose::publish:
       return p.full_offset[q] + first;
+    case purpose::collect: {
+      const auto& members = set.parameters;
+      const auto at =
+          std::find_if(members.begin(), members.end(), [&](const placement& x) { return x.parameter == q; });
+      return at->offset + first;
+    }
   }
   return 0;
 }
@@ -194,7 +228,7 @@ core::result<void> moves(rank_plans ranks, purpose why, const parameter_set& set
     const uint64_t first = here - member->offset;
     const slice& s = p.partition.of(member->parameter, x.owner);
     if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
-        there != other_side(ranks, why, member->parameter, x.owner, first))
+        there != other_side(ranks, why, set, member->parameter, x.owner, first))
       return broken(p, set.name + ": a piece of " + p.table->parameters[member->parameter].name +
                            " is not its owner's or goes to the wrong place");
     covered.push_back({here, here + x.count});
@@ -203,6 +237,33 @@ core::result<void> moves(rank_plans ranks, purpose why, const parameter_set& set
   const uint64_t bound = why == purpose::publish ? p.full_elements : set.elements;
   if (total != set.numel || !apart(covered, bound))
     return broken(p, set.name + ": its pieces do not cover each parameter exactly once");
+  return {};
+}
+
+// Each matrix goes whole from the rank that made it orthogonal.
+core::result<void> spreads(const step_plan& p, const parameter_set& set, const std::vector<moved_piece>& all) {
+  bool sound = all.size() == set.parameters.size();
+  for (size_t i = 0; i < all.size() && sound; ++i) {
+    const placement& x = set.parameters[i];
+    sound = all[i] == moved_piece{p.matrix_owner[x.parameter], x.offset, x.offset, numel(p, x.parameter)};
+  }
+  if (!sound) return broken(p, set.name + ": an orthogonal matrix does not come whole from its owner");
+  return {};
+}
+
+// In place, and every block of a parameter whose norm is needed exactly once, from the rank that owns the block.
+core::result<void> measure_covers(const step_plan& p, const std::vector<moved_piece>& all) {
+  std::vector<extent> covered;
+  uint64_t total = 0, wanted = 0;
+  for (const auto& x : all) {
+    if (x.from != x.to || x.owner >= p.options.ranks) return broken(p, "a piece of the measure moves elsewhere");
+    covered.push_back({x.to, x.to + x.count});
+    total += x.count;
+  }
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
+    if (p.need_of(q) == update_need::parameter_norms) wanted += 2 * core::div_up(numel(p, q), core::partition_grain);
+  if (total != wanted || !apart(covered, p.measured_elements()))
+    return broken(p, "the measure's pieces do not cover each square sum exactly once");
   return {};
 }
 
@@ -246,6 +307,17 @@ core::result<void> pieces(rank_plans ranks) {
   if (first.gathers())
     if (auto ok = each(purpose::gather, first.gather_sets, gather_pieces); !ok) return ok;
   if (auto ok = each(purpose::reduce, first.buckets, reduce_pieces); !ok) return ok;
+  if (auto ok = each(purpose::collect, first.matrix_sets, collect_pieces); !ok) return ok;
+  for (uint32_t k = 0; k < first.matrix_sets.size(); ++k) {
+    auto list = same([&](const step_plan& p) { return spread_pieces(p, k); });
+    if (!list) return core::fail(list.error());
+    if (auto ok = spreads(first, first.matrix_sets[k], *list); !ok) return ok;
+  }
+  if (first.options.mode == mode::train) {
+    auto list = same(measure_pieces);
+    if (!list) return core::fail(list.error());
+    if (auto ok = measure_covers(first, *list); !ok) return ok;
+  }
   if (auto ok = each(purpose::publish, first.publish_sets, publish_pieces); !ok) return ok;
   if (first.options.mode == mode::generate) return {};
   auto list = same(vote_pieces);

@@ -80,19 +80,19 @@ core::result<void> slots(const world& w, uint32_t rank) {
 }
 
 core::result<void> memory(const step_plan& p) {
-  uint64_t peak[num_pools] = {0, 0};
+  uint64_t peak[num_pools] = {};
   for (const auto& b : p.buffers) {
     if (b.offset % arena::alignment != 0)
       return broken(p, b.first, "opens a buffer at byte " + std::to_string(b.offset) + ", off its boundary");
     auto& most = peak[static_cast<size_t>(b.pool)];
     most = std::max(most, b.offset + core::round_up(std::max<uint64_t>(b.bytes, 1), arena::alignment));
   }
-  const uint64_t said[num_pools] = {p.memory.gathered, p.memory.gradients};
+  const uint64_t said[num_pools] = {p.memory.gathered, p.memory.gradients, p.memory.directions};
+  constexpr const char* names[num_pools] = {"gathered parameters", "buckets", "update directions"};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
-      return broken(p, std::string("the pool of ") + (k == 0 ? "gathered parameters" : "buckets") + " needs " +
-                           std::to_string(peak[k]) + " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " +
-                           std::to_string(said[k]));
+      return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
+                           " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
   const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.total();
   if (allowed == 0 || needed <= allowed) return {};
   const auto owners = owners_of(p.memory);

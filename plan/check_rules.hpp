@@ -28,15 +28,17 @@ core::result<void> pieces(rank_plans ranks);
 
 /// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
 struct roll {
-  uint32_t num_segments = 0;                    ///< of all units
-  std::vector<uint32_t> segment_base;           ///< [unit]: of its segments in the rows below
-  std::vector<uint32_t> load;                   ///< [micro]
-  std::vector<uint32_t> forward, backward;      ///< [micro * num_segments + segment_base + segment]
-  std::vector<uint32_t> recompute;              ///< [micro * units + unit]
-  std::vector<uint32_t> reduce;                 ///< [bucket * accumulation + micro]
-  std::vector<uint32_t> norm, update, publish;  ///< [bucket], [sub-group], [publish set]
-  std::vector<uint32_t> gather, release;        ///< [buffer]
-  uint32_t vote = none;
+  uint32_t num_segments = 0;                             ///< of all units
+  std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
+  std::vector<uint32_t> load;                            ///< [micro]
+  std::vector<uint32_t> forward, backward;               ///< [micro * num_segments + segment_base + segment]
+  std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
+  std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
+  std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
+  std::vector<uint32_t> prepare;                         ///< [sub-group]
+  std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
+  std::vector<uint32_t> gather, release;                 ///< [buffer]
+  uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
   std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: who reads or writes it, in serial order
@@ -62,6 +64,7 @@ core::result<void> compute(const world& w, uint32_t rank);    // check_compute.c
 core::result<void> residency(const world& w, uint32_t rank);  // check_compute.cpp: gathers, uses, releases
 core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cpp: buckets, reduces, norms, vote
 core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
 core::result<void> publishes(const world& w);                 // check_update.cpp
 core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
 core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget

@@ -25,25 +25,37 @@ core::result<void> sizes(const step_plan& p) {
                         "a segment of " + u.name + " writes a gradient that its unit does not read the parameter of");
   }
   if (o.accumulation == 0 || o.ranks == 0 || p.rank >= o.ranks || o.stage > 3) return broken(p, "impossible degrees");
-  const bool sound =
-      p.lanes.size() == num_lanes && p.gather_sets.size() == units + 1 && p.persistent.size() == parameters &&
-      p.full_offset.size() == parameters && p.block_offset.size() == parameters && p.shard_offset.size() == o.ranks &&
-      p.shard_elements.size() == o.ranks && p.partition.slices.size() == parameters &&
-      p.bucket_of.size() == (trains ? parameters : 0) && p.bucket_buffer.size() == p.buckets.size() * o.accumulation &&
-      std::all_of(p.shard_offset.begin(), p.shard_offset.end(),
-                  [&](const auto& x) { return x.size() == parameters; }) &&
-      std::all_of(p.partition.slices.begin(), p.partition.slices.end(),
-                  [&](const auto& x) { return x.size() == o.ranks; });
+  const bool sound = p.lanes.size() == num_lanes && p.gather_sets.size() == units + 1 &&
+                     p.persistent.size() == parameters && p.full_offset.size() == parameters &&
+                     p.block_offset.size() == parameters && p.shard_offset.size() == o.ranks &&
+                     p.shard_elements.size() == o.ranks && p.partition.slices.size() == parameters &&
+                     p.bucket_of.size() == (trains ? parameters : 0) && p.matrix_owner.size() == p.bucket_of.size() &&
+                     p.state_offset.size() == o.ranks && p.state_elements.size() == o.ranks &&
+                     (o.optimizer.empty() || o.optimizer.size() == parameters) &&
+                     std::all_of(std::begin(p.moment_offset), std::end(p.moment_offset),
+                                 [&](const auto& x) { return x.size() == parameters; }) &&
+                     std::all_of(p.state_offset.begin(), p.state_offset.end(),
+                                 [&](const auto& x) { return x.size() == parameters; }) &&
+                     p.bucket_buffer.size() == p.buckets.size() * o.accumulation &&
+                     std::all_of(p.shard_offset.begin(), p.shard_offset.end(),
+                                 [&](const auto& x) { return x.size() == parameters; }) &&
+                     std::all_of(p.partition.slices.begin(), p.partition.slices.end(),
+                                 [&](const auto& x) { return x.size() == o.ranks; });
   if (!sound) return broken(p, "its tables do not have the sizes of its model and degrees");
-  for (const auto* sets : {&p.gather_sets, &p.buckets, &p.publish_sets})
+  for (const auto* sets : {&p.gather_sets, &p.buckets, &p.matrix_sets, &p.publish_sets})
     for (const auto& s : *sets)
       for (const auto& x : s.parameters)
         if (x.parameter >= parameters) return broken(p, s.name + " holds a parameter that the model does not have");
   for (const auto& g : p.sub_groups)
     for (const auto& x : g.pieces)
       if (x.parameter >= parameters) return broken(p, "a sub-group holds a parameter that the model does not have");
-  for (uint32_t b : p.bucket_of)
-    if (b >= p.buckets.size()) return broken(p, "a parameter is in no bucket: no segment writes its gradient");
+  for (const auto& g : p.sub_groups)
+    if (g.need == update_need::whole_matrix ? g.matrices >= p.matrix_sets.size() : g.matrices != none)
+      return broken(p, "a sub-group has a matrix set that is not its own");
+  for (uint32_t q = 0; q < p.bucket_of.size(); ++q)
+    if (p.trains(q) ? p.bucket_of[q] >= p.buckets.size() : p.bucket_of[q] != none)
+      return broken(p, p.table->parameters[q].name + (p.trains(q) ? " is in no bucket: no segment writes its gradient"
+                                                                  : " is frozen but in a bucket"));
   for (uint32_t b : p.bucket_buffer)
     if (b >= p.buffers.size()) return broken(p, "a bucket has no memory in some micro-batch");
   return {};
@@ -53,6 +65,7 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
   switch (x.kind) {
     case kind::load:
     case kind::vote:
+    case kind::measure:
       return x.subject == none;
     case kind::gather:
     case kind::release:
@@ -65,8 +78,13 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
     case kind::reduce:
     case kind::norm:
       return x.subject < p.buckets.size();
+    case kind::prepare:
     case kind::update:
       return x.subject < p.sub_groups.size();
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+      return x.subject < p.matrix_sets.size();
     case kind::publish:
       return x.subject < p.publish_sets.size();
   }
@@ -141,10 +159,11 @@ core::result<void> agreement(rank_plans ranks) {
     if (p.rank != r) return broken(p, "it stands at place " + std::to_string(r));
     const bool same = p.options == first.options && p.partition.slices == first.partition.slices &&
                       p.gather_sets == first.gather_sets && p.buckets == first.buckets &&
-                      p.publish_sets == first.publish_sets && p.persistent == first.persistent &&
-                      p.full_offset == first.full_offset && p.shard_offset == first.shard_offset &&
-                      p.block_offset == first.block_offset && p.num_blocks == first.num_blocks &&
-                      p.table->parameters.size() == first.table->parameters.size();
+                      p.publish_sets == first.publish_sets && p.matrix_sets == first.matrix_sets &&
+                      p.matrix_owner == first.matrix_owner && p.state_offset == first.state_offset &&
+                      p.persistent == first.persistent && p.full_offset == first.full_offset &&
+                      p.shard_offset == first.shard_offset && p.block_offset == first.block_offset &&
+                      p.num_blocks == first.num_blocks && p.table->parameters.size() == first.table->parameters.size();
     if (!same) return broken(p, "its options, sets or layouts are not those of rank 0");
     const auto &order = p.lanes[static_cast<size_t>(lane::fabric)],
                &wanted = first.lanes[static_cast<size_t>(lane::fabric)];

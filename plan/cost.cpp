@@ -8,21 +8,21 @@ namespace {
 /// Bytes of the gradients that one backward writes.
 uint64_t gradient_bytes(const step_plan& p, const core::segment_info& s) {
   uint64_t n = 0;
-  for (uint32_t q : s.parameters) n += p.table->parameters[q].numel();
+  for (uint32_t q : s.parameters)
+    if (p.trains(q)) n += p.table->parameters[q].numel();
   return n * core::size_of(p.options.bucket_type());
 }
 
 uint64_t touched_bytes(const step_plan& p, const instruction& x) {
-  const auto& segments =
-      x.subject < p.table->units.size() ? p.table->units[x.subject].segments : p.table->units[0].segments;
+  const auto segment = [&]() -> const core::segment_info& { return p.table->units[x.subject].segments[x.segment]; };
   switch (x.kind) {
     case kind::forward:
-      return segments[x.segment].saved_bytes;
+      return segment().saved_bytes;
     case kind::backward:
-      return segments[x.segment].saved_bytes + gradient_bytes(p, segments[x.segment]);
+      return segment().saved_bytes + gradient_bytes(p, segment());
     case kind::recompute: {
       uint64_t n = 0;
-      for (const auto& s : segments) n += s.saved_bytes;
+      for (const auto& s : p.table->units[x.subject].segments) n += s.saved_bytes;
       return n;
     }
     // Each rank reads its part of every rank's bucket; where all get the sum, it writes that part everywhere too.
@@ -30,10 +30,15 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
       return p.options.reduce_to_all() ? 2 * x.bytes : x.bytes;
     case kind::load:
     case kind::release:
+    case kind::orthogonalise:  // arithmetic
       return 0;
     case kind::gather:
     case kind::norm:
     case kind::vote:
+    case kind::prepare:
+    case kind::measure:
+    case kind::collect:
+    case kind::spread:
     case kind::update:
     case kind::publish:
       return x.bytes;

@@ -22,6 +22,16 @@ std::string_view name_of(kind k) {
       return "norm";
     case kind::vote:
       return "vote";
+    case kind::prepare:
+      return "prepare";
+    case kind::measure:
+      return "measure";
+    case kind::collect:
+      return "collect";
+    case kind::orthogonalise:
+      return "orthogonalise";
+    case kind::spread:
+      return "spread";
     case kind::update:
       return "update";
     case kind::publish:
@@ -56,9 +66,14 @@ lane lane_of(kind k) {
     case kind::gather:
     case kind::reduce:
     case kind::vote:
+    case kind::measure:
+    case kind::collect:
+    case kind::spread:
     case kind::publish:
       return lane::fabric;
     case kind::norm:
+    case kind::prepare:
+    case kind::orthogonalise:
     case kind::update:
       return lane::shard;
   }
@@ -73,7 +88,19 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"gradient buckets", m.gradients},
           {"accumulated gradients", m.accumulated},
           {"activations (predicted)", m.activations},
+          {"update directions", m.directions},
           {"votes", m.votes}};
+}
+
+uint64_t step_plan::measured_elements() const {
+  for (uint32_t q = 0; q < table->parameters.size() && num_blocks > 0; ++q)
+    if (need_of(q) == update_need::parameter_norms) return 2 * num_blocks;
+  return 0;
+}
+
+slice step_plan::state_slice(uint32_t parameter, uint32_t of_rank) const {
+  if (!trains(parameter)) return {};
+  return options.updates_all() ? slice{0, table->parameters[parameter].numel()} : partition.of(parameter, of_rank);
 }
 
 std::string step_plan::describe(uint32_t id) const {
@@ -95,6 +122,12 @@ std::string step_plan::describe(uint32_t id) const {
     case kind::norm:
       out.append(" ").append(buckets[x.subject].name);
       break;
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+      out.append(" ").append(matrix_sets[x.subject].name);
+      break;
+    case kind::prepare:
     case kind::update:
       out.append(" sub-group ").append(std::to_string(x.subject));
       break;
@@ -103,6 +136,7 @@ std::string step_plan::describe(uint32_t id) const {
       break;
     case kind::load:
     case kind::vote:
+    case kind::measure:
       break;
   }
   if (options.accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));

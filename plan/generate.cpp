@@ -12,6 +12,9 @@
 namespace troupe::plan {
 namespace {
 
+// Slots of whole matrices: one is worked on while another is on its way.
+constexpr uint32_t matrix_sets_in_flight = 2;
+
 class generator {
  public:
   explicit generator(step_plan& p)
@@ -46,6 +49,7 @@ class generator {
     }
     p_.pool_bytes[static_cast<size_t>(pool::gathered)] = gathered_.peak_bytes();
     p_.pool_bytes[static_cast<size_t>(pool::buckets)] = buckets_.peak_bytes();
+    p_.pool_bytes[static_cast<size_t>(pool::directions)] = directions_.peak_bytes();
     p_.peak_live_elements = residency_.peak_live_elements;
     count_memory();
   }
@@ -75,7 +79,7 @@ class generator {
   void load(uint32_t micro) { load_ = emit(kind::load, none, micro).id; }
 
   uint32_t open_buffer(instruction& x, pool where, uint64_t bytes, uint32_t subject) {
-    auto lease = (where == pool::gathered ? gathered_ : buckets_).take(bytes);
+    auto lease = arena_of(where).take(bytes);
     for (uint32_t reader : lease.after) depend(x, reader);
     p_.buffers.push_back({where, lease.offset, bytes, subject, x.id, none});
     return static_cast<uint32_t>(p_.buffers.size() - 1);
@@ -83,7 +87,18 @@ class generator {
   void close_buffer(uint32_t buffer, uint32_t reader) {
     auto& b = p_.buffers[buffer];
     b.last = reader;
-    (b.pool == pool::gathered ? gathered_ : buckets_).give_back(b.offset, reader);
+    arena_of(b.pool).give_back(b.offset, reader);
+  }
+  arena& arena_of(pool where) {
+    switch (where) {
+      case pool::gathered:
+        return gathered_;
+      case pool::buckets:
+        return buckets_;
+      case pool::directions:
+        break;
+    }
+    return directions_;
   }
 
   void gather_persistent() {
@@ -156,6 +171,7 @@ class generator {
     const size_t reducing_max = p_.options.overlap ? 1 : 0;
     for (uint32_t q : p_.table->units[u.unit].segments[s].parameters) {
       const uint32_t b = p_.bucket_of[q];
+      if (b == none) continue;  // frozen
       if (bucket_open_[b] == none) {
         for (; reducing_.size() > reducing_max; reducing_.pop_front())
           close_buffer(reducing_.front().first, reducing_.front().second);
@@ -217,18 +233,98 @@ class generator {
     vote_ = x.id;
   }
 
+  // After the vote: every sub-group is prepared where its optimizer needs more than elements, then updated.
   void update() {
-    for (uint32_t g = 0; g < p_.sub_groups.size(); ++g) {
-      auto& x = emit(kind::update, g, p_.options.accumulation - 1);
-      x.guard = guard::not_skipped;
-      x.bytes =
-          p_.sub_groups[g].elements * (6 * sizeof(float) + core::size_of(p_.options.accumulation_type) +
-                                       (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
-      depend(x, vote_);
-      updates_.push_back(x.id);
-      if (!p_.options.buckets_stay()) continue;
-      for (const auto& piece : p_.sub_groups[g].pieces)
-        p_.buffers[bucket_open_[p_.bucket_of[piece.parameter]]].last = x.id;
+    const auto groups = static_cast<uint32_t>(p_.sub_groups.size());
+    const auto matrix_sets = static_cast<uint32_t>(p_.matrix_sets.size());
+    const uint32_t first_set = groups - matrix_sets;  // sub-groups of matrix sets stand last
+    updates_.assign(groups, none);
+    prepared_.assign(groups, none);
+    orthogonal_.assign(matrix_sets, none);
+    for (uint32_t g = 0; g < first_set; ++g)
+      if (p_.sub_groups[g].need == update_need::parameter_norms) prepare(g);
+    if (p_.measured_elements() > 0 && !p_.options.updates_all()) measure();
+    // While the first matrices are on their way, elements are updated.
+    for (uint32_t k = 0; k < std::min(matrix_sets, matrix_sets_in_flight); ++k) collect(first_set, k);
+    for (uint32_t g = 0; g < first_set; ++g) update(g);
+    // And while one set is on its way back, the next is made orthogonal.
+    if (matrix_sets > 0) orthogonalise(first_set, 0);
+    for (uint32_t k = 0; k < matrix_sets; ++k) {
+      if (k + 1 < matrix_sets) orthogonalise(first_set, k + 1);
+      update(first_set + k);
+      if (k + matrix_sets_in_flight < matrix_sets) collect(first_set, k + matrix_sets_in_flight);
+    }
+  }
+  instruction& emit_guarded(kind k, uint32_t subject) {
+    auto& x = emit(k, subject, p_.options.accumulation - 1);
+    x.guard = guard::not_skipped;
+    depend(x, vote_);
+    return x;
+  }
+  void prepare(uint32_t g) {
+    auto& x = emit_guarded(kind::prepare, g);
+    x.bytes = p_.sub_groups[g].elements * 4 * core::size_of(p_.options.master());
+    read_gradients(x, g);
+    prepared_[g] = x.id;
+  }
+  void measure() {
+    auto& x = emit_guarded(kind::measure, none);
+    x.bytes = p_.measured_elements() * sizeof(double);
+    for (uint32_t before : prepared_) depend(x, before);
+    measure_ = x.id;
+  }
+  void collect(uint32_t first_set, uint32_t k) {
+    prepare(first_set + k);
+    const uint64_t bytes = p_.matrix_sets[k].elements * core::size_of(p_.options.master());
+    auto& before = p_.instructions[prepared_[first_set + k]];
+    const uint32_t slot = before.buffer = open_buffer(before, pool::directions, bytes, k);
+    if (p_.options.updates_all()) return;
+    auto& x = emit_guarded(kind::collect, k);
+    x.bytes = p_.matrix_sets[k].numel * core::size_of(p_.options.master());
+    x.buffer = slot;
+    depend(x, prepared_[first_set + k]);
+    prepared_[first_set + k] = x.id;
+  }
+  void orthogonalise(uint32_t first_set, uint32_t k) {
+    const uint32_t slot = p_.instructions[prepared_[first_set + k]].buffer;
+    auto& x = emit_guarded(kind::orthogonalise, k);
+    for (const auto& member : p_.matrix_sets[k].parameters)
+      if (p_.matrix_owner[member.parameter] == p_.rank) x.flops += orthogonalise_flops(member.parameter);
+    x.buffer = slot;
+    depend(x, prepared_[first_set + k]);
+    const uint32_t made = x.id;
+    auto& back = emit_guarded(kind::spread, k);
+    back.bytes = p_.matrix_sets[k].numel * core::size_of(p_.options.master());
+    back.buffer = slot;
+    depend(back, made);
+    orthogonal_[k] = back.id;
+  }
+  // Newton-Schulz: per iteration three products with the smaller side squared.
+  [[nodiscard]] double orthogonalise_flops(uint32_t q) const {
+    const auto& shape = p_.table->parameters[q].shape;
+    const double rows = double(shape.front()), columns = double(p_.table->parameters[q].numel()) / rows;
+    const double small = std::min(rows, columns), large = std::max(rows, columns);
+    return 5 * (4 * small * small * large + 2 * small * small * small);
+  }
+  void update(uint32_t g) {
+    const auto& group = p_.sub_groups[g];
+    auto& x = emit_guarded(kind::update, g);
+    x.bytes = group.elements * (6 * sizeof(float) + core::size_of(p_.options.accumulation_type) +
+                                (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
+    updates_[g] = x.id;
+    if (group.need == update_need::parameter_norms) depend(x, p_.options.updates_all() ? prepared_[g] : measure_);
+    if (group.need == update_need::whole_matrix) {
+      depend(x, orthogonal_[group.matrices]);
+      x.buffer = p_.instructions[orthogonal_[group.matrices]].buffer;
+      close_buffer(x.buffer, x.id);
+    }
+    read_gradients(x, g);
+  }
+  void read_gradients(const instruction& x, uint32_t g) {
+    if (!p_.options.buckets_stay()) return;
+    for (const auto& piece : p_.sub_groups[g].pieces) {
+      uint32_t& last = p_.buffers[bucket_open_[p_.bucket_of[piece.parameter]]].last;
+      last = std::max(last, x.id);
     }
   }
 
@@ -249,13 +345,13 @@ class generator {
   void count_memory() {
     const auto& o = p_.options;
     auto& m = p_.memory;
-    const uint64_t own = p_.shard_elements[p_.rank];
-    const uint64_t state = o.updates_all() ? p_.full_elements : own;
+    const uint64_t own = p_.shard_elements[p_.rank], state = p_.state_elements[p_.rank];
     m.parameters = (o.stage == 3 ? own : p_.full_elements) * core::size_of(o.parameter);
     m.gathered = gathered_.peak_bytes();
     m.master = o.master_is_parameter() ? 0 : state * core::size_of(o.master());
-    m.moments = 2 * state * core::size_of(o.master());
-    if (o.mode != mode::generate) m.votes = p_.vote_elements() * sizeof(double);
+    for (uint64_t elements : p_.moment_elements) m.moments += elements * core::size_of(o.master());
+    if (o.mode != mode::generate) m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
+    m.directions = directions_.peak_bytes();
     if (o.mode == mode::train) {
       m.gradients = buckets_.peak_bytes();
       if (!o.buckets_stay()) m.accumulated = state * core::size_of(o.accumulation_type);
@@ -273,12 +369,13 @@ class generator {
   step_plan& p_;
   residency residency_;
   std::vector<std::vector<contribution>> writes_;
-  arena gathered_, buckets_;
-  std::vector<uint32_t> gather_of_use_, buffer_of_use_, updates_;
-  std::vector<uint32_t> bucket_open_, reduced_;           // [bucket]: its buffer, its last reduce
-  std::deque<std::pair<uint32_t, uint32_t>> reducing_;    // buffer, reduce: slots not yet reusable
-  std::vector<std::pair<uint32_t, uint32_t>> completed_;  // bucket, backward that completed it
-  uint32_t persistent_ = none, persistent_buffer_ = none, load_ = none, vote_ = none;
+  arena gathered_, buckets_, directions_;
+  std::vector<uint32_t> gather_of_use_, buffer_of_use_;
+  std::vector<uint32_t> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
+  std::vector<uint32_t> bucket_open_, reduced_;            // [bucket]: its buffer, its last reduce
+  std::deque<std::pair<uint32_t, uint32_t>> reducing_;     // buffer, reduce: slots not yet reusable
+  std::vector<std::pair<uint32_t, uint32_t>> completed_;   // bucket, backward that completed it
+  uint32_t persistent_ = none, persistent_buffer_ = none, load_ = none, vote_ = none, measure_ = none;
   uint32_t last_compute_ = none, last_forward_ = none, last_reduce_ = none;
 };
 
@@ -291,6 +388,9 @@ core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const co
     return core::fail(error_kind::bad_input, "the model has no units");
   if (options.ranks == 0 || rank >= options.ranks || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
+  if (!options.optimizer.empty() && options.optimizer.size() != table->parameters.size())
+    return core::fail(error_kind::bug, "plan: the optimizer is told for " + std::to_string(options.optimizer.size()) +
+                                           " parameters, the model has " + std::to_string(table->parameters.size()));
   auto p = std::make_shared<step_plan>();
   p->options = options;
   p->table = std::move(table);
@@ -303,8 +403,10 @@ core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const co
                                                    " parameters can only be cut into " + std::to_string(r) +
                                                    " parts of at least " + std::to_string(core::partition_grain) +
                                                    " elements");
+  if (options.mode == mode::train && p->buckets.empty())
+    return core::fail(error_kind::bad_input, "parameter_groups: every parameter is frozen, there is nothing to train");
   for (uint32_t q = 0; q < p->bucket_of.size(); ++q)
-    if (p->bucket_of[q] == none)
+    if (p->bucket_of[q] == none && p->trains(q))
       return core::fail(error_kind::bad_input,
                         p->table->parameters[q].name + ": no segment of the model writes its gradient");
   generator(*p).run();

@@ -13,17 +13,22 @@ enum class lane : uint8_t { control, compute, fabric, shard };
 inline constexpr uint32_t num_lanes = 4;
 
 enum class kind : uint8_t {
-  load,       ///< control: the tokens of micro-batch `micro` from the loader
-  gather,     ///< fabric: full parameters of gather set `subject` into `buffer`
-  release,    ///< compute: give the buffer of gather set `subject` back
-  forward,    ///< compute: segment `segment` of unit `subject`
-  recompute,  ///< compute: the forward of unit `subject` again, from its saved input
-  backward,   ///< compute: the backward of segment `segment` of unit `subject`
-  reduce,     ///< fabric: gradient bucket `subject` over the ranks
-  norm,       ///< shard: square sums, per block, of what this rank owns of bucket `subject`
-  vote,       ///< fabric: every rank's square sums and losses to all
-  update,     ///< shard: optimizer step of sub-group `subject`
-  publish,    ///< fabric: updated parameters of publish set `subject` to all
+  load,           ///< control: the tokens of micro-batch `micro` from the loader
+  gather,         ///< fabric: full parameters of gather set `subject` into `buffer`
+  release,        ///< compute: give the buffer of gather set `subject` back
+  forward,        ///< compute: segment `segment` of unit `subject`
+  recompute,      ///< compute: the forward of unit `subject` again, from its saved input
+  backward,       ///< compute: the backward of segment `segment` of unit `subject`
+  reduce,         ///< fabric: gradient bucket `subject` over the ranks
+  norm,           ///< shard: square sums, per block, of what this rank owns of bucket `subject`
+  vote,           ///< fabric: every rank's square sums and losses to all
+  prepare,        ///< shard: moments of sub-group `subject`, and what its update needs of whole parameters
+  measure,        ///< fabric: every rank's square sums of weights and update directions to all
+  collect,        ///< fabric: the update directions of matrix set `subject`, whole, to all
+  orthogonalise,  ///< shard: those matrices of matrix set `subject` that fall to this rank
+  spread,         ///< fabric: the orthogonal matrices of matrix set `subject` to all
+  update,         ///< shard: optimizer step of sub-group `subject`
+  publish,        ///< fabric: updated parameters of publish set `subject` to all
 };
 
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow.

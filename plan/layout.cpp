@@ -52,8 +52,7 @@ std::vector<moved_piece> reduce_pieces(const step_plan& p, uint32_t bucket) {
       p, p.buckets[bucket], [](const placement& x, const slice& s, uint32_t) { return x.offset + s.first; },
       [&](const placement& x, const slice& s, uint32_t r) {
         if (p.options.buckets_stay()) return x.offset + s.first;
-        if (p.options.updates_all()) return p.full_offset[x.parameter] + s.first;
-        return p.shard_offset[r][x.parameter];
+        return p.state_offset[r][x.parameter] + (p.options.updates_all() ? s.first : 0);
       });
 }
 
@@ -62,10 +61,35 @@ std::vector<moved_piece> publish_pieces(const step_plan& p, uint32_t set) {
   return slices_of(p, p.publish_sets[set], place, place);
 }
 
+std::vector<moved_piece> measure_pieces(const step_plan& p) {
+  std::vector<moved_piece> out;
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
+    for (uint32_t r = 0; r < p.options.ranks && p.need_of(q) == update_need::parameter_norms; ++r) {
+      const slice& s = p.partition.of(q, r);
+      if (s.count == 0) continue;
+      const uint64_t at = p.block_offset[q] + s.first / core::partition_grain;
+      const uint64_t blocks = core::div_up(s.count, core::partition_grain);
+      for (uint64_t place : {at, p.num_blocks + at}) out.push_back({r, place, place, blocks});
+    }
+  return out;
+}
+
+std::vector<moved_piece> collect_pieces(const step_plan& p, uint32_t set) {
+  const auto place = [](const placement& x, const slice& s, uint32_t) { return x.offset + s.first; };
+  return slices_of(p, p.matrix_sets[set], place, place);
+}
+
+std::vector<moved_piece> spread_pieces(const step_plan& p, uint32_t set) {
+  std::vector<moved_piece> out;
+  for (const auto& x : p.matrix_sets[set].parameters)
+    out.push_back({p.matrix_owner[x.parameter], x.offset, x.offset, p.table->parameters[x.parameter].numel()});
+  return out;
+}
+
 std::vector<moved_piece> vote_pieces(const step_plan& p) {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
-    for (uint32_t r = 0; r < p.options.ranks; ++r) {
+    for (uint32_t r = 0; r < p.options.ranks && p.trains(q); ++r) {
       const slice& s = p.partition.of(q, r);
       if (s.count == 0 || p.num_blocks == 0) continue;
       const uint64_t at = p.block_offset[q] + s.first / core::partition_grain;
@@ -78,8 +102,7 @@ std::vector<moved_piece> vote_pieces(const step_plan& p) {
 
 gradient_place reduced_gradient(const step_plan& p, uint32_t parameter, uint64_t first) {
   if (p.options.buckets_stay()) return {true, offset_in(p.buckets[p.bucket_of[parameter]], parameter) + first};
-  if (p.options.updates_all()) return {false, p.full_offset[parameter] + first};
-  return {false, p.shard_offset[p.rank][parameter] + first - p.partition.of(parameter, p.rank).first};
+  return {false, p.state_offset[p.rank][parameter] + first - p.state_slice(parameter, p.rank).first};
 }
 
 }  // namespace troupe::plan

@@ -24,6 +24,12 @@ std::vector<moved_piece> gather_pieces(const step_plan& p, uint32_t set);
 std::vector<moved_piece> reduce_pieces(const step_plan& p, uint32_t bucket);
 /// publish: within the full layout.
 std::vector<moved_piece> publish_pieces(const step_plan& p, uint32_t set);
+/// measure: within the doubles of `step_plan::measured_elements`.
+std::vector<moved_piece> measure_pieces(const step_plan& p);
+/// collect: every owner's slices, within the matrix set.
+std::vector<moved_piece> collect_pieces(const step_plan& p, uint32_t set);
+/// spread: whole matrices from those who made them orthogonal, within the matrix set.
+std::vector<moved_piece> spread_pieces(const step_plan& p, uint32_t set);
 /// vote: within the vote's doubles.
 std::vector<moved_piece> vote_pieces(const step_plan& p);
 

@@ -2,12 +2,28 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "core/dtype.hpp"
 
 namespace troupe::plan {
 
 enum class mode : uint8_t { train, evaluate, generate };
+
+/// What an optimizer has to know of a parameter beyond the elements that it updates.
+enum class update_need : uint8_t {
+  elements,         ///< nothing
+  parameter_norms,  ///< the norms of the whole parameter and of its update (LAMB)
+  whole_matrix,     ///< the whole update, as one matrix (Muon)
+};
+
+/// How a parameter is updated, as far as a plan cares.
+struct parameter_update {
+  uint32_t moments = 2;  ///< kept for each element
+  update_need need = update_need::elements;
+  bool operator==(const parameter_update&) const = default;
+};
+inline constexpr uint32_t max_moments = 2;
 
 struct plan_options {
   plan::mode mode = mode::train;
@@ -31,6 +47,7 @@ struct plan_options {
   core::dtype communication = core::dtype::f32;
   core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
   uint64_t memory_budget_bytes = 0;                  ///< of one rank; 0: none
+  std::vector<parameter_update> optimizer = {};      ///< [parameter]; empty: each as parameter_update's default
 
   bool operator==(const plan_options&) const = default;
 
@@ -49,6 +66,9 @@ struct plan_options {
   }
   /// All ranks receive every reduced gradient. Where slots are reused only the owner has room for it.
   [[nodiscard]] bool reduce_to_all() const { return stage == 0 || (stage == 1 && !reduce_scatter && buckets_stay()); }
+  [[nodiscard]] parameter_update update_of(uint32_t parameter) const {
+    return optimizer.empty() ? parameter_update{} : optimizer[parameter];
+  }
   /// Every rank updates everything.
   [[nodiscard]] bool updates_all() const { return stage == 0; }
 };

@@ -51,6 +51,7 @@ void make_buckets(step_plan& p) {
     const auto& segments = p.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
+        if (writes[q].empty()) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
         const uint64_t n = p.table->parameters[q].numel();
@@ -83,24 +84,82 @@ void make_layouts(step_plan& p) {
     }
   for (uint32_t q : all) {
     p.block_offset.push_back(p.num_blocks);
-    p.num_blocks += core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+    if (p.trains(q)) p.num_blocks += core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+  }
+}
+
+constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
+
+// Frozen parameters have no states: the place that stands here for them is nobody's.
+void make_state_layouts(step_plan& p) {
+  const auto parameters = static_cast<uint32_t>(p.table->parameters.size());
+  p.state_offset.assign(p.options.ranks, {});
+  p.state_elements.assign(p.options.ranks, 0);
+  for (uint32_t q = 0; q < parameters; ++q) {
+    for (uint32_t r = 0; r < p.options.ranks; ++r) {
+      p.state_offset[r].push_back(p.state_elements[r]);
+      p.state_elements[r] += core::round_up(p.state_slice(q, r).count, grain);
+    }
+    for (uint32_t k = 0; k < max_moments; ++k) {
+      p.moment_offset[k].push_back(p.moment_elements[k]);
+      if (k < p.options.update_of(q).moments)
+        p.moment_elements[k] += core::round_up(p.state_slice(q, p.rank).count, grain);
+    }
   }
 }
 
 // zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
 void make_sub_groups(step_plan& p) {
   sub_group open;
+  const auto add = [&](sub_group& to, uint32_t q) {
+    const slice range = p.state_slice(q, p.rank);
+    if (range.count == 0) return;
+    to.pieces.push_back({q, range, p.state_offset[p.rank][q]});
+    to.elements += range.count;
+    to.need = std::max(to.need, p.need_of(q));
+  };
   for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-    const slice range = p.options.updates_all() ? slice{0, p.table->parameters[q].numel()} : p.partition.of(q, p.rank);
-    if (range.count == 0) continue;
-    open.pieces.push_back({q, range, p.options.updates_all() ? p.full_offset[q] : p.shard_offset[p.rank][q]});
-    open.elements += range.count;
+    if (p.need_of(q) == update_need::whole_matrix) continue;
+    add(open, q);
     if (open.elements >= p.options.sub_group) {
       p.sub_groups.push_back(std::move(open));
       open = {};
     }
   }
   if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
+  // All ranks meet over every matrix set, so each has a sub-group for it, perhaps an empty one.
+  for (uint32_t k = 0; k < p.matrix_sets.size(); ++k) {
+    sub_group g;
+    for (const auto& x : p.matrix_sets[k].parameters) add(g, x.parameter);
+    g.need = update_need::whole_matrix;
+    g.matrices = k;
+    p.sub_groups.push_back(std::move(g));
+  }
+}
+
+// Each matrix falls to the rank that has the fewest elements to make orthogonal so far.
+void make_matrix_sets(step_plan& p) {
+  std::vector<uint32_t> open;
+  std::vector<uint64_t> load(p.options.ranks, 0);
+  uint64_t elements = 0;
+  p.matrix_owner.assign(p.table->parameters.size(), none);
+  const auto close = [&] {
+    if (!open.empty())
+      p.matrix_sets.push_back(lay_out(*p.table, open, "matrices " + std::to_string(p.matrix_sets.size())));
+    open.clear();
+    elements = 0;
+  };
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    if (p.need_of(q) != update_need::whole_matrix) continue;
+    const uint64_t n = p.table->parameters[q].numel();
+    if (elements + n > p.options.allgather_bucket) close();
+    open.push_back(q);
+    elements += n;
+    const auto least = std::min_element(load.begin(), load.end());
+    p.matrix_owner[q] = static_cast<uint32_t>(least - load.begin());
+    *least += n;
+  }
+  close();
 }
 
 void make_publish_sets(step_plan& p) {
@@ -114,6 +173,7 @@ void make_publish_sets(step_plan& p) {
     elements = 0;
   };
   for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    if (!p.trains(q)) continue;
     const uint64_t n = p.table->parameters[q].numel();
     if (elements + n > p.options.allgather_bucket) close();
     open.push_back(q);
@@ -130,7 +190,7 @@ std::vector<std::vector<contribution>> contributions(const core::model_table& ta
     const auto& segments = table.units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters)
-        out[q].push_back({static_cast<uint32_t>(u), static_cast<uint32_t>(s)});
+        if (table.parameters[q].trainable) out[q].push_back({static_cast<uint32_t>(u), static_cast<uint32_t>(s)});
   }
   return out;
 }
@@ -138,6 +198,7 @@ std::vector<std::vector<contribution>> contributions(const core::model_table& ta
 void make_sets(step_plan& p) {
   p.partition = make_partition(*p.table, p.options.ranks, p.options.round_robin);
   make_layouts(p);
+  make_state_layouts(p);
   choose_persistent(p);
   make_gather_sets(p);
   if (p.options.mode != mode::train) {
@@ -145,6 +206,7 @@ void make_sets(step_plan& p) {
     return;
   }
   make_buckets(p);
+  make_matrix_sets(p);
   make_sub_groups(p);
   make_publish_sets(p);
 }

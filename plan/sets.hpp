@@ -8,7 +8,8 @@ namespace troupe::plan {
 /// Fills everything of `p` but instructions, lanes, buffers and memory. Needs options, table, rank.
 void make_sets(step_plan& p);
 
-/// One parameter's turn in backward: the unit and segment whose backward writes to it, in order of backward.
+/// One parameter's turn in backward: the unit and segment whose backward writes to it, in order of backward. Frozen
+/// parameters have none.
 struct contribution {
   uint32_t unit = 0, segment = 0;
 };

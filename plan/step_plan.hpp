@@ -17,14 +17,14 @@
 namespace troupe::plan {
 
 /// The pools of a rank. Each is one allocation, sized by the plan.
-enum class pool : uint8_t { gathered, buckets };
-inline constexpr uint32_t num_pools = 2;
+enum class pool : uint8_t { gathered, buckets, directions };
+inline constexpr uint32_t num_pools = 3;
 
 /// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set or bucket
+  uint32_t subject = none;             ///< gather set, bucket or matrix set
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
@@ -35,7 +35,8 @@ struct placement {
   bool operator==(const placement&) const = default;
 };
 
-/// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a publish set.
+/// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a matrix set, a publish
+/// set.
 struct parameter_set {
   std::string name;
   std::vector<placement> parameters;
@@ -44,7 +45,7 @@ struct parameter_set {
   bool operator==(const parameter_set&) const = default;
 };
 
-/// Elements of one parameter that this rank updates; `state_offset` is where their moments lie, in elements.
+/// Elements of one parameter that this rank updates; `state_offset` is where their master weights lie, in elements.
 struct owned_piece {
   uint32_t parameter = 0;
   slice range;
@@ -55,6 +56,8 @@ struct owned_piece {
 struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
+  update_need need = update_need::elements;  ///< the greatest of its parameters'
+  uint32_t matrices = none;                  ///< whole_matrix: its matrix set
 };
 
 /// Resident bytes of one rank by owner: docs/numerics.md has the formulas.
@@ -66,9 +69,10 @@ struct memory_table {
   uint64_t gradients = 0;    ///< the pool of buckets
   uint64_t accumulated = 0;  ///< reduced gradients kept apart from the buckets
   uint64_t activations = 0;  ///< predicted: saved for backward
+  uint64_t directions = 0;   ///< the pool of whole update directions
   uint64_t votes = 0;        ///< square sums per block, losses
   [[nodiscard]] uint64_t total() const {
-    return parameters + gathered + master + moments + gradients + accumulated + activations + votes;
+    return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes;
   }
 };
 
@@ -89,22 +93,28 @@ struct step_plan {
   std::vector<instruction> instructions;     ///< a valid serial order of the step
   std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: ids in order
   std::vector<buffer> buffers;
-  uint64_t pool_bytes[num_pools] = {0, 0};
+  uint64_t pool_bytes[num_pools] = {};
   uint32_t num_collectives = 0;  ///< of this step, communicator 0
 
   std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
   std::vector<parameter_set> buckets;      ///< in order of completion
+  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
   std::vector<bool> persistent;         ///< [parameter]
-  std::vector<uint32_t> bucket_of;      ///< [parameter]
+  std::vector<uint32_t> bucket_of;      ///< [parameter]; none where frozen
+  std::vector<uint32_t> matrix_owner;   ///< [parameter]: the rank that orthogonalises it; none where nobody does
   std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index in buffers
 
   std::vector<uint64_t> full_offset;                ///< [parameter]: in the full layout, elements
   std::vector<std::vector<uint64_t>> shard_offset;  ///< [rank][parameter]: in that rank's slice layout
   uint64_t full_elements = 0;
-  std::vector<uint64_t> shard_elements;  ///< [rank]
-  std::vector<uint64_t> block_offset;    ///< [parameter]: first block in the vote
+  std::vector<uint64_t> shard_elements;              ///< [rank]
+  std::vector<std::vector<uint64_t>> state_offset;   ///< [rank][parameter]: in its master weights and reduced gradients
+  std::vector<uint64_t> state_elements;              ///< [rank]
+  std::vector<uint64_t> moment_offset[max_moments];  ///< [parameter]: in this rank's first, second moments
+  uint64_t moment_elements[max_moments] = {};
+  std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
   uint64_t num_blocks = 0;
   memory_table memory;
   uint64_t peak_live_elements = 0;  ///< of gathered parameters
@@ -115,6 +125,15 @@ struct step_plan {
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
+  /// What `parameter` needs; elements where it is frozen.
+  [[nodiscard]] update_need need_of(uint32_t parameter) const {
+    return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
+  }
+  /// Square sums per block of weights, then of update directions. In doubles; 0 where no parameter needs norms.
+  [[nodiscard]] uint64_t measured_elements() const;
+  /// The elements of `parameter` that `rank` keeps states of.
+  [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const;
   /// "gather block 3, micro 0, backward": how errors, traces and tables name an instruction.
   [[nodiscard]] std::string describe(uint32_t id) const;
 };

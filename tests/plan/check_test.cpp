@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
   for (uint64_t seed = 0; seed < 1500; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
-      const auto options = random_options(random);
+      const auto options = random_options(*table, random);
       if (!generate(table, options, 0)) continue;  // fewer blocks than ranks
       passes(table, options);
       ++proved;

@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
   for (uint64_t seed = 0; seed < 60; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
-      const auto options = random_options(random);
+      const auto options = random_options(*table, random);
       if (!generate(table, options, 0)) continue;
       const auto plans = plans_of(table, options);
       const auto t = predict(plans, default_costs(options.parameter));

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_a_walk_of_the_graph_on_any_plan) {
     BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
-      auto options = random_options(random);
+      auto options = random_options(*table, random);
       if (!generate(table, options, 0)) continue;
       const auto plans = plans_of(table, options);
       compare(plans, branch::not_skipped, random);

@@ -32,6 +32,10 @@ class table_writer {
     }
     table_.units.push_back(std::move(u));
   }
+  /// Freezes each parameter with odds of one in `out_of`.
+  void freeze_some(std::mt19937_64& random, uint64_t out_of) {
+    for (auto& p : table_.parameters) p.trainable = random() % out_of != 0;
+  }
   shared_table done() { return std::make_shared<const core::model_table>(std::move(table_)); }
 
  private:
@@ -67,7 +71,7 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
 }
 
 /// Anything a model may be: units of one or two segments, sizes around the partition's grain, a unit without
-/// parameters, one parameter that several units share.
+/// parameters, one parameter that several units share, some frozen.
 inline shared_table random_table(std::mt19937_64& random) {
   table_writer w;
   const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
@@ -81,6 +85,7 @@ inline shared_table random_table(std::mt19937_64& random) {
     if (u == 0 || (u + 1 == units && random() % 2 == 0)) segments.front().push_back(shared);
     w.unit(segments);
   }
+  if (random() % 2 == 0) w.freeze_some(random, 5);
   return w.done();
 }
 
@@ -108,7 +113,19 @@ inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accum
   return o;
 }
 
-inline plan_options random_options(std::mt19937_64& random) {
+/// Updates of every kind, of one kind for all parameters or of a kind of its own for each.
+inline std::vector<parameter_update> random_optimizer(const core::model_table& table, std::mt19937_64& random) {
+  const auto any = [&] {
+    return parameter_update{static_cast<uint32_t>(random() % (max_moments + 1)),
+                            static_cast<update_need>(random() % 3)};
+  };
+  std::vector<parameter_update> out(table.parameters.size(), any());
+  if (random() % 2 == 0)
+    for (auto& x : out) x = any();
+  return out;
+}
+
+inline plan_options random_options(const core::model_table& table, std::mt19937_64& random) {
   const auto one_of = [&](std::initializer_list<uint64_t> all) { return *(all.begin() + random() % all.size()); };
   plan_options o;
   o.mode = static_cast<mode>(one_of({0, 0, 0, 0, 1, 2}));
@@ -133,6 +150,7 @@ inline plan_options random_options(std::mt19937_64& random) {
               static_cast<uint64_t>(core::dtype::bf16), static_cast<uint64_t>(core::dtype::f16)}));
   o.communication = o.parameter;
   o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
+  if (random() % 3 != 0) o.optimizer = random_optimizer(table, random);
   return o;
 }
 

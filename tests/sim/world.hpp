@@ -22,8 +22,8 @@ struct scenario {
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
-  auto options = plan::random_options(random);
   const auto table = plan::random_table(random);
+  auto options = plan::random_options(*table, random);
   for (const auto mode : {plan::mode::train, plan::mode::evaluate, plan::mode::generate}) {
     options.mode = mode;
     if (mode != plan::mode::train) options.accumulation = 1;

@@ -1,0 +1,450 @@
+// Breaks valid plans at one place at random, and knows of some changes that they do no harm.
+#pragma once
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "plan/arena.hpp"
+#include "tests/plan/order_oracle.hpp"
+#include "tests/plan/samples.hpp"
+
+namespace troupe::plan {
+
+using plans = std::vector<step_plan>;
+
+shared_plans shared(const plans& all) {
+  shared_plans out;
+  for (const auto& p : all) out.push_back(std::make_shared<const step_plan>(p));
+  return out;
+}
+
+/// Says of the plans as they are in the end that one change has done no harm.
+using excuse = std::function<bool(const shared_plans&)>;
+
+/// Changes one random place of one rank's plan. Each change returns whether there was such a place.
+class saboteur {
+ public:
+  saboteur(step_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
+
+  bool drop_dependency() {
+    auto* x = any([](const instruction& i) { return !i.after.empty(); });
+    if (x == nullptr) return false;
+    const auto at = x->after.begin() + static_cast<long>(below(x->after.size()));
+    const uint32_t on = *at;
+    x->after.erase(at);
+    return excused_if_implied(x->id, on);
+  }
+  bool redirect_dependency() {
+    auto* x = any([](const instruction& i) { return !i.after.empty(); });
+    if (x == nullptr) return false;
+    uint32_t& on = x->after[below(x->after.size())];
+    const uint32_t old = std::exchange(on, static_cast<uint32_t>(below(x->id)));
+    return excused_if_implied(x->id, old);
+  }
+  bool wait_in_a_circle() {
+    auto* x = any([](const instruction& i) { return !i.after.empty(); });
+    if (x == nullptr) return false;
+    p_.instructions[x->after[below(x->after.size())]].after.push_back(x->id);
+    return true;
+  }
+  bool drop_instruction() {
+    remove(static_cast<uint32_t>(below(p_.instructions.size())));
+    return true;
+  }
+  bool drop_release() { return drop(kind::release); }
+  bool drop_norm() { return drop(kind::norm); }
+  bool drop_what_an_update_needs() {
+    auto* x = any([](const instruction& i) {
+      return i.kind == kind::prepare || i.kind == kind::measure || i.kind == kind::collect ||
+             i.kind == kind::orthogonalise || i.kind == kind::spread;
+    });
+    if (x == nullptr) return false;
+    remove(x->id);
+    return true;
+  }
+  bool swap_collectives() {
+    auto& order = p_.lanes[static_cast<size_t>(lane::fabric)];
+    if (order.size() < 2) return false;
+    const size_t i = below(order.size() - 1);
+    std::swap(order[i], order[i + 1]);
+    if (below(2) == 0) std::swap(p_.instructions[order[i]].sequence, p_.instructions[order[i + 1]].sequence);
+    return true;
+  }
+  // As if this rank's generator had meant them in the other order: numbers, lanes and waits all fit.
+  bool exchange_collectives() {
+    const auto& order = p_.lanes[static_cast<size_t>(lane::fabric)];
+    if (order.size() < 2) return false;
+    const size_t i = below(order.size() - 1);
+    instruction &x = p_.instructions[order[i]], &y = p_.instructions[order[i + 1]];
+    std::swap(x.kind, y.kind);
+    std::swap(x.subject, y.subject);
+    std::swap(x.micro, y.micro);
+    std::swap(x.use, y.use);
+    std::swap(x.bytes, y.bytes);
+    std::swap(x.guard, y.guard);
+    std::swap(x.buffer, y.buffer);
+    return true;
+  }
+  bool change_collective() {
+    auto* x = any([](const instruction& i) { return i.lane == lane::fabric; });
+    if (x == nullptr) return false;
+    switch (below(3)) {
+      case 0:
+        x->bytes += 64;
+        break;
+      case 1:
+        x->use = x->use == use::forward ? use::backward : use::forward;
+        break;
+      default:
+        ++x->sequence;
+    }
+    return true;
+  }
+  bool shift_buffer() {
+    if (p_.buffers.empty()) return false;
+    const auto b = static_cast<uint32_t>(below(p_.buffers.size()));
+    const uint64_t pool = p_.pool_bytes[static_cast<size_t>(p_.buffers[b].pool)];
+    const uint64_t grain = below(8) == 0 ? 1 : arena::alignment;
+    const uint64_t to = below(pool / grain) * grain;
+    if (to == p_.buffers[b].offset) return false;
+    p_.buffers[b].offset = to;
+    excuses_.push_back([this](const shared_plans& now) { return slots_hold(now); });
+    return true;
+  }
+  bool shorten_life() {
+    if (p_.buffers.empty()) return false;
+    auto& b = p_.buffers[below(p_.buffers.size())];
+    if (b.first == b.last) return false;
+    if (below(2) == 0)
+      b.last = b.first;
+    else
+      b.first = b.last;
+    return true;
+  }
+  bool change_buffer() {
+    auto* x = any([](const instruction& i) { return i.buffer != none; });
+    if (x == nullptr) return false;
+    const uint32_t old = x->buffer;
+    x->buffer = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
+    return x->buffer != old;
+  }
+  bool change_what_a_buffer_is() {
+    if (p_.buffers.empty()) return false;
+    auto& b = p_.buffers[below(p_.buffers.size())];
+    switch (below(3)) {
+      case 0:
+        b.bytes += arena::alignment;
+        break;
+      case 1:
+        ++b.subject;
+        break;
+      default:
+        b.pool = static_cast<pool>((static_cast<size_t>(b.pool) + 1 + below(num_pools - 1)) % num_pools);
+    }
+    return true;
+  }
+  bool add_a_buffer_for_nobody() {
+    if (p_.buffers.empty()) return false;
+    p_.buffers.push_back(p_.buffers[below(p_.buffers.size())]);
+    return true;
+  }
+  bool change_where_a_bucket_lies() {
+    if (p_.bucket_buffer.empty()) return false;
+    auto& b = p_.bucket_buffer[below(p_.bucket_buffer.size())];
+    const uint32_t old = std::exchange(b, static_cast<uint32_t>(below(p_.buffers.size() + 1)));
+    return b != old;
+  }
+  // The micro-batch of a vote, of what follows it, of a gather or of a release is but a name.
+  bool change_what_is_done() {
+    auto* x = any([](const instruction& i) {
+      return i.kind != kind::vote && i.guard == guard::always && i.kind != kind::gather && i.kind != kind::release;
+    });
+    if (x == nullptr) return false;
+    switch (below(3)) {
+      case 0:
+        ++x->subject;
+        break;
+      case 1:
+        ++x->micro;
+        break;
+      default:
+        if (x->kind != kind::forward && x->kind != kind::backward) return false;
+        ++x->segment;
+    }
+    return true;
+  }
+  bool change_subject() {
+    instruction& x = p_.instructions[below(p_.instructions.size())];
+    x.subject = below(2) == 0 ? x.subject + 1 : x.subject - 1;
+    return true;
+  }
+  bool change_set() {
+    std::vector<parameter_set*> sets;
+    for (auto* kind : {&p_.gather_sets, &p_.buckets, &p_.matrix_sets, &p_.publish_sets})
+      for (auto& s : *kind)
+        if (!s.parameters.empty()) sets.push_back(&s);
+    parameter_set& s = *sets[below(sets.size())];
+    placement& x = s.parameters[below(s.parameters.size())];
+    switch (below(3)) {
+      case 0:
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        break;
+      case 1:
+        x.offset += 32;
+        break;
+      default:
+        s.parameters.pop_back();
+    }
+    return p_.table->parameters.size() > 1;
+  }
+  bool change_layout() {
+    const size_t q = below(p_.table->parameters.size());
+    switch (below(7)) {
+      case 0:
+        p_.full_offset[q] += 16;
+        break;
+      case 1:
+        p_.full_offset[q] = p_.full_offset[(q + 1) % p_.full_offset.size()];
+        return p_.full_offset.size() > 1;
+      case 2:
+        p_.full_elements -= 32;
+        break;
+      case 3: {
+        const size_t r = below(p_.options.ranks);
+        if (p_.partition.slices[q][r].count == 0) return false;
+        p_.shard_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
+        break;
+      }
+      case 4:
+        p_.block_offset[q] += 1;
+        break;
+      case 5:
+        p_.gather_sets[below(p_.gather_sets.size())].numel += 1;
+        break;
+      default:
+        if (p_.sub_groups.empty()) return false;
+        p_.sub_groups[below(p_.sub_groups.size())].elements += 1;
+    }
+    return true;
+  }
+  bool change_piece() {
+    if (p_.sub_groups.empty()) return false;
+    auto& g = p_.sub_groups[below(p_.sub_groups.size())];
+    if (g.pieces.empty()) return false;
+    auto& x = g.pieces[below(g.pieces.size())];
+    switch (below(4)) {
+      case 0:
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        break;
+      case 1:
+        x.range.count -= 1;
+        break;
+      case 2:
+        x.state_offset += 32;
+        break;
+      default:
+        x.range.first += 1;
+    }
+    return p_.table->parameters.size() > 1;
+  }
+  bool drop_piece() {
+    if (p_.sub_groups.empty()) return false;
+    auto& g = p_.sub_groups[below(p_.sub_groups.size())];
+    if (g.pieces.empty()) return false;
+    g.elements -= g.pieces.back().range.count;
+    g.pieces.pop_back();
+    return true;
+  }
+  bool change_states() {
+    if (p_.sub_groups.empty()) return false;
+    const size_t q = below(p_.table->parameters.size()), r = below(p_.options.ranks);
+    switch (below(4)) {
+      case 0:
+        if (p_.state_slice(static_cast<uint32_t>(q), static_cast<uint32_t>(r)).count == 0) return false;
+        p_.state_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
+        break;
+      case 1:
+        p_.state_elements[r] /= 2;
+        return p_.state_elements[r] > 0;
+      case 2:
+        p_.matrix_owner[q] = p_.matrix_owner[q] == none ? 0 : p_.options.ranks;
+        break;
+      default: {
+        auto& g = p_.sub_groups[below(p_.sub_groups.size())];
+        g.need = g.need == update_need::elements ? update_need::parameter_norms : update_need::elements;
+      }
+    }
+    return true;
+  }
+  bool change_moments() {
+    const size_t q = below(p_.table->parameters.size()), k = below(max_moments);
+    const auto id = static_cast<uint32_t>(q);
+    if (k >= p_.options.update_of(id).moments || p_.state_slice(id, p_.rank).count == 0) return false;
+    p_.moment_offset[k][q] += below(2) == 0 ? 16 : 1'000'000'000;
+    return true;
+  }
+  bool cut_elsewhere() {
+    auto& slices = p_.partition.slices[below(p_.partition.slices.size())];
+    if (slices.size() < 2 || slices.front().count == 0) return false;
+    --slices.front().count;
+    --slices[1].first;
+    ++slices[1].count;
+    return true;
+  }
+  bool stand_twice_in_a_lane() {
+    auto& order = any_lane();
+    order.insert(order.begin() + static_cast<long>(below(order.size() + 1)), order[below(order.size())]);
+    return true;
+  }
+  bool reorder_lane() {
+    auto& order = any_lane();
+    const size_t i = below(order.size()), k = below(order.size());
+    if (i == k) return false;
+    std::swap(order[i], order[k]);
+    return true;
+  }
+  bool change_lane() {
+    auto& order = any_lane();
+    auto& other = any_lane();
+    if (&order == &other) return false;
+    other.push_back(order.back());
+    order.pop_back();
+    return true;
+  }
+  // Consistently: as if the plan had always meant it this way. Forwards and backwards follow their data.
+  bool compute_in_another_order() {
+    auto& order = p_.lanes[static_cast<size_t>(lane::compute)];
+    const auto computes = [&](uint32_t id) { return p_.instructions[id].kind != kind::release; };
+    std::vector<size_t> places;
+    for (size_t i = 1; i < order.size(); ++i)
+      if (computes(order[i - 1]) && computes(order[i])) places.push_back(i);
+    if (places.empty()) return false;
+    const size_t i = places[below(places.size())];
+    instruction &x = p_.instructions[order[i - 1]], &y = p_.instructions[order[i]];
+    std::swap(x.kind, y.kind);
+    std::swap(x.subject, y.subject);
+    std::swap(x.segment, y.segment);
+    std::swap(x.micro, y.micro);
+    std::swap(x.use, y.use);
+    std::swap(x.buffer, y.buffer);
+    return true;
+  }
+  bool change_guard() {
+    auto& x = p_.instructions[below(p_.instructions.size())];
+    x.guard = x.guard == guard::always ? guard::not_skipped : guard::always;
+    return true;
+  }
+  bool repeat_instruction() {
+    instruction again = p_.instructions[below(p_.instructions.size())];
+    again.id = static_cast<uint32_t>(p_.instructions.size());
+    if (again.lane == lane::fabric) again.sequence = p_.num_collectives++;
+    if (below(2) == 0) again.micro = static_cast<uint32_t>(below(p_.options.accumulation));
+    p_.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
+    p_.instructions.push_back(std::move(again));
+    return true;
+  }
+  bool change_size() {
+    switch (below(4)) {
+      case 0:
+        p_.pool_bytes[below(num_pools)] += 64;
+        break;
+      case 1:
+        p_.memory.gathered += 64;
+        break;
+      case 2:
+        p_.num_blocks += 1;
+        break;
+      default:
+        if (!p_.gathers()) return false;
+        p_.peak_live_elements += 1;
+    }
+    return true;
+  }
+
+  /// True where the change can be seen to have done no harm.
+  [[nodiscard]] bool excused(const shared_plans& now) const {
+    return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
+  }
+
+ private:
+  size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
+  template <class F>
+  instruction* any(F wanted) {
+    std::vector<instruction*> found;
+    for (auto& x : p_.instructions)
+      if (wanted(x)) found.push_back(&x);
+    return found.empty() ? nullptr : found[below(found.size())];
+  }
+  std::vector<uint32_t>& any_lane() {
+    std::vector<std::vector<uint32_t>*> found;
+    for (auto& l : p_.lanes)
+      if (!l.empty()) found.push_back(&l);
+    return *found[below(found.size())];
+  }
+  bool drop(kind k) {
+    auto* x = any([k](const instruction& i) { return i.kind == k; });
+    if (x == nullptr) return false;
+    remove(x->id);
+    return true;
+  }
+  // Who waited for it waits for what it waited for; everything else is renumbered.
+  void remove(uint32_t id) {
+    const instruction gone = p_.instructions[id];
+    p_.instructions.erase(p_.instructions.begin() + id);
+    const auto renumbered = [id](uint32_t i) { return i > id && i != none ? i - 1 : i; };
+    for (auto& x : p_.instructions) {
+      if (std::erase(x.after, id) > 0)
+        for (uint32_t on : gone.after)
+          if (std::find(x.after.begin(), x.after.end(), on) == x.after.end()) x.after.push_back(on);
+      x.id = renumbered(x.id);
+      for (auto& on : x.after) on = renumbered(on);
+      if (gone.lane == lane::fabric && x.lane == lane::fabric && x.sequence > gone.sequence) --x.sequence;
+    }
+    if (gone.lane == lane::fabric) --p_.num_collectives;
+    for (auto& l : p_.lanes) {
+      std::erase(l, id);
+      for (auto& i : l) i = renumbered(i);
+    }
+    for (auto& b : p_.buffers) {
+      b.first = renumbered(b.first);
+      b.last = renumbered(b.last);
+    }
+  }
+  // Harmless if `id` still starts after `on` has ended: every dependency of a plan is there for a reason.
+  bool excused_if_implied(uint32_t id, uint32_t on) {
+    excuses_.push_back([this, id, on](const shared_plans& now) {
+      for (const uint32_t waits : p_.instructions[id].after)
+        if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
+      for (const branch taken : {branch::not_skipped, branch::skipped})
+        if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
+          return false;
+      return true;
+    });
+    return true;
+  }
+  // Bytes that two buffers share: all that the earlier one does is over before the other begins. Uses lie between the
+  // ends of a life, which the untouched plan has proved.
+  [[nodiscard]] bool slots_hold(const shared_plans& now) const {
+    const order_oracle order(now, branch::not_skipped);
+    uint64_t peak[num_pools] = {};
+    for (const auto& a : p_.buffers) {
+      auto& most = peak[static_cast<size_t>(a.pool)];
+      most = std::max(most, a.offset + a.bytes);
+      if (a.offset % arena::alignment != 0) return false;
+      for (const auto& b : p_.buffers)
+        if (&a != &b && a.pool == b.pool && a.first <= b.first && a.offset < b.offset + b.bytes &&
+            b.offset < a.offset + a.bytes && !order.before(p_.rank, a.last, p_.rank, b.first))
+          return false;
+    }
+    return std::equal(peak, peak + num_pools, p_.pool_bytes);
+  }
+
+  std::mt19937_64 random_;
+  step_plan& p_;
+  std::vector<excuse> excuses_;
+};
+
+}  // namespace troupe::plan

@@ -35,15 +35,7 @@ std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_pa
 }
 
 void dismiss(const company& c) {
-  const auto end = [](const auto& handle) { caf::anon_send_exit(handle, caf::exit_reason::kill); };
-  for (const auto& r : c.ranks) {
-    end(r->rank);
-    for (uint32_t l = 1; l < plan::num_lanes; ++l) end(r->lanes[l]);
-  }
-  end(c.agent);
-  end(c.supervisor);
-  end(c.telemetry);
-  end(c.loader);
+  for_each_actor(c, [](const auto& handle) { caf::anon_send_exit(handle, caf::exit_reason::kill); });
 }
 
 }  // namespace troupe::actors

@@ -33,6 +33,19 @@ struct company {
 std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
                                   telemetry_setup telemetry, bool threads);
 
+/// Calls `visit` with the handle of every actor of the company.
+template <class Visitor>
+void for_each_actor(const company& c, Visitor&& visit) {
+  for (const auto& r : c.ranks) {
+    visit(r->rank);
+    for (uint32_t l = 1; l < plan::num_lanes; ++l) visit(r->lanes[l]);
+  }
+  visit(c.agent);
+  visit(c.supervisor);
+  visit(c.telemetry);
+  visit(c.loader);
+}
+
 /// Kills every actor of the company, now or after the message in hand. Drop the company before the actor system, whose
 /// end waits for the threads. The handles stay as they are until then: lanes that still run read them.
 void dismiss(const company& c);

@@ -40,11 +40,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     flight_.runs.resize(p.table->units.size());
     flight_.unit_inputs.resize(p.table->units.size());
     for (size_t u = 0; u < p.table->units.size(); ++u) flight_.runs[u].resize(p.table->units[u].segments.size());
-    owner_ = ledger_owner(p.rank);
   }
 
   void begin(std::shared_ptr<step_context> context) override {
-    attribute_allocations(owner_);  // the lane's thread: everything ATen allocates here is this rank's
+    attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
     written_.assign(written_.size(), false);
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
@@ -203,7 +202,6 @@ class compute_executor final : public executor, private models::gradient_sink {
   flight flight_;
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
-  uint32_t owner_ = 0;
   bool bad_step_ = false;   // a loss of this training step is not finite
   uint32_t bad_steps_ = 0;  // such steps in a row
 };

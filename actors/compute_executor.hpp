@@ -13,6 +13,7 @@ struct compute_setup {
   models::model_spec spec;
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
+  uint32_t ledger_owner = 0;       ///< of what ATen allocates for this rank (actors/ledger.hpp)
 };
 
 /// Refuses what the model refuses. Called on any thread; the executor then belongs to its lane's.

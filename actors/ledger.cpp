@@ -58,6 +58,7 @@ class counting_allocator final : public c10::Allocator {
 
 std::mutex mutex;
 int scopes = 0;
+bool taken[ledger_owners_max - 1] = {};
 c10::Allocator* before = nullptr;
 // Torch's registry only replaces an allocator by one of at least its priority; ours goes in and out at this one.
 constexpr uint8_t priority = 100;
@@ -71,16 +72,23 @@ counting_allocator& ours() {
 
 void attribute_allocations(uint32_t owner) { owner_of_thread = owner; }
 
-allocation_ledger::allocation_ledger() {
+allocation_ledger::allocation_ledger(uint32_t ranks) {
   const std::lock_guard lock(mutex);
+  for (uint32_t o = 0; o + 1 < ledger_owners_max && owners_.size() < ranks; ++o) {
+    if (taken[o]) continue;
+    taken[o] = true;
+    accounts[o].peak.store(accounts[o].current.load());
+    owners_.push_back(o);
+  }
   if (scopes++ > 0) return;
   before = c10::GetAllocator(c10::DeviceType::CPU);
-  for (auto& a : accounts) a.peak.store(a.current.load());
+  accounts[ledger_owners_max - 1].peak.store(accounts[ledger_owners_max - 1].current.load());
   c10::SetAllocator(c10::DeviceType::CPU, &ours(), priority);
 }
 
 allocation_ledger::~allocation_ledger() {
   const std::lock_guard lock(mutex);
+  for (const uint32_t o : owners_) taken[o] = false;
   if (--scopes == 0) c10::SetAllocator(c10::DeviceType::CPU, before, priority);
 }
 

@@ -3,28 +3,34 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 namespace troupe::actors {
 
-/// Owners the ledger can tell apart; further ranks share the last one.
+/// Owners that can be told apart in a process, over all sessions; the last one is shared by those who got none.
 inline constexpr uint32_t ledger_owners_max = 256;
-inline constexpr uint32_t ledger_owner(uint32_t rank) {
-  return rank < ledger_owners_max ? rank : ledger_owners_max - 1;
-}
 
 /// From now on what this thread allocates through ATen belongs to `owner`.
 void attribute_allocations(uint32_t owner);
 
-/// Counts while it lives. Nested scopes count once.
+/// Counts while it lives; several may live at the same time.
 class allocation_ledger {
  public:
-  allocation_ledger();
+  /// Takes owners of its own for `ranks` ranks, as many as are free; their peaks begin anew.
+  explicit allocation_ledger(uint32_t ranks);
   ~allocation_ledger();
   allocation_ledger(const allocation_ledger&) = delete;
   allocation_ledger& operator=(const allocation_ledger&) = delete;
 
+  /// The owner that stands for a rank, for `attribute_allocations` and the questions below.
+  [[nodiscard]] uint32_t owner(uint32_t rank) const {
+    return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
+  }
   [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
   [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
+
+ private:
+  std::vector<uint32_t> owners_;  // [rank]
 };
 
 }  // namespace troupe::actors

@@ -169,7 +169,8 @@ typename I::result_type inspect(I& f, look_around& x) {
 
 }  // namespace troupe::actors
 
-CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id)
+// A host's own block may begin at first_custom_type_id and hold up to a thousand types.
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, caf::first_custom_type_id + 1000)
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::run_failed))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::give_up))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::extend_window))
@@ -182,7 +183,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 // Never handed to add_message_types: these stay inside the process.
-CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id + 100)
+CAF_BEGIN_TYPE_ID_BLOCK(troupe_local, caf::first_custom_type_id + 1100)
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_outcome))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::run_plan))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::rank_ended))

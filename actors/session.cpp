@@ -1,7 +1,5 @@
 #include "actors/session.hpp"
 
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 
 #include "actors/compute_executor.hpp"
@@ -69,7 +67,8 @@ core::result<void> session::parts::start_actors() {
       const auto known = weak.lock();
       return known ? known->missing(sequence) : std::vector<uint32_t>{};
     };
-    auto stage = make_compute_executor({plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed}, memory[r]);
+    auto stage = make_compute_executor(
+        {plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed, ledger->owner(r)}, memory[r]);
     if (!stage) return core::fail(stage.error());
     auto held = std::make_shared<std::unique_ptr<executor>>(std::move(*stage));
     x.lanes[static_cast<size_t>(plan::lane::compute)] = [held] { return std::move(*held); };
@@ -84,22 +83,27 @@ core::result<void> session::parts::start_actors() {
   if (c.telemetry.trace && !c.output.empty()) telemetry.trace_file = c.output / "trace.json";
   telemetry.from_step = c.telemetry.trace_from_step;
   telemetry.steps = c.telemetry.trace_steps;
-  telemetry.complain = [warn = hooks.warn](const core::error& e) {
-    if (warn) warn(e.text);
-  };
-  actors = assemble(system, std::move(all), data, std::move(telemetry), true);
+  telemetry.complain = [box = warnings](const core::error& e) { box->put(e.text); };
+  actors = assemble(*system, std::move(all), data, std::move(telemetry), true);
   return {};
 }
 
-core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const config::job_config> config,
-                                                     session_hooks hooks) {
-  // Before any thread starts: otherwise every lane gets a team of its own, and teams change reductions inside ATen.
-  at::set_num_threads(1);
-  auto plan = make_blueprint(std::move(config));
+core::result<std::unique_ptr<session>> session::open(session_options options) {
+  if (options.config == nullptr)
+    return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
+  if (options.system != nullptr)
+    if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
+  auto plan = make_blueprint(std::move(options.config));
   if (!plan) return core::fail(plan.error());
   auto p = std::make_unique<parts>();
   p->plan = std::move(*plan);
-  p->hooks = std::move(hooks);
+  p->hooks = std::move(options.hooks);
+  p->ledger.emplace(p->plan.config->parallel.data);
+  p->system = options.system;
+  if (p->system == nullptr) {
+    p->own = std::make_unique<own_system>();
+    p->system = &p->own->system;
+  }
   p->scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = p->read_data(); !ok) return core::fail(ok.error());
   if (auto ok = p->take_memory(); !ok) return core::fail(ok.error());
@@ -107,11 +111,14 @@ core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const confi
   return std::unique_ptr<session>(new session(std::move(p)));
 }
 
+core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const config::job_config> config,
+                                                     session_hooks hooks) {
+  return open(session_options{std::move(config), std::move(hooks)});
+}
+
 session::session(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
-session::~session() {
-  if (parts_->actors) dismiss(*parts_->actors);
-}
+session::~session() { parts_->end_actors(); }
 
 core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
                                               std::shared_ptr<const data::batch> given) {
@@ -126,7 +133,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->given = std::move(given);
   collectives += plan.plans[static_cast<size_t>(which)].front()->num_collectives;
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
-  caf::scoped_actor self{system};
+  caf::scoped_actor self{*system};
   // No time limit here: silence is the ranks' business, and they report it.
   self->request(actors->supervisor, caf::infinite, run_plan{which, order})
       .receive(
@@ -137,8 +144,9 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
               out = std::move(o);
           },
           [&](caf::error& e) {
-            out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system.render(e));
+            out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system->render(e));
           });
+  deliver_warnings();
   if (!out) over = out.error();
   return out;
 }
@@ -167,6 +175,7 @@ core::result<step_report> session::step() {
     return core::fail(scale.error());
   }
   p.scale = *scale;
+  if (p.hooks.on_step) p.hooks.on_step(report);
   return report;
 }
 
@@ -184,6 +193,7 @@ core::result<double> session::evaluate(uint64_t batches) {
     if (!did) return core::fail(did.error());
     sum += did->result.loss;
   }
+  if (p.hooks.on_evaluation) p.hooks.on_evaluation(p.steps, sum / double(n));
   return sum / double(n);
 }
 
@@ -200,7 +210,7 @@ const plan::step_plan& session::training_plan(uint32_t rank) const { return *par
 std::vector<rank_memory_report> session::memory() const {
   std::vector<rank_memory_report> out;
   for (uint32_t r = 0; r < parts_->memory.size(); ++r)
-    out.push_back({parts_->memory[r]->resident(), parts_->ledger.peak_bytes(ledger_owner(r))});
+    out.push_back({parts_->memory[r]->resident(), parts_->ledger->peak_bytes(parts_->ledger->owner(r))});
   return out;
 }
 

@@ -1,5 +1,6 @@
 // The embedding API: a training run as a value. Build it from a configuration, step it, ask it, let it go.
-// The command line uses nothing else. Not thread-safe: one caller at a time; `stop` may come from anywhere.
+// The command line uses nothing else. Not thread-safe: one caller at a time; `stop` may come from anywhere. Several
+// sessions may live in a process, each with a caller of its own. A host's own actor system: actors/host.hpp.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,13 @@
 #include "core/model_table.hpp"
 #include "plan/step_plan.hpp"
 
+namespace caf {
+class actor_system;
+}
+
 namespace troupe::actors {
+
+struct session_actors;
 
 /// What one optimizer step did.
 struct step_report {
@@ -37,17 +44,34 @@ struct rank_memory_report {
   uint64_t activations_peak_bytes = 0;
 };
 
+/// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
+/// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call.
 struct session_hooks {
-  std::function<void(const std::string&)> warn;  ///< one line each; may be empty
+  std::function<void(const std::string&)> on_warning;               ///< one line each
+  std::function<void(const step_report&)> on_step;                  ///< after each step that ended well
+  std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
+};
+
+/// Warnings kept until the session is called next; what comes beyond is counted, not kept.
+inline constexpr size_t warnings_max = 64;
+
+struct session_options {
+  std::shared_ptr<const config::job_config> config;
+  session_hooks hooks{};
+  /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
+  /// actors/host.hpp). Null: the session makes one.
+  caf::actor_system* system = nullptr;
 };
 
 class session {
  public:
   /// Reads the data, writes and proves the plans, takes the memory, draws or loads the weights, starts the actors.
   /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit, io.
+  static core::result<std::unique_ptr<session>> open(session_options options);
+  /// The same with an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
                                                      session_hooks hooks = {});
-  /// Ends the actors and gives everything back, whatever state the run is in.
+  /// Ends the actors, waits for the instructions in hand and gives everything back, whatever state the run is in.
   ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
@@ -63,6 +87,9 @@ class session {
 
   /// Ends the run in hand as soon as the lanes notice. From any thread.
   void stop(const std::string& why);
+
+  /// Typed handles for monitoring and messages (actors/host.hpp). Drop them before the actor system ends.
+  [[nodiscard]] session_actors actors() const;
 
   [[nodiscard]] uint64_t steps_done() const;
   [[nodiscard]] uint64_t validation_tokens() const;

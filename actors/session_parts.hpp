@@ -3,11 +3,14 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "actors/aten_threads.hpp"
 #include "actors/blueprint.hpp"
 #include "actors/company.hpp"
+#include "actors/host.hpp"
 #include "actors/ledger.hpp"
 #include "actors/rank_memory.hpp"
 #include "actors/session.hpp"
@@ -17,11 +20,31 @@ namespace troupe::actors {
 /// CAF's settings for a process of Troupe's own.
 struct system_config : caf::actor_system_config {
   system_config() {
-    add_message_types<caf::id_block::troupe>();
+    actors::add_message_types(*this);
     set("scheduler.policy", caf::atom("sharing"));
     set("scheduler.max-threads", size_t{2});       // rank, supervisor, loader, telemetry: policy, never arithmetic
     set("scheduler.max-throughput", size_t{100});  // nobody keeps a worker to himself
   }
+};
+
+/// An actor system for one session.
+struct own_system {
+  system_config settings;
+  caf::actor_system system{settings};
+};
+
+/// Warnings on their way from actors to the host's thread.
+class warning_box {
+ public:
+  /// From any thread.
+  void put(const std::string& line);
+  /// What came since the last call, with a line about those beyond warnings_max.
+  std::vector<std::string> take();
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+  uint64_t lost_ = 0;
 };
 
 struct session::parts {
@@ -30,9 +53,11 @@ struct session::parts {
   std::vector<std::shared_ptr<rank_memory>> memory;
   std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
   loader_setup data;
-  allocation_ledger ledger;
-  system_config settings;
-  caf::actor_system system{settings};
+  std::shared_ptr<warning_box> warnings = std::make_shared<warning_box>();
+  one_aten_thread one_thread;
+  std::optional<allocation_ledger> ledger;
+  std::unique_ptr<own_system> own;  // null: the host's
+  caf::actor_system* system = nullptr;
   std::shared_ptr<company> actors;
   kernels::loss_scale_state scale;
   uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
@@ -42,6 +67,8 @@ struct session::parts {
   core::result<void> read_data();
   core::result<void> take_memory();
   core::result<void> start_actors();
+  void end_actors();
+  void deliver_warnings();
   core::result<run_outcome> run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
 };
 

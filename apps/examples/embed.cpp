@@ -27,7 +27,7 @@ int main(int argc, char** argv) {
   const auto config = std::make_shared<const config::job_config>(std::move(loaded->config));
 
   actors::session_hooks hooks;
-  hooks.warn = [](const std::string& line) { std::fprintf(stderr, "warning: %s\n", line.c_str()); };
+  hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "warning: %s\n", line.c_str()); };
   auto opened = actors::session::open(config, hooks);
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;

@@ -1,0 +1,30 @@
+// For hosts with an actor system of their own: what its settings need, and typed handles of a session's actors. Hosts
+// that only call a session need actors/session.hpp alone, which spares them CAF's headers.
+#pragma once
+
+#include <vector>
+
+#include "actors/messages.hpp"
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+/// Makes Troupe's messages known to a host's actor system. Call it before the system is made from these settings.
+void add_message_types(caf::actor_system_config& settings);
+
+/// Whether a session can live in `system`. Errors (bad_input): a message type is missing, or its scheduler runs nothing
+/// by itself (`scheduler.policy` testing).
+core::result<void> check_system(caf::actor_system& system);
+
+/// The actors of a session that run on the system's scheduler; the lanes are theirs alone. A host may monitor all of
+/// them, send the supervisor `give_up` (which is what session::stop does) and ask the loader for a micro-batch
+/// (`next_batch`, a pure function of the data: asking disturbs nobody). Everything else is theirs to send.
+struct session_actors {
+  supervisor_actor supervisor;
+  node_agent_actor agent;
+  loader_actor loader;
+  telemetry_actor telemetry;
+  std::vector<rank_actor> ranks;  ///< [rank]
+};
+
+}  // namespace troupe::actors

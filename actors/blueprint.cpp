@@ -14,20 +14,8 @@ core::result<models::model_spec> read_model(const config::model_section& m) {
   return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
 }
 
-void set_optimizer(blueprint& b) {
+void set_scaling(blueprint& b) {
   const auto& c = *b.config;
-  const auto& o = c.optimizer;
-  b.optimizer = kernels::adamw_options{o.beta1, o.beta2, o.eps, o.weight_decay, o.adam_w_mode, o.bias_correction};
-  const auto& s = c.scheduler;
-  b.schedule = {s.type,
-                s.warmup_min_lr,
-                s.warmup_max_lr,
-                s.warmup_num_steps,
-                s.total_num_steps,
-                s.warmup_type,
-                s.warmup_min_ratio,
-                s.cos_min_ratio,
-                o.lr};
   const auto& f = c.fp16;
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis,       f.min_loss_scale};
@@ -81,13 +69,20 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
                                                        std::to_string(b.spec.positions) + " positions, got " +
                                                        std::to_string(b.sequence));
-  b.table = std::make_shared<const core::model_table>(models::make_model_table(
-      b.spec, c.train_micro_batch_size_per_gpu, b.sequence, core::size_of(c.parameter_dtype())));
-  set_optimizer(b);
+  auto table = models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
+                                        core::size_of(c.parameter_dtype()));
+  if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
+  auto optimizer = make_optimizer_groups(c, table);
+  if (!optimizer) return core::fail(optimizer.error());
+  b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
+  b.table = std::make_shared<const core::model_table>(std::move(table));
+  set_scaling(b);
   const plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate};
   for (size_t which = 0; which < num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
-      auto p = plan::generate(b.table, options_from(c, modes[which]), r);
+      auto options = options_from(c, modes[which]);
+      options.optimizer = updates_of(*b.optimizer);
+      auto p = plan::generate(b.table, options, r);
       if (!p) return core::fail(p.error());
       b.plans[which].push_back(std::move(*p));
     }

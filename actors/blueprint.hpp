@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "actors/messages.hpp"
+#include "actors/optimizer_groups.hpp"
 #include "config/job_config.hpp"
 #include "kernels/loss_scaler.hpp"
-#include "kernels/optimizer.hpp"
-#include "kernels/schedule.hpp"
 #include "models/model_spec.hpp"
 #include "plan/step_plan.hpp"
 
@@ -24,8 +23,7 @@ struct blueprint {
   uint64_t sequence = 0;                                                        ///< tokens of a sample
   std::vector<std::shared_ptr<const plan::step_plan>> plans[num_plan_choices];  ///< [plan_choice][rank]
   scaling_rules rules;
-  kernels::optimizer_options optimizer;
-  kernels::schedule_options schedule;
+  std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
   double longest_instruction_s = 0;  ///< predicted
   double stall_after_s = 0;
@@ -36,7 +34,7 @@ struct blueprint {
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config);
 
-/// Pure: generator input from the configuration.
+/// Pure: generator input from the configuration, but for `optimizer`, which depends on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::actors

@@ -32,7 +32,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       : model_(std::move(model)),
         setup_(std::move(setup)),
         memory_(std::move(memory)),
-        binding_(model_->table(), p.options.parameter),
+        binding_(*p.table, p.options.parameter),
         bound_at_(p.table->parameters.size(), nullptr),
         written_(p.table->parameters.size(), false) {
     if (!p.gathers())

@@ -21,6 +21,15 @@ std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p) {
       case plan::kind::vote:
         moved = plan::vote_pieces(p);
         break;
+      case plan::kind::measure:
+        moved = plan::measure_pieces(p);
+        break;
+      case plan::kind::collect:
+        moved = plan::collect_pieces(p, x.subject);
+        break;
+      case plan::kind::spread:
+        moved = plan::spread_pieces(p, x.subject);
+        break;
       default:
         continue;
     }
@@ -46,7 +55,9 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   r.pieces = pieces;
   r.op = fabric::operation::all_gather;
   r.input_type = r.communication = r.output_type = o.parameter;
-  if (x.kind == plan::kind::vote) r.input_type = r.communication = r.output_type = core::dtype::f64;
+  const auto all_in = [&](core::dtype type) { r.input_type = r.communication = r.output_type = type; };
+  if (x.kind == plan::kind::vote || x.kind == plan::kind::measure) all_in(core::dtype::f64);
+  if (x.kind == plan::kind::collect || x.kind == plan::kind::spread) all_in(o.master());
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
     r.input_type = o.bucket_type();
@@ -82,6 +93,13 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       break;
     case plan::kind::vote:
       r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
+      break;
+    case plan::kind::measure:
+      r.input = r.output = reinterpret_cast<std::byte*>(context_->norms.data());
+      break;
+    case plan::kind::collect:
+    case plan::kind::spread:
+      r.input = r.output = memory_->directions() + p.buffers[x.buffer].offset;
       break;
     case plan::kind::reduce:
       r.output = memory_->gradients() + p.buffers[x.buffer].offset;

@@ -76,4 +76,19 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory)
   return {};
 }
 
+void fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
+  const auto& o = memory.plan().options;
+  for (const auto& group : memory.plan().sub_groups)
+    for (const auto& piece : group.pieces) {
+      const double value = groups.groups[groups.group_of[piece.parameter]].first_moment;
+      for (uint32_t k = 0; k < o.update_of(piece.parameter).moments && value != 0; ++k) {
+        std::byte* to = memory.moment(piece, k);
+        if (o.master() == core::dtype::f64)
+          std::fill_n(reinterpret_cast<double*>(to), piece.range.count, value);
+        else
+          std::fill_n(reinterpret_cast<float*>(to), piece.range.count, static_cast<float>(value));
+      }
+    }
+}
+
 }  // namespace troupe::actors

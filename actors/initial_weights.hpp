@@ -9,4 +9,7 @@ namespace troupe::actors {
 
 core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory);
 
+/// Moments that do not start at zero, as fresh memory does.
+void fill_initial_moments(const optimizer_groups& groups, rank_memory& memory);
+
 }  // namespace troupe::actors

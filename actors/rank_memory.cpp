@@ -12,7 +12,8 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
   for (const auto& p : plans) m->gathered_bytes_ = std::max(m->gathered_bytes_, p->memory.gathered);
   const std::pair<storage::huge_memory*, uint64_t> pools[] = {
       {&m->parameters_, t.parameters}, {&m->gathered_, m->gathered_bytes_}, {&m->master_, t.master},
-      {&m->moments_, t.moments},       {&m->gradients_, t.gradients},       {&m->accumulated_, t.accumulated}};
+      {&m->moments_, t.moments},       {&m->gradients_, t.gradients},       {&m->accumulated_, t.accumulated},
+      {&m->directions_, t.directions}};
   for (const auto& [pool, bytes] : pools) {
     auto got = storage::huge_memory::allocate(bytes);
     if (!got) return core::fail(got.error().in("rank " + std::to_string(m->plan_->rank)));
@@ -33,12 +34,13 @@ std::byte* rank_memory::master(const plan::owned_piece& piece) const {
   return master_.data() + piece.state_offset * core::size_of(plan_->options.master());
 }
 
-std::byte* rank_memory::first_moment(const plan::owned_piece& piece) const {
-  return moments_.data() + piece.state_offset * core::size_of(plan_->options.master());
-}
-
-std::byte* rank_memory::second_moment(const plan::owned_piece& piece) const {
-  return first_moment(piece) + plan_->memory.moments / 2;
+std::byte* rank_memory::moment(const plan::owned_piece& piece, uint32_t which) const {
+  const auto& p = *plan_;
+  if (which >= p.options.update_of(piece.parameter).moments) return nullptr;
+  uint64_t at =
+      p.moment_offset[which][piece.parameter] + piece.range.first - p.state_slice(piece.parameter, p.rank).first;
+  for (uint32_t k = 0; k < which; ++k) at += p.moment_elements[k];
+  return moments_.data() + at * core::size_of(p.options.master());
 }
 
 const std::byte* rank_memory::reduced_gradient(uint32_t q, uint64_t first) const {

@@ -26,10 +26,12 @@ class rank_memory {
 
   /// Element `first` of `parameter`, which this rank must hold.
   [[nodiscard]] std::byte* parameter(uint32_t parameter, uint64_t first) const;
-  /// Master weight and moments of a piece's first element; fp32, fp64 in reference mode.
+  /// Whole update directions, in the slots of the plan; fp32, fp64 in reference mode.
+  [[nodiscard]] std::byte* directions() const { return directions_.data(); }
+  /// Master weight of a piece's first element; fp32, fp64 in reference mode.
   [[nodiscard]] std::byte* master(const plan::owned_piece& piece) const;
-  [[nodiscard]] std::byte* first_moment(const plan::owned_piece& piece) const;
-  [[nodiscard]] std::byte* second_moment(const plan::owned_piece& piece) const;
+  /// First (0) or second (1) moment, likewise; null where the optimizer of this parameter keeps none.
+  [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which) const;
   /// The reduced gradient of element `first` of `parameter`, as it lies after the step's last reduction.
   [[nodiscard]] const std::byte* reduced_gradient(uint32_t parameter, uint64_t first) const;
 
@@ -39,7 +41,7 @@ class rank_memory {
 
  private:
   std::shared_ptr<const plan::step_plan> plan_;
-  storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_;
+  storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_;
   uint64_t gathered_bytes_ = 0;
 };
 

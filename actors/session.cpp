@@ -43,6 +43,7 @@ core::result<void> session::parts::take_memory() {
     auto m = rank_memory::allocate(all);
     if (!m) return core::fail(m.error());
     if (auto ok = fill_initial_weights(plan, **m); !ok) return ok;
+    fill_initial_moments(*plan.optimizer, **m);
     memory.push_back(std::move(*m));
   }
   return {};
@@ -75,8 +76,8 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [communicator, mine = memory[r], everybody = memory] {
       return std::make_unique<fabric_executor>(communicator, mine, everybody);
     };
-    x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory[r], options = plan.optimizer] {
-      return std::make_unique<shard_executor>(mine, options);
+    x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory[r], groups = plan.optimizer] {
+      return std::make_unique<shard_executor>(mine, groups);
     };
   }
   telemetry_setup telemetry;
@@ -127,7 +128,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->run = ++runs;
   order->step = step;
   order->applied = applied;
-  order->lr = kernels::learning_rate(plan.schedule, static_cast<int64_t>(applied) - 1);
+  order->settings = settings_of(*plan.optimizer, applied);
   order->loss_scale = scale.cur_scale;
   order->sequence_base = collectives;
   order->given = std::move(given);
@@ -154,7 +155,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
 core::result<step_report> session::step() {
   auto& p = *parts_;
   step_report report;
-  report.lr = kernels::learning_rate(p.plan.schedule, static_cast<int64_t>(p.applied) - 1);
+  report.lr = settings_of(*p.plan.optimizer, p.applied).front().lr;
   report.loss_scale = p.scale.cur_scale;
   const int64_t before = core::now_ns();
   auto did = p.run(plan_choice::train, p.steps, nullptr);

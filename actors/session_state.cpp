@@ -72,7 +72,25 @@ void to_fp32(const std::byte* from, core::dtype type, std::span<float> out) {
 
 }  // namespace
 
+namespace {
+
+// A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
+void read_frozen(const std::vector<std::shared_ptr<rank_memory>>& memory, uint32_t q, uint64_t first,
+                 std::span<float> out) {
+  for (const auto& m : memory) {
+    const auto& p = m->plan();
+    const plan::slice held =
+        p.options.stage == 3 ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
+    const uint64_t begin = std::max(first, held.first), end = std::min(first + out.size(), held.first + held.count);
+    if (begin < end) to_fp32(m->parameter(q, begin), p.options.parameter, out.subspan(begin - first, end - begin));
+    if (p.options.stage != 3) return;
+  }
+}
+
+}  // namespace
+
 void session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
+  if (!parts_->plan.table->parameters[parameter].trainable) return read_frozen(parts_->memory, parameter, first, out);
   for_each_owned(parts_->memory, parameter, [&](const rank_memory& m, const plan::owned_piece& x) {
     const uint64_t begin = std::max(first, x.range.first);
     const uint64_t end = std::min(first + out.size(), x.range.first + x.range.count);
@@ -84,8 +102,11 @@ void session::read_parameter(uint32_t parameter, uint64_t first, std::span<float
 
 void session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
   for_each_owned(parts_->memory, parameter, [&](const rank_memory& m, const plan::owned_piece& x) {
-    to_fp32(which == 0 ? m.first_moment(x) : m.second_moment(x), m.plan().options.master(),
-            out.subspan(x.range.first, x.range.count));
+    const auto into = out.subspan(x.range.first, x.range.count);
+    if (const std::byte* moment = m.moment(x, static_cast<uint32_t>(which)); moment != nullptr)
+      to_fp32(moment, m.plan().options.master(), into);
+    else
+      std::fill(into.begin(), into.end(), 0.0F);
   });
 }
 

@@ -1,9 +1,12 @@
 #include "actors/shard_executor.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 #include "core/math.hpp"
 #include "kernels/norm.hpp"
+#include "kernels/orthogonalise.hpp"
+#include "plan/layout.hpp"
 
 namespace troupe::actors {
 
@@ -28,22 +31,92 @@ void shard_executor::square_sums(uint32_t bucket) {
   }
 }
 
-core::result<void> shard_executor::update(const plan::sub_group& group) {
-  const auto& p = context_->plan();
-  const auto& o = p.options;
+core::result<void> shard_executor::sound() const {
   const verdict& v = context_->decide();
-  if (v.overflow)
-    return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
-                                                     first_nonfinite_parameter(p, context_->votes) + "; loss " +
-                                                     std::to_string(v.loss));
-  const kernels::optimizer_step step{context_->order.applied + 1, context_->order.lr, v.gradient_scale};
-  for (const auto& piece : group.pieces) {
-    if (o.master() == core::dtype::f64)
-      kernels::update(options_, step, at<double>(piece));
-    else
-      kernels::update(options_, step, at<float>(piece));
+  if (!v.overflow) return {};
+  return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
+                                                   first_nonfinite_parameter(context_->plan(), context_->votes) +
+                                                   "; loss " + std::to_string(v.loss));
+}
+
+kernels::optimizer_options shard_executor::options_of(uint32_t q) const {
+  const uint32_t g = groups_->group_of[q];
+  return with_setting(groups_->groups[g].options, context_->order.settings[g]);
+}
+
+kernels::optimizer_step shard_executor::step_of(uint32_t q) const {
+  return {context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
+          context_->decide().gradient_scale};
+}
+
+double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_t q) const {
+  const auto& p = context_->plan();
+  const uint64_t first = p.block_offset[q];
+  const uint64_t blocks = core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+  double weights = 0, updates = 0;
+  for (uint64_t b = first; b < first + blocks; ++b) {
+    weights += context_->norms[b];
+    updates += context_->norms[p.num_blocks + b];
   }
-  return {};
+  return kernels::trust_ratio(options, weights, updates);
+}
+
+template <class State>
+State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint64_t first) const {
+  const auto& p = context_->plan();
+  return reinterpret_cast<State*>(memory_->directions() + p.buffers[x.buffer].offset) +
+         plan::offset_in(p.matrix_sets[set], q) + first;
+}
+
+template <class State>
+void shard_executor::prepare(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  const auto& group = p.sub_groups[x.subject];
+  for (const auto& piece : group.pieces) {
+    const auto options = options_of(piece.parameter);
+    const auto step = step_of(piece.parameter);
+    if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
+      const uint64_t block = p.block_offset[piece.parameter] + piece.range.first / core::partition_grain;
+      const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
+      const std::span norms(context_->norms);
+      kernels::prepare(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
+                       norms.subspan(p.num_blocks + block, blocks));
+    }
+    if (const auto* muon = std::get_if<kernels::muon_options>(&options))
+      kernels::prepare(*muon, step, at<State>(piece),
+                       direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+  }
+}
+
+template <class State>
+void shard_executor::orthogonalise(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  for (const auto& member : p.matrix_sets[x.subject].parameters) {
+    if (p.matrix_owner[member.parameter] != p.rank) continue;
+    const auto options = std::get<kernels::muon_options>(options_of(member.parameter));
+    const auto& parameter = p.table->parameters[member.parameter];
+    const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;
+    const uint64_t elements = kernels::orthogonalise_scratch(rows, columns);
+    scratch_.resize(std::max(scratch_.size(), elements * sizeof(State)));
+    kernels::orthogonalise(std::span(direction<State>(x, x.subject, member.parameter, 0), parameter.numel()), rows,
+                           columns, options.ns_steps, std::span(reinterpret_cast<State*>(scratch_.data()), elements));
+  }
+}
+
+template <class State>
+void shard_executor::update(const plan::instruction& x) {
+  const auto& group = context_->plan().sub_groups[x.subject];
+  for (const auto& piece : group.pieces) {
+    const auto options = options_of(piece.parameter);
+    const auto step = step_of(piece.parameter);
+    if (const auto* lamb = std::get_if<kernels::lamb_options>(&options))
+      kernels::apply(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
+    else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
+      kernels::apply(*muon, step, at<State>(piece),
+                     direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+    else
+      kernels::update(options, step, at<State>(piece));
+  }
 }
 
 template <class State>
@@ -51,8 +124,7 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
   const auto& o = context_->plan().options;
   kernels::optimizer_piece<State> out;
   out.master = reinterpret_cast<State*>(memory_->master(piece));
-  out.moments = {reinterpret_cast<State*>(memory_->first_moment(piece)),
-                 reinterpret_cast<State*>(memory_->second_moment(piece))};
+  for (uint32_t k = 0; k < plan::max_moments; ++k) out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k));
   out.gradient = memory_->reduced_gradient(piece.parameter, piece.range.first);
   out.gradient_dtype = o.accumulation_type;
   out.copy = o.master_is_parameter() ? nullptr : memory_->parameter(piece.parameter, piece.range.first);
@@ -62,13 +134,22 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
 }
 
 core::result<progress> shard_executor::start(const plan::instruction& x) {
+  const bool fp64 = context_->plan().options.master() == core::dtype::f64;
+  if (x.kind == plan::kind::norm) {
+    square_sums(x.subject);
+    return progress::done;
+  }
+  if (!context_->acts(x.guard)) return progress::done;
+  if (auto ok = sound(); !ok) return core::fail(ok.error());
   switch (x.kind) {
-    case plan::kind::norm:
-      square_sums(x.subject);
+    case plan::kind::prepare:
+      fp64 ? prepare<double>(x) : prepare<float>(x);
+      return progress::done;
+    case plan::kind::orthogonalise:
+      fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x);
       return progress::done;
     case plan::kind::update:
-      if (!context_->acts(x.guard)) return progress::done;
-      if (auto did = update(context_->plan().sub_groups[x.subject]); !did) return core::fail(did.error());
+      fp64 ? update<double>(x) : update<float>(x);
       return progress::done;
     default:
       return core::fail(core::error_kind::bug, "not for the shard lane");

@@ -4,15 +4,15 @@
 #include <memory>
 
 #include "actors/executor.hpp"
+#include "actors/optimizer_groups.hpp"
 #include "actors/rank_memory.hpp"
-#include "kernels/optimizer.hpp"
 
 namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  shard_executor(std::shared_ptr<rank_memory> memory, kernels::optimizer_options options)
-      : memory_(std::move(memory)), options_(options) {}
+  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const optimizer_groups> groups)
+      : memory_(std::move(memory)), groups_(std::move(groups)) {}
 
   void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
   core::result<progress> start(const plan::instruction& x) override;
@@ -20,12 +20,26 @@ class shard_executor final : public executor {
 
  private:
   void square_sums(uint32_t bucket);
-  core::result<void> update(const plan::sub_group& group);
+  /// Refuses a gradient that is not finite: nothing has been changed yet.
+  [[nodiscard]] core::result<void> sound() const;
+  template <class State>
+  void prepare(const plan::instruction& x);
+  template <class State>
+  void orthogonalise(const plan::instruction& x);
+  template <class State>
+  void update(const plan::instruction& x);
+  [[nodiscard]] kernels::optimizer_options options_of(uint32_t parameter) const;
+  [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
+  [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
+  /// Element `first` of a matrix in the slot of an instruction.
+  template <class State>
+  [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint64_t first) const;
   template <class State>
   [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece) const;
 
   std::shared_ptr<rank_memory> memory_;
-  kernels::optimizer_options options_;
+  std::shared_ptr<const optimizer_groups> groups_;
+  std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
   std::shared_ptr<step_context> context_;
 };
 

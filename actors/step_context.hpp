@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "actors/optimizer_groups.hpp"
 #include "actors/program.hpp"
 #include "data/batch.hpp"
 
@@ -30,10 +31,10 @@ struct verdict {
 
 /// What a step is told from above: equal on all ranks.
 struct step_order {
-  uint64_t run = 0;      ///< counts every run of any plan in this process, from 1
-  uint64_t step = 0;     ///< optimizer steps before this one
-  uint64_t applied = 0;  ///< updates applied before this one
-  double lr = 0;
+  uint64_t run = 0;                     ///< counts every run of any plan in this process, from 1
+  uint64_t step = 0;                    ///< optimizer steps before this one
+  uint64_t applied = 0;                 ///< updates applied before this one
+  std::vector<group_setting> settings;  ///< [optimizer group]
   double loss_scale = 1;
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
@@ -52,6 +53,7 @@ struct step_context {
         order(o),
         rules(r),
         votes(program->plan->vote_elements(), 0.0),
+        norms(program->plan->measured_elements(), 0.0),
         batches(program->plan->options.accumulation),
         spans(program->plan->instructions.size()) {}
 
@@ -59,6 +61,7 @@ struct step_context {
   step_order order;
   scaling_rules rules;
   std::vector<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
+  std::vector<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
   std::vector<float> logits;                                ///< generation, by compute

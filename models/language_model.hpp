@@ -36,11 +36,12 @@ class parameter_binding {
   void release(uint32_t parameter);
   [[nodiscard]] bool bound(uint32_t parameter) const;
   [[nodiscard]] const at::Tensor& tensor(uint32_t parameter) const;
+  [[nodiscard]] bool trainable(uint32_t parameter) const;
 
  private:
   std::vector<at::Tensor> tensors_;
   std::vector<c10::Storage> bytes_, none_;  ///< what a tensor's storage is while bound, and while released
-  std::vector<bool> bound_;
+  std::vector<bool> bound_, trainable_;
 };
 
 /// Where the gradient of a parameter goes: contiguous memory of numel elements of `type`

@@ -38,6 +38,7 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
         c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar)));
     tensors_.back().unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
     bound_.push_back(false);
+    trainable_.push_back(info.trainable);
   }
 }
 
@@ -59,6 +60,8 @@ void parameter_binding::release(uint32_t parameter) {
 }
 
 bool parameter_binding::bound(uint32_t parameter) const { return bound_.at(parameter); }
+
+bool parameter_binding::trainable(uint32_t parameter) const { return trainable_.at(parameter); }
 
 const at::Tensor& parameter_binding::tensor(uint32_t parameter) const { return tensors_.at(parameter); }
 

@@ -10,12 +10,6 @@ namespace {
 // 64 bytes of the narrowest element (2 bytes): one layout serves every dtype.
 constexpr uint64_t grain = core::parameter_alignment_bytes / 2;
 
-uint64_t offset_in(const parameter_set& set, uint32_t parameter) {
-  const auto it = std::find_if(set.parameters.begin(), set.parameters.end(),
-                               [&](const placement& x) { return x.parameter == parameter; });
-  return it->offset;
-}
-
 template <class To, class From>
 std::vector<moved_piece> slices_of(const step_plan& p, const parameter_set& set, From from, To to) {
   std::vector<moved_piece> out;
@@ -28,6 +22,12 @@ std::vector<moved_piece> slices_of(const step_plan& p, const parameter_set& set,
 }
 
 }  // namespace
+
+uint64_t offset_in(const parameter_set& set, uint32_t parameter) {
+  const auto it = std::find_if(set.parameters.begin(), set.parameters.end(),
+                               [&](const placement& x) { return x.parameter == parameter; });
+  return it->offset;
+}
 
 parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t>& parameters, std::string name) {
   parameter_set out;

@@ -18,6 +18,9 @@ struct moved_piece {
 /// Every parameter at a 64-byte boundary for elements of at least 2 bytes, in the order given.
 parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t>& parameters, std::string name);
 
+/// Where a member of a set starts in it, in elements.
+uint64_t offset_in(const parameter_set& set, uint32_t parameter);
+
 /// gather: from the owner's slice layout into the set's.
 std::vector<moved_piece> gather_pieces(const step_plan& p, uint32_t set);
 /// reduce: from the bucket's layout to where reduced gradients lie (in place, full or slice layout).

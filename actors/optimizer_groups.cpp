@@ -1,0 +1,148 @@
+#include "actors/optimizer_groups.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "config/parameter_groups.hpp"
+
+namespace troupe::actors {
+namespace {
+
+core::result<std::vector<size_t>> named_groups(const config::job_config& c, const core::model_table& table) {
+  std::vector<std::string> names;
+  for (const auto& p : table.parameters) names.push_back(p.name);
+  return config::groups_of(c.parameter_groups, names);
+}
+
+kernels::optimizer_options options_from(const config::optimizer_section& o, double weight_decay, bool matrix) {
+  if (o.type == "adagrad") return kernels::adagrad_options{o.eps, weight_decay, o.lr_decay};
+  if (o.type == "lion") return kernels::lion_options{o.beta1, o.beta2, weight_decay};
+  if (o.type == "sgd") return kernels::sgd_options{o.momentum, o.dampening, weight_decay, o.nesterov};
+  if (o.type == "lamb")
+    return kernels::lamb_options{o.beta1, o.beta2, o.eps, weight_decay, o.max_coeff, o.min_coeff, o.bias_correction};
+  if (o.type == "muon" && matrix) return kernels::muon_options{o.momentum, weight_decay, o.nesterov, o.ns_steps};
+  return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
+}
+
+kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr) {
+  kernels::schedule_options out;
+  out.type = s.type;
+  out.warmup_min_lr = s.warmup_min_lr;
+  out.warmup_max_lr = s.warmup_max_lr;
+  out.warmup_num_steps = s.warmup_num_steps;
+  out.total_num_steps = s.total_num_steps;
+  out.warmup_type = s.warmup_type;
+  out.warmup_min_ratio = s.warmup_min_ratio;
+  out.cos_min_ratio = s.cos_min_ratio;
+  out.base_lr = base_lr;
+  out.lr_range_test_min_lr = s.lr_range_test_min_lr;
+  out.lr_range_test_step_size = s.lr_range_test_step_size;
+  out.lr_range_test_step_rate = s.lr_range_test_step_rate;
+  out.lr_range_test_staircase = s.lr_range_test_staircase;
+  out.cycle_min_lr = s.cycle_min_lr;
+  out.cycle_max_lr = s.cycle_max_lr;
+  out.decay_lr_rate = s.decay_lr_rate;
+  out.cycle_first_step_size = s.cycle_first_step_size;
+  out.cycle_second_step_size = s.cycle_second_step_size;
+  out.cycle_first_stair_count = s.cycle_first_stair_count;
+  out.cycle_second_stair_count = s.cycle_second_stair_count;
+  out.decay_step_size = s.decay_step_size;
+  out.cycle_momentum = s.cycle_momentum;
+  out.cycle_min_mom = s.cycle_min_mom;
+  out.cycle_max_mom = s.cycle_max_mom;
+  out.decay_mom_rate = s.decay_mom_rate;
+  out.t_max = s.t_max;
+  out.eta_min = s.eta_min;
+  out.start_factor = s.start_factor;
+  out.end_factor = s.end_factor;
+  out.total_iters = s.total_iters;
+  out.power = s.power;
+  return out;
+}
+
+plan::update_need planned_need(const kernels::optimizer_options& options) {
+  switch (kernels::need_of(options)) {
+    case kernels::optimizer_need::elements:
+      break;
+    case kernels::optimizer_need::parameter_norms:
+      return plan::update_need::parameter_norms;
+    case kernels::optimizer_need::whole_matrix:
+      return plan::update_need::whole_matrix;
+  }
+  return plan::update_need::elements;
+}
+
+}  // namespace
+
+bool is_muon_matrix(const core::parameter_info& p) {
+  static constexpr std::string_view others[] = {"embed", "lm_head", "wte", "wpe"};
+  return p.shape.size() >= 2 && std::none_of(std::begin(others), std::end(others), [&](std::string_view word) {
+           return p.name.find(word) != std::string::npos;
+         });
+}
+
+core::result<void> freeze(const config::job_config& c, core::model_table& table) {
+  auto groups = named_groups(c, table);
+  if (!groups) return core::fail(groups.error());
+  for (size_t q = 0; q < table.parameters.size(); ++q)
+    if ((*groups)[q] < c.parameter_groups.size() && !c.parameter_groups[(*groups)[q]].trainable)
+      table.parameters[q].trainable = false;
+  return {};
+}
+
+core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c, const core::model_table& table) {
+  auto named = named_groups(c, table);
+  if (!named) return core::fail(named.error());
+  const auto& o = c.optimizer;
+  optimizer_groups out;
+  // [named group, or none of them][matrix]: its place among groups that have members; the first always stands.
+  constexpr uint32_t absent = 0xFFFFFFFF;
+  std::vector<std::array<uint32_t, 2>> place(c.parameter_groups.size() + 1, {absent, absent});
+  const auto add = [&](size_t g, bool matrix) {
+    if (place[g][matrix] != absent) return place[g][matrix];
+    const config::parameter_group said =
+        g < c.parameter_groups.size() ? c.parameter_groups[g] : config::parameter_group{};
+    const double lr = o.type == "muon" ? (matrix ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
+    out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), matrix),
+                          schedule_from(c.scheduler, said.lr.value_or(lr)),
+                          o.type == "adagrad" ? o.initial_accumulator_value : 0});
+    return place[g][matrix] = static_cast<uint32_t>(out.groups.size() - 1);
+  };
+  add(c.parameter_groups.size(), o.type == "muon");
+  for (size_t q = 0; q < table.parameters.size(); ++q)
+    out.group_of.push_back(add((*named)[q], o.type == "muon" && is_muon_matrix(table.parameters[q])));
+  return out;
+}
+
+std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups) {
+  std::vector<plan::parameter_update> out;
+  for (uint32_t g : groups.group_of) {
+    const auto& options = groups.groups[g].options;
+    out.push_back({static_cast<uint32_t>(kernels::moment_names(options).size()), planned_need(options)});
+  }
+  return out;
+}
+
+std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied) {
+  std::vector<group_setting> out;
+  const auto it = static_cast<int64_t>(applied) - 1;
+  for (const auto& g : groups.groups)
+    out.push_back({kernels::learning_rate(g.schedule, it), kernels::momentum(g.schedule, it)});
+  return out;
+}
+
+kernels::optimizer_options with_setting(kernels::optimizer_options options, const group_setting& setting) {
+  if (!setting.beta1) return options;
+  std::visit(
+      [&](auto& o) {
+        if constexpr (requires { o.beta1; }) {
+          o.beta1 = *setting.beta1;
+          o.beta2 = kernels::one_cycle_beta2;
+        }
+      },
+      options);
+  return options;
+}
+
+}  // namespace troupe::actors

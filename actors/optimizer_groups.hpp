@@ -1,0 +1,53 @@
+// From the configuration's optimizer, scheduler and parameter groups to what updates each parameter. Pure: no actors.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/schedule.hpp"
+#include "plan/options.hpp"
+
+namespace troupe::actors {
+
+/// Parameters with the same optimizer, options and schedule.
+struct optimizer_group {
+  kernels::optimizer_options options;
+  kernels::schedule_options schedule;  ///< `base_lr` is the group's own
+  double first_moment = 0;             ///< what moments start at
+};
+
+struct optimizer_groups {
+  std::vector<optimizer_group> groups;  ///< the first is what the configuration says of no parameter in particular
+  std::vector<uint32_t> group_of;       ///< [parameter]
+};
+
+/// What an update at one position of the schedules takes of a group.
+struct group_setting {
+  double lr = 0;
+  std::optional<double> beta1;  ///< instead of the optimizer's, where OneCycle moves it; with one_cycle_beta2
+};
+
+/// Marks the parameters that `parameter_groups` freeze. Errors (bad_input): a pattern that matches no parameter.
+core::result<void> freeze(const config::job_config& config, core::model_table& table);
+
+/// Errors (bad_input): a pattern that matches no parameter.
+core::result<optimizer_groups> make_optimizer_groups(const config::job_config& config, const core::model_table& table);
+
+/// Whether Muon makes the update of a parameter orthogonal: two dimensions at least, and neither an embedding nor the
+/// head, which Adam updates. Source: Jordan et al. 2024; zero.md 4.1 adds the names, here GPT-2's too.
+bool is_muon_matrix(const core::parameter_info& parameter);
+
+/// What plans have to know: moments and needs. [parameter]
+std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups);
+
+/// After `applied` updates. [group]
+std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
+
+/// The group's options with a setting's momentum; those without betas keep their own.
+kernels::optimizer_options with_setting(kernels::optimizer_options options, const group_setting& setting);
+
+}  // namespace troupe::actors

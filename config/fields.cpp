@@ -109,7 +109,7 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
         if constexpr (std::is_same_v<F, hand_made>)
           return f.get(config);
         else if constexpr (is_item_field<F>::value)
-          return text.of(*f(config, item));
+          return f(config, item) == nullptr ? key.default_text : text.of(*f(config, item));
         else if constexpr (!std::is_same_v<F, std::monostate> && !std::is_same_v<F, model_key>)
           return text.of(*f(config));
         else

@@ -48,7 +48,7 @@ struct model_key {};
 
 template <class T>
 using field_of = T* (*)(job_config&);
-/// Of one item of a list; the list grows to hold it.
+/// Of one item of a list; null behind its end.
 template <class T>
 using item_field_of = T* (*)(job_config&, size_t item);
 using field = std::variant<std::monostate, field_of<bool>, field_of<uint32_t>, field_of<uint64_t>, field_of<int64_t>,
@@ -94,7 +94,8 @@ struct key_info {
   std::vector<std::string_view> of_types;   ///< of `params`: those of the `type` beside it that read it; empty: all
   std::vector<std::string_view> needed_by;  ///< those that cannot do without it
   std::vector<default_of_type> type_defaults;
-  size_t (*items)(const job_config&) = nullptr;  ///< of a list: how many there are
+  size_t (*items)(const job_config&) = nullptr;   ///< of a list: how many a file would give
+  void (*resize)(job_config&, size_t) = nullptr;  ///< of a list
   field into_field;
 
   key_info& by_default(std::string text) {
@@ -204,13 +205,18 @@ struct key_info {
     return *this;
   }
 
+  template <class List>
+  key_info& list_of(List /*list_of*/, size_t (*count)(const job_config&)) {
+    items = count;
+    resize = +[](job_config& c, size_t size) { List()(c).resize(size); };
+    return *this;
+  }
   /// The same of the items of a list: `into_item<&data_source::weight>(sources_of)`, which returns the list.
   template <auto Member, class List>
   key_info& into_item(List /*list_of*/) {
     auto reach = +[](job_config& c, size_t item) {
       auto& list = List()(c);
-      if (list.size() <= item) list.resize(item + 1);
-      return &(list[item].*Member);
+      return item < list.size() ? &(list[item].*Member) : nullptr;
     };
     into_field = reach;
     return *this;

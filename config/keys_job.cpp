@@ -52,9 +52,10 @@ using job = job_config;
 constexpr auto sources = [](job_config & c) -> auto& { return c.data.sources; };
 
 void add_source_keys(key_rows& t) {
-  t.row("data.sources[]", section).means("The texts to train on, in place of `data.text`.").items = [](const job& c) {
-    return c.data.text.empty() ? c.data.sources.size() : 0;
-  };
+  t.row("data.sources[]", section)
+      .list_of(
+          sources, +[](const job& c) { return c.data.text.empty() ? c.data.sources.size() : 0; })
+      .means("The texts to train on, in place of data.text.");
   t.row("data.sources[].text", path).needed().into_item<&data_source::text>(sources).means("As data.text.");
   t.row("data.sources[].weight", number)
       .by_default("1")
@@ -124,8 +125,9 @@ constexpr auto groups = [](job_config & c) -> auto& { return c.parameter_groups;
 void add_group_keys(key_rows& t) {
   using group = parameter_group;
   t.row("parameter_groups[]", section)
-      .means("What differs for some parameters; the first group that matches a name has the parameter.")
-      .items = [](const job& c) { return c.parameter_groups.size(); };
+      .list_of(
+          groups, +[](const job& c) { return c.parameter_groups.size(); })
+      .means("What differs for some parameters; the first group that matches a name has the parameter.");
   t.row("parameter_groups[].match", text)
       .needed()
       .into_item<&group::match>(groups)

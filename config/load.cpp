@@ -241,6 +241,7 @@ class loading {
         keep(s, c);
       }
     }
+    for (const auto& [list, size] : all.lists) key_named(list + "[]")->resize(c, size);
     for (const auto& [key, s] : all.given)
       if (s.row->in_list()) keep(s, c);
     settings given = all;

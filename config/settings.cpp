@@ -68,6 +68,7 @@ bool settings::is_auto(std::string_view key) const {
 
 place settings::where(std::string_view key) const {
   if (const auto it = given.find(key); it != given.end()) return it->second.at;
+  if (const auto it = sections.find(key); it != sections.end()) return it->second;
   for (size_t dot = key.rfind('.'); dot != std::string_view::npos && dot > 0; dot = key.rfind('.', dot - 1))
     if (const auto it = sections.find(key.substr(0, dot)); it != sections.end()) return it->second;
   return root;

@@ -38,7 +38,8 @@ class training {
       const std::string list(row.list_name());
       const auto it = given_.lists.find(list);
       for (size_t i = 0; it != given_.lists.end() && i < it->second; ++i)
-        if (const std::string key = fmt::format("{}[{}].{}", list, i, row.name()); !has(key))
+        if (const std::string item = fmt::format("{}[{}]", list, i), key = fmt::format("{}.{}", item, row.name());
+            !has(key) && !given_.was_refused(item))
           error(key, fmt::format("wanted {}, got nothing: every item of {} needs it", wanted(row), list));
     }
   }

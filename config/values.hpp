@@ -34,7 +34,7 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
                                  job_config& into, size_t item = 0);
 
 /// The field's value as YAML; "none" when there is none. Model keys and keys without field: the default's text.
-/// A list must have the `item`.
+/// Of an item behind a list's end: the default's text.
 std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
 /// Whether a checked value says the same as the key's default.

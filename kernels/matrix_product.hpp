@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 namespace troupe::kernels {
 
@@ -13,6 +14,7 @@ struct matrix_view {
   uint64_t rows = 0, cols = 0;
   uint64_t row_stride = 0, col_stride = 1;
   [[nodiscard]] matrix_view transposed() const { return {data, cols, rows, col_stride, row_stride}; }
+  [[nodiscard]] T at(uint64_t i, uint64_t j) const { return data[i * row_stride + j * col_stride]; }
 };
 
 template <class T>
@@ -23,10 +25,19 @@ matrix_view<T> row_major(const T* data, uint64_t rows, uint64_t cols) {
 /// Products of one sum that are added up before they are added to the rest.
 inline constexpr uint64_t product_grain = 256;
 
+/// Whether out[i][j] is known to be out[j][i]: half the work, the same bits.
+enum class product_shape { general, symmetric };
+
+/// Elements of scratch that a product of m x k by k x n wants: parts of both factors, at most 2^19.
+uint64_t product_scratch(uint64_t m, uint64_t k, uint64_t n);
+
 /// out = a * b, row-major, a.rows x b.cols; out overlaps neither. Every element is a sum over runs of `product_grain`
 /// products: inside a run each product is added by one fused multiply-add, in order from 0; runs are added in order.
-void matrix_product(const matrix_view<float>& a, const matrix_view<float>& b, float* out);
-void matrix_product(const matrix_view<double>& a, const matrix_view<double>& b, double* out);
+/// Source of the blocking: Goto, van de Geijn 2008, "Anatomy of high-performance matrix multiplication".
+void matrix_product(const matrix_view<float>& a, const matrix_view<float>& b, float* out, std::span<float> scratch,
+                    product_shape shape = product_shape::general);
+void matrix_product(const matrix_view<double>& a, const matrix_view<double>& b, double* out, std::span<double> scratch,
+                    product_shape shape = product_shape::general);
 
 /// The scalar twins: the same bits.
 void matrix_product_reference(const matrix_view<float>& a, const matrix_view<float>& b, float* out);

@@ -41,15 +41,17 @@ void newton_schulz(std::span<T> matrix, uint64_t rows, uint64_t cols, uint32_t s
   const std::span<T> gram = scratch.first(small * small);
   const std::span<T> square = scratch.subspan(gram.size(), gram.size());
   T* const product = scratch.data() + 2 * gram.size();
+  const std::span<T> packing = scratch.subspan(2 * gram.size() + matrix.size());
   const auto factor = static_cast<T>(1 / std::max(frobenius_norm<T>(matrix), least_norm));
   for (auto& e : matrix) e *= factor;
   for (uint32_t step = 0; step < steps; ++step) {
     const auto a = row_major(gram.data(), small, small);
-    matrix_product(tall ? x.transposed() : x, tall ? x : x.transposed(), gram.data());
-    matrix_product(a, a, square.data());
+    matrix_product(tall ? x.transposed() : x, tall ? x : x.transposed(), gram.data(), packing,
+                   product_shape::symmetric);
+    matrix_product(a, a, square.data(), packing, product_shape::symmetric);
     for (auto& e : square) e *= static_cast<T>(coefficient_c);
     scale_and_add(gram, static_cast<T>(coefficient_b), square.data());
-    tall ? matrix_product(x, a, product) : matrix_product(a, x, product);
+    tall ? matrix_product(x, a, product, packing) : matrix_product(a, x, product, packing);
     scale_and_add(matrix, static_cast<T>(coefficient_a), product);
   }
   if (!tall) return;
@@ -61,7 +63,10 @@ void newton_schulz(std::span<T> matrix, uint64_t rows, uint64_t cols, uint32_t s
 
 uint64_t orthogonalise_scratch(uint64_t rows, uint64_t cols) {
   const uint64_t small = std::min(rows, cols);
-  return 2 * small * small + rows * cols;
+  const uint64_t large = std::max(rows, cols);
+  const uint64_t packing = std::max({product_scratch(small, large, small), product_scratch(small, small, large),
+                                     product_scratch(large, small, small), product_scratch(small, small, small)});
+  return 2 * small * small + rows * cols + packing;
 }
 
 void orthogonalise(std::span<float> matrix, uint64_t rows, uint64_t cols, uint32_t steps, std::span<float> scratch) {

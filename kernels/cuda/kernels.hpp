@@ -8,8 +8,11 @@
 #include <span>
 
 #include "core/error.hpp"
+#include "kernels/adagrad.hpp"
 #include "kernels/adamw.hpp"
+#include "kernels/lion.hpp"
 #include "kernels/reduce.hpp"
+#include "kernels/sgd.hpp"
 
 struct CUstream_st;
 
@@ -39,5 +42,13 @@ core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint
 core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
                          const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
                          uint64_t count, stream on);
+
+/// kernels/adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is not.
+core::result<void> adagrad(const adagrad_options& options, const optimizer_step& step,
+                           const optimizer_piece<float>& piece, stream on);
+core::result<void> lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                        stream on);
+core::result<void> sgd(const sgd_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       stream on);
 
 }  // namespace troupe::kernels::cuda

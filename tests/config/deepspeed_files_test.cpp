@@ -60,7 +60,7 @@ const sample samples[] = {
      "the nearest known one is zero_optimization.overlap_comm"},
     {R"({"tensorboard": {"enabled": true, "log_dir": "x"}})", "tensorboard.log_dir: unknown key"},
     {R"({"optimizer": {"type": "Adam", "params": {"max_grad_norm": 1}}})", "use gradient_clipping at the top level"},
-    {R"({"optimizer": {"type": "Adm"}})", "optimizer.type: wanted one of adam, adamw, got"},
+    {R"({"optimizer": {"type": "Adm"}})", "optimizer.type: wanted one of adam, adamw, adagrad"},
     {R"({"optimizer": {"type": "OneBitLamb"}, "zero_optimization": {"stage": 1}})",
      "optimizer.type: onebitlamb: wanted"},
     {R"({"train_batch_size": 8, "train_batch_size": 8})", "train_batch_size: given twice, first at line 1, column 2"},

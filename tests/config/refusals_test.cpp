@@ -18,10 +18,10 @@ BOOST_AUTO_TEST_SUITE(refusals)
 BOOST_AUTO_TEST_CASE(all_errors_of_a_file_come_at_once_and_in_its_order) {
   BOOST_TEST(errors_of("steps: 0\nmodel: {model_type: gpt2, n_layer: two}\nsede: 1\n"
                        "zero_optimization: {stage: 7, reduce_scatter: yes}\n") ==
-             "j.yaml:1:1: error: data.text: wanted a path, got nothing: the key is required\n"
              "j.yaml:1:1: error: train_batch_size: wanted train_batch_size = train_micro_batch_size_per_gpu x "
              "gradient_accumulation_steps x 1 data-parallel ranks, got none, none and none: give train_batch_size or "
              "train_micro_batch_size_per_gpu\n"
+             "j.yaml:1:1: error: data.text: wanted a path (or data.sources), got nothing: the key is required\n"
              "j.yaml:1:8: error: steps: wanted an integer of at least 1, got 0\n"
              "j.yaml:2:36: error: model.n_layer: wanted an integer from 1 to 4096, got two\n"
              "j.yaml:3:1: error: sede: unknown key; the nearest known one is seed\n"
@@ -177,29 +177,101 @@ BOOST_AUTO_TEST_CASE(scaling_before_the_sum_needs_a_sum_that_does_not_divide) {
              "j.yaml:9:28: error: gradient_predivide_factor: wanted a number above 0, got 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(optimizers_and_schedulers_are_those_there_are) {
-  BOOST_TEST(errors_of(smallest_with("AdamW", "Lion")) ==
-             "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, got Lion\n");
-  BOOST_TEST(errors_of(smallest_with("lr: 1.0e-3", "max_grad_norm: 1")) ==
+/// The errors of the smallest file with another optimizer.
+std::string optimizer(const std::string& text) {
+  return errors_of(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", text));
+}
+std::string scheduler(const std::string& text) { return line_9("scheduler: " + text); }
+
+BOOST_AUTO_TEST_CASE(optimizers_are_those_there_are) {
+  BOOST_TEST(optimizer("{type: OneBitAdam}") ==
+             "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, adagrad, lion, sgd, lamb, muon, got "
+             "OneBitAdam\n");
+  BOOST_TEST(optimizer("{type: AdamW, params: {max_grad_norm: 1}}") ==
              "j.yaml:7:35: error: optimizer.params.max_grad_norm: not accepted here: use gradient_clipping at the top "
              "level\n");
   BOOST_TEST(
-      errors_of(smallest_with("lr: 1.0e-3", "betas: [0.9]")) ==
+      optimizer("{type: AdamW, params: {betas: [0.9]}}") ==
       "j.yaml:7:42: error: optimizer.params.betas: wanted a list of 2 numbers of at least 0 and below 1, got [0.9]\n");
-  BOOST_TEST(errors_of(smallest_with("lr: 1.0e-3", "betas: [0.9, 1]")) ==
-             "j.yaml:7:42: error: optimizer.params.betas: wanted a list of 2 numbers of at least 0 and below 1, got "
+  BOOST_TEST(optimizer("{type: Lion, params: {betas: [0.9, 1]}}") ==
+             "j.yaml:7:41: error: optimizer.params.betas: wanted a list of 2 numbers of at least 0 and below 1, got "
              "[0.9, 1]\n");
-  BOOST_TEST(
-      line_9("scheduler: {type: OneCycle}") ==
-      "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, got OneCycle\n");
-  BOOST_TEST(line_9("scheduler: {type: WarmupCosineLR, params: {warmup_num_steps: 5}}") ==
+}
+
+BOOST_AUTO_TEST_CASE(numbers_of_another_rule_are_refused) {
+  BOOST_TEST(optimizer("{type: SGD, params: {betas: [0.9, 0.99]}}") ==
+             "j.yaml:7:33: error: optimizer.params.betas: a key of adam, adamw, lion, lamb, muon, not of sgd; the "
+             "nearest of sgd is optimizer.params.lr\n");
+  BOOST_TEST(optimizer("{type: AdamW, params: {momentum: 0.9}}")
+                 .starts_with("j.yaml:7:35: error: optimizer.params.momentum: a key of sgd, muon, not of adamw; "));
+  BOOST_TEST(optimizer("{type: SGD, params: {momentum: 0, nesterov: true}}") ==
+             "j.yaml:7:56: error: optimizer.params.nesterov: true: wanted a momentum above 0 and dampening 0, got 0 "
+             "and 0\n");
+  BOOST_TEST(optimizer("{type: LAMB, params: {min_coeff: 2, max_coeff: 1}}") ==
+             "j.yaml:7:45: error: optimizer.params.min_coeff: wanted a number of at most max_coeff, which is 1, got "
+             "2\n");
+  BOOST_TEST(optimizer("{type: Muon, params: {ns_steps: 0}}") ==
+             "j.yaml:7:44: error: optimizer.params.ns_steps: wanted an integer from 1 to 100, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(schedulers_are_those_there_are_and_whole) {
+  BOOST_TEST(scheduler("{type: StepLR}") ==
+             "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, got StepLR\n");
+  BOOST_TEST(scheduler("{type: WarmupCosineLR, params: {warmup_num_steps: 5}}") ==
              "j.yaml:9:43: error: scheduler.params.total_num_steps: wanted an integer of at least 1, got nothing: "
              "WarmupCosineLR needs it\n");
-  BOOST_TEST(line_9("scheduler: {params: {warmup_num_steps: 5}}") ==
-             "j.yaml:9:12: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR beside params, "
-             "got nothing\n");
-  BOOST_TEST(line_9("scheduler: {type: WarmupLR, params: {warmup_num_steps: 0}}") ==
+  BOOST_TEST(scheduler("{type: OneCycle, params: {cycle_min_lr: 0}}") ==
+             "j.yaml:9:37: error: scheduler.params.cycle_max_lr: wanted a number of at least 0, got nothing: OneCycle "
+             "needs it\n");
+  BOOST_TEST(scheduler("{type: CosineAnnealingLR}") ==
+             "j.yaml:9:12: error: scheduler.params.T_max: wanted an integer of at least 1, got nothing: "
+             "CosineAnnealingLR needs it\n");
+  BOOST_TEST(scheduler("{params: {warmup_num_steps: 5}}") ==
+             "j.yaml:9:12: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR beside params, got nothing\n");
+  BOOST_TEST(scheduler("{type: WarmupLR, params: {warmup_num_steps: 0}}") ==
              "j.yaml:9:56: error: scheduler.params.warmup_num_steps: wanted an integer of at least 1, got 0\n");
+  BOOST_TEST(scheduler("{type: WarmupLR, params: {cos_min_ratio: 0.1}}")
+                 .starts_with("j.yaml:9:38: error: scheduler.params.cos_min_ratio: a key of WarmupCosineLR, not of "
+                              "WarmupLR; the nearest of WarmupLR is scheduler.params.warmup_"));
+  BOOST_TEST(scheduler("{type: OneCycle, params: {cycle_min_lr: 2, cycle_max_lr: 1}}") ==
+             "j.yaml:9:69: error: scheduler.params.cycle_max_lr: wanted cycle_min_lr of at most cycle_max_lr, got 2 "
+             "and 1\n");
+}
+
+BOOST_AUTO_TEST_CASE(sources_are_whole_and_stand_alone) {
+  const auto data = [](const std::string& text) { return errors_of(smallest_with("{text: corpus.txt}", text)); };
+  BOOST_TEST(data("{text: a, sources: [{text: b}]}") ==
+             "j.yaml:2:14: error: data.text: wanted either text or sources, got both\n");
+  BOOST_TEST(data("{sources: []}") ==
+             "j.yaml:2:17: error: data.sources: wanted a list of at least one source, got []\n");
+  BOOST_TEST(data("{sources: {text: a}}") ==
+             "j.yaml:2:17: error: data.sources: wanted a list of at most 1000 mappings, got {text: a}\n");
+  BOOST_TEST(data("{sources: [a]}") == "j.yaml:2:18: error: data.sources[0]: wanted a mapping, got a\n");
+  BOOST_TEST(data("{sources: [{text: a, weight: 0}]}") ==
+             "j.yaml:2:36: error: data.sources[0].weight: wanted a number above 0, got 0\n");
+  BOOST_TEST(data("{sources: [{text: a}, {weight: 1}]}") ==
+             "j.yaml:2:29: error: data.sources[1].text: wanted a path, got nothing: every item of data.sources needs "
+             "it\n");
+  BOOST_TEST(data("{sources: [{txt: a, text: b}]}") ==
+             "j.yaml:2:19: error: data.sources[0].txt: unknown key; the nearest known one is data.sources[].text\n");
+  BOOST_TEST(data("{text: a, tokenizer: nowhere}") ==
+             "j.yaml:2:28: error: data.tokenizer: wanted bytes, or the path of a SentencePiece .model or of a folder "
+             "with vocab.json and merges.txt, got /base/nowhere, where nothing is\n");
+}
+
+BOOST_AUTO_TEST_CASE(parameter_groups_have_patterns) {
+  BOOST_TEST(line_9("parameter_groups: [{match: \"a(\"}]") ==
+             "j.yaml:9:28: error: parameter_groups[0].match: wanted a pattern as RE2 reads it, got \"a(\": missing ): "
+             "a(\n");
+  BOOST_TEST(line_9("parameter_groups: [{lr: 1}]") ==
+             "j.yaml:9:20: error: parameter_groups[0].match: wanted text, got nothing: every item of parameter_groups "
+             "needs it\n");
+  BOOST_TEST(line_9("parameter_groups: [{match: a, lr: -1}]") ==
+             "j.yaml:9:35: error: parameter_groups[0].lr: wanted a number of at least 0, got -1\n");
+  BOOST_TEST(line_9("parameter_groups: [{match: a, trainable: 0}]") ==
+             "j.yaml:9:42: error: parameter_groups[0].trainable: wanted true or false, got 0\n");
 }
 
 BOOST_AUTO_TEST_CASE(overrides_are_held_to_the_same_rules) {

@@ -17,8 +17,8 @@ struct source_file {
   std::vector<std::string> lines;
 };
 
-const std::vector<std::string> folders = {"core",    "config",     "plan",   "data",   "kernels", "fabric",
-                                          "storage", "checkpoint", "models", "actors", "apps"};
+const std::vector<std::string> folders = {"core",   "config",  "plan",       "telemetry", "data",   "kernels",
+                                          "fabric", "storage", "checkpoint", "models",    "actors", "apps"};
 
 std::vector<source_file> read_tree() {
   std::vector<source_file> out;
@@ -60,14 +60,16 @@ BOOST_AUTO_TEST_CASE(folders_include_only_what_lies_below_them) {
       {"core", {}},
       {"config", {}},
       {"plan", {"config"}},
+      {"telemetry", {"plan"}},
       {"data", {}},
       {"kernels", {}},
       {"fabric", {"kernels"}},
       {"storage", {}},
       {"checkpoint", {"storage"}},
       {"models", {"kernels", "fabric", "checkpoint"}},
-      {"actors", {"config", "plan", "data", "kernels", "fabric", "storage", "checkpoint", "models"}},
-      {"apps", {"config", "plan", "data", "kernels", "fabric", "storage", "checkpoint", "models", "actors"}}};
+      {"actors", {"config", "plan", "telemetry", "data", "kernels", "fabric", "storage", "checkpoint", "models"}},
+      {"apps",
+       {"config", "plan", "telemetry", "data", "kernels", "fabric", "storage", "checkpoint", "models", "actors"}}};
   BOOST_TEST(tree().size() > 100U);
   for (const auto& f : tree())
     for (const auto& line : f.lines) {

@@ -1,0 +1,80 @@
+#include "kernels/adagrad_element.hpp"
+#include "kernels/cuda/kernels.hpp"
+#include "kernels/cuda/launch.cuh"
+#include "kernels/lion_element.hpp"
+#include "kernels/sgd_element.hpp"
+#include "kernels/with_dtype.hpp"
+
+namespace troupe::kernels::cuda {
+namespace {
+
+struct adagrad_formula {
+  static constexpr bool has_moment = true;
+  adagrad_factors<float> f;
+  __device__ void operator()(float& p, float& sum, float g) const { adagrad_element(f, p, sum, g); }
+};
+
+struct lion_formula {
+  static constexpr bool has_moment = true;
+  lion_factors<float> f;
+  __device__ void operator()(float& p, float& m, float g) const { lion_element(f, p, m, g); }
+};
+
+struct sgd_formula {
+  static constexpr bool has_moment = true;
+  sgd_factors<float> f;
+  __device__ void operator()(float& p, float& m, float g) const { sgd_element(f, p, m, g); }
+};
+
+struct plain_sgd_formula {
+  static constexpr bool has_moment = false;
+  sgd_factors<float> f;
+  __device__ void operator()(float& p, float& /*none*/, float g) const { sgd_element(f, p, g); }
+};
+
+/// `copy` may be null.
+template <class Formula, class Gradient, class Copy>
+__global__ void element_kernel(Formula formula, float* master, float* moment, const Gradient* gradient, Copy* copy,
+                               uint64_t count) {
+  for (uint64_t i = first_index(); i < count; i += stride()) {
+    float p = master[i];
+    float m = Formula::has_moment ? moment[i] : 0.0F;
+    formula(p, m, widen(gradient[i]));
+    master[i] = p;
+    if (Formula::has_moment) moment[i] = m;
+    if (copy != nullptr) copy[i] = narrow<Copy>(p);
+  }
+}
+
+template <class Formula>
+core::result<void> run(const Formula& formula, const optimizer_piece<float>& piece, stream on, const char* name) {
+  if (piece.count == 0) return {};
+  with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
+    with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
+      element_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
+          formula, piece.master, piece.moments[0], reinterpret_cast<const Gradient*>(piece.gradient),
+          reinterpret_cast<Copy*>(piece.copy), piece.count);
+    });
+  });
+  return launched(name);
+}
+
+}  // namespace
+
+core::result<void> adagrad(const adagrad_options& options, const optimizer_step& step,
+                           const optimizer_piece<float>& piece, stream on) {
+  return run(adagrad_formula{factors_of<float>(options, step)}, piece, on, "adagrad");
+}
+
+core::result<void> lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                        stream on) {
+  return run(lion_formula{factors_of<float>(options, step)}, piece, on, "lion");
+}
+
+core::result<void> sgd(const sgd_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                       stream on) {
+  const auto f = factors_of<float>(options, step);
+  return options.momentum == 0 ? run(plain_sgd_formula{f}, piece, on, "sgd") : run(sgd_formula{f}, piece, on, "sgd");
+}
+
+}  // namespace troupe::kernels::cuda

@@ -1,0 +1,130 @@
+#include "telemetry/curve_files.hpp"
+
+#include <unistd.h>
+
+#include <cmath>
+
+#include "telemetry/text.hpp"
+
+namespace troupe::telemetry {
+namespace {
+
+namespace fs = std::filesystem;
+
+core::result<void> make_folder(const fs::path& folder) {
+  std::error_code e;
+  fs::create_directories(folder, e);
+  if (e || !fs::is_directory(folder))
+    return core::fail(core::error_kind::io, "cannot make the folder " + folder.string() +
+                                                (e ? ": " + e.message() : ": something else has that name"));
+  return {};
+}
+
+// That a file can be made in the folder, known before there is anything to put in it.
+core::result<void> try_folder(const fs::path& folder) {
+  const fs::path probe = folder / (".troupe-" + std::to_string(::getpid()));
+  auto made = append_file::create(probe);
+  if (!made) return core::fail(made.error());
+  std::error_code e;
+  fs::remove(probe, e);
+  return {};
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+std::string csv_number(double x) {
+  if (std::isfinite(x)) return json_number(x);
+  return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
+}
+
+}  // namespace
+
+std::string csv_file_name(std::string_view label) {
+  std::string out(label);
+  for (char& c : out)
+    if (c == '/' || c == ' ') c = '_';
+  return out + ".csv";
+}
+
+core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
+  curve_files out;
+  if (!options.csv_folder.empty()) {
+    if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
+    if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
+    out.csv_folder_ = options.csv_folder;
+  }
+  if (!options.events_folder.empty()) {
+    if (auto ok = make_folder(options.events_folder); !ok) return core::fail(ok.error().in("tensorboard"));
+    auto file = append_file::create(options.events_folder / event_file_name(unix_s, host_name(), ::getpid()));
+    if (!file) return core::fail(file.error().in("tensorboard"));
+    out.events_.emplace(std::move(*file));
+    out.events_->add(tf_record(version_event(unix_s)));
+    if (auto ok = out.events_->flush(); !ok) return core::fail(ok.error().in("tensorboard"));
+  }
+  if (!options.json_lines_file.empty()) {
+    if (auto ok = make_folder(options.json_lines_file.parent_path()); !ok)
+      return core::fail(ok.error().in("telemetry.json_lines"));
+    auto file = append_file::create(options.json_lines_file);
+    if (!file) return core::fail(file.error().in("telemetry.json_lines"));
+    out.lines_.emplace(std::move(*file));
+  }
+  return out;
+}
+
+core::result<void> curve_files::write(double unix_s, uint64_t global_samples, std::span<const curve_value> values) {
+  core::result<void> first = {};
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  if (events_) {
+    events_->add(tf_record(summary_event(unix_s, global_samples, values)));
+    note(events_->flush());
+  }
+  if (csv_folder_.empty()) return first;
+  for (const auto& v : values) {
+    auto file = csv_.find(v.label);
+    if (file == csv_.end()) {
+      auto made = append_file::create(csv_folder_ / csv_file_name(v.label));
+      if (!made) {
+        ++num_lost_;
+        note(core::fail(made.error()));
+        continue;
+      }
+      file = csv_.emplace(std::string(v.label), std::move(*made)).first;
+      file->second.add("step," + std::string(v.label.substr(v.label.rfind('/') + 1)) + "\n");
+    }
+    file->second.add(std::to_string(global_samples) + "," + csv_number(v.value) + "\n");
+    note(file->second.flush());
+  }
+  return first;
+}
+
+core::result<void> curve_files::write_line(const std::string& json) {
+  if (!lines_) return {};
+  lines_->add(json + "\n");
+  return lines_->flush();
+}
+
+core::result<void> curve_files::flush() {
+  core::result<void> first = {};
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  if (events_) note(events_->flush());
+  for (auto& [label, file] : csv_) note(file.flush());
+  if (lines_) note(lines_->flush());
+  return first;
+}
+
+bool curve_files::complete() const {
+  if (num_lost_ > 0) return false;
+  const auto whole = [](const append_file& f) { return f.num_dropped() == 0 && f.waiting_bytes() == 0; };
+  for (const auto& [label, file] : csv_)
+    if (!whole(file)) return false;
+  return (!events_ || whole(*events_)) && (!lines_ || whole(*lines_));
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,51 @@
+// The curves of a run on disk: CSV as DeepSpeed's csv_monitor, TensorBoard event files, JSON lines.
+// Owns the files; what is in them is decided by step_values.hpp and recorder.hpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "core/error.hpp"
+#include "telemetry/append_file.hpp"
+#include "telemetry/event_record.hpp"
+
+namespace troupe::telemetry {
+
+/// An empty path: that kind is not written.
+struct curve_options {
+  std::filesystem::path csv_folder, events_folder, json_lines_file;
+};
+
+/// `Train/Samples/lr` is in `Train_Samples_lr.csv`, as DeepSpeed names it: '/' and ' ' become '_'.
+std::string csv_file_name(std::string_view label);
+
+class curve_files {
+ public:
+  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous. Every folder has been written
+  /// to when this returns well. Errors: io, no_space, with the key that asked for the file in front.
+  static core::result<curve_files> open(const curve_options& options, double unix_s);
+
+  /// Values at one x. Values that are not finite are kept as they are (`nan`, `inf`).
+  core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
+
+  /// One object, without its line end.
+  core::result<void> write_line(const std::string& json);
+
+  /// Tries once more what waits; the error is the first file's that cannot be written.
+  core::result<void> flush();
+
+  /// Every record is in its file: none was dropped, none waits for a disk that is full.
+  [[nodiscard]] bool complete() const;
+
+ private:
+  std::filesystem::path csv_folder_;
+  std::map<std::string, append_file, std::less<>> csv_;  ///< by label
+  std::optional<append_file> events_, lines_;
+  uint64_t num_lost_ = 0;  ///< values whose file could not even be made
+};
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,129 @@
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "plan/render.hpp"
+#include "telemetry/chart.hpp"
+#include "telemetry/text.hpp"
+
+namespace troupe::telemetry {
+namespace {
+
+constexpr double width = 960, left = 100, right = 952, row = 19, bar = 14, least_width = 0.6;
+
+struct drawn {
+  double from = 0, to = 0;  // pixels
+  plan::kind kind = plan::kind::load;
+  std::string what;
+  uint64_t count = 1;
+};
+
+struct scale {
+  int64_t begin_ns, end_ns;
+  [[nodiscard]] double px(int64_t ns) const {
+    return left + (right - left) * double(ns - begin_ns) / double(std::max<int64_t>(1, end_ns - begin_ns));
+  }
+};
+
+std::string title_of(const plan::step_plan& p, const plan::instruction& x, const interval& i) {
+  std::string out = p.describe(x.id) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
+  if (x.bytes > 0) out += ", " + plan::human_bytes(x.bytes);
+  return out;
+}
+
+// Neighbours closer than `narrow` become one bar of the first one's kind.
+std::vector<drawn> bars_of(std::span<const rank_spans> step, size_t r, plan::lane lane, const scale& s, double narrow) {
+  const auto& p = *step[r].plan;
+  std::vector<std::pair<interval, uint32_t>> in_time;
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane)])
+    in_time.emplace_back(lane == plan::lane::fabric ? moving(step, r, id) : step[r].spans[id], id);
+  std::stable_sort(in_time.begin(), in_time.end(),
+                   [](const auto& a, const auto& b) { return a.first.start_ns < b.first.start_ns; });
+  std::vector<drawn> out;
+  for (const auto& [i, id] : in_time) {
+    const auto& x = p.instructions[id];
+    if (x.kind == plan::kind::release) continue;  // takes no time
+    const double from = s.px(i.start_ns), to = s.px(i.end_ns);
+    if (!out.empty() && to - out.back().from < narrow) {
+      out.back().to = std::max(out.back().to, to);
+      ++out.back().count;
+      continue;
+    }
+    out.push_back({from, to, x.kind, title_of(p, x, i)});
+  }
+  return out;
+}
+
+std::string as_rectangle(const drawn& d, double y) {
+  std::string title = html_escaped(d.what);
+  if (d.count > 1) title += text_of(" and %llu more", static_cast<unsigned long long>(d.count - 1));
+  return text_of("<rect class=\"x-%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.0f\">",
+                 std::string(plan::name_of(d.kind)).c_str(), d.from, y, std::max(least_width, d.to - d.from), bar) +
+         "<title>" + title + "</title></rect>";
+}
+
+std::string time_axis(const scale& s, double bottom) {
+  const double ms = double(s.end_ns - s.begin_ns) / 1e6;
+  double step = std::pow(10.0, std::floor(std::log10(std::max(1e-6, ms / 5))));
+  for (double m : {2.0, 2.5, 2.0})
+    if (ms / step > 10) step *= m;
+  std::string out;
+  for (double t = 0; t <= ms; t += step) {
+    const double x = s.px(s.begin_ns + static_cast<int64_t>(t * 1e6));
+    out +=
+        text_of("<path class=\"grid\" d=\"M%.1f 0V%.0f\"/><text class=\"tick mid\" x=\"%.1f\" y=\"%.0f\">%g%s</text>",
+                x, bottom, std::min(x, right - 14), bottom + 15, t, t == 0 ? " ms" : "");
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string lanes_svg(std::span<const rank_spans> step) {
+  const size_t ranks = std::min(step.size(), drawn_ranks_limit);
+  scale s{INT64_MAX, INT64_MIN};
+  for (size_t r = 0; r < ranks; ++r)
+    for (const auto& i : step[r].spans) {
+      s.begin_ns = std::min(s.begin_ns, i.start_ns);
+      s.end_ns = std::max(s.end_ns, i.end_ns);
+    }
+  if (ranks == 0 || s.end_ns <= s.begin_ns) return "<p class=\"quiet\">no step was recorded</p>\n";
+  const double narrow = std::max(least_width, (right - left) * double(ranks * plan::num_lanes) / drawn_spans_limit);
+  std::string bars;
+  std::set<plan::kind> kinds;
+  double y = 4;
+  for (size_t r = 0; r < ranks; ++r) {
+    for (const auto lane : {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard}) {
+      const auto drawn_bars = bars_of(step, r, lane, s, narrow);
+      double busy = 0;
+      for (const auto& d : drawn_bars) busy += d.to - d.from;
+      if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were there at once
+      if (lane == plan::lane::compute)
+        bars += text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, step[r].plan->rank);
+      bars += text_of("<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left - 8, y + 11) +
+              std::string(plan::name_of(lane)) + "</text>" +
+              text_of("<rect class=\"lane\" x=\"%.0f\" y=\"%.1f\" width=\"%.0f\" height=\"%.0f\"/>", left, y,
+                      right - left, bar);
+      for (const auto& d : drawn_bars) {
+        bars += as_rectangle(d, y);
+        kinds.insert(d.kind);
+      }
+      y += row;
+    }
+    y += 8;
+  }
+  std::string out = text_of(
+                        "<div class=\"wide\"><svg class=\"lanes\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+                        "aria-label=\"lanes of one step\">",
+                        width, y + 18) +
+                    time_axis(s, y) + bars + "</svg></div>\n<p class=\"legend\">";
+  for (const auto k : kinds) {
+    const std::string name(plan::name_of(k));
+    out += "<span><i class=\"key x-" + name + "\"></i>" + name + "</span> ";
+  }
+  out += "</p>\n";
+  if (step.size() > ranks) out += text_of("<p class=\"quiet\">The first %zu of %zu ranks.</p>\n", ranks, step.size());
+  return out;
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,37 @@
+#include "telemetry/memory_table.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "plan/render.hpp"
+
+namespace troupe::telemetry {
+
+std::string memory_breakdown(const std::string& when, const std::vector<memory_row>& rows, uint64_t process_bytes) {
+  const auto padded = [](std::string s, size_t width) {
+    return std::string(width > s.size() ? width - s.size() : 0, ' ') + s;
+  };
+  std::string out = "memory " + when + "\n  rank  tier";
+  if (!rows.empty())
+    for (const auto& [owner, bytes] : rows.front().owners) out += "  " + padded(owner, 9);
+  out += "      total\n";
+  for (const auto& r : rows) {
+    out += "  " + padded(std::to_string(r.rank), 4) + "  " + r.tier;
+    for (const auto& [owner, bytes] : r.owners)
+      out += "  " + padded(plan::human_bytes(bytes), std::max<size_t>(9, owner.size()));
+    out += "  " + padded(plan::human_bytes(r.total()), 9) + "\n";
+  }
+  if (process_bytes > 0) out += "  the whole process: " + plan::human_bytes(process_bytes) + "\n";
+  return out;
+}
+
+uint64_t process_resident_bytes() {
+  std::ifstream in("/proc/self/statm");
+  uint64_t size = 0, resident = 0;
+  if (!(in >> size >> resident)) return 0;
+  return resident * static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,131 @@
+#include "telemetry/recorder.hpp"
+
+#include <sstream>
+
+namespace troupe::telemetry {
+
+recorder::recorder(recorder_options options) : options_(std::move(options)), communication_(options_.collectives) {}
+
+core::result<void> recorder::open(double unix_s) {
+  auto files = curve_files::open(options_.curves, unix_s);
+  if (!files) return core::fail(files.error());
+  files_.emplace(std::move(*files));
+  return {};
+}
+
+// Once: a full disk would repeat itself at every step.
+void recorder::note(const core::result<void>& did) {
+  if (did || warned_ || !options_.warn) return;
+  warned_ = true;
+  options_.warn(did.error().text + "; the run goes on, what is missing is tried again with every step");
+}
+
+void recorder::log(const std::string& lines) const {
+  if (!options_.log) return;
+  std::istringstream in(lines);
+  for (std::string line; std::getline(in, line);) options_.log(line);
+}
+
+void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
+  const step_breakdown times = spans.empty() ? step_breakdown{} : telemetry::break_down(spans, 0);
+  if (files_) {
+    note(files_->write(v.unix_s, v.global_samples, labelled(v, times, options_.labels)));
+    note(files_->write_line(json_line(v, times)));
+  }
+  break_down(v.step, times);
+  if (options_.communication || options_.report) {
+    const bool each = options_.communication && options_.communication_verbose;
+    communication_.add(spans, each ? options_.log : std::function<void(const std::string&)>{});
+  }
+  profile(v, spans);
+  if (options_.report) keep_for_report(v, std::move(spans));
+}
+
+void recorder::break_down(uint64_t step, const step_breakdown& times) {
+  if (options_.print_every == 0) return;
+  printed_.forward_ms += times.forward_ms;
+  printed_.backward_ms += times.backward_ms;
+  printed_.backward_inner_ms += times.backward_inner_ms;
+  printed_.backward_allreduce_ms += times.backward_allreduce_ms;
+  printed_.step_ms += times.step_ms;
+  ++num_printed_;
+  if (step % options_.print_every != 0 && step != options_.facts.steps) return;
+  const double n = double(num_printed_);
+  log(breakdown_line({printed_.forward_ms / n, printed_.backward_inner_ms / n, printed_.backward_allreduce_ms / n,
+                      printed_.backward_ms / n, printed_.step_ms / n}));
+  printed_ = {};
+  num_printed_ = 0;
+}
+
+void recorder::profile(const step_values& v, const std::vector<rank_spans>& spans) {
+  if (spans.empty()) return;
+  if (options_.flops && v.step == options_.flops->step + 1) {
+    profile_sums one;
+    one.add(spans);
+    const auto& f = options_.facts;
+    flops_text_ = flops_table(one, {f.ranks, f.micro_batch, f.accumulation, f.parameters_per_rank, f.parameters},
+                              *options_.flops);
+  }
+  // The first step pays for what later ones find in place.
+  if (options_.report && v.step > 1) profile_.add(spans);
+}
+
+void recorder::keep_for_report(const step_values& v, std::vector<rank_spans> spans) {
+  const auto x = double(v.step);
+  curves_.loss.add(x, v.loss);
+  curves_.lr.add(x, v.lr);
+  curves_.grad_norm.add(x, v.grad_norm);
+  if (v.seconds > 0) curves_.tokens_per_s.add(x, double(v.tokens) / v.seconds);
+  data_.steps_done = v.step;
+  data_.tokens += v.tokens;
+  data_.step_seconds += v.seconds;
+  const double n = double(curves_.lr.num_values() + curves_.lr.num_not_finite());
+  const auto mean = [n](double& into, double value) { into += (value - into) / n; };
+  mean(data_.step_s, v.step_s);
+  mean(data_.compute_s, v.compute_s);
+  mean(data_.communication_s, v.communication_s);
+  mean(data_.exposed_s, v.exposed_s);
+  if (v.skipped) {
+    ++data_.num_skipped;
+    if (data_.skipped.size() < listed_skips_limit) data_.skipped.push_back({v.step, v.loss_scale});
+  }
+  if (v.step <= options_.report_step + 1) {
+    drawn_ = std::move(spans);
+    data_.drawn_step = v.step;
+  }
+}
+
+void recorder::validation(uint64_t step, uint64_t global_samples, double loss, double unix_s) {
+  const curve_value value{validation_label, loss};
+  if (files_) {
+    note(files_->write(unix_s, global_samples, {&value, 1}));
+    note(files_->write_line(validation_json_line(step, global_samples, loss)));
+  }
+  if (options_.report) curves_.validation.add(double(step), loss);
+}
+
+run_records recorder::close(run_end end, uint64_t num_not_recorded, std::vector<std::string> files) {
+  run_records out;
+  if (files_) {
+    note(files_->flush());
+    out.curves_complete = files_->complete();
+  }
+  const auto rows = communication_.rows();
+  if (options_.communication) {
+    out.communication_table = communication_table(rows, communication_.shows_purpose());
+    out.communication_json = communication_json(rows);
+  }
+  if (!options_.report) return out;
+  data_.facts = options_.facts;
+  data_.end = std::move(end);
+  data_.curves = &curves_;
+  data_.num_not_recorded = num_not_recorded;
+  data_.lanes = drawn_;
+  data_.units = profile_.units();
+  data_.communication = rows;
+  data_.files = std::move(files);
+  out.report = report_page(data_);
+  return out;
+}
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,75 @@
+// Everything a run records about itself, in one place: takes steps and validations, writes curves as they come, and
+// sums up for the end. Owned by one thread at a time; the telemetry actor feeds it, so that no lane waits for a file.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "telemetry/curve_files.hpp"
+#include "telemetry/report.hpp"
+#include "telemetry/step_values.hpp"
+
+namespace troupe::telemetry {
+
+/// What to record. Text for people goes to `log`, a line each, without a line end; trouble to `warn`.
+struct recorder_options {
+  curve_options curves;
+  label_options labels;
+  run_facts facts;
+  bool report = false;         ///< keep what a report needs
+  uint64_t report_step = 0;    ///< whose lanes it draws, from 0; where the run is shorter, its last
+  bool communication = false;  ///< comms_logger.enabled
+  bool communication_verbose = false;
+  communication_options collectives;
+  std::optional<flops_table_options> flops;  ///< flops_profiler.enabled
+  uint64_t print_every = 0;                  ///< wall_clock_breakdown: steps between two lines; 0: none
+  std::function<void(const std::string&)> log, warn;
+};
+
+/// What is known at the end; texts for the caller to write or print.
+struct run_records {
+  std::string report;               ///< the page; empty where none was wanted
+  std::string communication_table;  ///< empty where comms_logger is off
+  std::string communication_json;
+  bool curves_complete = true;  ///< every value is in its file
+};
+
+class recorder {
+ public:
+  explicit recorder(recorder_options options);
+
+  /// Makes the folders and files of curves. Errors: io, no_space; nothing has run yet.
+  core::result<void> open(double unix_s);
+
+  void step(const step_values& v, std::vector<rank_spans> spans);
+  void validation(uint64_t step, uint64_t global_samples, double loss, double unix_s);
+
+  /// The flops profiler's text, once its step has passed; the caller writes it to a file or to the log.
+  [[nodiscard]] const std::string& flops_text() const { return flops_text_; }
+
+  /// Sums up. `num_not_recorded`: steps and validations that never came here; `files`: names beside the page.
+  run_records close(run_end end, uint64_t num_not_recorded, std::vector<std::string> files);
+
+ private:
+  void note(const core::result<void>& did);
+  void log(const std::string& lines) const;
+  void break_down(uint64_t step, const step_breakdown& times);
+  void profile(const step_values& v, const std::vector<rank_spans>& spans);
+  void keep_for_report(const step_values& v, std::vector<rank_spans> spans);
+
+  recorder_options options_;
+  std::optional<curve_files> files_;  ///< once opened
+  run_curves curves_;
+  communication_log communication_;
+  profile_sums profile_;
+  std::string flops_text_;
+  step_breakdown printed_;  // sums since the last line
+  uint64_t num_printed_ = 0;
+  std::vector<rank_spans> drawn_;
+  report_data data_;
+  bool warned_ = false;
+};
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,75 @@
+#include "telemetry/spans.hpp"
+
+#include <algorithm>
+
+namespace troupe::telemetry {
+
+std::vector<interval> joined(std::vector<interval> v) {
+  std::sort(v.begin(), v.end(), [](const auto& a, const auto& b) { return a.start_ns < b.start_ns; });
+  std::vector<interval> out;
+  for (const auto& i : v) {
+    if (!out.empty() && i.start_ns <= out.back().end_ns)
+      out.back().end_ns = std::max(out.back().end_ns, i.end_ns);
+    else
+      out.push_back(i);
+  }
+  return out;
+}
+
+int64_t length_ns(const std::vector<interval>& joined) {
+  int64_t n = 0;
+  for (const auto& i : joined) n += i.length_ns();
+  return n;
+}
+
+int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b) {
+  int64_t n = 0;
+  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
+    n += std::max<int64_t>(0, std::min(a[i].end_ns, b[j].end_ns) - std::max(a[i].start_ns, b[j].start_ns));
+    a[i].end_ns < b[j].end_ns ? ++i : ++j;
+  }
+  return n;
+}
+
+interval moving(std::span<const rank_spans> ranks, size_t r, uint32_t id) {
+  interval out = ranks[r].spans[id];
+  for (const auto& peer : ranks) out.start_ns = std::max(out.start_ns, peer.spans[id].start_ns);
+  out.start_ns = std::min(out.start_ns, out.end_ns);
+  return out;
+}
+
+step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
+  std::vector<interval> forward, backward, reduction, either, step;
+  for (const auto& x : ranks[r].plan->instructions) {
+    const interval whole = ranks[r].spans[x.id];
+    switch (x.kind) {
+      case plan::kind::forward:
+        forward.push_back(whole);
+        break;
+      case plan::kind::recompute:
+      case plan::kind::backward:
+        backward.push_back(whole);
+        either.push_back(whole);
+        break;
+      case plan::kind::reduce:
+        reduction.push_back(moving(ranks, r, x.id));
+        either.push_back(reduction.back());
+        break;
+      case plan::kind::vote:
+      case plan::kind::publish:
+        step.push_back(moving(ranks, r, x.id));
+        break;
+      case plan::kind::norm:
+      case plan::kind::update:
+        step.push_back(whole);
+        break;
+      default:
+        break;  // loads, gathers and releases belong to no timer of DeepSpeed's
+    }
+  }
+  const auto ms = [](std::vector<interval> v) { return double(length_ns(joined(std::move(v)))) / 1e6; };
+  return {ms(std::move(forward)), ms(std::move(backward)), ms(std::move(reduction)), ms(std::move(either)),
+          ms(std::move(step))};
+}
+
+}  // namespace troupe::telemetry

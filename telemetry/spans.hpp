@@ -1,0 +1,45 @@
+// When the instructions of one step ran, apart from who measured it; and sums over such times.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::telemetry {
+
+/// Nanoseconds on a steady clock.
+struct interval {
+  int64_t start_ns = 0, end_ns = 0;
+  [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
+};
+
+/// What one rank did in one step; `spans` has one entry per instruction of the plan.
+struct rank_spans {
+  std::shared_ptr<const plan::step_plan> plan;
+  std::vector<interval> spans;  ///< [id]: fabric from its posting on
+  bool skipped = false;         ///< the vote switched off what has the guard `not_skipped`
+};
+
+/// Sorted, those that touch or overlap joined.
+std::vector<interval> joined(std::vector<interval> v);
+int64_t length_ns(const std::vector<interval>& joined);
+/// Time that lies in both; each sorted and joined.
+int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
+
+/// A collective's time proper on rank `r`: from when the last member had posted it to its end.
+interval moving(std::span<const rank_spans> ranks, size_t r, uint32_t id);
+
+/// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans.
+struct step_breakdown {
+  double forward_ms = 0;
+  double backward_inner_ms = 0;      ///< backward and recomputation
+  double backward_allreduce_ms = 0;  ///< gradient reductions under way
+  double backward_ms = 0;            ///< either of the two
+  double step_ms = 0;                ///< norms, vote, updates, publishing
+};
+step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);
+
+}  // namespace troupe::telemetry

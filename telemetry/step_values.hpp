@@ -1,0 +1,44 @@
+// What one optimizer step left to record, and under which labels. DeepSpeed's labels where it has one.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "telemetry/event_record.hpp"
+#include "telemetry/spans.hpp"
+
+namespace troupe::telemetry {
+
+/// Numbers of one step; the x axis of curves is `global_samples`.
+struct step_values {
+  uint64_t step = 0;                 ///< from 1
+  uint64_t global_samples = 0;       ///< of all steps up to this one
+  uint64_t samples = 0, tokens = 0;  ///< of this step
+  double unix_s = 0;                 ///< when it ended
+  double seconds = 0;
+  double loss = 0, lr = 0, grad_norm = 0, loss_scale = 1;
+  bool skipped = false;
+  uint64_t memory_bytes = 0;                                             ///< resident and activations' peak, all ranks
+  double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< from the spans, means over ranks
+};
+
+/// Which of the labels a run writes.
+struct label_options {
+  bool loss_scale = false;  ///< fp16
+  bool breakdown = false;   ///< wall_clock_breakdown
+};
+
+inline constexpr std::string_view validation_label = "Validation/Samples/loss";
+
+/// The values of a step under their labels, see docs/telemetry.md.
+std::vector<curve_value> labelled(const step_values& v, const step_breakdown& times, const label_options& options);
+
+/// One line of steps.jsonl.
+std::string json_line(const step_values& v, const step_breakdown& times);
+std::string validation_json_line(uint64_t step, uint64_t global_samples, double loss);
+
+/// `time (ms) | fwd: 1.00 | bwd: ...`, as DeepSpeed's timers print it.
+std::string breakdown_line(const step_breakdown& mean);
+
+}  // namespace troupe::telemetry

@@ -1,0 +1,93 @@
+// Curves on disk: DeepSpeed's names, every kind of file at once, folders that refuse.
+#include "telemetry/curve_files.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::telemetry;
+using tests::scratch_folder;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(curve_files)
+
+BOOST_AUTO_TEST_CASE(a_label_has_a_file_with_deepspeeds_name_and_header) {
+  BOOST_TEST(csv_file_name("Train/Samples/train loss") == "Train_Samples_train_loss.csv");
+  const scratch_folder f;
+  auto files = telemetry::curve_files::open({f / "csv/job", {}, {}}, 0);
+  BOOST_TEST_REQUIRE(files.has_value());
+  for (uint64_t step = 1; step <= 2; ++step) {
+    const std::vector<curve_value> values = {{"Train/Samples/lr", 0.1 / double(step)},
+                                             {"Train/Samples/train_loss", NAN}};
+    BOOST_TEST(files->write(0, 8 * step, values).has_value());
+  }
+  BOOST_TEST(scratch_folder::read(f / "csv/job/Train_Samples_lr.csv") == "step,lr\n8,0.1\n16,0.05\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/job/Train_Samples_train_loss.csv") == "step,train_loss\n8,nan\n16,nan\n");
+  BOOST_TEST(files->complete());
+}
+
+BOOST_AUTO_TEST_CASE(an_event_file_and_json_lines_grow_with_every_write) {
+  const scratch_folder f;
+  auto files = telemetry::curve_files::open({{}, f / "events", f / "out/steps.jsonl"}, 1700000000);
+  BOOST_TEST_REQUIRE(files.has_value());
+  const auto event_bytes = [&] {
+    uint64_t n = 0, count = 0;
+    for (const auto& e : fs::directory_iterator(f / "events")) {
+      BOOST_TEST(e.path().filename().string().starts_with("events.out.tfevents.1700000000."));
+      n += e.file_size();
+      ++count;
+    }
+    BOOST_TEST(count == 1U);
+    return n;
+  };
+  const uint64_t version = tf_record(version_event(1700000000)).size();
+  BOOST_TEST(event_bytes() == version);
+  const std::vector<curve_value> values = {{"a/b", 1.0}};
+  BOOST_TEST(files->write(5, 300, values).has_value());
+  BOOST_TEST(event_bytes() == version + tf_record(summary_event(5, 300, values)).size());
+  BOOST_TEST(files->write_line("{\"a\":1}").has_value());
+  BOOST_TEST(files->write_line("{\"a\":2}").has_value());
+  BOOST_TEST(scratch_folder::read(f / "out/steps.jsonl") == "{\"a\":1}\n{\"a\":2}\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_asked_for_is_not_made) {
+  const scratch_folder f;
+  auto files = telemetry::curve_files::open({}, 0);
+  BOOST_TEST_REQUIRE(files.has_value());
+  const std::vector<curve_value> values = {{"a/b", 1.0}};
+  BOOST_TEST(files->write(5, 300, values).has_value());
+  BOOST_TEST(files->write_line("{}").has_value());
+  BOOST_TEST(fs::is_empty(f.path()));
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_refused_with_the_key_that_asks_for_it) {
+  const scratch_folder f;
+  f.write("taken", "a file");
+  const auto refused = [](const curve_options& o) {
+    const auto did = telemetry::curve_files::open(o, 0);
+    BOOST_TEST_REQUIRE(!did.has_value());
+    BOOST_TEST((did.error().kind == core::error_kind::io));
+    return did.error().text;
+  };
+  const std::string csv = refused({f / "taken/csv", {}, {}});
+  BOOST_TEST(csv == "csv_monitor: cannot make the folder " + (f / "taken/csv").string() + ": Not a directory");
+  BOOST_TEST(refused({{}, f / "taken", {}}).starts_with("tensorboard: cannot make the folder "));
+  BOOST_TEST(refused({{}, {}, f / "taken/steps.jsonl"}).starts_with("telemetry.json_lines: cannot make the folder "));
+  // Where no file can be made whoever asks, root included.
+  BOOST_TEST(refused({"/proc/self/task", {}, {}}).starts_with("csv_monitor: cannot create /proc/self/task/"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_vanished_is_told_of_and_the_curves_are_not_complete) {
+  const scratch_folder f;
+  auto files = telemetry::curve_files::open({f / "csv", {}, {}}, 0);
+  BOOST_TEST_REQUIRE(files.has_value());
+  fs::remove_all(f / "csv");
+  const std::vector<curve_value> values = {{"a/b", 1.0}};
+  BOOST_TEST(!files->write(5, 300, values).has_value());
+  BOOST_TEST(!files->complete());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

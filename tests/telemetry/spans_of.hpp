@@ -1,0 +1,30 @@
+// Steps with spans, as the cost model plays them: a small GPT over a few ranks.
+#pragma once
+
+#include <cmath>
+#include <vector>
+
+#include "plan/cost.hpp"
+#include "telemetry/spans.hpp"
+#include "tests/plan/samples.hpp"
+
+namespace troupe::telemetry {
+
+/// Spans of a step that begins at `zero_ns`.
+inline std::vector<rank_spans> played(const plan::shared_plans& plans, int64_t zero_ns = 1'000'000'000) {
+  const auto t = plan::predict(plans, plan::cost_model{});
+  std::vector<rank_spans> out;
+  for (size_t r = 0; r < plans.size(); ++r) {
+    rank_spans s{plans[r], {}, false};
+    for (const auto& i : t.ranks[r].instructions)
+      s.spans.push_back({zero_ns + std::llround(i.start_s * 1e9), zero_ns + std::llround(i.end_s * 1e9)});
+    out.push_back(std::move(s));
+  }
+  return out;
+}
+
+inline std::vector<rank_spans> played_gpt(uint32_t ranks, uint32_t stage = 3, uint32_t accumulation = 1) {
+  return played(plan::plans_of(plan::gpt_table(2, 64, 256, false), plan::small_options(ranks, stage, accumulation)));
+}
+
+}  // namespace troupe::telemetry

@@ -33,8 +33,9 @@ test: setup ## builds everything and runs all tests (ARGS: further arguments of 
 train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/gcide.yaml $(ARGS)
 
-install: build ## installs the binaries under PREFIX (they go on using LibTorch in .venv)
-	@cmake --install build/release --prefix $(PREFIX)
+install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
+	@ninja -C build/release -j $(JOBS) troupe-sdk
+	@cmake --install build/release --prefix $(PREFIX) >/dev/null
 
 soak: setup ## runs the tests that draw cases at random, with many times the cases
 	@$(call configure,release)

@@ -12,11 +12,8 @@
 namespace troupe::actors {
 
 struct loader_setup {
-  std::shared_ptr<const data::token_stream> stream;
-  std::shared_ptr<const data::sample_order> order;
-  data::token_range validation;
+  std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
-  uint64_t sequence = 0;
   uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
   /// Instead of data/'s cut (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;

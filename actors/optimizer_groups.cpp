@@ -132,17 +132,8 @@ std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t 
   return out;
 }
 
-kernels::optimizer_options with_setting(kernels::optimizer_options options, const group_setting& setting) {
-  if (!setting.beta1) return options;
-  std::visit(
-      [&](auto& o) {
-        if constexpr (requires { o.beta1; }) {
-          o.beta1 = *setting.beta1;
-          o.beta2 = kernels::one_cycle_beta2;
-        }
-      },
-      options);
-  return options;
+kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting) {
+  return setting.beta1 ? kernels::with_betas(options, *setting.beta1, kernels::one_cycle_beta2) : options;
 }
 
 }  // namespace troupe::actors

@@ -1,9 +1,9 @@
 // From the configuration's optimizer, scheduler and parameter groups to what updates each parameter. Pure: no actors.
 #pragma once
 
-#include <optional>
 #include <vector>
 
+#include "actors/step_context.hpp"
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
@@ -25,12 +25,6 @@ struct optimizer_groups {
   std::vector<uint32_t> group_of;       ///< [parameter]
 };
 
-/// What an update at one position of the schedules takes of a group.
-struct group_setting {
-  double lr = 0;
-  std::optional<double> beta1;  ///< instead of the optimizer's, where OneCycle moves it; with one_cycle_beta2
-};
-
 /// Marks the parameters that `parameter_groups` freeze. Errors (bad_input): a pattern that matches no parameter.
 core::result<void> freeze(const config::job_config& config, core::model_table& table);
 
@@ -48,6 +42,6 @@ std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups);
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
 /// The group's options with a setting's momentum; those without betas keep their own.
-kernels::optimizer_options with_setting(kernels::optimizer_options options, const group_setting& setting);
+kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting);
 
 }  // namespace troupe::actors

@@ -12,27 +12,6 @@
 
 namespace troupe::actors {
 
-core::result<void> session::parts::read_data() {
-  const auto& c = *plan.config;
-  data::source_options source;
-  source.path = c.data.text;
-  source.max_bytes = c.data.max_bytes;
-  source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
-  source.vocab_size = plan.spec.vocabulary;
-  auto stream = data::open_tokens(source);
-  if (!stream) return core::fail(stream.error());
-  data.stream = std::move(*stream);
-  auto split = data::split_tokens(data.stream->size(), c.data.validation_fraction, plan.sequence);
-  if (!split) return core::fail(split.error().in(c.data.text.string()));
-  data.validation = split->validation;
-  data.sequence = plan.sequence;
-  data.order = std::make_shared<const data::sample_order>(split->train, plan.sequence, c.seed);
-  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
-                static_cast<uint32_t>(c.gradient_accumulation_steps)};
-  data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
-  return {};
-}
-
 core::result<void> session::parts::take_memory() {
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
     std::vector<std::shared_ptr<const plan::step_plan>> all;
@@ -80,12 +59,7 @@ core::result<void> session::parts::start_actors() {
       return std::make_unique<shard_executor>(mine, groups);
     };
   }
-  telemetry_setup telemetry;
-  if (c.telemetry.trace && !c.output.empty()) telemetry.trace_file = c.output / "trace.json";
-  telemetry.from_step = c.telemetry.trace_from_step;
-  telemetry.steps = c.telemetry.trace_steps;
-  telemetry.complain = [box = warnings](const core::error& e) { box->put(e.text); };
-  actors = assemble(*system, std::move(all), data, std::move(telemetry), true);
+  actors = assemble(*system, std::move(all), data, make_telemetry(), true);
   return {};
 }
 
@@ -119,7 +93,11 @@ core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const confi
 
 session::session(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
-session::~session() { parts_->end_actors(); }
+session::~session() {
+  parts_->hooks = {};  // the host's thread may be in the middle of anything
+  parts_->finish({});
+  parts_->end_actors();
+}
 
 core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
                                               std::shared_ptr<const data::batch> given) {
@@ -154,6 +132,8 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
 
 core::result<step_report> session::step() {
   auto& p = *parts_;
+  if (p.over) return core::fail(*p.over);
+  if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
   step_report report;
   report.lr = settings_of(*p.plan.optimizer, p.applied).front().lr;
   report.loss_scale = p.scale.cur_scale;
@@ -167,6 +147,7 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
   report.lanes = summarise(*did->contexts);
+  p.record(report, did->contexts);
   if (!report.skipped) ++p.applied;
   p.last_factor =
       1.0 / (double(p.data.shape.ranks) * p.data.shape.micros * p.scale.cur_scale * p.plan.rules.input_scale);
@@ -182,7 +163,7 @@ core::result<step_report> session::step() {
 
 core::result<double> session::evaluate(uint64_t batches) {
   auto& p = *parts_;
-  const uint64_t windows = p.data.validation.samples(p.plan.sequence);
+  const uint64_t windows = p.data.corpus->validation_windows();
   if (windows == 0)
     return core::fail(core::error_kind::bad_input,
                       "evaluation: there is no validation part; set data.validation_fraction");
@@ -194,6 +175,7 @@ core::result<double> session::evaluate(uint64_t batches) {
     if (!did) return core::fail(did.error());
     sum += did->result.loss;
   }
+  p.record_loss(sum / double(n));
   if (p.hooks.on_evaluation) p.hooks.on_evaluation(p.steps, sum / double(n));
   return sum / double(n);
 }
@@ -203,7 +185,7 @@ void session::stop(const std::string& why) {
 }
 
 uint64_t session::steps_done() const { return parts_->steps; }
-uint64_t session::validation_tokens() const { return parts_->data.validation.size(); }
+uint64_t session::validation_tokens() const { return parts_->data.corpus->validation_tokens(); }
 uint64_t session::sequence() const { return parts_->plan.sequence; }
 const core::model_table& session::table() const { return *parts_->plan.table; }
 const plan::step_plan& session::training_plan(uint32_t rank) const { return *parts_->plan.train()[rank]; }

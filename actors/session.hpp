@@ -21,6 +21,11 @@ namespace caf {
 class actor_system;
 }
 
+namespace troupe::data {
+class tokenizer;
+struct reading_progress;
+}  // namespace troupe::data
+
 namespace troupe::actors {
 
 struct session_actors;
@@ -48,9 +53,34 @@ struct rank_memory_report {
 /// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call.
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;               ///< one line each
+  /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
+  /// flops_profiler. A step's come with the next call.
+  std::function<void(const std::string&)> on_log{};
   std::function<void(const step_report&)> on_step;                  ///< after each step that ended well
   std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
+  /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
+  /// error_kind::stopped.
+  std::function<bool(const data::reading_progress&)> on_reading{};
 };
+
+/// What a host may add to the end of a run; the rest is known.
+struct session_ending {
+  std::optional<core::error> failure;  ///< none: the session's own, if there is one
+  std::optional<double> seconds;       ///< none: those of the steps
+  std::string configuration;           ///< effective YAML for the report
+  std::string sample;                  ///< text that the model wrote, for the report
+};
+
+/// What a run recorded, once its files are written.
+struct session_records {
+  std::string report_file;          ///< empty where none was wanted or it could not be written
+  std::string communication_table;  ///< comms_logger's, empty where that is off
+  uint64_t num_dropped = 0;         ///< steps and validations that were not recorded: the writers fell behind
+  bool curves_complete = true;      ///< every other value is in its file
+};
+
+/// Steps between two printed lines: `steps_per_print`, or a fortieth of the run.
+uint64_t print_interval(const config::job_config& config);
 
 /// Warnings kept until the session is called next; what comes beyond is counted, not kept.
 inline constexpr size_t warnings_max = 64;
@@ -76,6 +106,13 @@ class session {
   session(const session&) = delete;
   session& operator=(const session&) = delete;
 
+  /// Makes the files that curves are written to; the first step does so where nobody has. Errors (io, no_space,
+  /// bad_input): nothing has run, and the call may be repeated.
+  core::result<void> open_records();
+  /// The run is over: ends the writers and writes what is written at the end, into an output folder that exists.
+  /// The session's end does the same where nobody has. Afterwards nothing is recorded any more.
+  session_records finish(session_ending ending = {});
+
   /// One optimizer step. After an error the session is over: every later call returns the same error.
   core::result<step_report> step();
 
@@ -84,6 +121,12 @@ class session {
 
   /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
+
+  /// The run's tokenizer (data/tokenizer.hpp), the session's as long as it lives; null where the tokens are those of a
+  /// file that no tokenizer here knows.
+  [[nodiscard]] data::tokenizer* tokenizer() const;
+  /// True where every token is one byte of text: losses are nats per byte.
+  [[nodiscard]] bool tokens_are_bytes() const;
 
   /// Ends the run in hand as soon as the lanes notice. From any thread.
   void stop(const std::string& why);

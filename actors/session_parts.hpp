@@ -14,6 +14,7 @@
 #include "actors/ledger.hpp"
 #include "actors/rank_memory.hpp"
 #include "actors/session.hpp"
+#include "actors/session_recording.hpp"
 
 namespace troupe::actors {
 
@@ -52,8 +53,10 @@ struct session::parts {
   session_hooks hooks;
   std::vector<std::shared_ptr<rank_memory>> memory;
   std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
+  std::shared_ptr<data::tokenizer> tokenizer;
   loader_setup data;
   std::shared_ptr<warning_box> warnings = std::make_shared<warning_box>();
+  session_recording recording;
   one_aten_thread one_thread;
   std::optional<allocation_ledger> ledger;
   std::unique_ptr<own_system> own;  // null: the host's
@@ -68,6 +71,13 @@ struct session::parts {
   core::result<void> take_memory();
   core::result<void> start_actors();
   void end_actors();
+  telemetry_setup make_telemetry();
+  core::result<void> open_records();
+  void record(const step_report& r, std::shared_ptr<const run_contexts> contexts);
+  void record_loss(double loss);
+  session_records finish(session_ending ending);
+  [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;
+  void log_memory(const std::string& when);
   void deliver_warnings();
   core::result<run_outcome> run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
 };

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
-#include "actors/optimizer_groups.hpp"
 #include "actors/program.hpp"
 #include "data/batch.hpp"
 
@@ -27,6 +27,13 @@ struct verdict {
   bool overflow = false;     ///< the gradient has a NaN or an infinity
   bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
   float gradient_scale = 1;  ///< what `update` multiplies gradients with
+};
+
+/// What an update at one position of the schedules takes of a group.
+struct group_setting {
+  double lr = 0;
+  std::optional<double>
+      beta1;  ///< instead of the optimizer's, where OneCycle moves it; beta2 then is kernels::one_cycle_beta2
 };
 
 /// What a step is told from above: equal on all ranks.

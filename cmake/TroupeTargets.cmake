@@ -1,4 +1,5 @@
-# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ...)  one library per folder, target troupe::name
+# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ... [INTERNAL])  one library per folder, target troupe::name
+#   INTERNAL: for our own programs, not installed. Without SOURCES: headers only.
 # troupe_tests(folder SOURCES ... DEPENDS ... [LABEL l])  one program per folder of tests/, one ctest entry per file
 #
 # In a test file the suite is named after the file: config/parse_test.cpp opens
@@ -17,11 +18,23 @@ if(TROUPE_SANITIZE)
 endif()
 
 function(troupe_library name)
-  cmake_parse_arguments(arg "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
-  add_library(troupe_${name} STATIC ${arg_SOURCES})
+  cmake_parse_arguments(arg "INTERNAL" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  set(scope INTERFACE)
+  if(arg_SOURCES)
+    set(scope PUBLIC)
+    add_library(troupe_${name} STATIC ${arg_SOURCES})
+    target_link_libraries(troupe_${name} PRIVATE ${arg_PRIVATE})
+  else()
+    add_library(troupe_${name} INTERFACE)
+  endif()
   add_library(troupe::${name} ALIAS troupe_${name})
-  target_link_libraries(troupe_${name} PUBLIC troupe_options ${arg_PUBLIC} PRIVATE ${arg_PRIVATE})
-  set_target_properties(troupe_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  # Our warnings and flags end at our own sources: hosts get the language, not our taste.
+  target_link_libraries(troupe_${name} ${scope} $<BUILD_INTERFACE:troupe_options> ${arg_PUBLIC})
+  target_compile_features(troupe_${name} ${scope} cxx_std_20)
+  set_target_properties(troupe_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON EXPORT_NAME ${name})
+  if(NOT arg_INTERNAL)
+    set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES troupe_${name})
+  endif()
 endfunction()
 
 function(troupe_tests folder)

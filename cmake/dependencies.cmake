@@ -1,20 +1,35 @@
 # Every outside library is found here and nowhere else. The Debian package that brings it
-# stands in cmake/packages.txt, which `make setup` installs.
-find_package(Threads REQUIRED)
-find_package(PkgConfig REQUIRED)
-find_package(Boost REQUIRED COMPONENTS unit_test_framework)
-find_package(yaml-cpp REQUIRED)
-find_package(nlohmann_json REQUIRED)
-find_package(spdlog REQUIRED)
-find_package(fmt REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(tl-expected REQUIRED)
-find_package(rapidcheck REQUIRED)
-find_package(benchmark REQUIRED)
+# stands in cmake/packages.txt, which `make setup` installs. An installed troupe reads this file too:
+# what its static libraries still need is looked for again at the host's.
+include(CMakeFindDependencyMacro)
+macro(troupe_find)
+  if(CMAKE_FIND_PACKAGE_NAME STREQUAL "troupe")
+    find_dependency(${ARGV})  # as REQUIRED or QUIET as the host asked
+  else()
+    find_package(${ARGV} REQUIRED)
+  endif()
+endmacro()
+
+# The libraries.
+troupe_find(Threads)
+troupe_find(PkgConfig)
+troupe_find(yaml-cpp)
+troupe_find(nlohmann_json)
+troupe_find(fmt)
+troupe_find(ZLIB)
+troupe_find(tl-expected)
 pkg_check_modules(hwy REQUIRED IMPORTED_TARGET libhwy)
 pkg_check_modules(pcre2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
 find_library(SENTENCEPIECE_LIBRARY sentencepiece REQUIRED)  # its .pc file would link the trainer too
-find_package(CAF REQUIRED COMPONENTS core)
-find_package(LibTorch REQUIRED)
+troupe_find(CAF COMPONENTS core)
+troupe_find(LibTorch)
+
+# The programs and the tests.
+if(NOT CMAKE_FIND_PACKAGE_NAME STREQUAL "troupe")
+  find_package(CLI11 REQUIRED)
+  find_package(spdlog REQUIRED)
+  find_package(Boost REQUIRED COMPONENTS unit_test_framework)
+  find_package(rapidcheck REQUIRED)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,12 +1,11 @@
-// What one micro-batch of one rank holds. Pure functions of stream, order and place: any thread may
+// What one micro-batch of one rank holds. Pure functions of corpus and place: any thread may
 // call them for any step, in any order, with the same answer.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
-#include "data/sample_order.hpp"
-#include "data/token_stream.hpp"
+#include "data/corpus.hpp"
 
 namespace troupe::data {
 
@@ -32,21 +31,22 @@ struct batch {
   uint64_t columns = 0;           ///< sequence + 1: inputs are columns [0, sequence), targets [1, sequence]
   std::vector<int64_t> tokens;    ///< rows x columns, row-major
   std::vector<uint64_t> samples;  ///< position of each row in the global order: the key of its dropout masks
+  /// For each input position of a row the column where its document starts, 0 where that lies before the row; rows x
+  /// (columns - 1), row-major. Empty: documents do not matter.
+  std::vector<uint32_t> document_start{};
 };
 
-/// Rows [first_position, first_position + rows) of the order; step and micro are left at 0.
-batch make_rows(const token_stream& stream, const sample_order& order, uint64_t first_position, uint64_t rows);
+/// Rows [first_position, first_position + rows) of the training order; step and micro are left at 0.
+batch make_rows(const corpus& corpus, uint64_t first_position, uint64_t rows);
 
 /// The micro-batch that `rank` < shape.ranks trains on as its `micro`-th < shape.micros of `step`.
-batch make_batch(const token_stream& stream, const sample_order& order, const batch_shape& shape, uint64_t step,
-                 uint32_t micro, uint32_t rank);
+batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank);
 
-/// Micro-batches of `rows` that cover every whole window of the validation text once.
-uint64_t validation_batches(const token_range& validation, uint64_t sequence, uint64_t rows);
+/// Micro-batches of `rows` that cover every whole window of the held-out text once.
+uint64_t validation_batches(const corpus& corpus, uint64_t rows);
 
-/// The `index`-th of them, windows in the order of the text; the last one may have fewer rows.
-/// `samples` holds the windows' numbers.
-batch make_validation_batch(const token_stream& stream, const token_range& validation, uint64_t sequence, uint64_t rows,
-                            uint64_t index);
+/// The `index`-th of them, windows in the corpus' order; the last one may have fewer rows. `samples` holds the windows'
+/// numbers.
+batch make_validation_batch(const corpus& corpus, uint64_t rows, uint64_t index);
 
 }  // namespace troupe::data

@@ -5,58 +5,15 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <string>
 #include <vector>
+
+#include "data/scratch_file.hpp"
 
 namespace troupe::data {
 namespace {
 
 using core::error_kind;
 using core::fail;
-
-/// A file that is gone when its descriptor closes, whatever ends the process.
-class scratch_file {
- public:
-  scratch_file() = default;
-  scratch_file(scratch_file&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  scratch_file& operator=(scratch_file&&) = delete;
-  scratch_file(const scratch_file&) = delete;
-  scratch_file& operator=(const scratch_file&) = delete;
-  ~scratch_file() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  static core::result<scratch_file> create(const std::filesystem::path& folder) {
-    std::string name = (folder / "troupe-text-XXXXXX").string();
-    scratch_file out;
-    out.fd_ = ::mkostemp(name.data(), O_CLOEXEC);
-    if (out.fd_ < 0)
-      return fail(error_kind::io,
-                  fmt::format("cannot write a scratch file in '{}': {}", folder.string(), core::system_message(errno)));
-    ::unlink(name.c_str());
-    return out;
-  }
-
-  core::result<void> append(const unsigned char* data, size_t bytes) const {
-    while (bytes > 0) {
-      const ssize_t n = ::write(fd_, data, bytes);
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0)
-        return fail(
-            errno == ENOSPC || errno == EDQUOT ? error_kind::no_space : error_kind::io,
-            fmt::format("cannot write the expanded text to the scratch folder: {}", core::system_message(errno)));
-      data += n;
-      bytes -= static_cast<size_t>(n);
-    }
-    return {};
-  }
-
-  [[nodiscard]] int fd() const { return fd_; }
-
- private:
-  int fd_ = -1;
-};
 
 /// Owns the z_stream; only gzip framing is accepted.
 struct inflater {
@@ -113,7 +70,8 @@ core::result<core::mapped_file> expand_gzip(const std::filesystem::path& path, u
     if (produced > max_bytes - given)
       return fail(error_kind::limit, fmt::format("'{}' expands beyond the {} bytes that data.max_bytes leaves it",
                                                  path.string(), max_bytes));
-    if (auto ok = sink->append(block.data(), produced); !ok) return fail(ok.error().in(path.string()));
+    if (auto ok = sink->append({reinterpret_cast<const std::byte*>(block.data()), produced}); !ok)
+      return fail(ok.error().in(path.string()));
     given += produced;
     if (rc == Z_STREAM_END) {
       inflateReset(&in.z);

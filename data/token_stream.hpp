@@ -1,5 +1,5 @@
-// The training text as one long, immutable row of tokens. Owns where the bytes lie and how wide a
-// token is; which part is read when is sample_order's business.
+// A source of text as one long, immutable row of tokens. Owns where the bytes lie, how wide a token is and where
+// documents begin; which part is read when is sample_order's business.
 #pragma once
 
 #include <cstdint>
@@ -7,34 +7,32 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/mapped_file.hpp"
+#include "data/documents.hpp"
+#include "data/token_file.hpp"
+#include "data/tokenizer.hpp"
 
 namespace troupe::data {
 
-/// Bytes of one token in a `.bin` file (little endian).
-enum class bin_width : uint8_t { u16 = 2, u32 = 4 };
-
-/// "uint16" or "uint32".
-std::optional<bin_width> bin_width_from(std::string_view name);
-
-/// Most regular files below one data folder; more are refused.
-inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 /// Files of a folder below this size are copied together; larger ones are mapped one by one, so that
 /// the number of mappings stays small.
 inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
 
-/// What to read. The name says how: `.gz` and `.dz` are expanded first, then `.bin` holds tokens and
-/// everything else is text whose bytes are the tokens.
+/// What to read. The names of the files say how (data/files.hpp).
 struct source_options {
-  std::filesystem::path path;               ///< a file, or a folder read whole, sorted by path
-  uint64_t max_bytes = uint64_t{16} << 30;  ///< most that all `.gz` and `.dz` together may expand to
-  bin_width bin = bin_width::u16;           ///< of a `.bin`'s tokens
-  uint64_t vocab_size = 256;                ///< every token must be below it
-  std::filesystem::path scratch = {};       ///< expanded text lies here, nameless; empty: the system's
+  std::filesystem::path path;                 ///< a file, or a folder read whole, sorted by path
+  uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all `.gz` and `.dz` together may expand to
+  bin_width bin = bin_width::u16;             ///< of a `.bin`'s tokens where no description beside it says otherwise
+  uint64_t vocab_size = 256;                  ///< every token must be below it
+  std::filesystem::path scratch = {};         ///< expanded text and tokens lie here, nameless; empty: the system's
+  std::shared_ptr<tokenizer> tokens_of = {};  ///< of texts; empty: their bytes are the tokens. Used while opening.
+  std::string text_key = "text";              ///< of JSON lines
+  bool keep_documents = false;                ///< remember where each document starts, for document_starts()
+  reading_watch watch = {};                   ///< hears of texts that are encoded, and may stop it
 };
 
 /// Tokens 0 .. size()-1. Nothing changes after opening, so any number of threads may read.
@@ -48,6 +46,14 @@ class token_stream {
   /// Writes tokens [first, first + out.size()), which must lie in the stream.
   void copy(uint64_t first, std::span<int64_t> out) const;
 
+  /// For each of `tokens`, which begin at `first`: the column in which its document starts, 0 where that is before
+  /// them.
+  void document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const;
+
+  [[nodiscard]] uint64_t documents() const { return documents_; }
+  /// True where each token is a byte of text, false where it is something else or nobody knows.
+  [[nodiscard]] bool tokens_are_bytes() const { return tokens_are_bytes_; }
+
  private:
   friend class stream_builder;
   struct segment {
@@ -58,15 +64,19 @@ class token_stream {
   std::vector<core::mapped_file> files_;
   std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
   std::vector<segment> segments_;               ///< ascending, gap-free, none empty
+  std::vector<uint64_t> starts_;                ///< of documents that no token ends; ascending
+  std::optional<uint32_t> end_of_text_;         ///< the token behind it starts a document
+  uint64_t documents_ = 0;
   uint64_t size_ = 0;
   uint64_t vocab_size_ = 0;
+  bool tokens_are_bytes_ = true;
   uint8_t width_ = 1;  ///< bytes of a token
 };
 
-/// Opens a file or a folder and checks every token against the vocabulary (the error names position
-/// and value). Refused: what is empty, a `.bin` that is no multiple of its tokens' width, a folder
-/// that mixes `.bin` with text or holds a link out of itself. Links that stay inside are passed over,
-/// as what they name is read anyway.
+/// Opens a file or a folder and checks every token against the vocabulary (the error names position and value). Texts
+/// are encoded here, each document followed by the tokenizer's end of text; their tokens lie in a nameless file.
+/// Refused: what is empty, a `.bin` that is no multiple of its tokens' width or not of the tokenizer asked for, a
+/// folder that mixes `.bin` with text or holds a link out of itself.
 core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options);
 
 }  // namespace troupe::data

@@ -26,6 +26,11 @@ constexpr optimizer_need need<lamb_options> = optimizer_need::parameter_norms;
 template <>
 constexpr optimizer_need need<muon_options> = optimizer_need::whole_matrix;
 
+template <class Options>
+concept betas_inside = requires(Options o) {
+  o.beta1 = o.beta2;
+};
+
 void run(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& p) {
   adamw(options, step, p.master, p.moments[0], p.moments[1], p.gradient, p.gradient_dtype, p.copy, p.copy_dtype,
         p.count);
@@ -54,6 +59,22 @@ void update_any(const optimizer_options& options, const optimizer_step& step, co
 
 optimizer_need need_of(const optimizer_options& options) {
   return std::visit([]<class Options>(const Options& /*o*/) { return need<Options>; }, options);
+}
+
+bool has_betas(const optimizer_options& options) {
+  return std::visit([]<class Options>(const Options& /*o*/) { return betas_inside<Options>; }, options);
+}
+
+optimizer_options with_betas(optimizer_options options, double beta1, double beta2) {
+  std::visit(
+      [&]<class Options>(Options& o) {
+        if constexpr (betas_inside<Options>) {
+          o.beta1 = beta1;
+          o.beta2 = beta2;
+        }
+      },
+      options);
+  return options;
 }
 
 std::span<const std::string_view> moment_names(const optimizer_options& options) {

@@ -33,6 +33,12 @@ optimizer_need need_of(const optimizer_options& options);
 /// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);
 
+/// Whether OneCycle may move its momentum: Adam, LAMB and Lion have betas.
+bool has_betas(const optimizer_options& options);
+
+/// The same optimizer with these betas; unchanged where it has none.
+optimizer_options with_betas(optimizer_options options, double beta1, double beta2);
+
 /// Every optimizer whose need is `elements`.
 void update(const optimizer_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 

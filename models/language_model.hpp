@@ -26,7 +26,9 @@ namespace troupe::models {
 /// c10::Error.
 class parameter_binding {
  public:
-  parameter_binding(const core::model_table& table, core::dtype type);
+  /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type`, lose
+  /// the bytes that they have, and require gradients exactly where the table says `trainable`.
+  parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {});
   ~parameter_binding();
   parameter_binding(const parameter_binding&) = delete;
   parameter_binding& operator=(const parameter_binding&) = delete;
@@ -59,6 +61,8 @@ class gradient_sink {
   virtual gradient_target target(uint32_t parameter) = 0;
 };
 
+struct host_batch;
+
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
   std::span<const int64_t> tokens;    ///< rows x (columns + 1), row-major; outlives forward and backward
@@ -69,6 +73,9 @@ struct micro_batch {
   /// rows x columns: where the document of each input begins in its row; key j is visible to query i when
   /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
   std::span<const uint32_t> document_start = {};  ///< outlives forward and backward
+  /// For a host's own model, which has no tokens: its tensors, and what else names the micro-batch.
+  const host_batch* host = nullptr;
+  uint32_t micro = 0, rank = 0;
 };
 
 /// A segment after its forward: its output, and what its backward needs.
@@ -88,6 +95,8 @@ class language_model {
  public:
   virtual ~language_model() = default;
   [[nodiscard]] virtual const core::model_table& table() const = 0;
+  /// The tensors that are its parameters, to be bound; empty where the binding's own are as good.
+  [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
 
   /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.
   /// The same arguments give the same bits, so activation checkpointing may simply call it again.

@@ -28,15 +28,24 @@ c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes) {
 
 }  // namespace
 
-parameter_binding::parameter_binding(const core::model_table& table, core::dtype type) {
+parameter_binding::parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own) {
+  TORCH_CHECK(own.empty() || own.size() == table.parameters.size(), "a binding of ", table.parameters.size(),
+              " parameters, given ", own.size(), " tensors");
   for (const auto& info : table.parameters) {
     const at::ScalarType scalar = torch_dtype(type);
     const size_t bytes = info.numel() * c10::elementSize(scalar);
     bytes_.push_back(storage_without_bytes(bytes));
     none_.push_back(refusing_storage(info, bytes));
-    tensors_.push_back(at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar)));
-    tensors_.back().unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
+    at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar));
+    t.unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
+    if (own.empty()) {
+      tensors_.push_back(std::move(t));
+    } else {
+      tensors_.push_back(std::move(own[tensors_.size()]));
+      tensors_.back().set_data(t);  // the same tensor for everybody who holds it
+      tensors_.back().set_requires_grad(info.trainable);
+    }
     bound_.push_back(false);
     trainable_.push_back(info.trainable);
   }

@@ -24,12 +24,9 @@ struct fixture {
     source.path = scratch.path() / "text.txt";
     auto stream = data::open_tokens(source);
     BOOST_REQUIRE(stream);
-    setup.stream = *stream;
-    auto split = data::split_tokens(setup.stream->size(), 0.1, sequence);
-    BOOST_REQUIRE(split);
-    setup.validation = split->validation;
-    setup.sequence = sequence;
-    setup.order = std::make_shared<const data::sample_order>(split->train, sequence, 5);
+    auto corpus = data::corpus::make({{*stream}}, {.validation_fraction = 0.1, .sequence = sequence, .seed = 5});
+    BOOST_REQUIRE(corpus);
+    setup.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
     setup.shape = {2, 3, 2};
   }
 
@@ -63,7 +60,7 @@ BOOST_AUTO_TEST_CASE(training_batches_are_those_of_the_global_order_in_whatever_
     for (const uint32_t rank : {2U, 0U, 1U})
       for (uint32_t micro = 0; micro < 2; ++micro) {
         const auto got = ask(actor, {1, step, micro, rank, plan_choice::train});
-        const auto wanted = data::make_batch(*setup.stream, *setup.order, setup.shape, step, micro, rank);
+        const auto wanted = data::make_batch(*setup.corpus, setup.shape, step, micro, rank);
         BOOST_REQUIRE(got);
         BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
         BOOST_TEST(got->samples == wanted.samples, boost::test_tools::per_element());
@@ -74,12 +71,11 @@ BOOST_AUTO_TEST_CASE(training_batches_are_those_of_the_global_order_in_whatever_
 
 BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_after_rank_and_wrap) {
   const auto actor = world.spawn(loader_impl, setup);
-  const uint64_t n = data::validation_batches(setup.validation, sequence, setup.shape.rows);
+  const uint64_t n = data::validation_batches(*setup.corpus, setup.shape.rows);
   for (uint64_t step = 0; step < n; ++step)
     for (uint32_t rank = 0; rank < 3; ++rank) {
       const auto got = ask(actor, {1, step, 0, rank, plan_choice::evaluate});
-      const auto wanted = data::make_validation_batch(*setup.stream, setup.validation, sequence, setup.shape.rows,
-                                                      (step * 3 + rank) % n);
+      const auto wanted = data::make_validation_batch(*setup.corpus, setup.shape.rows, (step * 3 + rank) % n);
       BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
     }
 }

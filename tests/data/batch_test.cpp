@@ -17,6 +17,13 @@ namespace {
 struct counted_text {
   scratch_folder at;
   std::shared_ptr<const data::token_stream> stream;
+  /// Trains on the first `train` tokens; the last ones are held out.
+  data::corpus corpus(uint16_t train, uint64_t sequence, uint64_t seed) const {
+    const double held_out = double(stream->size() - train) / double(stream->size());
+    auto made = data::corpus::make({{stream}}, {.validation_fraction = held_out, .sequence = sequence, .seed = seed});
+    BOOST_REQUIRE_MESSAGE(made, made.error().text);
+    return std::move(*made);
+  }
   explicit counted_text(uint16_t tokens) {
     std::vector<uint16_t> all(tokens);
     for (uint16_t i = 0; i < tokens; ++i) all[i] = i;
@@ -25,12 +32,12 @@ struct counted_text {
 };
 
 /// Rows of a whole step, micro-batch by micro-batch, rank by rank.
-std::vector<std::vector<int64_t>> rows_of_step(const data::token_stream& stream, const data::sample_order& order,
-                                               const data::batch_shape& shape, uint64_t step) {
+std::vector<std::vector<int64_t>> rows_of_step(const data::corpus& corpus, const data::batch_shape& shape,
+                                               uint64_t step) {
   std::vector<std::vector<int64_t>> rows;
   for (uint32_t m = 0; m < shape.micros; ++m)
     for (uint32_t r = 0; r < shape.ranks; ++r) {
-      const auto b = data::make_batch(stream, order, shape, step, m, r);
+      const auto b = data::make_batch(corpus, shape, step, m, r);
       for (uint64_t i = 0; i < b.rows; ++i) {
         const auto* row = b.tokens.data() + i * b.columns;
         rows.emplace_back(row, row + b.columns);
@@ -45,8 +52,9 @@ BOOST_AUTO_TEST_SUITE(batch)
 
 BOOST_AUTO_TEST_CASE(a_row_is_a_window_of_the_text_with_one_token_more) {
   const counted_text text(1000);
+  const auto corpus = text.corpus(900, 16, 5);
   const data::sample_order order({0, 900}, 16, 5);
-  const auto b = data::make_batch(*text.stream, order, {.rows = 3, .ranks = 2, .micros = 2}, 4, 1, 1);
+  const auto b = data::make_batch(corpus, {.rows = 3, .ranks = 2, .micros = 2}, 4, 1, 1);
   BOOST_TEST(b.step == 4U);
   BOOST_TEST(b.micro == 1U);
   BOOST_TEST(b.rows == 3U);
@@ -62,25 +70,25 @@ BOOST_AUTO_TEST_CASE(a_row_is_a_window_of_the_text_with_one_token_more) {
 
 BOOST_AUTO_TEST_CASE(every_way_to_cut_the_global_batch_takes_the_same_rows_in_the_same_order) {
   const counted_text text(4000);
-  const data::sample_order order({0, 3500}, 10, 11);
+  const auto corpus = text.corpus(3500, 10, 11);
   for (const uint64_t step : {0U, 3U, 40U}) {
-    const auto whole = rows_of_step(*text.stream, order, {.rows = 12}, step);
+    const auto whole = rows_of_step(corpus, {.rows = 12}, step);
     for (uint32_t ranks : {1U, 2U, 3U, 4U, 6U, 12U})
       for (uint32_t micros = 1; micros <= 12 / ranks; ++micros) {
         if (12 % (ranks * micros) != 0) continue;
         const data::batch_shape shape{.rows = 12 / (ranks * micros), .ranks = ranks, .micros = micros};
-        BOOST_TEST((rows_of_step(*text.stream, order, shape, step) == whole), ranks << " ranks x " << micros);
+        BOOST_TEST((rows_of_step(corpus, shape, step) == whole), ranks << " ranks x " << micros);
       }
   }
 }
 
 BOOST_AUTO_TEST_CASE(steps_continue_where_the_last_one_ended_across_epochs) {
   const counted_text text(500);
-  const data::sample_order order({0, 451}, 10, 2);  // 45 samples, 8 a step: epochs end inside steps
+  const auto corpus = text.corpus(451, 10, 2);  // 45 samples, 8 a step: epochs end inside steps
   const data::batch_shape shape{.rows = 2, .ranks = 2, .micros = 2};
   std::vector<int64_t> starts;
   for (uint64_t step = 0; step < 45; ++step)
-    for (const auto& row : rows_of_step(*text.stream, order, shape, step)) starts.push_back(row.front());
+    for (const auto& row : rows_of_step(corpus, shape, step)) starts.push_back(row.front());
   for (uint64_t epoch = 0; epoch < 8; ++epoch) {
     const auto from = starts.begin() + static_cast<int64_t>(epoch * 45);
     BOOST_TEST((std::set<int64_t>(from, from + 45).size()) == 45U);
@@ -89,10 +97,10 @@ BOOST_AUTO_TEST_CASE(steps_continue_where_the_last_one_ended_across_epochs) {
 
 BOOST_AUTO_TEST_CASE(a_position_resumes_with_another_batch_size) {
   const counted_text text(2000);
-  const data::sample_order order({0, 2000}, 10, 2);
-  const auto once = data::make_rows(*text.stream, order, 24, 24);
-  auto parts = data::make_rows(*text.stream, order, 24, 8);
-  const auto more = data::make_rows(*text.stream, order, 32, 16);
+  const auto corpus = text.corpus(2000, 10, 2);
+  const auto once = data::make_rows(corpus, 24, 24);
+  auto parts = data::make_rows(corpus, 24, 8);
+  const auto more = data::make_rows(corpus, 32, 16);
   parts.tokens.insert(parts.tokens.end(), more.tokens.begin(), more.tokens.end());
   parts.samples.insert(parts.samples.end(), more.samples.begin(), more.samples.end());
   BOOST_TEST((parts.tokens == once.tokens));
@@ -101,20 +109,18 @@ BOOST_AUTO_TEST_CASE(a_position_resumes_with_another_batch_size) {
 
 BOOST_AUTO_TEST_CASE(training_never_sees_the_validation_text) {
   const counted_text text(3000);
-  const auto split = data::split_tokens(3000, 0.1, 16);
-  BOOST_REQUIRE(split);
-  const data::sample_order order(split->train, 16, 9);
-  const auto epoch = data::make_rows(*text.stream, order, 0, order.samples());
+  const auto corpus = text.corpus(2700, 16, 9);
+  const auto epoch = data::make_rows(corpus, 0, corpus.samples(0));
   BOOST_TEST(*std::max_element(epoch.tokens.begin(), epoch.tokens.end()) < 2700);
 }
 
 BOOST_AUTO_TEST_CASE(validation_covers_each_window_once_in_the_order_of_the_text) {
   const counted_text text(3000);
-  const data::token_range held_out{2700, 3000};  // 18 windows of 16
-  BOOST_REQUIRE_EQUAL(data::validation_batches(held_out, 16, 4), 5U);
+  const auto corpus = text.corpus(2700, 16, 1);  // 18 windows of 16
+  BOOST_REQUIRE_EQUAL(data::validation_batches(corpus, 4), 5U);
   uint64_t window = 0;
   for (uint64_t i = 0; i < 5; ++i) {
-    const auto b = data::make_validation_batch(*text.stream, held_out, 16, 4, i);
+    const auto b = data::make_validation_batch(corpus, 4, i);
     BOOST_TEST(b.rows == (i < 4 ? 4U : 2U));
     for (uint64_t row = 0; row < b.rows; ++row, ++window) {
       BOOST_TEST(b.samples[row] == window);
@@ -126,12 +132,12 @@ BOOST_AUTO_TEST_CASE(validation_covers_each_window_once_in_the_order_of_the_text
 
 BOOST_AUTO_TEST_CASE(threads_share_a_stream) {
   const counted_text text(4000);
-  const data::sample_order order({0, 4000}, 10, 2);
-  const auto wanted = data::make_rows(*text.stream, order, 0, 500);
+  const auto corpus = text.corpus(4000, 10, 2);
+  const auto wanted = data::make_rows(corpus, 0, 500);
   std::vector<data::batch> got(4);
   {
     std::vector<std::jthread> threads;
-    for (auto& b : got) threads.emplace_back([&] { b = data::make_rows(*text.stream, order, 0, 500); });
+    for (auto& b : got) threads.emplace_back([&] { b = data::make_rows(corpus, 0, 500); });
   }
   for (const auto& b : got) BOOST_TEST((b.tokens == wanted.tokens));
 }

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   check_no_tokenizer(at / "missing", "No such file or directory");
   check_no_tokenizer(at.write("notes.txt", "x"), "of no known kind: wanted a SentencePiece .model file");
   check_no_tokenizer(at.write("text.model", "just some text"),
-                     "text.model: wanted a SentencePiece model, got a broken");
+                     "got a broken or cut field at byte 0 of 14");
   std::filesystem::create_directory(at / "empty");
   check_no_tokenizer(at / "empty", "vocab.json': No such file");
   at.write("v/vocab.json", "{\n\"a\": 0,\n\"b\": \"one\"}");

@@ -1,5 +1,6 @@
 #include "kernels/optimizer.hpp"
 
+#include "kernels/schedule.hpp"
 #include "tests/kernels/samples.hpp"
 
 namespace troupe::kernels::tests {
@@ -53,10 +54,82 @@ BOOST_AUTO_TEST_CASE(an_update_in_fp64_is_the_kernels_own) {
 }
 
 BOOST_AUTO_TEST_CASE(moments_have_the_names_of_checkpoints) {
-  const auto names = moment_names(adamw_options());
-  BOOST_REQUIRE_EQUAL(names.size(), 2);
-  BOOST_CHECK_EQUAL(names[0], "exp_avg");
-  BOOST_CHECK_EQUAL(names[1], "exp_avg_sq");
+  const auto check = [](const optimizer_options& options, const std::vector<std::string_view>& wanted) {
+    const auto names = moment_names(options);
+    BOOST_TEST(std::vector<std::string_view>(names.begin(), names.end()) == wanted, boost::test_tools::per_element());
+    BOOST_CHECK_LE(names.size(), max_moments);
+  };
+  check(adamw_options(), {"exp_avg", "exp_avg_sq"});
+  check(lamb_options(), {"exp_avg", "exp_avg_sq"});
+  check(adagrad_options(), {"sum"});
+  check(lion_options(), {"exp_avg"});
+  check(muon_options(), {"momentum_buffer"});
+  check(sgd_options(), {});
+  check(sgd_options{.momentum = 0.9}, {"momentum_buffer"});
+}
+
+BOOST_AUTO_TEST_CASE(each_says_what_it_needs_of_its_parameter) {
+  const std::vector<optimizer_options> by_elements{adamw_options(), adagrad_options(), lion_options(), sgd_options()};
+  for (const auto& o : by_elements) BOOST_CHECK(need_of(o) == optimizer_need::elements);
+  BOOST_CHECK(need_of(lamb_options()) == optimizer_need::parameter_norms);
+  BOOST_CHECK(need_of(muon_options()) == optimizer_need::whole_matrix);
+}
+
+BOOST_AUTO_TEST_CASE(a_cycled_momentum_reaches_those_with_betas) {
+  const auto moved = with_betas(lamb_options{.weight_decay = 0.3}, 0.85, one_cycle_beta2);
+  BOOST_CHECK_EQUAL(std::get<lamb_options>(moved).beta1, 0.85);
+  BOOST_CHECK_EQUAL(std::get<lamb_options>(moved).beta2, 0.99);
+  BOOST_CHECK_EQUAL(std::get<lamb_options>(moved).weight_decay, 0.3);
+  BOOST_CHECK_EQUAL(std::get<adamw_options>(with_betas(adamw_options(), 0.5, 0.6)).beta2, 0.6);
+  BOOST_CHECK_EQUAL(std::get<sgd_options>(with_betas(sgd_options{.momentum = 0.9}, 0.5, 0.6)).momentum, 0.9);
+  BOOST_CHECK(has_betas(adamw_options()) && has_betas(lion_options()) && has_betas(lamb_options()));
+  BOOST_CHECK(!has_betas(sgd_options()) && !has_betas(adagrad_options()) && !has_betas(muon_options()));
+}
+
+BOOST_AUTO_TEST_CASE(sgd_without_momentum_touches_no_moment) {
+  std::vector<float> p{1, 2, 3};
+  const std::vector<float> g{1, -2, 4};
+  update(sgd_options{}, {.step = 3, .lr = 0.5},
+         optimizer_piece<float>{
+             .master = p.data(), .gradient = reinterpret_cast<const std::byte*>(g.data()), .count = p.size()});
+  BOOST_TEST(p == (std::vector<float>{0.5, 3, 1}));
+}
+
+BOOST_AUTO_TEST_CASE(a_first_step_forgets_what_a_momentum_buffer_held) {
+  const std::vector<float> g{2};
+  for (const float held : {0.0F, 100.0F}) {
+    std::vector<float> p{1};
+    std::vector<float> m{held};
+    update(sgd_options{.momentum = 0.5, .dampening = 0.75}, {.step = 1, .lr = 0.25},
+           optimizer_piece<float>{.master = p.data(),
+                                  .moments = {m.data()},
+                                  .gradient = reinterpret_cast<const std::byte*>(g.data()),
+                                  .count = 1});
+    BOOST_CHECK_EQUAL(m[0], 2);
+    BOOST_CHECK_EQUAL(p[0], 0.5);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(lion_stands_still_where_nothing_points_anywhere) {
+  std::vector<double> p{1};
+  std::vector<double> m{0};
+  const std::vector<double> g{0};
+  update(lion_options{}, {.lr = 0.25},
+         optimizer_piece<double>{.master = p.data(),
+                                 .moments = {m.data()},
+                                 .gradient = reinterpret_cast<const std::byte*>(g.data()),
+                                 .gradient_dtype = core::dtype::f64,
+                                 .count = 1});
+  BOOST_CHECK_EQUAL(p[0], 1);
+}
+
+BOOST_AUTO_TEST_CASE(a_trust_ratio_stays_in_its_limits_and_is_one_for_a_norm_of_zero) {
+  const lamb_options o{.max_coeff = 10, .min_coeff = 0.01};
+  BOOST_CHECK_EQUAL(trust_ratio(o, 9, 4), 1.5);
+  BOOST_CHECK_EQUAL(trust_ratio(o, 1e6, 1), 10);
+  BOOST_CHECK_EQUAL(trust_ratio(o, 1, 1e6), 0.01);
+  BOOST_CHECK_EQUAL(trust_ratio(o, 0, 4), 1);
+  BOOST_CHECK_EQUAL(trust_ratio(o, 9, 0), 1);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

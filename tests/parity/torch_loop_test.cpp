@@ -29,8 +29,7 @@ struct pair_of_runs {
   small_job job{model};
   std::unique_ptr<actors::session> ours;
   std::unique_ptr<torch_loop> theirs;
-  std::shared_ptr<const data::token_stream> stream;
-  data::token_split split;
+  std::optional<data::corpus> corpus;
 
   pair_of_runs(const settings& set, core::dtype type) : ours(job.open(common + set)) {
     std::map<std::string, std::vector<int64_t>> shapes;
@@ -46,15 +45,14 @@ struct pair_of_runs {
     theirs = std::make_unique<torch_loop>(o, shapes, weights);
     data::source_options source;
     source.path = job.folder() / "corpus.txt";
-    stream = *data::open_tokens(source);
-    split = *data::split_tokens(stream->size(), 0.1, sequence);
+    corpus = *data::corpus::make({{*data::open_tokens(source)}},
+                                 {.validation_fraction = 0.1, .sequence = sequence, .seed = seed});
   }
 
   void compare(double loss_tolerance, double weight_tolerance) {
-    const data::sample_order order(split.train, sequence, seed);
     double first = 0, last = 0;
     for (uint64_t i = 0; i < steps; ++i) {
-      const auto batch = data::make_rows(*stream, order, i * global_rows, global_rows);
+      const auto batch = data::make_rows(*corpus, i * global_rows, global_rows);
       last = theirs->step(batch.tokens, int64_t{global_rows});
       if (i == 0) first = last;
       BOOST_TEST(step_of(*ours).loss == last, boost::test_tools::tolerance(loss_tolerance));
@@ -86,11 +84,11 @@ BOOST_AUTO_TEST_CASE(bf16_weights_after_eight_steps_agree_to_3e_2) {
 BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_over_the_validation_windows) {
   pair_of_runs run(settings{}, core::dtype::f32);
   // 409 tokens are 25 windows of 16; whole global micro-batches of 2 ranks x 2 rows take 24 of them.
-  BOOST_TEST_REQUIRE(run.split.validation.samples(sequence) == 25U);
+  BOOST_TEST_REQUIRE(run.corpus->validation_windows() == 25U);
   const auto loss_of = [&](uint64_t windows) {
     double sum = 0;
     for (uint64_t i = 0; i < windows; ++i)
-      sum += run.theirs->loss(data::make_validation_batch(*run.stream, run.split.validation, sequence, 1, i).tokens, 1);
+      sum += run.theirs->loss(data::make_validation_batch(*run.corpus, 1, i).tokens, 1);
     return sum / double(windows);
   };
   for (uint64_t batches : {1U, 3U, 6U}) {

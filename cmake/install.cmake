@@ -1,0 +1,38 @@
+# What `cmake --install` writes, and where. Everything refers to everything else relative to itself, so that the tree may
+# be moved and needs neither this checkout nor .venv.
+#   bin/                     troupe, troupe-train               component programs
+#   lib/troupe/torch/lib/    LibTorch and what it links         component programs
+#   share/troupe/            examples, documentation            component programs
+#   include/troupe/, lib/*.a, lib/cmake/troupe/                 component sdk
+#   lib/troupe/torch/include/  for hosts that see tensors       component torch-headers
+include(CMakePackageConfigHelpers)
+get_property(libraries GLOBAL PROPERTY TROUPE_LIBRARIES)
+
+add_library(troupe_all INTERFACE)
+target_link_libraries(troupe_all INTERFACE ${libraries})
+set_target_properties(troupe_all PROPERTIES EXPORT_NAME troupe)
+add_custom_target(troupe-sdk DEPENDS ${libraries})
+
+install(TARGETS ${libraries} troupe_all EXPORT troupe ARCHIVE DESTINATION lib COMPONENT sdk
+  INCLUDES DESTINATION include/troupe)
+install(EXPORT troupe NAMESPACE troupe:: FILE troupe-targets.cmake DESTINATION lib/cmake/troupe COMPONENT sdk)
+configure_package_config_file(cmake/troupe-config.cmake.in ${CMAKE_BINARY_DIR}/troupe-config.cmake
+  INSTALL_DESTINATION lib/cmake/troupe)
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/troupe-config-version.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/troupe-config.cmake ${CMAKE_BINARY_DIR}/troupe-config-version.cmake
+  cmake/dependencies.cmake cmake/FindCAF.cmake cmake/FindLibTorch.cmake
+  DESTINATION lib/cmake/troupe COMPONENT sdk)
+install(CODE "set(TROUPE_SOURCE_DIR \"${CMAKE_SOURCE_DIR}\")" COMPONENT sdk)
+install(SCRIPT cmake/install_headers.cmake COMPONENT sdk)
+
+install(TARGETS troupe troupe-train RUNTIME DESTINATION bin COMPONENT programs)
+set_target_properties(troupe-train PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/troupe/torch/lib")
+install(DIRECTORY examples DESTINATION share/troupe COMPONENT programs)
+install(DIRECTORY docs DESTINATION share/troupe COMPONENT programs FILES_MATCHING PATTERN "*.md")
+install(CODE "set(TROUPE_TORCH_LIBRARIES \"${LIBTORCH_CPU};${LIBTORCH_C10}\")
+set(TROUPE_TORCH_FOLDERS \"${LIBTORCH_RPATH}\")" COMPONENT programs)
+install(SCRIPT cmake/install_torch.cmake COMPONENT programs)
+install(DIRECTORY ${LIBTORCH_FOLDER}/include DESTINATION lib/troupe/torch COMPONENT torch-headers)
+file(GLOB licences ${LIBTORCH_FOLDER}/../torch-*.dist-info/*LICENSE* ${LIBTORCH_FOLDER}/../torch-*.dist-info/NOTICE
+  ${LIBTORCH_FOLDER}/../torch-*.dist-info/licenses/*)
+install(FILES ${licences} DESTINATION share/troupe/torch-licences COMPONENT programs)

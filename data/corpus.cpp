@@ -1,0 +1,73 @@
+#include "data/corpus.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cassert>
+
+#include "core/math.hpp"
+
+namespace troupe::data {
+namespace {
+
+/// The first source keeps the run's seed, so that adding a second one does not reshuffle it.
+uint64_t seed_of(uint64_t seed, size_t source) { return source == 0 ? seed : seed ^ core::mix64(source); }
+
+}  // namespace
+
+core::result<corpus> corpus::make(std::vector<weighted_stream> sources, const corpus_options& options) {
+  std::vector<double> weights;
+  for (const auto& s : sources) weights.push_back(s.weight);
+  const auto shares = shares_of(weights);
+  if (!shares) return core::fail(shares.error());
+  std::vector<part> parts;
+  for (auto& s : sources) {
+    const auto split = split_tokens(s.stream->size(), options.validation_fraction, options.sequence);
+    if (!split) return core::fail(split.error().in(s.name));
+    parts.push_back({std::move(s.stream), split->validation,
+                     sample_order(split->train, options.sequence, seed_of(options.seed, parts.size()))});
+  }
+  return corpus(std::move(parts), interleave(*shares), options);
+}
+
+corpus::corpus(std::vector<part> parts, interleave mix, const corpus_options& options)
+    : parts_(std::move(parts)),
+      mix_(std::move(mix)),
+      held_out_mix_(std::vector<uint64_t>{1}),
+      sequence_(options.sequence),
+      document_mask_(options.document_mask) {
+  std::vector<uint64_t> windows;
+  for (size_t i = 0; i < parts_.size(); ++i) {
+    const uint64_t n = parts_[i].held_out.samples(sequence_);
+    if (n == 0) continue;
+    windows.push_back(n);
+    held_out_parts_.push_back(i);
+    validation_windows_ += n;
+  }
+  if (windows.size() > 1) held_out_mix_ = interleave(windows);
+}
+
+corpus::window corpus::training(uint64_t position) const {
+  const auto place = mix_.at(position);
+  const auto& p = parts_[place.source];
+  return {p.stream.get(), p.order.first_token_at(place.index)};
+}
+
+corpus::window corpus::validation(uint64_t index) const {
+  assert(index < validation_windows_);
+  const auto place = held_out_mix_.at(index);
+  const auto& p = parts_[held_out_parts_[place.source]];
+  return {p.stream.get(), p.held_out.begin + place.index * sequence_};
+}
+
+uint64_t corpus::validation_tokens() const {
+  uint64_t n = 0;
+  for (const auto& p : parts_) n += p.held_out.size();
+  return n;
+}
+
+bool corpus::tokens_are_bytes() const {
+  return std::all_of(parts_.begin(), parts_.end(), [](const part& p) { return p.stream->tokens_are_bytes(); });
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,106 @@
+#include "data/documents.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/json_lines.hpp"
+#include "data/utf8.hpp"
+
+namespace troupe::data {
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_seen(char c) { return c > ' ' && c < '\x7F'; }
+
+template <class Token>
+void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
+  const size_t start = out.size();
+  out.resize(start + tokens.size() * sizeof(Token));
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const auto t = static_cast<Token>(tokens[i]);
+    std::memcpy(out.data() + start + i * sizeof(Token), &t, sizeof t);
+  }
+}
+
+}  // namespace
+
+size_t first_piece(std::string_view text) {
+  if (text.size() <= piece_bytes) return text.size();
+  const size_t last = std::min<size_t>(text.size(), longest_piece_bytes);
+  for (size_t at = text.find('\n', piece_bytes); at < last; at = text.find('\n', at + 1))
+    if (is_seen(text[at - 1]) && at + 1 < text.size() && is_letter(text[at + 1])) return at + 1;
+  if (last == text.size()) return last;
+  for (size_t back = 0; back < 4; ++back)
+    if (utf8_character(text.substr(last - back)) > 0) return last - back;
+  return last;
+}
+
+uint8_t token_width(uint64_t vocab_size) { return vocab_size <= 1U << 8 ? 1 : vocab_size <= 1U << 16 ? 2 : 4; }
+
+document_encoder::document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t vocab_size, byte_sink sink,
+                                   reading_watch watch)
+    : tokenizer_(tokenizer), width_(width), vocab_size_(vocab_size), sink_(std::move(sink)), watch_(std::move(watch)) {}
+
+core::result<void> document_encoder::add(const std::filesystem::path& file, std::string_view content,
+                                         const std::string& text_key) {
+  progress_.file = file.string();
+  progress_.bytes = content.size();
+  told_ = 0;
+  if (kind_of(file) != source_kind::json_lines) {
+    if (content.empty()) return {};
+    auto ok = encode(content, content.size());
+    return ok ? tell(content.size()) : core::fail(ok.error().in(progress_.file));
+  }
+  auto ok = read_json_lines(content, progress_.file, text_key,
+                            [&](std::string_view text, uint64_t end) { return encode(text, end); });
+  return ok ? tell(content.size()) : ok;
+}
+
+core::result<void> document_encoder::encode(std::string_view document, uint64_t end_in_file) {
+  if (keep_starts_) starts_.push_back(tokens_);
+  while (!document.empty()) {
+    const size_t n = first_piece(document);
+    ids_.clear();
+    if (auto ok = tokenizer_.encode(document.substr(0, n), ids_); !ok) return ok;
+    document.remove_prefix(n);
+    if (auto ok = give(ids_); !ok) return ok;
+    if (const uint64_t done = end_in_file - std::min<uint64_t>(document.size(), end_in_file);
+        done >= told_ + piece_bytes)
+      if (auto ok = tell(done); !ok) return ok;
+  }
+  ++documents_;
+  const auto end = tokenizer_.end_of_text();
+  return end ? give(std::span(&*end, 1)) : core::result<void>{};
+}
+
+core::result<void> document_encoder::give(std::span<const uint32_t> tokens) {
+  const auto bad = std::find_if(tokens.begin(), tokens.end(), [&](uint32_t t) { return t >= vocab_size_; });
+  if (bad != tokens.end())
+    return core::fail(
+        core::error_kind::bad_input,
+        fmt::format("token {} of document {} lies outside the vocabulary of {}", *bad, documents_ + 1, vocab_size_));
+  tokens_ += tokens.size();
+  if (width_ == 1) narrow<uint8_t>(tokens, bytes_);
+  if (width_ == 2) narrow<uint16_t>(tokens, bytes_);
+  if (width_ == 4) narrow<uint32_t>(tokens, bytes_);
+  if (bytes_.size() < piece_bytes) return {};
+  return flush();
+}
+
+core::result<void> document_encoder::flush() {
+  auto ok = sink_(bytes_);
+  bytes_.clear();
+  return ok;
+}
+
+core::result<void> document_encoder::tell(uint64_t bytes_done) {
+  told_ = bytes_done;
+  progress_.bytes_done = bytes_done;
+  progress_.tokens = tokens_;
+  if (watch_ && !watch_(progress_)) return core::fail(core::error_kind::stopped, "stopped while reading the data");
+  return {};
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,82 @@
+// Documents to rows of tokens: texts of any length in bounded pieces, each document's end marked. Owns the pieces and
+// the width of a token; where the bytes go is the caller's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "data/files.hpp"
+#include "data/tokenizer.hpp"
+
+namespace troupe::data {
+
+/// A text longer than this is encoded in pieces: the first line break from here on with a letter, digit or sign before
+/// it and an ASCII letter behind it ends a piece. Byte pairs are the same with and without such a cut (no word of the
+/// pattern crosses it); SentencePiece may begin the next piece with a space of its own, as it does with every text.
+inline constexpr uint64_t piece_bytes = uint64_t{1} << 20;
+/// A text without such a place is cut here, between two characters.
+inline constexpr uint64_t longest_piece_bytes = uint64_t{4} << 20;
+
+/// Length of the first piece of `text`.
+size_t first_piece(std::string_view text);
+
+/// How far the reading of one file has come.
+struct reading_progress {
+  std::string file;
+  uint64_t bytes_done = 0;  ///< of its text, expanded
+  uint64_t bytes = 0;
+  uint64_t tokens = 0;  ///< of all files so far
+};
+
+/// Called about once for each piece_bytes of text; false stops the reading (error_kind::stopped).
+using reading_watch = std::function<bool(const reading_progress&)>;
+using byte_sink = std::function<core::result<void>(std::span<const std::byte>)>;
+
+/// Bytes of one token that hold any below `vocab_size`: 1, 2 or 4.
+uint8_t token_width(uint64_t vocab_size);
+
+class document_encoder {
+ public:
+  /// Tokens of `width` bytes, little endian, go to `sink`. All of them must be below `vocab_size`, which the width
+  /// holds.
+  document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t vocab_size, byte_sink sink, reading_watch watch = {});
+
+  /// All documents of one file's `content`: lines of a .jsonl with their text under `text_key`, or one text. Each is
+  /// followed by the tokenizer's end of text where it has one.
+  core::result<void> add(const std::filesystem::path& file, std::string_view content, const std::string& text_key);
+
+  /// Gives the sink what is left; after the last file.
+  core::result<void> flush();
+
+  [[nodiscard]] uint64_t tokens() const { return tokens_; }
+  [[nodiscard]] uint64_t documents() const { return documents_; }
+  /// Where each document of the files begins, in tokens of this encoder; kept from now on.
+  void keep_starts() { keep_starts_ = true; }
+  [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
+
+ private:
+  core::result<void> encode(std::string_view document, uint64_t end_in_file);
+  core::result<void> give(std::span<const uint32_t> tokens);
+  core::result<void> tell(uint64_t bytes_done);
+
+  tokenizer& tokenizer_;
+  uint8_t width_;
+  uint64_t vocab_size_;
+  byte_sink sink_;
+  reading_watch watch_;
+  reading_progress progress_;
+  uint64_t told_ = 0;  ///< bytes_done when the watch was called last
+  uint64_t tokens_ = 0, documents_ = 0;
+  bool keep_starts_ = false;
+  std::vector<uint64_t> starts_;
+  std::vector<uint32_t> ids_;
+  std::vector<std::byte> bytes_;  ///< not yet given to the sink
+};
+
+}  // namespace troupe::data

@@ -1,0 +1,72 @@
+#include "data/files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace troupe::data {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// True where `p`, all links followed, lies in `folder` (itself canonical).
+bool lies_inside(const fs::path& p, const fs::path& folder) {
+  const auto [end, rest] = std::mismatch(folder.begin(), folder.end(), p.begin(), p.end());
+  return end == folder.end();
+}
+
+/// All regular files below `folder`, sorted by path.
+core::result<std::vector<fs::path>> files_below(const fs::path& folder) {
+  std::error_code ec;
+  const fs::path root = fs::canonical(folder, ec);
+  if (ec) return fail(error_kind::bad_input, fmt::format("cannot read '{}': {}", folder.string(), ec.message()));
+  std::vector<fs::path> found;
+  fs::recursive_directory_iterator it(root, ec);
+  for (; !ec && it != fs::recursive_directory_iterator(); it.increment(ec)) {
+    if (it->is_symlink(ec)) {
+      const fs::path target = fs::canonical(it->path(), ec);
+      if (ec || !lies_inside(target, root))
+        return fail(error_kind::bad_input,
+                    fmt::format("the link '{}' leads out of the data folder '{}': only what lies inside is read",
+                                it->path().string(), folder.string()));
+      continue;
+    }
+    if (!it->is_regular_file(ec)) continue;
+    if (found.size() == max_source_files)
+      return fail(error_kind::limit,
+                  fmt::format("the data folder '{}' holds more than {} files", folder.string(), max_source_files));
+    found.push_back(it->path());
+  }
+  if (ec) return fail(error_kind::bad_input, fmt::format("cannot read all of '{}': {}", folder.string(), ec.message()));
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace
+
+bool is_packed(const fs::path& p) { return p.extension() == ".gz" || p.extension() == ".dz"; }
+
+source_kind kind_of(const fs::path& p) {
+  const auto extension = (is_packed(p) ? p.stem() : p).extension();
+  return extension == ".bin"     ? source_kind::tokens
+         : extension == ".jsonl" ? source_kind::json_lines
+                                 : source_kind::text;
+}
+
+core::result<std::vector<fs::path>> source_files(const fs::path& path) {
+  std::error_code ec;
+  if (!fs::is_directory(path, ec)) return std::vector{path};
+  auto files = files_below(path);
+  if (files) std::erase_if(*files, [&](const fs::path& p) { return describes_tokens(p); });
+  return files;
+}
+
+bool describes_tokens(const fs::path& p) {
+  std::error_code ec;
+  return p.extension() == ".json" && kind_of(p.stem()) == source_kind::tokens &&
+         fs::exists(p.parent_path() / p.stem(), ec);
+}
+
+}  // namespace troupe::data

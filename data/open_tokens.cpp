@@ -1,0 +1,228 @@
+// Finding the files, mapping, copying or encoding them, checking the tokens.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "data/expand.hpp"
+#include "data/scratch_file.hpp"
+#include "data/token_stream.hpp"
+
+namespace troupe::data {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+/// Position of the first token that is not below `vocab_size`. The maximum of a block first: it runs at
+/// memory speed, and nearly every block passes.
+template <class Token>
+std::optional<uint64_t> first_outside(std::span<const std::byte> bytes, uint64_t vocab_size) {
+  constexpr size_t block = 4096;
+  const size_t tokens = bytes.size() / sizeof(Token);
+  Token buffer[block];
+  for (size_t at = 0; at < tokens; at += block) {
+    const size_t n = std::min(block, tokens - at);
+    std::memcpy(buffer, bytes.data() + at * sizeof(Token), n * sizeof(Token));
+    Token largest = 0;
+    for (size_t i = 0; i < n; ++i) largest = std::max(largest, buffer[i]);
+    if (largest < vocab_size) continue;
+    return at +
+           static_cast<size_t>(std::find_if(buffer, buffer + n, [&](Token t) { return t >= vocab_size; }) - buffer);
+  }
+  return std::nullopt;
+}
+
+uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t width) {
+  uint64_t value = 0;
+  std::memcpy(&value, bytes.data() + index * width, width);
+  return value;
+}
+
+}  // namespace
+
+/// Takes one file after the other into a stream that nobody else has seen yet.
+class stream_builder {
+ public:
+  explicit stream_builder(const source_options& options) : options_(options), budget_(options.max_bytes) {
+    stream_->vocab_size_ = options_.vocab_size;
+    if (options_.scratch.empty()) {
+      std::error_code ec;
+      options_.scratch = fs::temp_directory_path(ec);
+      if (ec) options_.scratch = ".";
+    }
+    if (!options_.tokens_of) options_.tokens_of = make_byte_tokenizer();
+    bytes_are_tokens_ = options_.tokens_of->description().kind == "bytes";
+    stream_->tokens_are_bytes_ = bytes_are_tokens_;
+  }
+
+  core::result<void> add(const fs::path& path, bool may_copy) {
+    const auto kind = kind_of(path);
+    if (!first_file_) first_file_ = path;
+    if ((kind == source_kind::tokens) != (kind_of(*first_file_) == source_kind::tokens))
+      return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens and text: '{}' and '{}'",
+                                                     first_file_->string(), path.string()));
+    auto file = is_packed(path) ? expand_gzip(path, budget_, options_.scratch) : core::mapped_file::open(path);
+    if (!file) return fail(file.error());
+    if (is_packed(path)) budget_ -= file->bytes().size();
+    if (kind == source_kind::tokens) return add_tokens(path, std::move(*file), may_copy);
+    if (kind == source_kind::text && bytes_are_tokens_) return add_bytes(path, std::move(*file), may_copy, 1);
+    return encode(path, *file);
+  }
+
+  core::result<std::shared_ptr<const token_stream>> finish() {
+    if (auto ok = end_encoding(); !ok) return fail(ok.error());
+    if (stream_->size_ == 0)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' holds no text: nothing to train on", options_.path.string()));
+    return stream_;
+  }
+
+ private:
+  core::result<void> add_tokens(const fs::path& path, core::mapped_file file, bool may_copy) {
+    const auto described = read_token_file(path, file.bytes().size());
+    if (!described) return fail(described.error());
+    const auto& mine = options_.tokens_of->description();
+    auto width = static_cast<uint8_t>(options_.bin);
+    uint64_t documents = 1;
+    std::optional<uint32_t> end;
+    bool bytes = false;
+    if (*described) {
+      const auto& d = **described;
+      width = static_cast<uint8_t>(d.width);
+      documents = d.documents;
+      end = d.tokenizer.end_of_text;
+      bytes = d.tokenizer.kind == "bytes";
+      if (!bytes_are_tokens_ && d.tokenizer.digest != mine.digest)
+        return fail(
+            error_kind::bad_input,
+            fmt::format("'{}' holds tokens of {} '{}' ({} tokens), the tokenizer asked for is another {} ({} tokens)",
+                        path.string(), d.tokenizer.kind, d.tokenizer_path, d.tokenizer.vocab_size, mine.kind,
+                        mine.vocab_size));
+      if (options_.keep_documents && documents > 1 && !end)
+        return fail(error_kind::bad_input,
+                    fmt::format("'{}' holds {} documents with no end-of-text token between them: their borders, which "
+                                "data.document_mask wants, are lost",
+                                path.string(), documents));
+    }
+    if (stream_->segments_.empty()) {
+      stream_->end_of_text_ = end;
+    } else if (width != stream_->width_ || end != stream_->end_of_text_) {
+      return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens of two kinds: '{}' and '{}'",
+                                                     first_file_->string(), path.string()));
+    }
+    stream_->tokens_are_bytes_ = bytes;
+    stream_->documents_ += documents - 1;  // add_bytes counts one
+    return add_bytes(path, std::move(file), may_copy, width);
+  }
+
+  core::result<void> add_bytes(const fs::path& path, core::mapped_file file, bool may_copy, uint8_t width) {
+    auto bytes = file.bytes();
+    stream_->width_ = width;
+    if (bytes.size() % width != 0)
+      return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, no multiple of the {} that one token takes",
+                                                     path.string(), bytes.size(), width));
+    if (bytes.empty()) return {};
+    if (auto ok = end_encoding(); !ok) return ok;
+    if (auto ok = check(path, bytes); !ok) return ok;
+    if (may_copy && bytes.size() < copied_below_bytes) {
+      bytes = keep(bytes);
+    } else {
+      stream_->files_.push_back(std::move(file));
+    }
+    stream_->starts_.push_back(stream_->size_);
+    ++stream_->documents_;
+    append(bytes);
+    return {};
+  }
+
+  void append(std::span<const std::byte> bytes) {
+    stream_->segments_.push_back({stream_->size_, bytes});
+    stream_->size_ += bytes.size() / stream_->width_;
+  }
+
+  core::result<void> encode(const fs::path& path, const core::mapped_file& file) {
+    if (!encoder_) {
+      if (auto ok = begin_encoding(); !ok) return ok;
+    }
+    const auto bytes = file.bytes();
+    return encoder_->add(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options_.text_key);
+  }
+
+  core::result<void> begin_encoding() {
+    const auto& d = options_.tokens_of->description();
+    if (auto ok = check_vocabulary(d, options_.vocab_size); !ok) return ok;
+    auto sink = scratch_file::create(options_.scratch);
+    if (!sink) return fail(sink.error());
+    encoded_ = std::move(*sink);
+    stream_->width_ = token_width(d.vocab_size);
+    stream_->end_of_text_ = d.end_of_text;
+    encoder_ = std::make_unique<document_encoder>(
+        *options_.tokens_of, stream_->width_, options_.vocab_size,
+        [this](std::span<const std::byte> bytes) { return encoded_.append(bytes); }, options_.watch);
+    if (options_.keep_documents && !d.end_of_text) encoder_->keep_starts();
+    return {};
+  }
+
+  /// What was encoded so far becomes one segment.
+  core::result<void> end_encoding() {
+    if (!encoder_) return {};
+    if (auto ok = encoder_->flush(); !ok) return ok;
+    auto file = core::mapped_file::of(encoded_.fd(), options_.path.string());
+    if (!file) return fail(file.error());
+    for (const uint64_t start : encoder_->starts()) stream_->starts_.push_back(stream_->size_ + start);
+    stream_->documents_ += encoder_->documents();
+    if (!file->bytes().empty()) {
+      append(file->bytes());
+      stream_->files_.push_back(std::move(*file));
+    }
+    encoder_.reset();
+    encoded_ = scratch_file();
+    return {};
+  }
+
+  core::result<void> check(const fs::path& path, std::span<const std::byte> bytes) const {
+    const uint64_t vocab = options_.vocab_size;
+    const uint8_t width = stream_->width_;
+    if (vocab >= uint64_t{1} << (8 * width)) return {};  // no such token exists
+    const auto bad = width == 1   ? first_outside<uint8_t>(bytes, vocab)
+                     : width == 2 ? first_outside<uint16_t>(bytes, vocab)
+                                  : first_outside<uint32_t>(bytes, vocab);
+    if (!bad) return {};
+    return fail(error_kind::bad_input, fmt::format("token {} at position {} of '{}' lies outside the vocabulary of {}",
+                                                   value_at(bytes, *bad, width), *bad, path.string(), vocab));
+  }
+
+  /// Copies into the current block, or opens a new one; a block never grows beyond what it reserved.
+  std::span<const std::byte> keep(std::span<const std::byte> bytes) {
+    auto& blocks = stream_->copied_;
+    if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < bytes.size())
+      blocks.emplace_back().reserve(std::max<size_t>(copied_below_bytes, bytes.size()));
+    auto& block = blocks.back();
+    const size_t start = block.size();
+    block.insert(block.end(), bytes.begin(), bytes.end());
+    return std::span<const std::byte>(block).subspan(start);
+  }
+
+  source_options options_;
+  uint64_t budget_;  ///< what expansions may still take
+  bool bytes_are_tokens_ = true;
+  std::optional<fs::path> first_file_;
+  scratch_file encoded_;
+  std::unique_ptr<document_encoder> encoder_;  ///< while texts are encoded, one after the other
+  std::shared_ptr<token_stream> stream_ = std::make_shared<token_stream>();
+};
+
+core::result<std::shared_ptr<const token_stream>> open_tokens(const source_options& options) {
+  const auto files = source_files(options.path);
+  if (!files) return fail(files.error());
+  std::error_code ec;
+  const bool folder = fs::is_directory(options.path, ec);
+  stream_builder builder(options);
+  for (const auto& file : *files)
+    if (auto ok = builder.add(file, folder); !ok) return fail(ok.error());
+  return builder.finish();
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,63 @@
+// A nameless file: bytes that are too many for memory and wanted by nobody after this process. Owns the descriptor.
+#pragma once
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "core/error.hpp"
+#include "core/mapped_file.hpp"
+
+namespace troupe::data {
+
+/// Gone when its descriptor closes, whatever ends the process.
+class scratch_file {
+ public:
+  scratch_file() = default;
+  scratch_file(scratch_file&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  scratch_file& operator=(scratch_file&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  scratch_file(const scratch_file&) = delete;
+  scratch_file& operator=(const scratch_file&) = delete;
+  ~scratch_file() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  static core::result<scratch_file> create(const std::filesystem::path& folder) {
+    std::string name = (folder / "troupe-text-XXXXXX").string();
+    scratch_file out;
+    out.fd_ = ::mkostemp(name.data(), O_CLOEXEC);
+    if (out.fd_ < 0)
+      return core::fail(core::error_kind::io,
+                        "cannot write a scratch file in '" + folder.string() + "': " + core::system_message(errno));
+    ::unlink(name.c_str());
+    return out;
+  }
+
+  core::result<void> append(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0)
+        return core::fail(errno == ENOSPC || errno == EDQUOT ? core::error_kind::no_space : core::error_kind::io,
+                          "cannot write the expanded text to the scratch folder: " + core::system_message(errno));
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+
+  [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace troupe::data

@@ -1,0 +1,92 @@
+#include "data/token_file.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "core/mapped_file.hpp"
+
+namespace troupe::data {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using nlohmann::json;
+
+constexpr const char* format_name = "troupe tokens";
+constexpr int format_version = 1;
+
+token_file parse(const json& j) {
+  token_file out;
+  const auto& t = j.at("tokenizer");
+  out.tokenizer.kind = t.at("kind").get<std::string>();
+  out.tokenizer.vocab_size = t.at("vocab_size").get<uint64_t>();
+  if (!t.at("end_of_text").is_null()) out.tokenizer.end_of_text = t.at("end_of_text").get<uint32_t>();
+  out.tokenizer.digest = t.at("digest").get<std::string>();
+  out.tokenizer_path = t.at("path").get<std::string>();
+  out.width = bin_width_from(j.at("dtype").get<std::string>()).value();
+  out.tokens = j.at("tokens").get<uint64_t>();
+  out.documents = j.at("documents").get<uint64_t>();
+  return out;
+}
+
+}  // namespace
+
+std::optional<bin_width> bin_width_from(std::string_view name) {
+  if (name == "uint16") return bin_width::u16;
+  if (name == "uint32") return bin_width::u32;
+  return std::nullopt;
+}
+
+const char* name_of(bin_width width) { return width == bin_width::u16 ? "uint16" : "uint32"; }
+
+std::filesystem::path description_path(const std::filesystem::path& bin) { return bin.string() + ".json"; }
+
+std::string as_text(const token_file& f) {
+  const auto& t = f.tokenizer;
+  nlohmann::ordered_json j;
+  j["format"] = format_name;
+  j["version"] = format_version;
+  j["dtype"] = name_of(f.width);
+  j["tokens"] = f.tokens;
+  j["documents"] = f.documents;
+  j["tokenizer"] = {{"kind", t.kind},
+                    {"path", f.tokenizer_path},
+                    {"digest", t.digest},
+                    {"vocab_size", t.vocab_size},
+                    {"end_of_text", nullptr}};
+  if (t.end_of_text) j["tokenizer"]["end_of_text"] = *t.end_of_text;
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+core::result<std::optional<token_file>> read_token_file(const std::filesystem::path& bin, uint64_t bytes) {
+  const auto path = description_path(bin);
+  std::error_code ec;
+  if (!std::filesystem::exists(path, ec)) return std::nullopt;
+  auto file = core::mapped_file::open(path);
+  if (!file) return fail(file.error());
+  const auto text = file->bytes();
+  const auto wrong = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("'{}' does not describe tokens: {}", path.string(), why));
+  };
+  if (text.size() > max_token_file_bytes)
+    return wrong(fmt::format("{} bytes, more than {}", text.size(), max_token_file_bytes));
+  token_file out;
+  try {
+    const auto* begin = reinterpret_cast<const char*>(text.data());
+    const auto j = json::parse(begin, begin + text.size());
+    if (j.at("format") != format_name || j.at("version") != format_version)
+      return wrong(fmt::format("wanted the format \"{}\", version {}", format_name, format_version));
+    out = parse(j);
+  } catch (const std::exception& e) {  // the JSON library's, and a dtype that is none
+    return wrong(e.what());
+  }
+  if (out.tokens > bytes / static_cast<uint64_t>(out.width) || out.tokens * static_cast<uint64_t>(out.width) != bytes)
+    return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, wanted the {} tokens of {} that '{}' describes",
+                                                   bin.string(), bytes, out.tokens, name_of(out.width), path.string()));
+  if (out.tokenizer.end_of_text && *out.tokenizer.end_of_text >= out.tokenizer.vocab_size)
+    return wrong("its end_of_text lies outside its vocabulary");
+  return out;
+}
+
+}  // namespace troupe::data

@@ -1,0 +1,96 @@
+// A host's own model: torch::nn modules in order, each with a forward from one tensor to one tensor, and a loss.
+// Owns what a host says; what is made of it (table, plan, gradients, residency) is prepared_modules' and actors/'.
+//
+//   module_model make() {
+//     torch::nn::Linear in(784, 256), out(256, 10);
+//     return {{unit("in", in), unit("relu", [](const at::Tensor& x) { return x.relu(); }), unit("out", out)},
+//             [](const at::Tensor& y, const at::Tensor& target) { return torch::nn::functional::cross_entropy(y,
+//             target); }};
+//   }
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace troupe::models {
+
+/// What is gathered, run and released together: a layer, a block. Its output is the next unit's input.
+struct module_unit {
+  std::string name;                           ///< of its own; parameters are called `name.parameter`
+  std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters
+  std::function<at::Tensor(const at::Tensor&)> forward;
+  double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
+};
+
+/// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
+/// the configuration and shards them. A module, or a single tensor, that stands in several units is shared between
+/// them. Parameters without requires_grad stay as they are. Buffers belong to each rank: running statistics are those
+/// of its own micro-batches, as in data parallelism without synchronised norms.
+struct module_model {
+  std::vector<module_unit> units;
+  /// The mean loss of a micro-batch, a scalar. `output` is the last unit's, widened to fp32 (fp64 stays).
+  std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss;
+};
+
+/// Makes the model; called once for each rank of the process, with torch's generator seeded alike. All calls give the
+/// same structure; the first one's values are where training starts.
+using module_factory = std::function<module_model()>;
+
+/// One micro-batch of one rank, of any shapes and types, on the CPU. A floating input is converted to the run's type.
+struct host_batch {
+  at::Tensor input, target;
+};
+
+/// The micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Asked ahead of need, on another thread than
+/// the modules', one call at a time, with torch's generator seeded from the four numbers that name the batch (the run's
+/// seed is the fourth): it may be drawn at random and is the same in every run.
+using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
+
+/// torch::nn::Linear and the like: holders of a module.
+template <class T>
+concept module_holder = requires(T m) {
+  m.ptr();
+};
+
+template <module_holder Holder>
+auto module_of(const Holder& m) {
+  return m.ptr();
+}
+template <class Module>
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {
+  return m;
+}
+
+/// A module, as a holder or a shared pointer, whose own forward takes one tensor and returns one.
+template <class Module>
+requires requires(const Module& m) { module_of(m); }
+module_unit unit(std::string name, const Module& module) {
+  auto m = module_of(module);
+  return {std::move(name), m, [m](const at::Tensor& x) { return at::Tensor(m->forward(x)); }};
+}
+
+/// A module with a forward of the host's: `forward(module, x)`, such as one that takes the first of a GRU's results.
+template <class Module, class Forward>
+module_unit unit(std::string name, const Module& module, Forward forward) {
+  auto m = module_of(module);
+  return {std::move(name), m, [m, f = std::move(forward)](const at::Tensor& x) { return at::Tensor(f(*m, x)); }};
+}
+
+/// A function without parameters.
+template <class Forward>
+requires(!requires(const Forward& m) { module_of(m); }) module_unit unit(std::string name, Forward forward) {
+  return {std::move(name), nullptr, std::move(forward)};
+}
+
+}  // namespace troupe::models

@@ -43,7 +43,6 @@ at::Tensor positions_of(const micro_batch& batch) {
 
 /// gradient[id] = sum of the rows of `g` (N, C) whose token is `id`; zero for tokens that do not occur.
 void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tensor& inputs, const at::Tensor& g) {
-  if (!w.trainable) return;
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
   const int64_t count = rows.size(0), width = rows.size(1);
   const int64_t* ids = inputs.const_data_ptr<int64_t>();
@@ -76,7 +75,6 @@ void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tens
 
 /// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
-  if (!w.trainable) return;
   const at::Tensor used = at::arange(g.size(1), at::kLong);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));

@@ -18,7 +18,7 @@ std::vector<int64_t> with_last(const at::Tensor& x, int64_t last) {
 }
 
 struct linear_node final : function_node {
-  at::Tensor x;  // (N, in); undefined where the weight is frozen
+  at::Tensor x;  // (N, in)
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
@@ -26,17 +26,15 @@ struct linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0]);
     const at::Tensor& matrix = w.bound();
-    if (w.trainable) {
-      gradient_writer dw(*slot, w);
-      if (layout == weight_layout::in_out) {
-        at::mm_out(dw.out(), x.t(), g);
-      } else {
-        at::mm_out(dw.out(), g.t(), x);
-      }
-      dw.commit();
+    gradient_writer dw(*slot, w);
+    if (layout == weight_layout::in_out) {
+      at::mm_out(dw.out(), x.t(), g);
+    } else {
+      at::mm_out(dw.out(), g.t(), x);
     }
+    dw.commit();
     x.reset();
-    if (bias && bias->trainable) {
+    if (bias) {
       gradient_writer db(*slot, *bias);
       at::sum_out(db.out(), g, at::IntArrayRef{0});
       db.commit();
@@ -63,7 +61,7 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight&
   }
   if (!wants_node(x)) return y;
   auto node = std::make_shared<linear_node>();
-  if (w.trainable) node->x = std::move(rows);
+  node->x = std::move(rows);
   node->w = w;
   node->bias = bias;
   node->layout = layout;

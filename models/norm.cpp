@@ -16,7 +16,6 @@ namespace {
 at::Tensor widened(const weight& w) { return w.bound().to(sum_dtype(w.tensor.scalar_type())); }
 
 void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
-  if (!parameter.trainable) return;
   gradient_writer writer(slot, parameter);
   writer.out().copy_(gradient);
   writer.commit();

@@ -21,7 +21,6 @@ struct weight {
   uint32_t id = 0;
   at::Tensor tensor;
   std::string_view name;
-  bool trainable = true;  ///< false: frozen, its gradient is not computed
 
   /// The tensor, once it is sure that its bytes are there; throws c10::Error otherwise.
   [[nodiscard]] const at::Tensor& bound() const;

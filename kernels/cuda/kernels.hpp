@@ -10,7 +10,9 @@
 #include "core/error.hpp"
 #include "kernels/adagrad.hpp"
 #include "kernels/adamw.hpp"
+#include "kernels/lamb.hpp"
 #include "kernels/lion.hpp"
+#include "kernels/muon.hpp"
 #include "kernels/reduce.hpp"
 #include "kernels/sgd.hpp"
 
@@ -50,5 +52,17 @@ core::result<void> lion(const lion_options& options, const optimizer_step& step,
                         stream on);
 core::result<void> sgd(const sgd_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
                        stream on);
+
+/// kernels/lamb.hpp. The sums are device memory, one number per started block of `core::partition_grain` elements.
+core::result<void> prepare(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                           std::span<double> weight_sums, std::span<double> update_sums, stream on);
+core::result<void> apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         double trust_ratio, stream on);
+
+/// kernels/muon.hpp
+core::result<void> prepare(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                           float* direction, stream on);
+core::result<void> apply(const muon_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         const float* orthogonal, stream on);
 
 }  // namespace troupe::kernels::cuda

@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(ten_steps_agree_to_a_millionth_in_fp32_and_to_1e_12_in_fp64
 BOOST_AUTO_TEST_CASE(muon_agrees_with_torchs_own_iteration_within_bf16) {
   const auto f = fixture();
   const auto& wanted = f["cases"]["muon_tall_bf16"];
-  check_case<float>(wanted, f["data"][wanted["data"].get<std::string>()], 1e-2);
+  check_case<float>(wanted, f["data"][wanted["data"].get<std::string>()], 1e-3);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -29,6 +29,7 @@ struct reading_progress;
 namespace troupe::actors {
 
 struct session_actors;
+struct host_model;
 
 /// What one optimizer step did.
 struct step_report {
@@ -56,7 +57,7 @@ struct session_hooks {
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
   /// flops_profiler. A step's come with the next call.
   std::function<void(const std::string&)> on_log{};
-  std::function<void(const step_report&)> on_step;                  ///< after each step that ended well
+  std::function<void(const step_report&)> on_step{};                ///< after each step that ended well
   std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
   /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
   /// error_kind::stopped.
@@ -91,6 +92,8 @@ struct session_options {
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
+  /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the configuration's.
+  std::shared_ptr<const host_model> model{};
 };
 
 class session {

@@ -36,6 +36,9 @@ class table_writer {
   void freeze_some(std::mt19937_64& random, uint64_t out_of) {
     for (auto& p : table_.parameters) p.trainable = random() % out_of != 0;
   }
+  void freeze(std::initializer_list<size_t> which) {
+    for (size_t q : which) table_.parameters[q].trainable = false;
+  }
   shared_table done() { return std::make_shared<const core::model_table>(std::move(table_)); }
 
  private:

@@ -8,6 +8,8 @@
 #include <filesystem>
 
 #include "apps/configuration.hpp"
+#include "apps/data.hpp"
+#include "apps/doctor.hpp"
 #include "config/explain.hpp"
 
 namespace {
@@ -50,7 +52,35 @@ int main(int argc, char** argv) {
   add_common(*check, a);
   add_common(*explain, a);
   explain->add_flag("--json", json, "as JSON");
+
+  auto* data = app.add_subcommand("data", "texts to tokens and back");
+  data->require_subcommand(1);
+  apps::tokenize_arguments t;
+  auto* tokenize = data->add_subcommand("tokenize", "write a .bin of tokens that training reads without tokenising");
+  tokenize->add_option("inputs", t.inputs, "text, .jsonl, .gz, .dz or folders, read in this order")->required();
+  tokenize
+      ->add_option("--tokenizer", t.tokenizer,
+                   "bytes, a SentencePiece .model, or a folder with vocab.json and merges.txt")
+      ->required();
+  tokenize->add_option("--output", t.output, "NAME.bin; NAME.bin.json, written too, says what it holds")->required();
+  tokenize->add_option("--text-key", t.text_key, "of JSON lines")->capture_default_str();
+  tokenize->add_option("--dtype", t.dtype, "uint16 or uint32; by default what the vocabulary needs");
+  tokenize->add_flag("--quiet", t.quiet, "say nothing unless it fails");
+  apps::inspect_arguments i;
+  auto* inspect = data->add_subcommand("inspect", "what a .bin holds: tokens, documents, vocabulary, first text");
+  inspect->add_option("file", i.file, "NAME.bin")->required();
+  inspect->add_option("--tokenizer", i.tokenizer, "decodes; by default the one that NAME.bin.json names");
+  inspect->add_option("--dtype", i.dtype, "of a file without NAME.bin.json")->capture_default_str();
+  inspect->add_option("--tokens", i.tokens, "decoded at most")->capture_default_str();
+
+  auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
+  std::string folder = ".";
+  doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
+  doctor->add_flag("--json", json, "as JSON");
   CLI11_PARSE(app, argc, argv);
+  if (*doctor) return apps::doctor(folder, json);
+  if (*tokenize) return apps::tokenize(t);
+  if (*inspect) return apps::inspect(i);
 
   const auto loaded = apps::load_configuration(a, std::nullopt, config::reading::either);
   if (!loaded) return 2;

@@ -14,6 +14,8 @@
 #include "checkpoint/atomic_file.hpp"
 #include "config/explain.hpp"
 #include "core/clock.hpp"
+#include "data/documents.hpp"
+#include "data/tokenizer.hpp"
 #include "plan/render.hpp"
 
 namespace troupe::apps {
@@ -58,10 +60,17 @@ uint64_t memory_bytes(const actors::session& s) {
   return n;
 }
 
-std::string text_of(const std::vector<int64_t>& tokens) {
-  std::string out;
-  for (int64_t t : tokens) out += static_cast<char>(t);
-  return out;
+/// A line that is written over on a terminal, nothing elsewhere; false once somebody wants to stop.
+bool show_reading(const data::reading_progress& p, const interrupts& stop) {
+  if (::isatty(STDERR_FILENO) != 0) {
+    const bool done = p.bytes_done >= p.bytes;
+    std::fprintf(stderr, "\r\x1b[K");
+    if (!done)
+      std::fprintf(stderr, "reading %s: %.0f %%", fs::path(p.file).filename().c_str(),
+                   100 * double(p.bytes_done) / double(p.bytes));
+    std::fflush(stderr);
+  }
+  return !stop.requested();
 }
 
 // The run's life after it has been opened. Keeps what the end report needs.
@@ -122,12 +131,14 @@ class run {
     return {};
   }
   core::result<void> sample() {
-    if (config_.sample.tokens == 0 || config_.data.tokenizer != "bytes") return {};
-    std::vector<int64_t> prompt;
-    for (char c : config_.sample.prompt) prompt.push_back(static_cast<unsigned char>(c));
-    auto text = session_.generate(std::move(prompt), config_.sample.tokens, config_.sample.temperature);
+    data::tokenizer* const tokenizer = session_.tokenizer();
+    if (config_.sample.tokens == 0 || tokenizer == nullptr) return {};
+    std::vector<uint32_t> ids;
+    if (auto ok = tokenizer->encode(config_.sample.prompt, ids); !ok) return core::fail(ok.error().in("sample.prompt"));
+    if (ids.empty() && tokenizer->end_of_text()) ids.push_back(*tokenizer->end_of_text());  // a document begins
+    auto text = session_.generate({ids.begin(), ids.end()}, config_.sample.tokens, config_.sample.temperature);
     if (!text) return core::fail(text.error());
-    end_.sample = text_of(*text);
+    end_.sample = tokenizer->decode(std::vector<uint32_t>(text->begin(), text->end()));
     return {};
   }
   void finish() {
@@ -152,7 +163,7 @@ class run {
 
 int report(const core::error& e) {
   std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
-  return e.kind == core::error_kind::bad_input ? 2 : 1;
+  return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? 130 : 1;
 }
 
 }  // namespace
@@ -162,8 +173,10 @@ int train(const train_arguments& a) {
   auto loaded = load_configuration(a, a.steps);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
-  auto session = actors::session::open(
-      config, {[](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }});
+  actors::session_hooks hooks;
+  hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
+  hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
+  auto session = actors::session::open(config, std::move(hooks));
   if (!session) return report(session.error());
   if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
@@ -197,7 +210,7 @@ int train(const train_arguments& a) {
     return 0;
   }
   if (!a.quiet) std::printf("%s", end_text(*end).c_str());
-  const char* unit = config->data.tokenizer == "bytes" ? "nats/byte" : "nats/token";
+  const char* unit = (*session)->tokens_are_bytes() ? "nats/byte" : "nats/token";
   if (end->has_validation)
     std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit,
                 static_cast<unsigned long long>(end->steps), end->seconds);

@@ -25,7 +25,8 @@ kernels::optimizer_options options_from(const config::optimizer_section& o, doub
   return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
 }
 
-kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr) {
+// With Muon, Adam's betas stay as well, as DeepSpeed leaves them.
+kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, bool moves_betas) {
   kernels::schedule_options out;
   out.type = s.type;
   out.warmup_min_lr = s.warmup_min_lr;
@@ -48,7 +49,7 @@ kernels::schedule_options schedule_from(const config::scheduler_section& s, doub
   out.cycle_first_stair_count = s.cycle_first_stair_count;
   out.cycle_second_stair_count = s.cycle_second_stair_count;
   out.decay_step_size = s.decay_step_size;
-  out.cycle_momentum = s.cycle_momentum;
+  out.cycle_momentum = s.cycle_momentum && moves_betas;
   out.cycle_min_mom = s.cycle_min_mom;
   out.cycle_max_mom = s.cycle_max_mom;
   out.decay_mom_rate = s.decay_mom_rate;
@@ -105,7 +106,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
         g < c.parameter_groups.size() ? c.parameter_groups[g] : config::parameter_group{};
     const double lr = o.type == "muon" ? (matrix ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
     out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), matrix),
-                          schedule_from(c.scheduler, said.lr.value_or(lr)),
+                          schedule_from(c.scheduler, said.lr.value_or(lr), o.type != "muon"),
                           o.type == "adagrad" ? o.initial_accumulator_value : 0});
     return place[g][matrix] = static_cast<uint32_t>(out.groups.size() - 1);
   };

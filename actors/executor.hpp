@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-enum class progress : uint8_t { pending, done };
+enum class progress : uint8_t { pending, done };  ///< whether `start` or `advance` has finished it
 
 /// Asks the lane for `executor::advance(sequence)` after `delay`. Called on the lane's own thread.
 using timer = std::function<void(std::chrono::nanoseconds delay, uint64_t sequence)>;

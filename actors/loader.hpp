@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-struct loader_setup {
+struct loader_setup {  ///< what a loader reads and how it cuts
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
   uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
@@ -19,7 +19,7 @@ struct loader_setup {
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
 };
 
-struct loader_state {
+struct loader_state {  ///< what a loader keeps between messages
   loader_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "loader";
 

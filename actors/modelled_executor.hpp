@@ -31,7 +31,7 @@ enum class sim_fault_kind : uint8_t {
   bad_vote,            ///< a rank sees another vote than the others
   silence,             ///< an instruction never ends
 };
-std::string_view name_of(sim_fault_kind kind);
+std::string_view name_of(sim_fault_kind kind);  ///< as tests and seeds print it
 
 /// One fault: what, where, and when. `position` counts in the lane's order; kills and delays strike once `after_events`
 /// instructions have started or ended on any rank.

@@ -17,7 +17,7 @@ inline constexpr uint32_t window_instructions = 64;
 /// How long the loader may take for one batch.
 inline constexpr std::chrono::seconds batch_timeout{60};
 
-struct rank_setup {
+struct rank_setup {  ///< what a rank is told once
   uint32_t rank = 0;
   std::vector<std::shared_ptr<const program>> programs;  ///< [plan_choice]
   scaling_rules rules;
@@ -27,7 +27,7 @@ struct rank_setup {
   std::function<std::vector<uint32_t>(uint64_t sequence)> missing;
 };
 
-struct rank_state {
+struct rank_state {  ///< what a rank keeps between messages
   rank_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   /// Runs when the actor ends, however it ends: its lanes start nothing more.
   ~rank_state() {

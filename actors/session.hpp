@@ -86,7 +86,7 @@ uint64_t print_interval(const config::job_config& config);
 /// Warnings kept until the session is called next; what comes beyond is counted, not kept.
 inline constexpr size_t warnings_max = 64;
 
-struct session_options {
+struct session_options {  ///< what a session is opened with
   std::shared_ptr<const config::job_config> config;
   session_hooks hooks{};
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
@@ -96,7 +96,7 @@ struct session_options {
   std::shared_ptr<const host_model> model{};
 };
 
-class session {
+class session {  ///< a training run
  public:
   /// Reads the data, writes and proves the plans, takes the memory, draws or loads the weights, starts the actors.
   /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit, io.

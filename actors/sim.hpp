@@ -15,7 +15,7 @@ namespace troupe::actors {
 
 using shared_rank_plans = std::vector<std::shared_ptr<const plan::step_plan>>;  // [rank]
 
-struct sim_options {
+struct sim_options {  ///< how a simulated world behaves
   uint64_t seed = 0;
   plan::cost_model costs;
   fabric::linear_link link;                      ///< all collectives of the world share it
@@ -36,7 +36,7 @@ struct sim_run {
   double predicted_s = 0;  ///< by plan::predict
 };
 
-struct sim_result {
+struct sim_result {  ///< what happened in it
   std::vector<sim_run> runs;   ///< as ordered; ends with the first that failed
   std::vector<sim_event> log;  ///< all lanes of all ranks, in the order in which things happened
   bool fault_struck = false;

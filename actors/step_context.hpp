@@ -54,7 +54,7 @@ struct scaling_rules {
   bool skip_overflow = false;  ///< fp16; bf16 with check_grad_overflow
 };
 
-struct step_context {
+struct step_context {  ///< one rank's run of one plan, shared by its lanes
   step_context(std::shared_ptr<const actors::program> what, const step_order& o, const scaling_rules& r)
       : program(std::move(what)),
         order(o),

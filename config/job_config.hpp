@@ -13,7 +13,7 @@
 
 namespace troupe::config {
 
-struct model_section {
+struct model_section {  ///< `model`
   std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
 };
@@ -25,7 +25,7 @@ struct data_source {
   std::string text_key;  ///< data_section::text_key where the source names none
 };
 
-struct data_section {
+struct data_section {  ///< `data`
   std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
   std::vector<data_source> sources;          ///< after load never empty, of `text` too
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
@@ -39,7 +39,7 @@ struct data_section {
   uint64_t prefetch_batches = 4;
 };
 
-struct parallel_section {
+struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
   [[nodiscard]] uint32_t ranks() const { return data * pipeline * tensor * sequence; }
 };
@@ -101,7 +101,7 @@ struct scheduler_section {
   double power = 1.0;                               ///< PolynomialLR
 };
 
-struct zero_section {
+struct zero_section {  ///< `zero_optimization`
   uint32_t stage = 0;
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
@@ -117,7 +117,7 @@ struct zero_section {
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
 };
 
-struct fp16_section {
+struct fp16_section {  ///< `fp16`
   bool enabled = false;
   double loss_scale = 0;  ///< 0: dynamic
   uint32_t initial_scale_power = 16;
@@ -127,27 +127,27 @@ struct fp16_section {
   double min_loss_scale = 1;
 };
 
-struct bf16_section {
+struct bf16_section {  ///< `bf16`
   bool enabled = false;
   bool check_grad_overflow = true;
 };
 
-struct data_types_section {
+struct data_types_section {  ///< `data_types`
   std::optional<core::dtype> grad_accum_dtype;
   bool reference_fp64 = false;  ///< everything in fp64: `data_types.param_dtype: fp64`
 };
 
-struct activation_checkpointing_section {
+struct activation_checkpointing_section {  ///< `activation_checkpointing`
   bool enabled = false;             ///< Troupe's key: recompute every unit from its input
   uint32_t number_checkpoints = 0;  ///< of DeepSpeed; 0 = every unit when enabled
 };
 
-struct evaluation_section {
+struct evaluation_section {  ///< `evaluation`
   uint64_t every_steps = 0;  ///< 0: only at the end, and only when there is a validation part
   uint64_t batches = 0;      ///< 0: the whole validation part
 };
 
-struct telemetry_section {
+struct telemetry_section {  ///< `telemetry`
   bool trace = true;
   uint64_t trace_from_step = 2, trace_steps = 3;
   bool json_lines = false;
@@ -161,12 +161,12 @@ struct monitor_section {
   std::string job_name = "DeepSpeedJobName";
 };
 
-struct comms_logger_section {
+struct comms_logger_section {  ///< `comms_logger`
   bool enabled = false, verbose = false, prof_all = true, debug = false;
   std::vector<std::string> prof_ops;  ///< only these, when prof_all is false
 };
 
-struct flops_profiler_section {
+struct flops_profiler_section {  ///< `flops_profiler`
   bool enabled = false;
   uint64_t profile_step = 1;
   double recompute_fwd_factor = 0.0;
@@ -176,7 +176,7 @@ struct flops_profiler_section {
   std::filesystem::path output_file;  ///< absolute; empty: the log
 };
 
-struct sample_section {
+struct sample_section {  ///< `sample`
   uint64_t tokens = 0;  ///< generated at the end; 0: none
   std::string prompt = "The ";
   double temperature = 0.8;
@@ -185,7 +185,7 @@ struct sample_section {
 /// What is summed first: ranks (per micro-batch) or micro-batches (per step).
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
-struct job_config {
+struct job_config {  ///< a validated job, never changed once loaded
   std::filesystem::path file;  ///< the YAML; empty when built from text
   model_section model;
   data_section data;

@@ -8,7 +8,7 @@
 
 namespace troupe::core {
 
-enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };
+enum class dtype : uint8_t { f64, f32, bf16, f16, i64, i32, i16, i8, u8, boolean };  ///< of an element
 
 /// Bytes of one element.
 constexpr size_t size_of(dtype t) {

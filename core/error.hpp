@@ -39,6 +39,6 @@ using result = tl::expected<T, error>;
 inline tl::unexpected<error> fail(error_kind kind, std::string text) {
   return tl::unexpected<error>(error{kind, std::move(text)});
 }
-inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::move(e)); }
+inline tl::unexpected<error> fail(error e) { return tl::unexpected<error>(std::move(e)); }  ///< as a result<T> of any T
 
 }  // namespace troupe::core

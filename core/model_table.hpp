@@ -39,7 +39,7 @@ struct unit_info {
   std::vector<segment_info> segments;
 };
 
-struct model_table {
+struct model_table {  ///< a model as units, segments and parameters
   std::vector<parameter_info> parameters;
   std::vector<unit_info> units;  ///< in order of forward
 

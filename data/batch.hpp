@@ -24,7 +24,7 @@ struct batch_shape {
   }
 };
 
-struct batch {
+struct batch {  ///< the tokens of one micro-batch on one rank
   uint64_t step = 0;
   uint32_t micro = 0;
   uint64_t rows = 0;

@@ -14,13 +14,13 @@
 
 namespace troupe::data {
 
-struct weighted_stream {
+struct weighted_stream {  ///< a source and its share of the samples
   std::shared_ptr<const token_stream> stream;
   double weight = 1;
   std::string name{};  ///< for errors
 };
 
-struct corpus_options {
+struct corpus_options {  ///< which sources, read how
   double validation_fraction = 0;  ///< of each source, its end
   uint64_t sequence = 0;           ///< input tokens of a sample
   uint64_t seed = 0;

@@ -38,7 +38,7 @@ struct token_range {
   [[nodiscard]] uint64_t samples(uint64_t sequence) const { return size() < 2 ? 0 : (size() - 1) / sequence; }
 };
 
-struct token_split {
+struct token_split {  ///< which tokens train and which validate
   token_range train;
   token_range validation;  ///< the end of the stream, never trained on; empty where no fraction was asked for
 };

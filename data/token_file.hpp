@@ -19,7 +19,7 @@ enum class bin_width : uint8_t { u16 = 2, u32 = 4 };
 std::optional<bin_width> bin_width_from(std::string_view name);
 const char* name_of(bin_width width);
 
-struct token_file {
+struct token_file {  ///< what NAME.bin.json says of NAME.bin
   tokenizer_description tokenizer;
   std::string tokenizer_path;  ///< as it was then; empty for bytes
   bin_width width = bin_width::u16;
@@ -30,7 +30,7 @@ struct token_file {
 /// No description is longer.
 inline constexpr uint64_t max_token_file_bytes = uint64_t{64} << 10;
 
-std::filesystem::path description_path(const std::filesystem::path& bin);
+std::filesystem::path description_path(const std::filesystem::path& bin);  ///< NAME.bin.json
 
 /// As JSON.
 std::string as_text(const token_file& f);

@@ -22,9 +22,10 @@
 
 namespace troupe::fabric {
 
+/// Of a collective.
 enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive };
 
-constexpr std::string_view name_of(operation op) {
+constexpr std::string_view name_of(operation op) {  ///< for messages and traces
   switch (op) {
     case operation::all_gather:
       return "all_gather";
@@ -83,7 +84,7 @@ struct request {
   bool accumulate = false;
 };
 
-enum class progress : uint8_t { pending, done };
+enum class progress : uint8_t { pending, done };  ///< whether a member's part is over
 
 /// Called from any thread, without locks, when `advance(sequence)` of this member has something to do. It may only
 /// mail somebody, and it owns what it touches: a call may still run while the communicator ends. A wake may also come

@@ -32,7 +32,7 @@ struct meeting {
   int64_t ready_ns = 0;                ///< for the modelled backend: when it is done
 };
 
-class rendezvous {
+class rendezvous {  ///< where the members of a group meet
  public:
   explicit rendezvous(uint32_t size) : next_(size) {}
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(next_.size()); }

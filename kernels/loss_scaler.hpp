@@ -27,7 +27,7 @@ struct loss_scale_state {
   friend bool operator==(const loss_scale_state&, const loss_scale_state&) = default;
 };
 
-loss_scale_state first_loss_scale(const loss_scale_options& options);
+loss_scale_state first_loss_scale(const loss_scale_options& options);  ///< before the first step
 
 /// The state after an optimizer step whose gradients overflowed or not. Called once a step, before gradients are
 /// unscaled: they are divided by the scale that this returns. Fails when a dynamic scale would have to go below

@@ -28,7 +28,7 @@ enum class optimizer_need {
   whole_matrix      ///< every direction: `prepare`, then `orthogonalise`, then `apply` (muon.hpp); two dimensions
 };
 
-optimizer_need need_of(const optimizer_options& options);
+optimizer_need need_of(const optimizer_options& options);  ///< beyond the element's own state
 
 /// Names of the moments in the order of `optimizer_piece::moments`, as checkpoints spell them.
 std::span<const std::string_view> moment_names(const optimizer_options& options);

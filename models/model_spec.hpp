@@ -10,10 +10,10 @@
 
 namespace troupe::models {
 
-enum class family : uint8_t { gpt2, llama };
-enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };
+enum class family : uint8_t { gpt2, llama };  ///< whose names and layers
+enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< of the MLP
 
-struct model_spec {
+struct model_spec {  ///< a model's sizes and choices
   family kind = family::gpt2;
   uint32_t layers = 0, width = 0, heads = 0, kv_heads = 0, head_width = 0, inner = 0;
   uint32_t positions = 0, vocabulary = 0;

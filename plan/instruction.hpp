@@ -12,7 +12,7 @@ namespace troupe::plan {
 enum class lane : uint8_t { control, compute, fabric, shard };
 inline constexpr uint32_t num_lanes = 4;
 
-enum class kind : uint8_t {
+enum class kind : uint8_t {  ///< of an instruction
   load,           ///< control: the tokens of micro-batch `micro` from the loader
   gather,         ///< fabric: full parameters of gather set `subject` into `buffer`
   release,        ///< compute: give the buffer of gather set `subject` back
@@ -39,7 +39,7 @@ enum class use : uint8_t { forward, backward };
 
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
-struct instruction {
+struct instruction {  ///< the unit of a plan
   uint32_t id = 0;  ///< index in step_plan::instructions
   plan::kind kind = kind::load;
   plan::lane lane = lane::control;
@@ -54,8 +54,8 @@ struct instruction {
   std::vector<uint32_t> after;  ///< instructions of this rank that must have ended before this one starts
 };
 
-std::string_view name_of(kind k);
-std::string_view name_of(lane l);
-lane lane_of(kind k);
+std::string_view name_of(kind k);  ///< as tools and errors print it
+std::string_view name_of(lane l);  ///< likewise
+lane lane_of(kind k);  ///< who runs it
 
 }  // namespace troupe::plan

@@ -8,7 +8,7 @@
 
 namespace troupe::plan {
 
-enum class mode : uint8_t { train, evaluate, generate };
+enum class mode : uint8_t { train, evaluate, generate };  ///< of a plan
 
 /// What an optimizer has to know of a parameter beyond the elements that it updates.
 enum class update_need : uint8_t {
@@ -25,7 +25,7 @@ struct parameter_update {
 };
 inline constexpr uint32_t max_moments = 2;
 
-struct plan_options {
+struct plan_options {  ///< what the generator obeys
   plan::mode mode = mode::train;
   uint32_t ranks = 1;
   uint32_t stage = 0;

@@ -18,7 +18,7 @@ struct slice {
   bool operator==(const slice&) const = default;
 };
 
-struct partition {
+struct partition {  ///< who owns which elements of a parameter
   uint32_t ranks = 1;
   std::vector<std::vector<slice>> slices;  ///< [parameter][rank]
 

@@ -84,7 +84,7 @@ struct owner_bytes {
 /// Every field of the table, in its order.
 std::vector<owner_bytes> owners_of(const memory_table& m);
 
-struct step_plan {
+struct step_plan {  ///< one rank's step
   plan_options options;
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;

@@ -10,7 +10,7 @@
 
 namespace troupe::storage {
 
-class huge_memory {
+class huge_memory {  ///< zeroed bytes on huge pages
  public:
   static constexpr uint64_t alignment_bytes = uint64_t{2} << 20;
 

@@ -14,7 +14,7 @@ namespace troupe::telemetry {
 /// Bytes that wait for a disk; records beyond it are dropped and counted.
 inline constexpr uint64_t waiting_bytes_limit = uint64_t{4} << 20;
 
-class append_file {
+class append_file {  ///< a file that only grows
  public:
   /// A new file. One of that name becomes NAME.previous, over an earlier one. The folder must exist.
   static core::result<append_file> create(const std::filesystem::path& file);

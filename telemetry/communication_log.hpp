@@ -33,13 +33,13 @@ struct bandwidth {
 };
 bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t ranks, double ms);
 
-struct communication_options {
+struct communication_options {  ///< what is logged
   bool all = true;                ///< comms_logger.prof_all
   std::vector<std::string> only;  ///< comms_logger.prof_ops, where `all` is false: names of operations or purposes
   bool purpose = false;           ///< comms_logger.debug: rows say what an operation was for
 };
 
-class communication_log {
+class communication_log {  ///< counts, bytes and times by operation and size
  public:
   explicit communication_log(communication_options options = {}) : options_(std::move(options)) {}
 

@@ -23,7 +23,7 @@ struct curve_options {
 /// `Train/Samples/lr` is in `Train_Samples_lr.csv`, as DeepSpeed names it: '/' and ' ' become '_'.
 std::string csv_file_name(std::string_view label);
 
-class curve_files {
+class curve_files {  ///< the files that curves are written to
  public:
   /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous. Every folder has been written
   /// to when this returns well. Errors: io, no_space, with the key that asked for the file in front.

@@ -28,7 +28,7 @@ struct run_facts {
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
 };
 
-enum class verdict : uint8_t { done, stopped, failed };
+enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
 
 /// What is known when it ends.
 struct run_end {

@@ -40,6 +40,6 @@ struct step_breakdown {
   double backward_ms = 0;            ///< either of the two
   double step_ms = 0;                ///< norms, vote, updates, publishing
 };
-step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);
+step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);  ///< of rank r's part of the step
 
 }  // namespace troupe::telemetry

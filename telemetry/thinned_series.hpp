@@ -10,7 +10,7 @@ namespace troupe::telemetry {
 /// Bins that a series keeps; a picture has at most twice as many points.
 inline constexpr size_t series_bins_limit = 512;
 
-struct series_bin {
+struct series_bin {  ///< neighbouring values as one
   double first_x = 0, last_x = 0;
   double least = 0, least_x = 0, greatest = 0, greatest_x = 0;
   double sum = 0;
@@ -19,7 +19,7 @@ struct series_bin {
   [[nodiscard]] double middle() const { return (first_x + last_x) / 2; }
 };
 
-class thinned_series {
+class thinned_series {  ///< a series of bounded length
  public:
   /// `x` never falls. A value that is not finite is counted and left out.
   void add(double x, double y);

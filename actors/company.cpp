@@ -11,10 +11,12 @@ std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_pa
   // Actors ask for each other at their first message: by then all are spawned. Weak, so that no cycle keeps them.
   std::weak_ptr<company> later = c;
   c->loader = system.spawn(loader_impl, std::move(loader));
-  c->telemetry = system.spawn(telemetry_impl, std::move(telemetry));
+  // It waits for files: no worker of the scheduler does.
+  c->telemetry = threads ? system.spawn<caf::detached>(telemetry_impl, std::move(telemetry))
+                         : system.spawn(telemetry_impl, std::move(telemetry));
   c->supervisor = system.spawn(supervisor_impl, [later] {
     const auto all = later.lock();
-    return all ? std::pair{all->agent, all->telemetry} : std::pair<node_agent_actor, telemetry_actor>{};
+    return all ? all->agent : node_agent_actor{};
   });
   c->agent = system.spawn(node_agent_impl, c->supervisor, [later] {
     std::vector<rank_actor> out;

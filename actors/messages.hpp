@@ -10,8 +10,11 @@
 #include <vector>
 
 #include "actors/caf.hpp"
+#include "actors/record_queue.hpp"
 #include "actors/step_context.hpp"
 #include "core/error.hpp"
+#include "telemetry/report.hpp"
+#include "telemetry/step_values.hpp"
 
 namespace troupe::actors {
 
@@ -27,6 +30,19 @@ struct run_outcome {
   std::vector<float> logits;
   std::shared_ptr<const core::error> failure;                                  ///< null when the run ended well
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
+};
+
+/// A loss of the validation part, after `step` steps.
+struct validation_values {
+  uint64_t step = 0, global_samples = 0;
+  double loss = 0, unix_s = 0;
+};
+
+/// What is left of a run's records once the files are written.
+struct closed_records {
+  std::string communication_table;  ///< empty where comms_logger is off
+  bool report_written = false;
+  bool curves_complete = true;  ///< every value is in its file
 };
 
 // ---- session -> supervisor -> node_agent -> rank
@@ -106,10 +122,25 @@ struct prepare_batch {
 
 // ---- telemetry and clocks
 
-/// supervisor -> telemetry: a run's spans, to be written to the trace.
-struct record_run {
-  uint64_t step = 0;
+/// session -> telemetry: what a step measured and its spans. `place` bounds how many are under way.
+struct record_step {
+  std::shared_ptr<const telemetry::step_values> values;
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
+  record_queue::place place;
+};
+/// session -> telemetry: a loss of the validation part.
+struct record_validation {
+  std::shared_ptr<const validation_values> values;
+  record_queue::place place;
+};
+/// session -> telemetry: the run has ended; write what is written at the end. Nothing follows.
+struct close_records {
+  std::shared_ptr<const telemetry::run_end> end;
+  uint64_t num_dropped = 0;  ///< records that found no place
+};
+/// telemetry -> session: it is written, or complained of.
+struct records_closed {
+  std::shared_ptr<const closed_records> records;
 };
 /// rank -> itself: is anything still happening?
 struct look_around {
@@ -127,7 +158,10 @@ TROUPE_LOCAL_MESSAGE(rank_ended)
 TROUPE_LOCAL_MESSAGE(node_ended)
 TROUPE_LOCAL_MESSAGE(begin_run)
 TROUPE_LOCAL_MESSAGE(batch_ready)
-TROUPE_LOCAL_MESSAGE(record_run)
+TROUPE_LOCAL_MESSAGE(record_step)
+TROUPE_LOCAL_MESSAGE(record_validation)
+TROUPE_LOCAL_MESSAGE(close_records)
+TROUPE_LOCAL_MESSAGE(records_closed)
 #undef TROUPE_LOCAL_MESSAGE
 
 template <class I>
@@ -190,7 +224,10 @@ CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::rank_ended))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::node_ended))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::begin_run))
 CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::batch_ready))
-CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_run))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_step))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::record_validation))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::close_records))
+CAF_ADD_TYPE_ID(troupe_local, (troupe::actors::records_closed))
 CAF_END_TYPE_ID_BLOCK(troupe_local)
 
 namespace troupe::actors {
@@ -208,6 +245,7 @@ using node_agent_actor =
 using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, reacts_to<node_ended>,
                                      reacts_to<run_failed>, reacts_to<give_up>>;
 using loader_actor = typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>>;
-using telemetry_actor = typed_actor<reacts_to<record_run>>;
+using telemetry_actor =
+    typed_actor<reacts_to<record_step>, reacts_to<record_validation>, replies_to<close_records>::with<records_closed>>;
 
 }  // namespace troupe::actors

@@ -22,6 +22,8 @@ std::vector<std::string> warning_box::take() {
 void session::parts::deliver_warnings() {
   for (const auto& line : warnings->take())
     if (hooks.on_warning) hooks.on_warning(line);
+  for (const auto& line : recording.lines->take())
+    if (hooks.on_log) hooks.on_log(line);
 }
 
 void session::parts::end_actors() {

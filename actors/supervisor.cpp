@@ -40,17 +40,16 @@ std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_c
   return std::nullopt;
 }
 
-supervisor_actor::behavior_type supervisor_impl(self_ptr self,
-                                                std::function<std::pair<node_agent_actor, telemetry_actor>()> links) {
+supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<node_agent_actor()> agent) {
   be_robust(self, [](auto* me, const std::string& text) { fail(me, {core::error_kind::bug, "supervisor: " + text}); });
   self->set_down_handler([self](caf::down_msg& d) {
     fail(self, {core::error_kind::peer_lost, "node agent ended: " + self->system().render(d.reason)});
   });
   return {
-      [self, links = std::move(links)](const run_plan& m) -> caf::result<run_outcome> {
+      [self, agent = std::move(agent)](const run_plan& m) -> caf::result<run_outcome> {
         auto& s = self->state;
         if (!s.agent) {
-          std::tie(s.agent, s.telemetry) = links();
+          s.agent = agent();
           self->monitor(s.agent);
         }
         if (s.failure || s.running) {
@@ -63,7 +62,6 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self,
         s.running = true;
         s.which = m.which;
         s.run = m.order->run;
-        s.step = m.order->step;
         auto promise = self->make_response_promise<run_outcome>();
         s.asker = promise;
         self->send(s.agent, m);
@@ -84,7 +82,6 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self,
           out.result = first.decide();
         }
         s.running = false;
-        if (s.telemetry && s.which == plan_choice::train) self->send(s.telemetry, record_run{s.step, m.contexts});
         s.asker.deliver(std::move(out));
       },
       [self](const run_failed& m) {

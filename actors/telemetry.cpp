@@ -1,5 +1,7 @@
 #include "actors/telemetry.hpp"
 
+#include <sstream>
+
 #include "checkpoint/atomic_file.hpp"
 
 namespace troupe::actors {
@@ -17,6 +19,54 @@ std::string whole_trace(const std::string& events, const run_contexts& ranks) {
   return head + events + "\n]}\n";
 }
 
+void trace(telemetry_state& s, const record_step& m) {
+  const uint64_t step = m.values->step - 1;
+  if (s.setup.trace_file.empty() || step < s.setup.from_step || step >= s.setup.from_step + s.setup.steps) return;
+  if (s.zero_ns == 0) s.zero_ns = m.contexts->front()->spans.front().start_ns.load();
+  if (!s.events.empty()) s.events += ",\n";
+  s.events += trace_events(*m.contexts, step, s.zero_ns);
+  auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.contexts));
+  if (!wrote && !s.complained && s.setup.complain) {
+    s.complained = true;
+    s.setup.complain(wrote.error());
+  }
+}
+
+// False where there was nothing to write or it could not be written.
+bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
+  if (file.empty() || text.empty()) return false;
+  auto wrote = checkpoint::write_file_atomically(file, text);
+  if (!wrote && s.setup.complain) s.setup.complain(wrote.error());
+  return wrote.has_value();
+}
+
+void log(const telemetry_state& s, const std::string& text) {
+  if (!s.setup.log) return;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) s.setup.log(line);
+}
+
+void show_profile(telemetry_state& s) {
+  const auto& text = s.setup.recorder->flops_text();
+  if (s.profiled || text.empty()) return;
+  s.profiled = true;
+  if (s.setup.flops_file.empty())
+    log(s, text);
+  else
+    write(s, s.setup.flops_file, text);
+}
+
+std::vector<std::string> files_beside(const telemetry_state& s) {
+  std::vector<std::string> out;
+  const auto folder = s.setup.report_file.parent_path();
+  for (const auto& file : {folder / "config.yaml", s.setup.trace_file, s.setup.communication_file}) {
+    std::error_code e;
+    if (!file.empty() && file.parent_path() == folder && std::filesystem::exists(file, e))
+      out.push_back(file.filename().string());
+  }
+  return out;
+}
+
 }  // namespace
 
 telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self,
@@ -24,18 +74,28 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
   self->state.setup = std::move(setup);
   be_robust(self, [](auto*, const std::string&) {});
   return {
-      [self](const record_run& m) {
+      [self](const record_step& m) {
         auto& s = self->state;
-        if (s.setup.trace_file.empty() || m.step < s.setup.from_step || m.step >= s.setup.from_step + s.setup.steps)
-          return;
-        if (s.zero_ns == 0) s.zero_ns = m.contexts->front()->spans.front().start_ns.load();
-        if (!s.events.empty()) s.events += ",\n";
-        s.events += trace_events(*m.contexts, m.step, s.zero_ns);
-        auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.contexts));
-        if (!wrote && !s.complained && s.setup.complain) {
-          s.complained = true;
-          s.setup.complain(wrote.error());
-        }
+        trace(s, m);
+        if (!s.setup.recorder) return;
+        s.setup.recorder->step(*m.values, spans_of(*m.contexts));
+        show_profile(s);
+      },
+      [self](const record_validation& m) {
+        const auto& v = *m.values;
+        if (auto& to = self->state.setup.recorder) to->validation(v.step, v.global_samples, v.loss, v.unix_s);
+      },
+      [self](const close_records& m) -> caf::result<records_closed> {
+        auto& s = self->state;
+        auto out = std::make_shared<closed_records>();
+        if (!s.setup.recorder) return records_closed{out};
+        auto records = s.setup.recorder->close(*m.end, m.num_dropped);
+        out->communication_table = std::move(records.communication_table);
+        out->curves_complete = records.curves_complete;
+        write(s, s.setup.communication_file, records.communication_json);
+        if (!s.setup.report_file.empty())
+          out->report_written = write(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
+        return records_closed{out};
       },
   };
 }

@@ -3,41 +3,18 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "telemetry/text.hpp"
+
 namespace troupe::actors {
 namespace {
 
-struct interval {
-  int64_t start = 0, end = 0;
-};
+using telemetry::common_length_ns;
+using telemetry::interval;
+using telemetry::joined;
+using telemetry::length_ns;
 
 int64_t start_of(const step_context& c, uint32_t id) { return c.spans[id].start_ns.load(std::memory_order_relaxed); }
 int64_t end_of(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed); }
-
-// Sorted, overlapping ones joined.
-std::vector<interval> joined(std::vector<interval> v) {
-  std::sort(v.begin(), v.end(), [](const auto& a, const auto& b) { return a.start < b.start; });
-  std::vector<interval> out;
-  for (const auto& i : v) {
-    if (!out.empty() && i.start <= out.back().end)
-      out.back().end = std::max(out.back().end, i.end);
-    else
-      out.push_back(i);
-  }
-  return out;
-}
-int64_t length(const std::vector<interval>& v) {
-  int64_t n = 0;
-  for (const auto& i : v) n += i.end - i.start;
-  return n;
-}
-int64_t common_length(const std::vector<interval>& a, const std::vector<interval>& b) {
-  int64_t n = 0;
-  for (size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-    n += std::max<int64_t>(0, std::min(a[i].end, b[j].end) - std::max(a[i].start, b[j].start));
-    a[i].end < b[j].end ? ++i : ++j;
-  }
-  return n;
-}
 
 // When an instruction could have started: the end of its last dependency or of its predecessor in the lane.
 struct readiness {
@@ -74,24 +51,25 @@ step_summary summarise(const run_contexts& ranks) {
     int64_t first = INT64_MAX, last = 0;
     for (const auto& x : p.instructions) {
       const interval i{start_of(*c, x.id), end_of(*c, x.id)};
-      first = std::min(first, i.start);
-      last = std::max(last, i.end);
+      first = std::min(first, i.start_ns);
+      last = std::max(last, i.end_ns);
       busy[static_cast<size_t>(x.lane)].push_back(i);
       if (x.sequence != plan::none) {
-        int64_t all_here = i.start;
+        int64_t all_here = i.start_ns;
         for (const auto& peer : ranks) all_here = std::max(all_here, start_of(*peer, x.id));
-        moving.push_back({std::min(all_here, i.end), i.end});
+        moving.push_back({std::min(all_here, i.end_ns), i.end_ns});
       }
       const readiness r = ready(*c, x);
-      if (r.at > 0 && i.start >= r.at) (r.same_lane ? in_lane : cross_lane).push_back(double(i.start - r.at) / 1e3);
+      if (r.at > 0 && i.start_ns >= r.at)
+        (r.same_lane ? in_lane : cross_lane).push_back(double(i.start_ns - r.at) / 1e3);
     }
     const auto moved = joined(moving);
     std::vector<interval> compute = joined(busy[static_cast<size_t>(plan::lane::compute)]);
     s.step_s += double(last - first) / n;
-    s.compute_s += double(length(compute)) / n;
-    s.communication_s += double(length(moved)) / n;
-    s.exposed_s += double(length(moved) - common_length(moved, compute)) / n;
-    for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length(joined(busy[l]))) / n;
+    s.compute_s += double(length_ns(compute)) / n;
+    s.communication_s += double(length_ns(moved)) / n;
+    s.exposed_s += double(length_ns(moved) - common_length_ns(moved, compute)) / n;
+    for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length_ns(joined(busy[l]))) / n;
   }
   for (const auto& x : ranks.front()->plan().instructions) {
     s.gathers += x.kind == plan::kind::gather;
@@ -104,22 +82,34 @@ step_summary summarise(const run_contexts& ranks) {
 }
 
 std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_ns) {
+  using telemetry::text_of;
   std::string out;
-  char line[512];
   for (const auto& c : ranks) {
     const auto& p = c->plan();
     for (const auto& x : p.instructions) {
       const readiness r = ready(*c, x);
       const int64_t start = start_of(*c, x.id), end = end_of(*c, x.id);
       const double wait_us = r.at > 0 && start > r.at ? double(start - r.at) / 1e3 : 0.0;
-      std::snprintf(line, sizeof line,
-                    "%s{\"name\":\"%s\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
-                    "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f}}",
-                    out.empty() ? "" : ",\n", p.describe(x.id).c_str(), std::string(plan::name_of(x.kind)).c_str(),
-                    p.rank, static_cast<unsigned>(x.lane), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
-                    static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us);
-      out += line;
+      out += out.empty() ? "{\"name\":" : ",\n{\"name\":";
+      out += telemetry::json_string(p.describe(x.id)) + ",\"cat\":\"" + std::string(plan::name_of(x.kind)) +
+             text_of(
+                 "\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
+                 "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f}}",
+                 p.rank, static_cast<unsigned>(x.lane), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
+                 static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us);
     }
+  }
+  return out;
+}
+
+std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
+  std::vector<telemetry::rank_spans> out;
+  out.reserve(ranks.size());
+  for (const auto& c : ranks) {
+    telemetry::rank_spans r{c->program->plan, {}, c->decide().skipped};
+    r.spans.reserve(c->spans.size());
+    for (uint32_t id = 0; id < c->spans.size(); ++id) r.spans.push_back({start_of(*c, id), end_of(*c, id)});
+    out.push_back(std::move(r));
   }
   return out;
 }

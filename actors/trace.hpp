@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "actors/step_context.hpp"
+#include "telemetry/spans.hpp"
 
 namespace troupe::actors {
 
@@ -24,10 +25,13 @@ struct step_summary {
   double wait_cross_lane_us = 0;
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
 };
-step_summary summarise(const run_contexts& ranks);
+step_summary summarise(const run_contexts& ranks);  ///< over all ranks of a run
 
 /// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
 std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_ns);
+
+/// The same spans as plain numbers; call only after the run has ended well.
+std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks);
 
 }  // namespace troupe::actors

@@ -12,4 +12,9 @@ inline int64_t now_ns() {
       .count();
 }
 
+/// Seconds since 1970, UTC: for people and for files that are read elsewhere, never for durations.
+inline double unix_seconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 }  // namespace troupe::core

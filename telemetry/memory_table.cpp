@@ -1,5 +1,6 @@
 #include "telemetry/memory_table.hpp"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,12 @@ uint64_t process_resident_bytes() {
   uint64_t size = 0, resident = 0;
   if (!(in >> size >> resident)) return 0;
   return resident * static_cast<uint64_t>(std::max(0L, ::sysconf(_SC_PAGESIZE)));
+}
+
+uint64_t process_peak_bytes() {
+  rusage u{};
+  ::getrusage(RUSAGE_SELF, &u);
+  return static_cast<uint64_t>(u.ru_maxrss) * 1024;
 }
 
 }  // namespace troupe::telemetry

@@ -25,5 +25,7 @@ std::string memory_breakdown(const std::string& when, const std::vector<memory_r
 
 /// Resident bytes of this process, from /proc; 0 where that is not known.
 uint64_t process_resident_bytes();
+/// The most there ever were.
+uint64_t process_peak_bytes();
 
 }  // namespace troupe::telemetry

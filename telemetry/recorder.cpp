@@ -104,28 +104,31 @@ void recorder::validation(uint64_t step, uint64_t global_samples, double loss, d
   if (options_.report) curves_.validation.add(double(step), loss);
 }
 
-run_records recorder::close(run_end end, uint64_t num_not_recorded, std::vector<std::string> files) {
+run_records recorder::close(run_end end, uint64_t num_not_recorded) {
   run_records out;
   if (files_) {
     note(files_->flush());
     out.curves_complete = files_->complete();
   }
-  const auto rows = communication_.rows();
   if (options_.communication) {
+    const auto rows = communication_.rows();
     out.communication_table = communication_table(rows, communication_.shows_purpose());
     out.communication_json = communication_json(rows);
   }
-  if (!options_.report) return out;
-  data_.facts = options_.facts;
   data_.end = std::move(end);
-  data_.curves = &curves_;
   data_.num_not_recorded = num_not_recorded;
+  return out;
+}
+
+std::string recorder::report(std::vector<std::string> files) {
+  if (!options_.report) return "";
+  data_.facts = options_.facts;
+  data_.curves = &curves_;
   data_.lanes = drawn_;
   data_.units = profile_.units();
-  data_.communication = rows;
+  data_.communication = communication_.rows();
   data_.files = std::move(files);
-  out.report = report_page(data_);
-  return out;
+  return report_page(data_);
 }
 
 }  // namespace troupe::telemetry

@@ -30,13 +30,12 @@ struct recorder_options {
 
 /// What is known at the end; texts for the caller to write or print.
 struct run_records {
-  std::string report;               ///< the page; empty where none was wanted
   std::string communication_table;  ///< empty where comms_logger is off
   std::string communication_json;
   bool curves_complete = true;  ///< every value is in its file
 };
 
-class recorder {
+class recorder {  ///< all that a run writes about itself
  public:
   explicit recorder(recorder_options options);
 
@@ -49,8 +48,11 @@ class recorder {
   /// The flops profiler's text, once its step has passed; the caller writes it to a file or to the log.
   [[nodiscard]] const std::string& flops_text() const { return flops_text_; }
 
-  /// Sums up. `num_not_recorded`: steps and validations that never came here; `files`: names beside the page.
-  run_records close(run_end end, uint64_t num_not_recorded, std::vector<std::string> files);
+  /// Sums up; nothing may follow but `report`. `num_not_recorded`: steps and validations that never came here.
+  run_records close(run_end end, uint64_t num_not_recorded);
+
+  /// The page, once closed; empty where none was wanted. `files`: names beside it.
+  [[nodiscard]] std::string report(std::vector<std::string> files);
 
  private:
   void note(const core::result<void>& did);

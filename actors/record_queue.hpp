@@ -1,0 +1,35 @@
+// How much the telemetry actor may be behind. A mailbox has no bound: who sends a record asks for a place first, and
+// the message carries the place until it has been dealt with or dropped with its receiver.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+namespace troupe::actors {
+
+/// Records under way at most: each keeps its step's spans alive. Beyond it, records are dropped and counted.
+inline constexpr uint32_t record_queue_limit = 64;
+
+/// For one sender; places may be given back by any thread.
+class record_queue {
+ public:
+  using place = std::shared_ptr<const void>;
+
+  /// A place, or null where the queue is full; what needed it is counted as dropped.
+  place admit() {
+    if (taken_->load(std::memory_order_relaxed) >= record_queue_limit) {
+      ++num_dropped_;
+      return nullptr;
+    }
+    taken_->fetch_add(1, std::memory_order_relaxed);
+    return {taken_.get(), [taken = taken_](const void*) { taken->fetch_sub(1, std::memory_order_relaxed); }};
+  }
+  [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }
+
+ private:
+  std::shared_ptr<std::atomic<uint32_t>> taken_ = std::make_shared<std::atomic<uint32_t>>(0);
+  uint64_t num_dropped_ = 0;
+};
+
+}  // namespace troupe::actors

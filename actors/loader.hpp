@@ -19,7 +19,7 @@ struct loader_setup {  ///< what a loader reads and how it cuts
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
 };
 
-struct loader_state {  ///< what a loader keeps between messages
+struct loader_state {        ///< what a loader keeps between messages
   loader_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "loader";
 
@@ -31,6 +31,7 @@ struct loader_state {  ///< what a loader keeps between messages
   std::deque<prepared> ready;  ///< at most prefetch_batches
 };
 
+/// For `spawn`: a loader.
 loader_actor::behavior_type loader_impl(loader_actor::stateful_pointer<loader_state> self, loader_setup setup);
 
 }  // namespace troupe::actors

@@ -20,7 +20,7 @@ struct optimizer_group {
   double first_moment = 0;             ///< what moments start at
 };
 
-struct optimizer_groups {  ///< which parameters are updated by which rule
+struct optimizer_groups {               ///< which parameters are updated by which rule
   std::vector<optimizer_group> groups;  ///< the first is what the configuration says of no parameter in particular
   std::vector<uint32_t> group_of;       ///< [parameter]
 };

@@ -27,7 +27,7 @@ struct rank_setup {  ///< what a rank is told once
   std::function<std::vector<uint32_t>(uint64_t sequence)> missing;
 };
 
-struct rank_state {  ///< what a rank keeps between messages
+struct rank_state {        ///< what a rank keeps between messages
   rank_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   /// Runs when the actor ends, however it ends: its lanes start nothing more.
   ~rank_state() {
@@ -48,6 +48,7 @@ struct rank_state {  ///< what a rank keeps between messages
   caf::actor_clock::time_point quiet_since;
 };
 
+/// For `spawn`: a rank, whose lanes are in `links` by its first message.
 rank_actor::behavior_type rank_impl(rank_actor::stateful_pointer<rank_state> self, rank_setup setup,
                                     std::shared_ptr<rank_links> links, node_agent_actor agent, loader_actor loader);
 

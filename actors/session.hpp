@@ -53,7 +53,7 @@ struct rank_memory_report {
 /// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
 /// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call.
 struct session_hooks {
-  std::function<void(const std::string&)> on_warning;               ///< one line each
+  std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
   /// flops_profiler. A step's come with the next call.
   std::function<void(const std::string&)> on_log{};
@@ -92,7 +92,8 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
-  /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the configuration's.
+  /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the
+  /// configuration's.
   std::shared_ptr<const host_model> model{};
 };
 

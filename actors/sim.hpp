@@ -36,7 +36,7 @@ struct sim_run {
   double predicted_s = 0;  ///< by plan::predict
 };
 
-struct sim_result {  ///< what happened in it
+struct sim_result {            ///< what happened in it
   std::vector<sim_run> runs;   ///< as ordered; ends with the first that failed
   std::vector<sim_event> log;  ///< all lanes of all ranks, in the order in which things happened
   bool fault_struck = false;

@@ -32,7 +32,7 @@ struct safetensors_entry {
 
 using string_map = std::map<std::string, std::string>;
 
-struct safetensors_header {  ///< what a file says that it holds
+struct safetensors_header {                ///< what a file says that it holds
   std::vector<safetensors_entry> entries;  ///< ascending by name
   string_map metadata;
 };

@@ -13,7 +13,7 @@
 
 namespace troupe::config {
 
-struct model_section {  ///< `model`
+struct model_section {            ///< `model`
   std::string hugging_face_json;  ///< the keys as given inline, as one JSON object; empty when `path` is set
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
 };
@@ -25,7 +25,7 @@ struct data_source {
   std::string text_key;  ///< data_section::text_key where the source names none
 };
 
-struct data_section {  ///< `data`
+struct data_section {                        ///< `data`
   std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
   std::vector<data_source> sources;          ///< after load never empty, of `text` too
   std::string text_key = "text";             ///< the key of a JSON line that holds its text
@@ -138,8 +138,8 @@ struct data_types_section {  ///< `data_types`
 };
 
 struct activation_checkpointing_section {  ///< `activation_checkpointing`
-  bool enabled = false;             ///< Troupe's key: recompute every unit from its input
-  uint32_t number_checkpoints = 0;  ///< of DeepSpeed; 0 = every unit when enabled
+  bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
+  uint32_t number_checkpoints = 0;         ///< of DeepSpeed; 0 = every unit when enabled
 };
 
 struct evaluation_section {  ///< `evaluation`
@@ -177,7 +177,7 @@ struct flops_profiler_section {  ///< `flops_profiler`
 };
 
 struct sample_section {  ///< `sample`
-  uint64_t tokens = 0;  ///< generated at the end; 0: none
+  uint64_t tokens = 0;   ///< generated at the end; 0: none
   std::string prompt = "The ";
   double temperature = 0.8;
 };
@@ -185,7 +185,7 @@ struct sample_section {  ///< `sample`
 /// What is summed first: ranks (per micro-batch) or micro-batches (per step).
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
-struct job_config {  ///< a validated job, never changed once loaded
+struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path file;  ///< the YAML; empty when built from text
   model_section model;
   data_section data;

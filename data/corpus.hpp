@@ -20,7 +20,7 @@ struct weighted_stream {  ///< a source and its share of the samples
   std::string name{};  ///< for errors
 };
 
-struct corpus_options {  ///< which sources, read how
+struct corpus_options {            ///< which sources, read how
   double validation_fraction = 0;  ///< of each source, its end
   uint64_t sequence = 0;           ///< input tokens of a sample
   uint64_t seed = 0;

@@ -20,7 +20,7 @@ inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 /// No vocabulary is larger.
 inline constexpr uint64_t max_vocabulary = uint64_t{1} << 24;
 
-struct tokenizer_description {  ///< which one it is, for files that name it
+struct tokenizer_description {            ///< which one it is, for files that name it
   std::string kind;                       ///< bytes, gpt2 or sentencepiece
   uint64_t vocab_size = 0;                ///< every token is below it
   std::optional<uint32_t> end_of_text{};  ///< stands after each document; text itself never encodes to it

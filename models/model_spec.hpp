@@ -10,7 +10,7 @@
 
 namespace troupe::models {
 
-enum class family : uint8_t { gpt2, llama };  ///< whose names and layers
+enum class family : uint8_t { gpt2, llama };                            ///< whose names and layers
 enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< of the MLP
 
 struct model_spec {  ///< a model's sizes and choices

@@ -30,7 +30,7 @@ struct timed {
   double start_s = 0, moving_s = 0, end_s = 0;
 };
 
-struct rank_timeline {  ///< one rank's step on the virtual clock
+struct rank_timeline {              ///< one rank's step on the virtual clock
   std::vector<timed> instructions;  ///< [id]
   double idle_s[num_lanes] = {};    ///< the step minus what the lane did
   double compute_s = 0;             ///< the compute lane busy
@@ -38,7 +38,7 @@ struct rank_timeline {  ///< one rank's step on the virtual clock
   double exposed_s = 0;             ///< of that, while the compute lane stood idle
 };
 
-struct timeline {  ///< all ranks' step
+struct timeline {                                       ///< all ranks' step
   std::vector<std::shared_ptr<const step_plan>> plans;  ///< [rank]
   std::vector<rank_timeline> ranks;
   double step_s = 0;  ///< of the slowest rank

@@ -13,22 +13,22 @@ enum class lane : uint8_t { control, compute, fabric, shard };
 inline constexpr uint32_t num_lanes = 4;
 
 enum class kind : uint8_t {  ///< of an instruction
-  load,           ///< control: the tokens of micro-batch `micro` from the loader
-  gather,         ///< fabric: full parameters of gather set `subject` into `buffer`
-  release,        ///< compute: give the buffer of gather set `subject` back
-  forward,        ///< compute: segment `segment` of unit `subject`
-  recompute,      ///< compute: the forward of unit `subject` again, from its saved input
-  backward,       ///< compute: the backward of segment `segment` of unit `subject`
-  reduce,         ///< fabric: gradient bucket `subject` over the ranks
-  norm,           ///< shard: square sums, per block, of what this rank owns of bucket `subject`
-  vote,           ///< fabric: every rank's square sums and losses to all
-  prepare,        ///< shard: moments of sub-group `subject`, and what its update needs of whole parameters
-  measure,        ///< fabric: every rank's square sums of weights and update directions to all
-  collect,        ///< fabric: the update directions of matrix set `subject`, whole, to all
-  orthogonalise,  ///< shard: those matrices of matrix set `subject` that fall to this rank
-  spread,         ///< fabric: the orthogonal matrices of matrix set `subject` to all
-  update,         ///< shard: optimizer step of sub-group `subject`
-  publish,        ///< fabric: updated parameters of publish set `subject` to all
+  load,                      ///< control: the tokens of micro-batch `micro` from the loader
+  gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
+  release,                   ///< compute: give the buffer of gather set `subject` back
+  forward,                   ///< compute: segment `segment` of unit `subject`
+  recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
+  backward,                  ///< compute: the backward of segment `segment` of unit `subject`
+  reduce,                    ///< fabric: gradient bucket `subject` over the ranks
+  norm,                      ///< shard: square sums, per block, of what this rank owns of bucket `subject`
+  vote,                      ///< fabric: every rank's square sums and losses to all
+  prepare,                   ///< shard: moments of sub-group `subject`, and what its update needs of whole parameters
+  measure,                   ///< fabric: every rank's square sums of weights and update directions to all
+  collect,                   ///< fabric: the update directions of matrix set `subject`, whole, to all
+  orthogonalise,             ///< shard: those matrices of matrix set `subject` that fall to this rank
+  spread,                    ///< fabric: the orthogonal matrices of matrix set `subject` to all
+  update,                    ///< shard: optimizer step of sub-group `subject`
+  publish,                   ///< fabric: updated parameters of publish set `subject` to all
 };
 
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow.
@@ -40,7 +40,7 @@ enum class use : uint8_t { forward, backward };
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
 struct instruction {  ///< the unit of a plan
-  uint32_t id = 0;  ///< index in step_plan::instructions
+  uint32_t id = 0;    ///< index in step_plan::instructions
   plan::kind kind = kind::load;
   plan::lane lane = lane::control;
   plan::guard guard = guard::always;
@@ -56,6 +56,6 @@ struct instruction {  ///< the unit of a plan
 
 std::string_view name_of(kind k);  ///< as tools and errors print it
 std::string_view name_of(lane l);  ///< likewise
-lane lane_of(kind k);  ///< who runs it
+lane lane_of(kind k);              ///< who runs it
 
 }  // namespace troupe::plan

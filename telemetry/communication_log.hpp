@@ -31,9 +31,10 @@ struct communication_row {
 struct bandwidth {
   double algorithm_gbps = 0, bus_gbps = 0;
 };
+/// Algorithm's and bus's bandwidth of `ms` milliseconds, as NCCL's tests define them.
 bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t ranks, double ms);
 
-struct communication_options {  ///< what is logged
+struct communication_options {    ///< what is logged
   bool all = true;                ///< comms_logger.prof_all
   std::vector<std::string> only;  ///< comms_logger.prof_ops, where `all` is false: names of operations or purposes
   bool purpose = false;           ///< comms_logger.debug: rows say what an operation was for

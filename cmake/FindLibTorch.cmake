@@ -12,6 +12,13 @@ if(NOT EXISTS ${_torch})
 endif()
 find_library(LIBTORCH_CPU torch_cpu PATHS ${_torch}/lib NO_DEFAULT_PATH)
 find_library(LIBTORCH_C10 c10 PATHS ${_torch}/lib NO_DEFAULT_PATH)
+if(EXISTS ${_torch}/version.py)
+  file(STRINGS ${_torch}/version.py _lines REGEX "^(__version__|cuda)")
+  string(REGEX MATCH "__version__ = '([^']*)'" _match "${_lines}")
+  set(LIBTORCH_VERSION "${CMAKE_MATCH_1}")
+  string(REGEX MATCH "cuda: [^=]*= '([^']*)'" _match "${_lines}")
+  set(LIBTORCH_CUDA "${CMAKE_MATCH_1}")  # empty: a CPU build
+endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(LibTorch REQUIRED_VARS LIBTORCH_CPU LIBTORCH_C10
   REASON_FAILURE_MESSAGE "run `make setup`, which installs it into .venv")

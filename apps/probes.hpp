@@ -1,0 +1,45 @@
+// What cannot be read but must be tried: a ring of io_uring, a direct write in a folder, the CUDA driver. Each try
+// leaves nothing behind.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace troupe::apps {
+
+/// The outcome of a try: errno 0 when it went well.
+struct attempt {
+  bool good = false;
+  std::string why;  ///< the system's words when it did not
+};
+
+/// Sets up a ring of io_uring and gives it back.
+attempt try_io_uring();
+
+struct folder_facts {
+  std::filesystem::path path;  ///< absolute, links resolved
+  std::string file_system;     ///< "ext4", "tmpfs"; empty: unknown
+  uint64_t free_bytes = 0;     ///< for this user
+  attempt write;               ///< a file of one block
+  attempt direct;              ///< the same block past the page cache (O_DIRECT)
+};
+
+/// Tries the nearest existing folder at or above `path`.
+folder_facts try_folder(const std::filesystem::path& path);
+
+struct cuda_facts {
+  bool loaded = false;  ///< libcuda.so.1 is there
+  attempt start;        ///< cuInit
+  std::string version;  ///< of CUDA that the driver speaks, "12.4"
+  std::vector<std::string> devices;
+};
+
+/// Asks the CUDA driver, if there is one.
+cuda_facts try_cuda();
+
+/// Cores that this process may run on.
+uint32_t usable_cores();
+
+}  // namespace troupe::apps

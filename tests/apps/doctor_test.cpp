@@ -1,0 +1,219 @@
+// What the doctor reads from a machine's files, what it makes of it, and the command on this machine.
+#include "apps/doctor.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/process.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe::apps;
+using troupe::tests::scratch_folder;
+
+namespace {
+
+constexpr const char* limits =
+    "Limit                     Soft Limit           Hard Limit           Units     \n"
+    "Max open files            1024                 524288               files     \n"
+    "Max locked memory         8388608              unlimited            bytes     \n";
+
+// A server with two processors, a GPU and a container around us.
+struct server {
+  scratch_folder root;
+  server() {
+    root.write("proc/sys/kernel/osrelease", "6.6.1\n");
+    root.write("proc/sys/kernel/io_uring_disabled", "2\n");
+    root.write("proc/cpuinfo",
+               "processor\t: 0\nmodel name\t: Some CPU @ 2.00GHz\nflags\t\t: fpu avx2 fma f16c bmi1 bmi2\n\n"
+               "processor\t: 1\nmodel name\t: Some CPU @ 2.00GHz\nflags\t\t: fpu avx2 fma f16c bmi1 bmi2\n");
+    root.write("proc/meminfo",
+               "MemTotal:       16000000 kB\nMemAvailable:   12000000 kB\nSwapTotal:             0 kB\n"
+               "HugePages_Total:       8\nHugePages_Free:        3\nHugepagesize:       2048 kB\n");
+    root.write("proc/self/limits", limits);
+    root.write("proc/self/cgroup", "0::/box/inner\n");
+    root.write("sys/fs/cgroup/box/memory.max", "4096000000\n");
+    root.write("sys/fs/cgroup/box/inner/memory.max", "max\n");
+    root.write("sys/fs/cgroup/box/inner/cpu.max", "150000 100000\n");
+    root.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    root.write("sys/devices/system/node/node0/cpulist", "0\n");
+    root.write("sys/devices/system/node/node1/cpulist", "1\n");
+    root.write("sys/devices/system/node/online", "0-1\n");
+    root.write("proc/driver/nvidia/version",
+               "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.15  Tue Mar  5\nGCC version: 12\n");
+    root.write("proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t NVIDIA H100\nIRQ: 1\n");
+    root.write("proc/self/mountinfo",
+               "1 0 8:1 / / rw shared:1 - ext4 /dev/a rw\n2 1 0:5 / /scratch rw - tmpfs tmpfs rw\n"
+               "3 1 8:2 / /scratch/disk rw shared:2 master:1 - xfs /dev/b rw\n");
+  }
+};
+
+tried_facts all_well() {
+  tried_facts t;
+  t.usable_cores = 2;
+  t.io_uring.good = t.cuda.start.good = t.cuda.loaded = true;
+  t.folder = {"/data", "ext4", uint64_t{1} << 40, {true, ""}, {true, ""}};
+  t.cuda_built = t.train_program_there = true;
+  t.train_program = "/opt/bin/troupe-train";
+  return t;
+}
+
+machine_facts good_machine() {
+  machine_facts m;
+  m.cores = 2;
+  m.cpu_flags = {"asimd"};
+  m.memory_bytes = m.available_bytes = uint64_t{64} << 30;
+  m.transparent_huge_pages = "madvise";
+  m.memlock_bytes = unlimited;
+  m.open_files = 1 << 20;
+  return m;
+}
+
+const finding& about(const std::vector<finding>& all, const std::string& topic) {
+  for (const auto& f : all)
+    if (f.topic == topic) return f;
+  throw std::runtime_error("no finding about " + topic);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(doctor)
+
+BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
+  const server s;
+  const auto m = read_machine(s.root.path());
+  BOOST_TEST(m.kernel == "6.6.1");
+  BOOST_TEST(m.cores == 2U);
+  BOOST_TEST(m.processor == "Some CPU @ 2.00GHz");
+  BOOST_TEST(simd_of(m) == std::vector<std::string>{"AVX2"}, boost::test_tools::per_element());
+  BOOST_TEST(m.memory_bytes == 16'000'000ULL * 1024);
+  BOOST_TEST(m.available_bytes == 12'000'000ULL * 1024);
+  BOOST_TEST(m.huge_pages_free == 3U);
+  BOOST_TEST(m.transparent_huge_pages == "never");
+  BOOST_TEST(m.memlock_bytes == 8'388'608U);
+  BOOST_TEST(m.open_files == 1024U);
+  BOOST_TEST(m.open_files_hard.value_or(0) == 524'288U);
+  BOOST_TEST(m.io_uring_disabled.value_or(0) == 2);
+  BOOST_TEST(m.numa_nodes == 2U);
+  BOOST_TEST(m.cgroup_memory_bytes == 4'096'000'000U);
+  BOOST_TEST(m.cgroup_cpus == 1.5);
+  BOOST_TEST(m.nvidia_driver == "550.54.15");
+  BOOST_TEST(m.gpus == std::vector<std::string>{"NVIDIA H100"}, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(control_groups_of_version_1_are_read_too) {
+  scratch_folder root;
+  root.write("proc/self/cgroup", "4:memory:/box\n3:cpu,cpuacct:/box\n2:cpuset:/box\n");
+  root.write("sys/fs/cgroup/memory/box/memory.limit_in_bytes", "1073741824\n");
+  root.write("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_quota_us", "50000\n");
+  root.write("sys/fs/cgroup/cpu/box/cpu.cfs_period_us", "100000\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+  root.write("sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+  const auto m = read_machine(root.path());
+  BOOST_TEST(m.cgroup_memory_bytes == 1'073'741'824U);
+  BOOST_TEST(m.cgroup_cpus == 0.5);
+}
+
+BOOST_AUTO_TEST_CASE(an_empty_or_broken_root_gives_defaults) {
+  scratch_folder root;
+  BOOST_TEST(read_machine(root.path()).cores == 0U);
+  for (const char* file : {"proc/cpuinfo", "proc/meminfo", "proc/self/limits", "proc/self/cgroup",
+                           "proc/self/mountinfo", "sys/kernel/mm/transparent_hugepage/enabled"})
+    root.write(file, "]:[ \n::\nMax open files\nMemTotal: much\n");
+  const auto m = read_machine(root.path());
+  BOOST_TEST(m.memory_bytes == 0U);
+  BOOST_TEST(m.transparent_huge_pages.empty());
+  BOOST_TEST(m.cgroup_memory_bytes == unlimited);
+}
+
+BOOST_AUTO_TEST_CASE(the_file_system_is_that_of_the_longest_mount_point_above_the_folder) {
+  const server s;
+  BOOST_TEST(file_system_of(s.root.path(), "/home") == "ext4");
+  BOOST_TEST(file_system_of(s.root.path(), "/scratch") == "tmpfs");
+  BOOST_TEST(file_system_of(s.root.path(), "/scratchy") == "ext4");
+  BOOST_TEST(file_system_of(s.root.path(), "/scratch/disk/a") == "xfs");
+}
+
+BOOST_AUTO_TEST_CASE(on_a_good_machine_all_is_fine) {
+  for (const auto& f : examine(good_machine(), all_well())) {
+    BOOST_TEST((f.is == condition::fine), f.topic << ": " << f.found);
+    BOOST_TEST(f.costs.empty());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
+  const server s;
+  auto t = all_well();
+  t.io_uring = {false, "Operation not permitted"};
+  t.folder.file_system = "tmpfs";
+  t.folder.direct = {false, "Invalid argument"};
+  t.folder.free_bytes = 1000;
+  t.cuda_built = false;
+  const auto all = examine(read_machine(s.root.path()), t);
+  for (const char* topic :
+       {"cores", "huge pages", "memlock", "open files", "io_uring", "folder", "O_DIRECT", "GPU", "NUMA"}) {
+    const auto& f = about(all, topic);
+    BOOST_TEST((f.is == condition::poor), topic);
+    BOOST_TEST(!f.costs.empty(), topic);
+    BOOST_TEST(!f.command.empty(), topic);
+  }
+  BOOST_TEST(about(all, "huge pages").command == "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
+  BOOST_TEST(about(all, "io_uring").command == "sudo sysctl kernel.io_uring_disabled=0");
+  BOOST_TEST(about(all, "open files").command == "ulimit -n 4096");
+  BOOST_TEST(about(all, "memory").found.find("4.1 GB (the container's limit") == 0U);
+  BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_training_needs_is_missing_and_not_only_poor) {
+  auto t = all_well();
+  t.train_program_there = false;
+  BOOST_TEST((about(examine(good_machine(), t), "programs").is == condition::missing));
+  t = all_well();
+  t.torch_library = "/opt/lib/troupe/torch/lib/libtorch_cpu.so";
+  BOOST_TEST((about(examine(good_machine(), t), "programs").is == condition::missing));
+  t = all_well();
+  t.folder.write = {false, "Permission denied"};
+  t.folder.path = "/it's mine";
+  const auto all = examine(good_machine(), t);
+  BOOST_TEST((about(all, "folder").is == condition::missing));
+  BOOST_TEST(about(all, "folder").command.find("'/it'\\''s mine'") != std::string::npos);
+  BOOST_TEST(doctor_json(versions(), all).find("\"fit\": false") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(bytes_are_said_in_units_for_people) {
+  BOOST_TEST(bytes_text(0) == "0 B");
+  BOOST_TEST(bytes_text(8'388'608) == "8.4 MB");
+  BOOST_TEST(bytes_text(999'600'000) == "1.0 GB");
+  BOOST_TEST(bytes_text(unlimited) == "unlimited");
+}
+
+BOOST_AUTO_TEST_CASE(a_memory_file_system_refuses_direct_writes_and_a_folder_to_come_is_judged_by_its_parent) {
+  const auto shared = try_folder("/dev/shm/not/yet/there");
+  if (shared.file_system == "tmpfs") BOOST_TEST((shared.write.good && shared.path == "/dev/shm"));
+  const auto proc = try_folder("/proc");
+  BOOST_TEST(!proc.write.good);
+  BOOST_TEST(!proc.write.why.empty());
+  const scratch_folder here;
+  BOOST_TEST(try_folder(here.path()).write.good);
+  BOOST_TEST(std::filesystem::is_empty(here.path()));
+}
+
+BOOST_AUTO_TEST_CASE(the_command_says_it_in_json_and_leaves_nothing_behind) {
+  const scratch_folder here;
+  troupe::tests::process p({TROUPE_BINARY, "doctor", here.path().string(), "--json"}, here.path());
+  const auto end = p.end();
+  const auto j = nlohmann::json::parse(end.out);
+  BOOST_TEST(end.code == (j["fit"].get<bool>() ? 0 : 1));
+  BOOST_TEST(j["versions"]["troupe"].get<std::string>() == versions().troupe);
+  BOOST_TEST(j["findings"].size() >= 13U);
+  BOOST_TEST(std::filesystem::is_empty(here.path()));
+}
+
+BOOST_AUTO_TEST_CASE(without_a_folder_to_write_to_it_ends_with_1) {
+  troupe::tests::process p({TROUPE_BINARY, "doctor", "/proc"}, "/");
+  const auto end = p.end();
+  BOOST_TEST(end.code == 1);
+  BOOST_TEST(end.out.find("missing folder") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -13,7 +13,8 @@ namespace {
 
 class deepspeed_checks {
  public:
-  deepspeed_checks(const settings& given, reporter& report) : given_(given), report_(report) {}
+  deepspeed_checks(const settings& given, reporter& report, purpose why)
+      : given_(given), report_(report), job_(why != purpose::deepspeed) {}
 
   void all() {
     if (given_.was_refused("zero_optimization.stage")) return;
@@ -51,9 +52,12 @@ class deepspeed_checks {
     const std::string zero = "zero_optimization.";
     for (const char* part : {"offload_param", "offload_optimizer"}) {
       const std::string section = zero + part, device = given_.text_of(section + ".device");
-      if (device == "nvme") needed(section + ".nvme_path", "device nvme needs it");
       const bool is_param = section.ends_with("param");
-      stage_3(section + ".device", device == "nvme" || (is_param && device != "none"));
+      if (is_param && stage_ != 3) continue;  // DeepSpeed does not look at it
+      if (device == "nvme") needed(section + ".nvme_path", "device nvme needs it");
+      if (is_param && job_ && device != "none")
+        error(section + ".device", fmt::format("only none is supported in this version, got {}", device));
+      if (!is_param) stage_3(section + ".device", device == "nvme");
     }
     stage_3(zero + "offload_optimizer.ratio", given_.number_of(zero + "offload_optimizer.ratio") < 1);
     stage_3(zero + "offload_optimizer.super_offload", given_.is_on(zero + "offload_optimizer.super_offload"));
@@ -143,11 +147,14 @@ class deepspeed_checks {
 
   const settings& given_;
   reporter& report_;
+  bool job_;
   int stage_ = 0;
 };
 
 }  // namespace
 
-void deepspeed_rules(const settings& given, reporter& report) { deepspeed_checks(given, report).all(); }
+void deepspeed_rules(const settings& given, reporter& report, purpose why) {
+  deepspeed_checks(given, report, why).all();
+}
 
 }  // namespace troupe::config

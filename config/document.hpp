@@ -28,7 +28,7 @@ struct place {
 struct node;
 using node_ptr = std::shared_ptr<const node>;
 
-struct entry {
+struct entry {  ///< a key, where it stands, and its value
   std::string name;
   place at;  ///< of the name
   node_ptr value;
@@ -37,7 +37,7 @@ struct entry {
 /// What a value is before its key says what it should be. `plain`: unquoted YAML text, or a JSON number or literal.
 enum class node_kind : uint8_t { null, plain, quoted, sequence, mapping };
 
-struct node {
+struct node {  ///< a value of YAML or JSON, with its place
   node_kind kind = node_kind::null;
   place at;
   std::string text;             ///< of plain and quoted
@@ -66,7 +66,8 @@ struct document {
 
 /// Reads text of at most `most_file_bytes`; never throws, recurses at most `deepest_nesting` deep.
 document read_yaml(std::string_view text, uint32_t source);
-/// The same for JSON with `//`, `#` and `/* */` comments and commas behind last items.
+/// The same for JSON, as lenient as Hjson: comments (`//`, `#`, `/* */`), commas behind last items, none between lines,
+/// names and texts without quotes.
 document read_json(std::string_view text, uint32_t source);
 
 /// A value on one line, for messages: `[0.9, 0.999]`, `"abc"`; cut to `most_characters`.

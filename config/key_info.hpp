@@ -15,7 +15,7 @@
 
 namespace troupe::config {
 
-enum class value_type : uint8_t {
+enum class value_type : uint8_t {  ///< of a key
   boolean,
   integer,
   number,
@@ -32,7 +32,7 @@ enum class value_type : uint8_t {
   section,      ///< a mapping whose keys are
 };
 
-enum class effect : uint8_t {
+enum class effect : uint8_t {  ///< of a key on a run
   acts,
   when_there,  ///< acts when key_info::capability is there; not yet
   no_effect,   ///< and key_info::reason says why
@@ -70,7 +70,7 @@ struct default_of_type {
   std::string_view text;
 };
 
-struct key_info {
+struct key_info {  ///< a key as users know it
   /// Full and dotted; a part `*` stands for any name, as of a group; one that ends in `[]` is a list of mappings.
   std::string key;
   value_type type = value_type::text;
@@ -94,6 +94,8 @@ struct key_info {
   std::vector<std::string_view> of_types;   ///< of `params`: those of the `type` beside it that read it; empty: all
   std::vector<std::string_view> needed_by;  ///< those that cannot do without it
   std::vector<default_of_type> type_defaults;
+  bool per_group = false;                         ///< DeepSpeed takes a list with a number for each parameter group too
+  std::string_view otherwise;                     ///< what DeepSpeed reads other texts than `choices` as
   size_t (*items)(const job_config&) = nullptr;   ///< of a list: how many a file would give
   void (*resize)(job_config&, size_t) = nullptr;  ///< of a list
   field into_field;
@@ -187,6 +189,14 @@ struct key_info {
   }
   key_info& by_default_of(std::string_view type, std::string_view text) {
     type_defaults.push_back({type, text});
+    return *this;
+  }
+  key_info& for_each_group() {
+    per_group = true;
+    return *this;
+  }
+  key_info& others_as(std::string_view choice) {
+    otherwise = choice;
     return *this;
   }
   key_info& in_model() {

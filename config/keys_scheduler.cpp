@@ -25,11 +25,13 @@ void add_warmup(key_rows& t) {
   curve_rows linear(t, {"WarmupLR", "WarmupDecayLR"});
   linear("warmup_min_lr", number, "0.0", "Learning rate at the start.")
       .at_least(0)
+      .for_each_group()
       .into<&job::scheduler, &scheduler::warmup_min_lr>();
   linear("warmup_max_lr", number, "none",
          "Learning rate after the warm-up; none: the optimizer's (WarmupLR), 0.001 (WarmupDecayLR).")
       .at_least(0)
       .by_default_of("WarmupDecayLR", "0.001")
+      .for_each_group()
       .into<&job::scheduler, &scheduler::warmup_max_lr>();
   curve_rows all(t, {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR"});
   all("warmup_num_steps", integer, "1000", "Steps of the warm-up.")
@@ -37,6 +39,7 @@ void add_warmup(key_rows& t) {
       .into<&job::scheduler, &scheduler::warmup_num_steps>();
   all("warmup_type", text, "log", "The shape of the warm-up.")
       .one_of({"log", "linear"})
+      .others_as("log")
       .into<&job::scheduler, &scheduler::warmup_type>();
   curve_rows ending(t, {"WarmupDecayLR", "WarmupCosineLR"});
   ending("total_num_steps", integer, "none", "Steps of the whole curve; `auto`: of the run.")
@@ -58,6 +61,7 @@ void add_range_test(key_rows& t) {
   curve_rows key(t, {"LRRangeTest"});
   key("lr_range_test_min_lr", number, "0.001", "Where it starts.")
       .above(0)
+      .for_each_group()
       .into<&job::scheduler, &scheduler::lr_range_test_min_lr>();
   key("lr_range_test_step_size", integer, "2000", "Steps of one rise.")
       .at_least(1)
@@ -74,10 +78,12 @@ void add_one_cycle(key_rows& t) {
   key("cycle_min_lr", number, "0.0", "The lowest learning rate.")
       .at_least(0)
       .needed_with({"OneCycle"})
+      .for_each_group()
       .into<&job::scheduler, &scheduler::cycle_min_lr>();
   key("cycle_max_lr", number, "0.0", "The highest.")
       .at_least(0)
       .needed_with({"OneCycle"})
+      .for_each_group()
       .into<&job::scheduler, &scheduler::cycle_max_lr>();
   key("decay_lr_rate", number, "0.0", "The fall behind the cycle.")
       .at_least(0)
@@ -102,10 +108,12 @@ void add_one_cycle(key_rows& t) {
   key("cycle_min_mom", number, "0.8", "The lowest first beta.")
       .at_least(0)
       .below(1)
+      .for_each_group()
       .into<&job::scheduler, &scheduler::cycle_min_mom>();
   key("cycle_max_mom", number, "0.9", "The highest.")
       .at_least(0)
       .below(1)
+      .for_each_group()
       .into<&job::scheduler, &scheduler::cycle_max_mom>();
   key("decay_mom_rate", number, "0.0", "Its rise behind the cycle.")
       .at_least(0)

@@ -46,11 +46,11 @@ void add_acting(key_rows& t) {
       .into<section_of, &zero::round_robin_gradients>()
       .means("Blocks that do not divide evenly go to the ranks in turn; false: to those that own least so far.");
   row(t, "sub_group_size", integer, "1000000000")
-      .at_least(1)
+      .at_least(0)
       .into<section_of, &zero::sub_group_size>()
       .means(
           "Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches "
-          "it.");
+          "it; 0: one parameter each.");
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()

@@ -3,13 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "config/accelerate.hpp"
-#include "config/resolve.hpp"
-#include "config/settings.hpp"
+#include "config/effective.hpp"
+#include "config/files.hpp"
 #include "config/text_form.hpp"
 #include "config/values.hpp"
 
@@ -32,64 +29,6 @@ std::string render(const std::vector<diagnostic>& all) {
 namespace {
 
 namespace fs = std::filesystem;
-
-/// Where relative paths of the command line start; "." where even that is gone.
-fs::path current_folder() {
-  std::error_code failure;
-  fs::path folder = fs::current_path(failure);
-  return failure ? fs::path(".") : folder;
-}
-
-/// The file's text, or why it cannot be had. Reads no more than the limit, whatever the file claims to be.
-tl::expected<std::string, std::string> read_text(const fs::path& file) {
-  std::error_code failure;
-  const auto status = fs::status(file, failure);
-  if (!fs::exists(status)) return tl::unexpected<std::string>("wanted a readable file, got none there");
-  if (fs::is_directory(status)) return tl::unexpected<std::string>("wanted a file, got a folder");
-  std::ifstream in(file, std::ios::binary);
-  if (!in) return tl::unexpected<std::string>("wanted a readable file, got one that cannot be opened");
-  std::string text;
-  char block[1 << 16];
-  while (in.read(block, sizeof block) || in.gcount() > 0) {
-    text.append(block, static_cast<size_t>(in.gcount()));
-    if (text.size() > most_file_bytes)
-      return tl::unexpected<std::string>(fmt::format("wanted at most {} bytes, got more", most_file_bytes));
-  }
-  if (in.bad()) return tl::unexpected<std::string>("wanted a readable file, got an error while reading");
-  return text;
-}
-
-/// A value of a model key as JSON, by its key's type: `5e8` of an integer key is an integer.
-nlohmann::json to_json(const node& value, value_type type) {
-  using nlohmann::json;
-  switch (value.kind) {
-    case node_kind::null:
-      return nullptr;
-    case node_kind::quoted:
-      return value.text;
-    case node_kind::plain:
-      if (type == value_type::text) return value.text;
-      if (const auto flag = boolean_in(value)) return *flag;
-      if (type != value_type::number)
-        if (const auto n = integer_in(value);
-            n && n->magnitude <= uint64_t{INT64_MAX} &&
-            (type == value_type::integer || value.text.find_first_of(".eE") == std::string::npos))
-          return n->negative ? json(-static_cast<int64_t>(n->magnitude)) : json(n->magnitude);
-      if (const auto n = number_in(value)) return *n;
-      return value.text;
-    case node_kind::sequence: {
-      json out = json::array();
-      for (const node_ptr& item : value.items) out.push_back(to_json(*item, value_type::any));
-      return out;
-    }
-    case node_kind::mapping: {
-      json out = json::object();
-      for (const entry& e : value.entries) out[e.name] = to_json(*e.value, value_type::any);
-      return out;
-    }
-  }
-  return nullptr;
-}
 
 class loading {
  public:
@@ -139,7 +78,10 @@ class loading {
   void choose_purpose(const node& root, std::string_view text) {
     int own = 0;
     for (const char* name : {"model", "data", "steps"}) own += root.find(name) == nullptr ? 0 : 1;
-    if (options_.read_as == reading::job || (options_.read_as == reading::either && own >= 2)) return;
+    if (options_.read_as == reading::host_job) why_ = purpose::host_job;
+    if (options_.read_as == reading::job || options_.read_as == reading::host_job ||
+        (options_.read_as == reading::either && own >= 2))
+      return;
     why_ = purpose::deepspeed;
     source& only = report_.sources[0];
     if (only.name.ends_with(".json") || looks_like_json(text) || json_in_base64(text)) only.kind = source::imported;
@@ -230,17 +172,8 @@ class loading {
     loaded out;
     job_config& c = out.config;
     c.file = file;
-    nlohmann::ordered_json model = nlohmann::ordered_json::object();
-    for (const key_info& row : key_table()) {
-      const auto it = all.given.find(row.key);
-      if (it == all.given.end()) continue;
-      const setting& s = it->second;
-      if (std::holds_alternative<model_key>(row.into_field)) {
-        if (!s.is_auto) model[std::string(row.name())] = s.value ? to_json(*s.value, row.type) : nlohmann::json();
-      } else {
-        keep(s, c);
-      }
-    }
+    for (const key_info& row : key_table())
+      if (const auto it = all.given.find(row.key); it != all.given.end()) keep(it->second, c);
     for (const auto& [list, size] : all.lists) key_named(list + "[]")->resize(c, size);
     for (const auto& [key, s] : all.given)
       if (s.row->in_list()) keep(s, c);
@@ -254,9 +187,9 @@ class loading {
       derived.emplace("output", "derived");
     }
     if (report_.failed()) return give_up();
-    if (c.model.path.empty() && !model.empty()) c.model.hugging_face_json = model.dump();
+    if (c.model.path.empty()) c.model.hugging_face_json = model_as_json(all);
     out.warnings = report_.in_order(diagnostic::warning);
-    describe(given, derived, out);
+    describe(given, derived, report_.sources, out);
     return out;
   }
 
@@ -280,37 +213,6 @@ class loading {
     }
     given.given["steps"] = {row, row->key, value, false, {number, 0, 0}, {number, 0, 0}};
     c.steps = *options_.steps;
-  }
-
-  void describe(const settings& given, const origins& derived, loaded& out) const {
-    std::map<const key_info*, std::vector<const setting*>> by_row;
-    for (const auto& [key, s] : given.given) {
-      by_row[s.row].push_back(&s);
-      if (s.value != nullptr || s.is_auto) out.given.push_back(key);
-    }
-    for (const key_info& row : key_table()) {
-      if (row.type == value_type::section) continue;
-      auto& mine = by_row[&row];
-      std::ranges::stable_sort(mine, {}, &setting::item);
-      const auto filled = derived.find(row.key);
-      if (mine.empty() && !row.any_name())
-        out.values.push_back(
-            {row.key, field_text(row, out.config), false, filled == derived.end() ? "default" : filled->second, &row});
-      for (const setting* s : mine) {
-        const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
-        effective_value v{s->key, field_text(row, out.config, s->item), s->held_back, origin_of(*s), &row};
-        if (shows_given && !s->is_auto) v.value = s->value ? as_yaml(*s->value) : "none";
-        if (filled != derived.end()) v.origin = filled->second;
-        out.values.push_back(std::move(v));
-      }
-    }
-  }
-
-  std::string origin_of(const setting& s) const {
-    if (s.is_auto) return "auto";
-    const source& from = report_.sources[s.at.source];
-    if (from.kind == source::override_text) return from.name;
-    return fmt::format("{}:{}:{}", from.name, s.at.line, s.at.column);
   }
 
   const load_options& options_;

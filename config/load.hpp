@@ -16,7 +16,7 @@
 
 namespace troupe::config {
 
-struct diagnostic {
+struct diagnostic {  ///< an error or a warning, with its place
   enum severity_kind : uint8_t { warning, error };
   severity_kind severity = error;
   std::string file;          ///< as given; `--set key=value` for an override
@@ -36,10 +36,11 @@ std::string render(const std::vector<diagnostic>& all);
 enum class reading : uint8_t {
   job,
   deepspeed_only,
-  either,  ///< a job when it names two of model, data and steps
+  either,    ///< a job when it names two of model, data and steps
+  host_job,  ///< a job of a host that brings its own model and batches: `model` is absent, `data` says no text
 };
 
-struct load_options {
+struct load_options {  ///< how a file is read
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
   bool strict = false;  ///< what would be a warning is an error
@@ -56,7 +57,7 @@ struct effective_value {
   const key_info* row = nullptr;
 };
 
-struct loaded {
+struct loaded {  ///< what came of it
   job_config config;
   bool deepspeed_only = false;  ///< then `config` describes no run: it has no model, data or steps
   std::vector<diagnostic> warnings;

@@ -1,10 +1,6 @@
-// JSON into nodes, through nlohmann's events. The library tells no positions with them, so the reader
-// watches how far it has read and steps over the blank in front of each token.
+// JSON into nodes, as lenient as Hjson, which DeepSpeed reads its files with: comments, a comma behind the last item or
+// none between lines, names and texts without quotes. Leaves what values mean to the key table.
 #include <fmt/format.h>
-
-#include <cstddef>
-#include <iterator>
-#include <nlohmann/json.hpp>
 
 #include "config/text_form.hpp"
 #include "config/tree_builder.hpp"
@@ -12,159 +8,241 @@
 namespace troupe::config {
 namespace {
 
-using json = nlohmann::json;
-
-/// An iterator over text that tells how far its latest copy has come.
-class watched {
+class json_reader {
  public:
-  using iterator_category = std::input_iterator_tag;
-  using value_type = char;
-  using difference_type = std::ptrdiff_t;
-  using pointer = const char*;
-  using reference = const char&;
+  json_reader(std::string_view text, tree_builder& builder) : text_(text), builder_(builder) {
+    if (text_.starts_with("\xEF\xBB\xBF")) text_.remove_prefix(3);
+  }
 
-  watched(const char* at, const char** reached) : at_(at), reached_(reached) {}
-  reference operator*() const { return *at_; }
-  watched& operator++() {
-    *reached_ = ++at_;
-    return *this;
+  void read() {
+    skip();
+    value();
+    skip();
+    if (!ended()) refuse();
   }
-  watched operator++(int) {
-    watched before = *this;
-    ++*this;
-    return before;
-  }
-  bool operator==(const watched& other) const { return at_ == other.at_; }
-  bool operator!=(const watched& other) const { return at_ != other.at_; }
 
  private:
-  const char* at_;
-  const char** reached_;
-};
+  [[nodiscard]] bool ended() const { return at_ >= text_.size(); }
+  [[nodiscard]] char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-class json_events {
- public:
-  using number_integer_t = json::number_integer_t;
-  using number_unsigned_t = json::number_unsigned_t;
-  using number_float_t = json::number_float_t;
-  using string_t = json::string_t;
-  using binary_t = json::binary_t;
+  void next() {
+    if (text_[at_] == '\n') {
+      ++line_;
+      column_ = 1;
+    } else if ((static_cast<unsigned char>(text_[at_]) & 0xC0U) != 0x80) {
+      ++column_;
+    }
+    ++at_;
+  }
+  [[nodiscard]] place here() const { return builder_.at(line_, column_); }
 
-  json_events(std::string_view text, tree_builder& builder)
-      : reached(text.data()), text_(text), done_(text.data()), builder_(builder) {}
-
-  bool null() { return plain(node_kind::null); }
-  bool boolean(bool /*value*/) { return plain(node_kind::plain); }
-  bool number_integer(number_integer_t /*value*/) { return plain(node_kind::plain); }
-  bool number_unsigned(number_unsigned_t /*value*/) { return plain(node_kind::plain); }
-  bool number_float(number_float_t /*value*/, const string_t& /*text*/) { return plain(node_kind::plain); }
-  bool string(string_t& value) { return quoted(value); }
-  bool key(string_t& value) { return quoted(value); }
-  bool binary(binary_t& /*value*/) { return false; }
-  bool start_object(size_t /*elements*/) { return open(node_kind::mapping); }
-  bool start_array(size_t /*elements*/) { return open(node_kind::sequence); }
-  bool end_object() { return close(); }
-  bool end_array() { return close(); }
-  bool parse_error(size_t position, const std::string& last_token, const nlohmann::detail::exception& /*why*/) {
-    const size_t offset = std::min(position > 0 ? position - 1 : 0, text_.size());
-    std::string token = last_token;
+  [[noreturn]] void refuse() const {
+    if (ended()) throw refusal{here(), "not readable as JSON: the text ends too early"};
+    size_t end = at_ + 1;
+    while (end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end])) ++end;
+    // Neither half a character nor one that is no part of a line.
+    while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0U) == 0x80) ++end;
+    std::string token(text_.substr(at_, end - at_));
     for (char& c : token)
       if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-    if (token.size() > 40) token = token.substr(token.size() - 40);
-    throw refusal{place_of(text_.data() + offset), token.empty() || offset >= text_.size()
-                                                       ? "not readable as JSON: the text ends too early"
-                                                       : "not readable as JSON here: '" + token + "'"};
+    throw refusal{here(), "not readable as JSON here: '" + token + "'"};
   }
+  static bool is_mark(char c) { return std::string_view(",:[]{}\"'").find(c) != std::string_view::npos; }
 
-  const char* reached;  ///< behind the last character that the parser took
-
- private:
-  bool plain(node_kind kind) {
-    const place where = start();
-    const char* end = last_;
-    // A number is known to end only when the character behind it was read.
-    const auto part_of_token = [](char c) {
-      return std::isalnum(static_cast<unsigned char>(c)) || c == '.' || c == '-' || c == '+';
-    };
-    while (end < text_.data() + text_.size() && part_of_token(*end)) ++end;
-    builder_.scalar(kind, kind == node_kind::null ? "" : std::string(last_, end), where);
-    done_ = end;
-    return true;
-  }
-  bool quoted(string_t& value) {
-    builder_.scalar(node_kind::quoted, std::move(value), start());
-    done_ = reached;
-    return true;
-  }
-  bool open(node_kind kind) {
-    builder_.open(kind, start());
-    done_ = last_ + 1;
-    return true;
-  }
-  bool close() {
-    start();
-    builder_.close();
-    done_ = last_ + 1;
-    return true;
-  }
-
-  /// Steps from the end of the last token over blank, comments, ',' and ':' to the start of this one.
-  place start() {
-    const char* end = text_.data() + text_.size();
-    const char* p = done_;
-    while (p < end) {
-      if (*p == '/' && p + 1 < end && p[1] == '/') {
-        while (p < end && *p != '\n') ++p;
-      } else if (*p == '/' && p + 1 < end && p[1] == '*') {
-        const size_t close_at = text_.find("*/", static_cast<size_t>(p - text_.data()) + 2);
-        p = close_at == std::string_view::npos ? end : text_.data() + close_at + 2;
-      } else if (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r' || *p == ',' || *p == ':') {
-        ++p;
-      } else if (p == text_.data() && text_.starts_with("\xEF\xBB\xBF")) {
-        p += 3;
+  /// Steps over blanks and comments; whether a line ended there.
+  bool skip() {
+    const int line = line_;
+    while (!ended()) {
+      if (is_blank(peek())) {
+        next();
+      } else if (peek() == '#' || (peek() == '/' && peek(1) == '/')) {
+        while (!ended() && peek() != '\n') next();
+      } else if (peek() == '/' && peek(1) == '*') {
+        const size_t close = text_.find("*/", at_ + 2);
+        const size_t end = close == std::string_view::npos ? text_.size() : close + 2;
+        while (at_ < end) next();
       } else {
         break;
       }
     }
-    last_ = p;
-    return place_of(p);
+    return line_ != line;
   }
 
-  /// Counts on from the last place that was asked for: tokens come in order.
-  place place_of(const char* p) {
-    if (p < counted_to_) {
-      counted_to_ = text_.data();
-      line_ = column_ = 1;
+  void value() {
+    const place where = here();
+    switch (peek()) {
+      case '{':
+        builder_.open(node_kind::mapping, where);
+        items('}', [this] {
+          name();
+          skip();
+          if (peek() != ':') refuse();
+          next();
+          skip();
+          value();
+        });
+        break;
+      case '[':
+        builder_.open(node_kind::sequence, where);
+        items(']', [this] { value(); });
+        break;
+      case '"':
+      case '\'':
+        builder_.scalar(node_kind::quoted, quoted_text(), where);
+        break;
+      default:
+        bare(where);
     }
-    for (; counted_to_ < p; ++counted_to_) {
-      if (*counted_to_ == '\n') {
-        ++line_;
-        column_ = 1;
-      } else if ((static_cast<unsigned char>(*counted_to_) & 0xC0U) != 0x80) {
-        ++column_;
+  }
+
+  /// What stands between an opening bracket and its closing one.
+  template <class Item>
+  void items(char closing, Item item) {
+    next();
+    skip();
+    while (peek() != closing) {
+      item();
+      const bool new_line = skip();
+      if (peek() == ',') {
+        next();
+        skip();
+      } else if (peek() != closing && (!new_line || ended())) {
+        refuse();
       }
     }
-    return builder_.at(line_, column_);
+    next();
+    builder_.close();
   }
 
+  void name() {
+    const place where = here();
+    if (peek() == '"' || peek() == '\'') {
+      builder_.scalar(node_kind::quoted, quoted_text(), where);
+      return;
+    }
+    const size_t start = at_;
+    while (!ended() && !is_blank(peek()) && !is_mark(peek())) next();
+    if (at_ == start) refuse();
+    builder_.scalar(node_kind::quoted, std::string(text_.substr(start, at_ - start)), where);
+  }
+
+  /// A number, a literal, or text without quotes, which ends with its line, its list, or a comma in front of a line's
+  /// end or a quote.
+  void bare(place where) {
+    const size_t start = at_;
+    size_t end = at_;
+    while (!ended() && peek() != '\n' && peek() != ']' && peek() != '}') {
+      const bool comment = peek() == '#' || (peek() == '/' && (peek(1) == '/' || peek(1) == '*'));
+      if (comment && (at_ == start || is_blank(text_[at_ - 1]))) break;
+      if (peek() == ',' && (is_literal(start, at_) || ends_item(at_ + 1))) break;
+      if (is_mark(peek()) && at_ == start) refuse();
+      if (!is_blank(peek())) end = at_ + 1;
+      next();
+    }
+    if (end == start) refuse();
+    const std::string_view text = text_.substr(start, end - start);
+    builder_.scalar(text == "null" ? node_kind::null : node_kind::plain, text == "null" ? "" : std::string(text),
+                    where);
+  }
+  [[nodiscard]] bool ends_item(size_t at) const {
+    const size_t next = text_.find_first_not_of(" \t\r", at);
+    return next == std::string_view::npos || text_[next] == '\n' || text_[next] == '"';
+  }
+  /// Whether what JSON itself has without quotes stands there: no comma is part of it.
+  [[nodiscard]] bool is_literal(size_t from, size_t to) const {
+    const std::string_view token = text_.substr(from, to - from);
+    return token == "true" || token == "false" || token == "null" ||
+           token.find_first_not_of("+-.0123456789eE") == std::string_view::npos;
+  }
+
+  std::string quoted_text() {
+    const char quote = peek();
+    std::string out;
+    next();
+    while (peek() != quote || ended()) {
+      if (ended() || static_cast<unsigned char>(peek()) < 0x20) refuse();
+      if (peek() != '\\') {
+        out += peek();
+        next();
+        continue;
+      }
+      next();
+      escape(out);
+    }
+    next();
+    return out;
+  }
+
+  void escape(std::string& out) {
+    constexpr std::string_view letters = "\"'\\/bfnrt", meant = "\"'\\/\b\f\n\r\t";
+    if (peek() == 'u') {
+      next();
+      uint32_t code = four_digits();
+      if (code >= 0xD800 && code < 0xDC00 && peek() == '\\' && peek(1) == 'u') {
+        next();
+        next();
+        const uint32_t low = four_digits();
+        if (low < 0xDC00 || low > 0xDFFF) refuse();
+        code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
+      }
+      if ((code >= 0xD800 && code < 0xE000) || code == 0) refuse();
+      put_utf8(code, out);
+      return;
+    }
+    const size_t at = ended() ? std::string_view::npos : letters.find(peek());
+    if (at == std::string_view::npos) refuse();
+    out += meant[at];
+    next();
+  }
+
+  uint32_t four_digits() {
+    uint32_t code = 0;
+    for (int i = 0; i < 4; ++i) {
+      const auto digit = std::string_view("0123456789abcdef").find(static_cast<char>(peek() | 0x20));
+      if (ended() || digit == std::string_view::npos) refuse();
+      code = code * 16 + static_cast<uint32_t>(digit);
+      next();
+    }
+    return code;
+  }
+
+  static void put_utf8(uint32_t code, std::string& out) {
+    const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
+    const auto rest = [&](uint32_t shift) { put(0x80U | (code >> shift & 0x3FU)); };
+    if (code < 0x80) {
+      put(code);
+    } else if (code < 0x800) {
+      put(0xC0U | code >> 6U);
+      rest(0);
+    } else if (code < 0x10000) {
+      put(0xE0U | code >> 12U);
+      rest(6);
+      rest(0);
+    } else {
+      put(0xF0U | code >> 18U);
+      rest(12);
+      rest(6);
+      rest(0);
+    }
+  }
+
+  /// Bytes of the text that a refusal shows.
+  static constexpr size_t most_shown = 40;
+
   std::string_view text_;
-  const char* done_;
-  const char* last_ = nullptr;
-  const char* counted_to_ = text_.data();
+  size_t at_ = 0;
   int line_ = 1, column_ = 1;
   tree_builder& builder_;
 };
 
 }  // namespace
 
-document read_json(std::string_view given, uint32_t source) {
+document read_json(std::string_view text, uint32_t source) {
   tree_builder builder(source);
   try {
-    if (const auto reason = unreadable(given, source)) throw *reason;
-    const std::string text = without_hjson(given);
-    json_events events(text, builder);
-    json::sax_parse(watched(text.data(), &events.reached), watched(text.data() + text.size(), &events.reached), &events,
-                    nlohmann::detail::input_format_t::json, /*strict=*/true, /*ignore_comments=*/true);
+    if (const auto reason = unreadable(text, source)) throw *reason;
+    json_reader(text, builder).read();
     return builder.take();
   } catch (const refusal& r) {
     return {nullptr, {{r.at, "", r.text}}};

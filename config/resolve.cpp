@@ -14,11 +14,12 @@ namespace {
 class rules {
  public:
   rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given), config_(config), report_(report), derived_(derived), job_(why == purpose::job) {}
+      : given_(given), config_(config), report_(report), derived_(derived), why_(why) {}
 
   void all() {
-    if (job_) {
-      model();
+    if (why_ != purpose::deepspeed) {
+      if (why_ == purpose::job) model();
+      if (why_ == purpose::host_job) no_model();
       required();
       batch();
     } else {
@@ -62,6 +63,12 @@ class rules {
       if (!s->row->family.empty() && s->row->family != type->value->text)
         report_.error(s->name_at, s->row->key,
                       fmt::format("a key of the {} family, but model_type is {}", s->row->family, type->value->text));
+  }
+
+  void no_model() {
+    for (const auto& [key, s] : given_.given)
+      if (key.starts_with("model.") || (key.starts_with("data.") && key != "data.prefetch_batches"))
+        error(key, "wanted nothing: the host program brings the model and its batches");
   }
 
   void batch() {
@@ -147,7 +154,7 @@ class rules {
   job_config& config_;
   reporter& report_;
   origins& derived_;
-  bool job_;
+  purpose why_;
 };
 
 }  // namespace
@@ -155,7 +162,7 @@ class rules {
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);
-  deepspeed_rules(given, report);
+  deepspeed_rules(given, report, why);
 }
 
 }  // namespace troupe::config

@@ -16,7 +16,7 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The rules of DeepSpeed between keys that set no field of job_config.
-void deepspeed_rules(const settings& given, reporter& report);
+void deepspeed_rules(const settings& given, reporter& report, purpose why);
 
 /// The three batch sizes; 0: not given.
 struct batch_sizes {

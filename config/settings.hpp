@@ -85,6 +85,7 @@ struct settings {
 /// What a document is read for.
 enum class purpose : uint8_t {
   job,        ///< to run it: what cannot be honoured is refused
+  host_job,   ///< likewise, of a host program that brings its own model and batches
   deepspeed,  ///< to look at it: what cannot be honoured yet is said
 };
 

@@ -1,6 +1,5 @@
 #include "config/text_form.hpp"
 
-#include <algorithm>
 #include <cstdint>
 
 namespace troupe::config {
@@ -14,21 +13,6 @@ int six_bits(char c) {
   if (c >= '0' && c <= '9') return c - '0' + 52;
   if (c == '+' || c == '-') return 62;
   return c == '/' || c == '_' ? 63 : -1;
-}
-
-/// Behind the string, comment or single character that begins at `i`.
-size_t behind(std::string_view text, size_t i) {
-  if (text[i] == '"') {
-    for (++i; i < text.size() && text[i] != '"'; ++i)
-      if (text[i] == '\\') ++i;
-    return i + 1;
-  }
-  if (text.substr(i, 2) == "//") return std::min(text.find('\n', i), text.size());
-  if (text.substr(i, 2) == "/*") {
-    const size_t end = text.find("*/", i + 2);
-    return end == std::string_view::npos ? text.size() : end + 2;
-  }
-  return i + 1;
 }
 
 }  // namespace
@@ -61,23 +45,6 @@ bool looks_like_json(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) text.remove_prefix(3);
   const size_t first = text.find_first_not_of(" \t\r\n");
   return first != std::string_view::npos && text[first] == '{';
-}
-
-std::string without_hjson(std::string_view text) {
-  std::string out(text);
-  size_t comma = std::string::npos;  // the last one that nothing but blanks and comments has followed
-  for (size_t i = 0; i < text.size();) {
-    if (text[i] == '#') {
-      for (; i < text.size() && text[i] != '\n'; ++i) out[i] = ' ';
-      continue;
-    }
-    const size_t next = behind(text, i);
-    const bool comment = text[i] == '/' && next > i + 1;
-    if ((text[i] == '}' || text[i] == ']') && comma != std::string::npos) out[comma] = ' ';
-    if (!blank(text[i]) && !comment) comma = text[i] == ',' ? i : std::string::npos;
-    i = next;
-  }
-  return out;
 }
 
 }  // namespace troupe::config

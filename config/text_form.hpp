@@ -14,8 +14,4 @@ std::optional<std::string> json_in_base64(std::string_view text);
 /// Whether a text without a telling name is JSON: it begins with a bracket.
 bool looks_like_json(std::string_view text);
 
-/// JSON with what Hjson allows and JSON does not, `#` comments and a comma behind the last item, replaced by blanks:
-/// every other character keeps its place.
-std::string without_hjson(std::string_view text);
-
 }  // namespace troupe::config

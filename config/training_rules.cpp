@@ -14,11 +14,16 @@ namespace {
 class training {
  public:
   training(const settings& given, job_config& config, reporter& report, origins& derived, purpose why)
-      : given_(given), config_(config), report_(report), derived_(derived), job_(why == purpose::job) {}
+      : given_(given),
+        config_(config),
+        report_(report),
+        derived_(derived),
+        job_(why != purpose::deepspeed),
+        has_text_(why == purpose::job) {}
 
   void all() {
     items_are_whole();
-    if (job_) texts();
+    if (has_text_) texts();
     groups();
     optimizer();
     scheduler();
@@ -204,7 +209,7 @@ class training {
   job_config& config_;
   reporter& report_;
   origins& derived_;
-  bool job_;
+  bool job_, has_text_;
 };
 
 }  // namespace

@@ -48,12 +48,14 @@ const sample samples[] = {
     {R"({"tensor_parallel": {"autotp_size": 4}, "zero_optimization": {"stage": 2}})"},
     {R"({"checkpoint": {"tag_validation": "WARN", "writer": {"type": "FAST", "io_buffer_size": 67108864}}})"},
     {"{\n  # remarks of several kinds\n  \"fp16\": {\"enabled\": true,}, // and\n  /* commas */ \"seed\": 42,\n}"},
+    {R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}})"},
+    {R"({"zero_optimization": {"stage": "3", "sub_group_size": 0, "reduce_bucket_size": "5e8", "overlap_comm": 1}})"},
+    {R"({"fp16": {"enabled": "yes", "loss_scale": "0"}, "csv_monitor": {"enabled": "False"}})"},
+    {R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": [0, 0], "warmup_type": "cosine"}}})"},
     {R"({"name": "my run", "train_batch_size": 16, "bert_token_file": "bert-large"})"},
     {R"({"train_batch_size": 32, "train_micro_batch_size_per_gpu": 3})", "train_batch_size: wanted a multiple of"},
     {R"({"fp16": {"enabled": true}, "bf16": {"enabled": true}})", "bf16.enabled: fp16.enabled and bf16.enabled"},
     {R"({"zero_optimization": {"stage": 4}})", "zero_optimization.stage: wanted an integer from 0 to 3, got 4"},
-    {R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}})",
-     "zero_optimization.offload_param.device: wanted stage 3, got stage 2"},
     {R"({"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}})",
      "zero_optimization.offload_optimizer.nvme_path: wanted a path, got nothing"},
     {R"({"zero_optimization": {"stage": 2, "overlap_com": true}})",
@@ -64,8 +66,22 @@ const sample samples[] = {
     {R"({"optimizer": {"type": "OneBitLamb"}, "zero_optimization": {"stage": 1}})",
      "optimizer.type: onebitlamb: wanted"},
     {R"({"train_batch_size": 8, "train_batch_size": 8})", "train_batch_size: given twice, first at line 1, column 2"},
-    {R"({"fp16": {"enabled": True}})", "not readable as JSON here"},
-    {R"({"fp16": {"enabled": "yes"}})", "fp16.enabled: wanted true or false, got \"yes\""},
+    {"{train_batch_size: 8\n  # no quotes, no commas\n  fp16: {enabled: True}\n  'seed': 1, tensorboard: {\n"
+     "    enabled: true\n    output_path: /home/me/a, b\n  }\n}"},
+    {"{\"train_batch_size\": CONFIG_BATCH_SIZE,\n \"steps_per_print\": 1}",
+     "train_batch_size: wanted an integer from 1 to 1000000000000, got CONFIG_BATCH_SIZE"},
+    {R"({"fp16": {"enabled" true}})", "not readable as JSON here: 'true'"},
+    {R"({"fp16": {"enabled": "true}})", "not readable as JSON: the text ends too early"},
+    {R"({"fp16": {"a\ud800": 1}})", "not readable as JSON here"},
+    {R"({"fp16": {"enabled": "maybe"}})", "fp16.enabled: wanted true or false, got \"maybe\""},
+    {R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_min_lr": [0, 1]}}})",
+     "scheduler.params.warmup_min_lr: wanted a number of at least 0, got [0, 1]"},
+    {R"({"scheduler": {"type": "WarmupLR", "params": {"total_num_steps": 9}}})",
+     "a key of WarmupDecayLR, WarmupCosineLR"},
+    {R"({"scheduler": {"type": "WarmupLR", "params": {"warmup_num_steps": 0}}})",
+     "wanted an integer of at least 1, got 0"},
+    {R"({"optimizer": {"type": "SGD", "params": {"betas": [0.9, 0.99]}}})", "optimizer.params.betas: a key of adam"},
+    {R"({"train_micro_batch_size_per_gpu": "4"})", "wanted an integer from 1 to 1000000000000, got \"4\""},
     {R"({"elasticity": {"enabled": true}})", "elasticity.max"},
 };
 
@@ -138,6 +154,34 @@ BOOST_AUTO_TEST_CASE(the_same_file_is_a_refusal_for_a_job) {
   BOOST_TEST(value_of(accepted(text), "zero_optimization.offload_param.device") == "\"cpu\" held back");
   BOOST_TEST(errors_of(text, job, "ds.json").find("only none is supported in this version") != std::string::npos);
   BOOST_TEST(errors_of(text, job, "ds.json").find("steps: wanted") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
+  const loaded l = accepted(R"({"zero_optimization": {"stage": "2", "reduce_bucket_size": "5e8"},
+  "fp16": {"enabled": "yes"}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": [0.1], "warmup_type": "x"}}})");
+  BOOST_TEST(l.config.zero_optimization.stage == 2U);
+  BOOST_TEST(l.config.zero_optimization.reduce_bucket_size == 500'000'000U);
+  BOOST_TEST(l.config.fp16.enabled);
+  BOOST_TEST(l.config.scheduler.warmup_max_lr.value_or(0) == 0.1);
+  BOOST_TEST(l.config.scheduler.warmup_type == "log");
+  BOOST_TEST(render(l.warnings) ==
+             "ds.json:1:24: warning: zero_optimization.stage: \"2\" is read as 2\n"
+             "ds.json:1:38: warning: zero_optimization.reduce_bucket_size: \"5e8\" is read as 5e8\n"
+             "ds.json:2:12: warning: fp16.enabled: \"yes\" is read as true\n"
+             "ds.json:2:100: warning: scheduler.params.warmup_type: \"x\" is read as \"log\"\n");
+  // A file of Troupe's own says what it means.
+  BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: \"3\"")) ==
+             "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got \"3\"\n");
+}
+
+BOOST_AUTO_TEST_CASE(offload_of_parameters_has_no_meaning_below_stage_3) {
+  const std::string text = smallest_with("stage: 3", "stage: 2, offload_param: {device: cpu}");
+  BOOST_TEST(warnings_of(text) ==
+             "j.yaml:8:47: warning: zero_optimization.offload_param.device: no effect: only stage 3 has parameters to "
+             "offload\n");
+  BOOST_TEST(errors_of(text, {{"zero_optimization.stage=3"}}) ==
+             "j.yaml:8:55: error: zero_optimization.offload_param.device: only none is supported in this version, got "
+             "cpu\n");
 }
 
 BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {

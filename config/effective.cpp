@@ -1,0 +1,89 @@
+#include "config/effective.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "config/values.hpp"
+
+namespace troupe::config {
+namespace {
+
+/// A value of a model key as JSON, by its key's type: `5e8` of an integer key is an integer.
+nlohmann::json to_json(const node& value, value_type type) {
+  using nlohmann::json;
+  switch (value.kind) {
+    case node_kind::null:
+      return nullptr;
+    case node_kind::quoted:
+      return value.text;
+    case node_kind::plain:
+      if (type == value_type::text) return value.text;
+      if (const auto flag = boolean_in(value)) return *flag;
+      if (type != value_type::number)
+        if (const auto n = integer_in(value);
+            n && n->magnitude <= uint64_t{INT64_MAX} &&
+            (type == value_type::integer || value.text.find_first_of(".eE") == std::string::npos))
+          return n->negative ? json(-static_cast<int64_t>(n->magnitude)) : json(n->magnitude);
+      if (const auto n = number_in(value)) return *n;
+      return value.text;
+    case node_kind::sequence: {
+      json out = json::array();
+      for (const node_ptr& item : value.items) out.push_back(to_json(*item, value_type::any));
+      return out;
+    }
+    case node_kind::mapping: {
+      json out = json::object();
+      for (const entry& e : value.entries) out[e.name] = to_json(*e.value, value_type::any);
+      return out;
+    }
+  }
+  return nullptr;
+}
+
+std::string origin_of(const setting& s, const std::vector<source>& sources) {
+  if (s.is_auto) return "auto";
+  const source& from = sources[s.at.source];
+  if (from.kind == source::override_text) return from.name;
+  return fmt::format("{}:{}:{}", from.name, s.at.line, s.at.column);
+}
+
+}  // namespace
+
+void describe(const settings& given, const origins& derived, const std::vector<source>& sources, loaded& out) {
+  std::map<const key_info*, std::vector<const setting*>> by_row;
+  for (const auto& [key, s] : given.given) {
+    by_row[s.row].push_back(&s);
+    if (s.value != nullptr || s.is_auto) out.given.push_back(key);
+  }
+  for (const key_info& row : key_table()) {
+    if (row.type == value_type::section) continue;
+    auto& mine = by_row[&row];
+    std::ranges::stable_sort(mine, {}, &setting::item);
+    const auto filled = derived.find(row.key);
+    if (mine.empty() && !row.any_name())
+      out.values.push_back(
+          {row.key, field_text(row, out.config), false, filled == derived.end() ? "default" : filled->second, &row});
+    for (const setting* s : mine) {
+      const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
+      effective_value v{s->key, field_text(row, out.config, s->item), s->held_back, origin_of(*s, sources), &row};
+      if (shows_given && !s->is_auto) v.value = s->value ? as_yaml(*s->value) : "none";
+      if (filled != derived.end()) v.origin = filled->second;
+      out.values.push_back(std::move(v));
+    }
+  }
+}
+
+std::string model_as_json(const settings& given) {
+  nlohmann::ordered_json model = nlohmann::ordered_json::object();
+  for (const key_info& row : key_table()) {
+    const auto it = given.given.find(row.key);
+    if (!std::holds_alternative<model_key>(row.into_field) || it == given.given.end() || it->second.is_auto) continue;
+    model[std::string(row.name())] = it->second.value ? to_json(*it->second.value, row.type) : nlohmann::json();
+  }
+  return model.empty() ? std::string() : model.dump();
+}
+
+}  // namespace troupe::config

@@ -14,6 +14,20 @@ core::result<models::model_spec> read_model(const config::model_section& m) {
   return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
 }
 
+core::result<core::model_table> read_table(blueprint& b) {
+  const auto& c = *b.config;
+  auto spec = read_model(c.model);
+  if (!spec) return core::fail(spec.error());
+  b.spec = std::move(*spec);
+  b.sequence = c.data.sequence_length > 0 ? c.data.sequence_length : b.spec.positions;
+  if (b.sequence > b.spec.positions)
+    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
+                                                       std::to_string(b.spec.positions) + " positions, got " +
+                                                       std::to_string(b.sequence));
+  return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
+                                  core::size_of(c.parameter_dtype()));
+}
+
 void set_scaling(blueprint& b) {
   const auto& c = *b.config;
   const auto& f = c.fp16;
@@ -57,20 +71,19 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   return o;
 }
 
-core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config) {
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own) {
   blueprint b;
   b.config = std::move(config);
   const auto& c = *b.config;
-  auto spec = read_model(c.model);
-  if (!spec) return core::fail(spec.error());
-  b.spec = std::move(*spec);
-  b.sequence = c.data.sequence_length > 0 ? c.data.sequence_length : b.spec.positions;
-  if (b.sequence > b.spec.positions)
-    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
-                                                       std::to_string(b.spec.positions) + " positions, got " +
-                                                       std::to_string(b.sequence));
-  auto table = models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
-                                        core::size_of(c.parameter_dtype()));
+  core::model_table table;
+  if (own != nullptr) {
+    b.sequence = 1;
+    table = *own;
+  } else {
+    auto read = read_table(b);
+    if (!read) return core::fail(read.error());
+    table = std::move(*read);
+  }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
   auto optimizer = make_optimizer_groups(c, table);
   if (!optimizer) return core::fail(optimizer.error());

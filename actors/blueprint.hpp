@@ -16,7 +16,7 @@ namespace troupe::actors {
 
 inline constexpr size_t num_plan_choices = 3;
 
-struct blueprint {
+struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::shared_ptr<const core::model_table> table;
@@ -32,7 +32,9 @@ struct blueprint {
 };
 
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
-core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config);
+/// `own`: the table of a host's own model instead of the configuration's; a sample is one token then.
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config,
+                                       const core::model_table* own = nullptr);
 
 /// Pure: generator input from the configuration, but for `optimizer`, which depends on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/host_run.hpp"
 #include "actors/ledger.hpp"
 #include "models/language_model.hpp"
 
@@ -32,9 +33,11 @@ class compute_executor final : public executor, private models::gradient_sink {
       : model_(std::move(model)),
         setup_(std::move(setup)),
         memory_(std::move(memory)),
-        binding_(*p.table, p.options.parameter),
+        host_batches_(setup_.own != nullptr),
+        binding_(*p.table, p.options.parameter, model_->own_parameters()),
         bound_at_(p.table->parameters.size(), nullptr),
         written_(p.table->parameters.size(), false) {
+    setup_.own = nullptr;  // it holds the values that the run began with
     if (!p.gathers())
       for (uint32_t q = 0; q < p.table->parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
     flight_.runs.resize(p.table->units.size());
@@ -111,11 +114,21 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
-    return {b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, context_->order.step, training()};
+    models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, context_->order.step, training()};
+    out.document_start = b.document_start;
+    out.micro = micro;
+    out.rank = p().rank;
+    if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
+    return out;
   }
 
   core::result<void> forward(const plan::instruction& x) {
-    if (x.subject == 0 && x.segment == 0) flight_.hidden = at::Tensor();
+    if (x.subject == 0 && x.segment == 0) {
+      flight_.hidden = at::Tensor();
+      if (host_batches_)
+        if (const auto& failed = static_cast<const tensor_batch&>(*context_->batches[x.micro]).failure)
+          return core::fail(*failed);
+    }
     const auto batch = micro_batch(x.micro);
     if (p().options.mode == plan::mode::generate && is_head(x.subject)) {
       context_->logits = model_->next_token_logits(batch, flight_.hidden, binding_);
@@ -196,6 +209,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::unique_ptr<models::language_model> model_;
   compute_setup setup_;
   std::shared_ptr<rank_memory> memory_;
+  bool host_batches_;  // batches are tensor_batch
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;  // [parameter]
   std::vector<bool> written_;    // [parameter]: its bucket holds a contribution of this accumulation
@@ -211,6 +225,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
                                                               std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
+  if (setup.own) return std::make_unique<compute_executor>(setup.own(), setup, std::move(memory), p);
   auto model = models::make_language_model(setup.spec, p.options.parameter, setup.rows, setup.columns);
   if (!model) return core::fail(model.error());
   return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);

@@ -1,11 +1,16 @@
 // The stage's hands: runs segments of the model on bound parameters. One of the few files that see Torch's tensors.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "actors/executor.hpp"
 #include "actors/rank_memory.hpp"
 #include "models/model_spec.hpp"
+
+namespace troupe::models {
+class language_model;
+}
 
 namespace troupe::actors {
 
@@ -14,6 +19,8 @@ struct compute_setup {
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of what ATen allocates for this rank (actors/ledger.hpp)
+  /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
+  std::function<std::unique_ptr<models::language_model>()> own{};
 };
 
 /// Refuses what the model refuses. Called on any thread; the executor then belongs to its lane's.

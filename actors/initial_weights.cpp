@@ -6,6 +6,7 @@
 #include "kernels/cast.hpp"
 #include "kernels/random.hpp"
 #include "models/hugging_face.hpp"
+#include "models/prepared_modules.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -47,11 +48,16 @@ core::result<void> fill_range(const filler& fill, uint32_t q, uint64_t first, ui
 
 }  // namespace
 
-core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory) {
+core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory, const models::prepared_modules* own) {
   const auto& p = memory.plan();
   std::unique_ptr<models::weights_source> file;
   filler fill = drawn(b);
-  if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
+  if (own != nullptr) {
+    fill = [own](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+      own->read(q, first, out);
+      return {};
+    };
+  } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
     auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.table);
     if (!opened) return core::fail(opened.error());
     file = std::move(*opened);

@@ -1,13 +1,20 @@
-// Fills a rank's parameters and masters before the first step: drawn from the seed, or read from a Hugging Face folder.
+// Fills a rank's parameters and masters before the first step: drawn from the seed, read from a Hugging Face folder, or
+// taken from a host's own modules.
 // Every rank fills only what it holds; the same element gets the same bits on all of them.
 #pragma once
 
 #include "actors/blueprint.hpp"
 #include "actors/rank_memory.hpp"
 
+namespace troupe::models {
+class prepared_modules;
+}
+
 namespace troupe::actors {
 
-core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory);
+/// `own`: where the values of a host's own model are; null: the configuration's model.
+core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
+                                        const models::prepared_modules* own = nullptr);
 
 /// Moments that do not start at zero, as fresh memory does.
 void fill_initial_moments(const optimizer_groups& groups, rank_memory& memory);

@@ -4,6 +4,7 @@
 
 #include "actors/compute_executor.hpp"
 #include "actors/fabric_executor.hpp"
+#include "actors/host_run.hpp"
 #include "actors/initial_weights.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/shard_executor.hpp"
@@ -21,7 +22,7 @@ core::result<void> session::parts::take_memory() {
     }
     auto m = rank_memory::allocate(all);
     if (!m) return core::fail(m.error());
-    if (auto ok = fill_initial_weights(plan, **m); !ok) return ok;
+    if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
     fill_initial_moments(*plan.optimizer, **m);
     memory.push_back(std::move(*m));
   }
@@ -47,8 +48,9 @@ core::result<void> session::parts::start_actors() {
       const auto known = weak.lock();
       return known ? known->missing(sequence) : std::vector<uint32_t>{};
     };
-    auto stage = make_compute_executor(
-        {plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed, ledger->owner(r)}, memory[r]);
+    compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed, ledger->owner(r)};
+    if (host != nullptr) stage_setup.own = [from = host, r] { return from->take(r); };
+    auto stage = make_compute_executor(stage_setup, memory[r]);
     if (!stage) return core::fail(stage.error());
     auto held = std::make_shared<std::unique_ptr<executor>>(std::move(*stage));
     x.lanes[static_cast<size_t>(plan::lane::compute)] = [held] { return std::move(*held); };
@@ -59,6 +61,7 @@ core::result<void> session::parts::start_actors() {
       return std::make_unique<shard_executor>(mine, groups);
     };
   }
+  host.reset();  // with the values that the run began with
   actors = assemble(*system, std::move(all), data, make_telemetry(), true);
   return {};
 }
@@ -68,9 +71,15 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
-  auto plan = make_blueprint(std::move(options.config));
-  if (!plan) return core::fail(plan.error());
   auto p = std::make_unique<parts>();
+  p->model = std::move(options.model);
+  if (p->model != nullptr) {
+    auto prepared = prepare(p->model, *options.config);
+    if (!prepared) return core::fail(prepared.error());
+    p->host = std::move(*prepared);
+  }
+  auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr);
+  if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->hooks = std::move(options.hooks);
   p->ledger.emplace(p->plan.config->parallel.data);
@@ -163,21 +172,17 @@ core::result<step_report> session::step() {
 
 core::result<double> session::evaluate(uint64_t batches) {
   auto& p = *parts_;
-  const uint64_t windows = p.data.corpus->validation_windows();
-  if (windows == 0)
-    return core::fail(core::error_kind::bad_input,
-                      "evaluation: there is no validation part; set data.validation_fraction");
-  const uint64_t whole = std::max<uint64_t>(1, windows / (p.data.shape.rows * p.data.shape.ranks));
-  const uint64_t n = batches > 0 ? std::min(batches, whole) : whole;
+  const auto n = p.num_evaluations(batches);
+  if (!n) return core::fail(n.error());
   double sum = 0;
-  for (uint64_t i = 0; i < n; ++i) {
+  for (uint64_t i = 0; i < *n; ++i) {
     auto did = p.run(plan_choice::evaluate, i, nullptr);
     if (!did) return core::fail(did.error());
     sum += did->result.loss;
   }
-  p.record_loss(sum / double(n));
-  if (p.hooks.on_evaluation) p.hooks.on_evaluation(p.steps, sum / double(n));
-  return sum / double(n);
+  p.record_loss(sum / double(*n));
+  if (p.hooks.on_evaluation) p.hooks.on_evaluation(p.steps, sum / double(*n));
+  return sum / double(*n);
 }
 
 void session::stop(const std::string& why) {
@@ -185,7 +190,9 @@ void session::stop(const std::string& why) {
 }
 
 uint64_t session::steps_done() const { return parts_->steps; }
-uint64_t session::validation_tokens() const { return parts_->data.corpus->validation_tokens(); }
+uint64_t session::validation_tokens() const {
+  return parts_->model != nullptr ? 0 : parts_->data.corpus->validation_tokens();
+}
 uint64_t session::sequence() const { return parts_->plan.sequence; }
 const core::model_table& session::table() const { return *parts_->plan.table; }
 const plan::step_plan& session::training_plan(uint32_t rank) const { return *parts_->plan.train()[rank]; }

@@ -1,10 +1,18 @@
 // A session's data: sources and tokenizer as the configuration names them.
+#include "actors/host_run.hpp"
 #include "actors/session_parts.hpp"
 
 namespace troupe::actors {
 
 core::result<void> session::parts::read_data() {
   const auto& c = *plan.config;
+  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
+                static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
+  if (model != nullptr) {
+    data.cut = host_cut(model, c.seed);
+    return {};
+  }
   auto opened = data::open_tokenizer(c.data.tokenizer_path);
   if (!opened) return core::fail(opened.error().in("data.tokenizer"));
   tokenizer = std::move(*opened);
@@ -34,18 +42,31 @@ core::result<void> session::parts::read_data() {
                                                         .document_mask = c.data.document_mask});
   if (!corpus) return core::fail(corpus.error());
   data.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
-  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
-                static_cast<uint32_t>(c.gradient_accumulation_steps)};
-  data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
   return {};
 }
 
+core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {
+  if (model != nullptr) {
+    if (wanted > 0 && model->evaluation) return wanted;
+    return core::fail(core::error_kind::bad_input,
+                      model->evaluation ? "evaluation: wanted a number of batches of the host's own model, got 0"
+                                        : "evaluation: the host's own model has no evaluation batches");
+  }
+  const uint64_t windows = data.corpus->validation_windows();
+  if (windows == 0)
+    return core::fail(core::error_kind::bad_input,
+                      "evaluation: there is no validation part; set data.validation_fraction");
+  const uint64_t whole = std::max<uint64_t>(1, windows / (data.shape.rows * data.shape.ranks));
+  return wanted > 0 ? std::min(wanted, whole) : whole;
+}
+
 data::tokenizer* session::tokenizer() const {
+  if (parts_->model != nullptr) return nullptr;
   // tokens of a .bin that nobody described, or of bytes that are none: their text is not known
   const bool bytes = parts_->tokenizer->description().kind == "bytes";
   return bytes && !parts_->data.corpus->tokens_are_bytes() ? nullptr : parts_->tokenizer.get();
 }
 
-bool session::tokens_are_bytes() const { return parts_->data.corpus->tokens_are_bytes(); }
+bool session::tokens_are_bytes() const { return parts_->model == nullptr && parts_->data.corpus->tokens_are_bytes(); }
 
 }  // namespace troupe::actors

@@ -16,6 +16,10 @@
 #include "actors/session.hpp"
 #include "actors/session_recording.hpp"
 
+namespace troupe::models {
+class prepared_modules;
+}
+
 namespace troupe::actors {
 
 /// CAF's settings for a process of Troupe's own.
@@ -50,6 +54,8 @@ class warning_box {
 
 struct session::parts {
   blueprint plan;
+  std::shared_ptr<const host_model> model;         // null: the configuration's
+  std::shared_ptr<models::prepared_modules> host;  // of `model`, until the actors have its instances
   session_hooks hooks;
   std::vector<std::shared_ptr<rank_memory>> memory;
   std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
@@ -68,6 +74,7 @@ struct session::parts {
   std::optional<core::error> over;
 
   core::result<void> read_data();
+  core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   core::result<void> take_memory();
   core::result<void> start_actors();
   void end_actors();

@@ -29,6 +29,8 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
 
 core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, uint64_t tokens, double temperature) {
   auto& p = *parts_;
+  if (p.model != nullptr)
+    return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
   if (text.empty())
     return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
   for (int64_t t : text)
@@ -123,6 +125,8 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
     read_parameter(q, first, out);
     return {};
   };
+  if (parts_->model != nullptr)
+    return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
   return models::write_folder(folder, parts_->plan.spec, *parts_->plan.table, core::dtype::f32, read, max_shard_bytes);
 }
 

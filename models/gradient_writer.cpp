@@ -1,4 +1,5 @@
 // Gradients written where the sink wants them.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>
 
@@ -12,14 +13,18 @@ const at::Tensor& weight::bound() const {
   return tensor;
 }
 
-gradient_writer::gradient_writer(const sink_slot& slot, const weight& parameter) {
+gradient_writer::gradient_writer(const sink_slot& slot, const weight& parameter)
+    : kept_(parameter.trainable), type_(parameter.tensor.scalar_type()) {
+  if (!kept_) {
+    out_ = at::empty(parameter.tensor.sizes(), parameter.tensor.options().requires_grad(false));
+    return;
+  }
   TORCH_CHECK(slot.sink != nullptr, "a gradient of parameter ", parameter.id, " (", parameter.name,
               ") was formed outside segment_run::backward");
   const gradient_target target = slot.sink->target(parameter.id);
   TORCH_CHECK(target.data != nullptr, "the gradient sink gave no memory for parameter ", parameter.id, " (",
               parameter.name, ")");
   accumulate_ = target.accumulate;
-  type_ = parameter.tensor.scalar_type();
   destination_ = at::from_blob(target.data, parameter.tensor.sizes(),
                                at::TensorOptions().dtype(torch_dtype(target.type)).device(at::kCPU));
 }
@@ -31,7 +36,7 @@ at::Tensor& gradient_writer::out() {
 }
 
 void gradient_writer::commit() {
-  if (out_.is_same(destination_)) return;
+  if (!kept_ || out_.is_same(destination_)) return;
   if (accumulate_) {
     destination_.add_(out_);
   } else {
@@ -40,6 +45,7 @@ void gradient_writer::commit() {
 }
 
 void gradient_writer::write_rows(const at::Tensor& ids, const at::Tensor& rows) {
+  if (!kept_) return;
   const at::Tensor converted = rows.to(destination_.scalar_type());
   if (accumulate_) {
     destination_.index_add_(0, ids, converted);

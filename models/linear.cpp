@@ -26,15 +26,17 @@ struct linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0]);
     const at::Tensor& matrix = w.bound();
-    gradient_writer dw(*slot, w);
-    if (layout == weight_layout::in_out) {
-      at::mm_out(dw.out(), x.t(), g);
-    } else {
-      at::mm_out(dw.out(), g.t(), x);
+    if (w.trainable) {
+      gradient_writer dw(*slot, w);
+      if (layout == weight_layout::in_out) {
+        at::mm_out(dw.out(), x.t(), g);
+      } else {
+        at::mm_out(dw.out(), g.t(), x);
+      }
+      dw.commit();
     }
-    dw.commit();
     x.reset();
-    if (bias) {
+    if (bias && bias->trainable) {
       gradient_writer db(*slot, *bias);
       at::sum_out(db.out(), g, at::IntArrayRef{0});
       db.commit();

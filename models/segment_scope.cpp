@@ -52,7 +52,7 @@ segment_scope::segment_scope(const core::model_table& table, const parameter_bin
 
 weight segment_scope::next() {
   const uint32_t id = segment_.parameters.at(next_++);
-  return {id, parameters_.tensor(id), table_.parameters[id].name};
+  return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
 }
 
 std::optional<weight> segment_scope::next_if(bool present) {

@@ -21,12 +21,14 @@ struct weight {
   uint32_t id = 0;
   at::Tensor tensor;
   std::string_view name;
+  bool trainable = true;
 
   /// The tensor, once it is sure that its bytes are there; throws c10::Error otherwise.
   [[nodiscard]] const at::Tensor& bound() const;
 };
 
-/// One contribution to a parameter's gradient: fill `out()`, then `commit()`; or `write_rows`.
+/// One contribution to a parameter's gradient: fill `out()`, then `commit()`; or `write_rows`. For a parameter that is
+/// not trained the sink is not asked and nothing is kept.
 ///
 /// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). Where the target
 /// has that dtype and is to be overwritten, `out()` is the target itself; otherwise a temporary that `commit` converts
@@ -42,7 +44,7 @@ class gradient_writer {
   void write_rows(const at::Tensor& ids, const at::Tensor& rows);
 
  private:
-  bool accumulate_;
+  bool kept_, accumulate_ = false;
   at::ScalarType type_;  // the parameter's
   at::Tensor destination_, out_;
 };

@@ -1,0 +1,144 @@
+// The headers that are installed are documented, and docs/embedding.md shows code that is compiled.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> lines_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<std::string> out;
+  for (std::string line; std::getline(in, line);) out.push_back(line);
+  return out;
+}
+
+const fs::path source = TROUPE_SOURCE_DIR;
+
+// The lines of cmake/public_headers.txt and, in turn, what they include.
+std::set<std::string> installed_headers() {
+  std::vector<std::string> waiting;
+  for (const auto& line : lines_of(source / "cmake/public_headers.txt"))
+    if (!line.empty() && line[0] != '#') waiting.push_back(line.substr(0, line.find(' ')));
+  std::set<std::string> seen;
+  static const std::regex include("^#include \"([a-z_]+/[^\"]+)\"");
+  while (!waiting.empty()) {
+    const std::string header = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(header).second) continue;
+    BOOST_REQUIRE_MESSAGE(fs::exists(source / header), header << " is installed and does not exist");
+    std::smatch m;
+    for (const auto& line : lines_of(source / header))
+      if (std::regex_search(line, m, include)) waiting.push_back(m[1]);
+  }
+  return seen;
+}
+
+bool begins(const std::string& line, const std::string& head) { return line.rfind(head, 0) == 0; }
+
+// What needs a `///` of its own or shares the one of the declarations right above it: functions at namespace scope and
+// types. Members may be clear from their names; private parts and continuation lines are not declarations.
+bool declares(const std::string& line) {
+  static const std::regex type("^(class|struct|enum class) (\\[\\[\\w+\\]\\] )?\\w+( final)?( : [^;{]+)? \\{");
+  static const std::regex function(
+      "^(inline |constexpr |static |\\[\\[nodiscard\\]\\] )*[A-Za-z_][\\w:<>,&* ]* [&*]?(\\w+)\\(");
+  static const std::regex other(
+      "^(typename I(nspector)?::result_type "
+      "inspect|return|using|typedef|namespace|template|else|if|for|while|CAF_|#|extern|static_assert)");
+  if (line.empty() || line[0] == ' ' || std::regex_search(line, other)) return false;
+  return std::regex_search(line, type) || std::regex_search(line, function);
+}
+
+bool documented(const std::vector<std::string>& lines, size_t at) {
+  if (lines[at].find("///<") != std::string::npos) return true;
+  while (at-- > 0) {
+    const auto& above = lines[at];
+    if (begins(above, "///")) return true;
+    if (begins(above, "template") || begins(above, "requires") || begins(above, "  requires")) continue;
+    if (begins(above, " ")) continue;  // the declaration above goes over several lines
+    // Declarations of one group stand below one comment, without an empty line between them.
+    if (!declares(above) && !begins(above, "[[")) return false;
+  }
+  return false;
+}
+
+// Snippets of a source: from "// [snippet: name]" to "// [end]", without the indentation that they share.
+std::map<std::string, std::string> snippets_of(const fs::path& file) {
+  std::map<std::string, std::string> out;
+  std::vector<std::string> taken;
+  std::string name;
+  size_t indent = 0;
+  for (const auto& line : lines_of(file)) {
+    const auto text = line.find_first_not_of(' ');
+    const std::string bare = text == std::string::npos ? "" : line.substr(text);
+    if (begins(bare, "// [snippet: ")) {
+      name = bare.substr(13, bare.size() - 14);
+      indent = text;
+    } else if (bare == "// [end]") {
+      name.clear();
+    } else if (!name.empty()) {
+      out[name] += (line.size() > indent ? line.substr(indent) : "") + "\n";
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(headers)
+
+BOOST_AUTO_TEST_CASE(every_public_function_and_type_says_what_it_is) {
+  size_t declarations = 0;
+  for (const auto& header : installed_headers()) {
+    const auto lines = lines_of(source / header);
+    for (size_t i = 0; i < lines.size(); ++i) {
+      if (!declares(lines[i])) continue;
+      ++declarations;
+      BOOST_TEST(documented(lines, i), header << ":" << i + 1 << " has no comment: " << lines[i]);
+    }
+  }
+  BOOST_TEST(declarations > 150U);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_host_includes_spares_it_our_insides) {
+  const auto all = installed_headers();
+  for (const char* inside : {"actors/session_parts.hpp", "kernels/simd-inl.hpp", "config/key_rows.hpp"})
+    BOOST_TEST(all.count(inside) == 0U, inside);
+}
+
+BOOST_AUTO_TEST_CASE(the_code_in_the_guide_is_the_examples_code) {
+  std::map<std::string, std::string> known;
+  for (const char* file : {"main.cpp", "schedule_test.cpp"})
+    known.merge(snippets_of(source / "examples/embedding" / file));
+  std::ostringstream cmake;
+  for (const auto& line : lines_of(source / "examples/embedding/CMakeLists.txt"))
+    if (begins(line, "find_package") || begins(line, "add_executable(host") ||
+        begins(line, "target_link_libraries(host"))
+      cmake << line << "\n";
+  known["cmake"] = cmake.str();
+  std::string name, shown;
+  std::set<std::string> seen;
+  bool inside = false;
+  for (const auto& line : lines_of(source / "docs/embedding.md")) {
+    if (begins(line, "<!-- snippet: ")) name = line.substr(14, line.find(" -->") - 14);
+    if (begins(line, "```") && !name.empty()) {
+      inside = !inside;
+      if (inside) continue;
+      BOOST_TEST(known[name] == shown, "docs/embedding.md shows another '" << name << "'");
+      seen.insert(std::exchange(name, ""));
+      shown.clear();
+    } else if (inside) {
+      shown += line + "\n";
+    }
+  }
+  for (const auto& [snippet, text] : known) BOOST_TEST(seen.count(snippet) == 1U, snippet << " is not in the guide");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,72 @@
+#!/bin/sh
+# installed.sh SOURCE BUILD TORCH SCRATCH VERSION: see installed_test.cpp. Says what failed and ends with 1, or ends with
+# "everything ran". Where the system allows a mount namespace, SOURCE, BUILD and TORCH's environment are hidden while the
+# project is built and run; where it does not, only the traces are looked for.
+set -eu
+source=$1 build=$2 torch=$3 scratch=$4 version=$5
+venv=$(cd "$torch/../../../.." && pwd)
+
+die() {
+  echo "installed: $*" >&2
+  exit 1
+}
+
+# ---- install, and move
+rm -rf "$scratch"
+mkdir -p "$scratch"
+cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log" 2>&1 || die "$(tail -5 "$scratch/install.log")"
+mv "$scratch/first" "$scratch/moved"
+prefix=$scratch/moved
+cp -r "$prefix/share/troupe/examples/embedding" "$scratch/project"
+
+# ---- no traces of where it came from
+for program in "$prefix"/bin/*; do
+  if readelf -d "$program" | grep -E 'R(UN)?PATH' | grep -q -e "$source" -e "$venv" -e "$build"; then
+    die "$program looks for libraries in the checkout"
+  fi
+done
+traces=$(grep -rlF -e "$source" -e "$venv" -e "$scratch/first" "$prefix/lib/cmake" "$prefix/include/troupe" || true)
+[ -z "$traces" ] || die "paths of the build in $traces"
+if ldd "$prefix/bin/troupe" | grep -q torch; then die "troupe links LibTorch"; fi
+# Each header that an installed header includes is installed.
+(cd "$prefix/include/troupe" && grep -rho '^#include "[a-z_]*/[^"]*"' . | sort -u | sed 's/.*"\(.*\)"/\1/' |
+  while read -r header; do [ -f "$header" ] || echo "$header"; done) >"$scratch/absent"
+[ ! -s "$scratch/absent" ] || die "not installed: $(tr '\n' ' ' <"$scratch/absent")"
+
+# ---- use, with everything else out of sight
+cat >"$scratch/use.sh" <<'USE'
+set -eu
+prefix=$1 project=$2 source=$3 venv=$4 version=$5
+launcher=
+command -v ccache >/dev/null && launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
+cmake -S "$project" -B "$project/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 $launcher \
+  "-DCMAKE_PREFIX_PATH=$prefix" >"$project.log" 2>&1 || { tail -20 "$project.log"; exit 1; }
+ninja -C "$project/build" >"$project.log" 2>&1 || { grep -m5 -E 'error|undefined' "$project.log"; exit 1; }
+ctest --test-dir "$project/build" --output-on-failure >"$project.log" 2>&1 || { tail -40 "$project.log"; exit 1; }
+libraries=$(ldd "$project/build/host" "$prefix/bin/troupe-train" "$prefix"/lib/troupe/torch/lib/*.so*)
+case $libraries in *"not found"*) echo "$libraries" | grep "not found"; exit 1 ;; esac
+case $libraries in *"$source"/* | *"$venv"/*) echo "libraries of the checkout are loaded"; exit 1 ;; esac
+# A package of another minor version is refused.
+mkdir -p "$project/other"
+echo 'cmake_minimum_required(VERSION 3.25)
+project(other LANGUAGES CXX)
+find_package(troupe 99.0 REQUIRED)' >"$project/other/CMakeLists.txt"
+if cmake -S "$project/other" -B "$project/other/build" "-DCMAKE_PREFIX_PATH=$prefix" >/dev/null 2>&1; then
+  echo "find_package(troupe 99.0) was content with $version"; exit 1
+fi
+cd "$project"
+[ "$("$prefix/bin/troupe" --version)" = "$version" ] || { echo "troupe --version is wrong"; exit 1; }
+"$prefix/bin/troupe" doctor . >doctor.txt || { cat doctor.txt; exit 1; }
+"$prefix/bin/troupe" train topology.yaml --steps 2 --quiet || exit 1
+echo "everything ran"
+USE
+hide='for folder in "$3" "$4" "$6"; do [ ! -d "$folder" ] || mount -t tmpfs -o size=4k none "$folder"; done; exec sh "$7/use.sh" "$@"'
+cache=$(ccache -k cache_dir 2>/dev/null || echo "$scratch/cache")
+set -- env -i "PATH=/usr/bin:/bin" "HOME=$scratch" "CCACHE_DIR=$cache" LC_ALL=C
+if unshare --user --map-root-user --mount true 2>/dev/null; then
+  set -- "$@" unshare --user --map-root-user --mount sh -euc "$hide"
+else
+  echo "installed: no mount namespace here, the checkout stays visible"
+  set -- "$@" sh -euc 'exec sh "$7/use.sh" "$@"'
+fi
+"$@" use "$prefix" "$scratch/project" "$source" "$venv" "$version" "$build" "$scratch" || die "see above"

@@ -1,0 +1,34 @@
+// The tree is installed, moved, and used by a project outside of it while the checkout and LibTorch's folder are
+// hidden: examples/embedding is configured, built and run there, and so is the installed command.
+#include <boost/test/unit_test.hpp>
+#include <chrono>
+#include <filesystem>
+
+#include "tests/apps/process.hpp"
+
+namespace {
+
+constexpr std::chrono::seconds limit{240};
+
+// A folder of this build's own with a fixed name: the compiler's cache knows files again only by their paths.
+std::filesystem::path scratch() {
+  const auto of_build = std::to_string(std::hash<std::string>()(TROUPE_BUILD_DIR));
+  return std::filesystem::temp_directory_path() / ("troupe-installed-" + of_build);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(installed)
+
+BOOST_AUTO_TEST_CASE(a_project_outside_the_tree_builds_and_runs_with_checkout_and_torch_out_of_reach) {
+  troupe::tests::process p({"/bin/sh", TROUPE_SOURCE_DIR "/tests/embedding/installed.sh", TROUPE_SOURCE_DIR,
+                            TROUPE_BUILD_DIR, TROUPE_TORCH_DIR, scratch().string(), TROUPE_VERSION},
+                           "/");
+  const auto end = p.end(limit);
+  BOOST_TEST_MESSAGE(end.out);
+  BOOST_TEST(end.code == 0, end.out << end.err);
+  BOOST_TEST(end.out.find("everything ran") != std::string::npos);
+  std::filesystem::remove_all(scratch());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -39,7 +39,7 @@ void add_quantization(key_rows& t) {
   mixed("quantize_change_ratio", number, "0.001", "The share of one step.").at_least(0).at_most(1);
   weights.params("start_bits", integer, "none", "Bits at first.").at_least(1).at_most(32);
   weights.params("target_bits", integer, "none", "Bits in the end.").at_least(1).at_most(32);
-  weights.params("quantization_period", integer, "1", "Steps until the next bit goes.").at_least(1);
+  weights.params("quantization_period", integer, "1", "Steps until the next bit goes; 0: all at once.").at_least(0);
 
   technique activations(t, "activation_quantization", "Activations of fewer bits.");
   activations.shared("quantization_type", text, "symmetric", "Around zero, or not.")

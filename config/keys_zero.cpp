@@ -132,7 +132,7 @@ void add_stage_3(key_rows& t) {
       .ignored("every plan is checked before it runs")
       .means("Check ranks against each other.");
   flag("save_muon_momentum_buffer_in_memory", "false")
-      .when(capability::optimizers)
+      .when(capability::offload)
       .means("Keep Muon's momentum off NVMe.");
 }
 

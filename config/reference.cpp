@@ -31,6 +31,15 @@ std::string name_cell(const key_info& row) {
   std::string out = fmt::format("`{}`", row.name());
   for (const alias& a : row.aliases) out += fmt::format(", {}`{}`", a.deprecated ? "deprecated " : "", a.name);
   if (!row.family.empty()) out += fmt::format(" ({})", row.family);
+  if (!row.of_types.empty()) out += fmt::format(" ({})", fmt::join(row.of_types, ", "));
+  return out;
+}
+
+std::string default_cell(const key_info& row) {
+  if (row.required) return "required";
+  std::string out = fmt::format("`{}`", row.default_text);
+  if (!row.needed_by.empty()) out = fmt::format("required with {}", fmt::join(row.needed_by, ", "));
+  for (const auto& [type, text] : row.type_defaults) out += fmt::format("; {}: `{}`", type, text);
   return out;
 }
 
@@ -39,18 +48,20 @@ constexpr std::string_view introduction = R"(# Configuration
 Every key of a configuration file, made from the table in `config/`; a test keeps this page current
 (`TROUPE_WRITE_DOCS=1` lets that test write it).
 
-- A file is YAML (`<<` merges), or JSON when its name ends in `.json` or it begins with a bracket (comments and a comma
-  behind the last item allowed), or base64 of JSON. `deepspeed_config: FILE` imports a DeepSpeed JSON, and a mapping
+- A file is YAML (`<<` merges), or JSON when its name ends in `.json` or it begins with a bracket (read as Hjson:
+  comments, a comma behind the last item, names and texts without quotes), or base64 of JSON. `deepspeed_config: FILE` imports a DeepSpeed JSON, and a mapping
   there counts like one; a key that stands in the file itself wins over an imported one, and `--set key=value` over both.
 - `troupe config check` and `explain` also take a plain DeepSpeed JSON and what Accelerate writes: a file that names
   fewer than two of `model`, `data` and `steps`. What nothing honours yet is said there; `train` and `plan` refuse it.
 - `"auto"` means the default. An integer may be written `5e8`. Paths are relative to the folder of the file they stand
   in, those of `--set` to the current folder.
 - An unknown key is an error; in a DeepSpeed JSON it is an error in the sections where DeepSpeed refuses it too, and a
-  warning elsewhere. `--strict` makes all warnings errors.
+  warning elsewhere. `--strict` makes all warnings errors. There `"5"` and `"yes"` are read as 5 and true in the sections
+  where DeepSpeed converts them, with a warning.
 - A key acts, or acts once there is what it waits for, or has no effect, for a reason; of the last two a value that is
   not the default is warned about.
-- A part `*` of a section's name stands for any name.
+- A part `*` of a section's name stands for any name; a section whose name ends in `[]` is a list of mappings.
+- A key of `optimizer.params` or `scheduler.params` that names types belongs to those: with another type it is refused.
 - A file has at most 16 MiB, 64 levels of nesting and 100,000 values, aliases counted as often as they are used.
 )";
 
@@ -75,9 +86,8 @@ std::string reference_markdown() {
         heading(title, around == nullptr ? "" : around->meaning);
         any = true;
       }
-      out += fmt::format("| {} | {} | {} | {} | {} |\n", name_cell(row), cell(wanted(row)),
-                         row.required ? "required" : fmt::format("`{}`", row.default_text), cell(row.meaning),
-                         cell(effect_cell(row)));
+      out += fmt::format("| {} | {} | {} | {} | {} |\n", name_cell(row), cell(wanted(row)), default_cell(row),
+                         cell(row.meaning), cell(effect_cell(row)));
     }
   };
   rows_of("");

@@ -93,7 +93,7 @@ class training {
         not_read(row, *s, type, lenient);
         continue;
       }
-      if (has(row.key)) continue;
+      if (has(row.key) || derived_.contains(row.key)) continue;
       for (const auto& [of, text] : row.type_defaults)
         if (of == type) by_default(row, type, std::string(text));
       if (std::ranges::find(row.needed_by, type) != row.needed_by.end() && (job_ || !given_.is_auto(row.key)))

@@ -251,6 +251,63 @@ BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
              "acts once there is a checkpoint writer\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_type_brings_its_own_defaults) {
+  const auto with = [](const std::string& optimizer) {
+    return loaded_config(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", optimizer)).optimizer;
+  };
+  const auto adagrad = with("{type: Adagrad}");
+  BOOST_TEST((adagrad.type == "adagrad" && adagrad.lr == 0.01 && adagrad.eps == 1e-10));
+  const auto muon = with("{type: Muon, params: {momentum: 0.9}}");
+  BOOST_TEST((muon.lr == 0.02 && muon.momentum == 0.9 && muon.nesterov && muon.beta2 == 0.95 && muon.eps == 1e-10));
+  BOOST_TEST((muon.adam_lr.value_or(0) == 3e-4 && !muon.muon_lr));
+  BOOST_TEST(!with("{type: Muon, params: {lr: 0.1}}").adam_lr.has_value());
+  const auto sgd = with("{type: SGD, params: {lr: auto}}");
+  BOOST_TEST((sgd.lr == 1e-3 && sgd.momentum == 0 && !sgd.nesterov));
+}
+
+BOOST_AUTO_TEST_CASE(auto_lengths_of_curves_are_the_runs) {
+  for (const std::string curve : {"WarmupDecayLR, params: {total_num_steps: auto, warmup_num_steps: 10}",
+                                  "CosineAnnealingLR, params: {T_max: auto}"}) {
+    const auto c = loaded_config(smallest + "scheduler: {type: " + curve + "}\n");
+    BOOST_TEST(c.scheduler.total_num_steps + c.scheduler.t_max == 100U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_text_is_one_source_and_sources_are_listed_with_their_keys) {
+  const auto short_form = loaded_config(smallest).data;
+  BOOST_TEST_REQUIRE(short_form.sources.size() == 1U);
+  BOOST_TEST((short_form.sources[0].text == "/base/corpus.txt" && short_form.sources[0].weight == 1 &&
+              short_form.sources[0].text_key == "text"));
+  const auto listed = loaded_config(smallest_with("{text: corpus.txt}",
+                                                  "{text_key: body, sources: [{text: a.jsonl, weight: 3}, "
+                                                  "{text: ../b.jsonl, text_key: c}]}"))
+                          .data;
+  BOOST_TEST_REQUIRE(listed.sources.size() == 2U);
+  BOOST_TEST((listed.sources[0].text == "/base/a.jsonl" && listed.sources[0].weight == 3 &&
+              listed.sources[0].text_key == "body"));
+  BOOST_TEST((listed.sources[1].text == "/b.jsonl" && listed.sources[1].text_key == "c" && listed.text.empty()));
+}
+
+BOOST_AUTO_TEST_CASE(an_override_replaces_a_list_as_a_whole) {
+  const auto l = load_text(smallest + "parameter_groups: [{match: a, lr: 1}, {match: b}]\n", "j.yaml", "/base",
+                           {{"parameter_groups=[{match: c, trainable: false}]"}});
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+  BOOST_TEST_REQUIRE(l->config.parameter_groups.size() == 1U);
+  const parameter_group& only = l->config.parameter_groups[0];
+  BOOST_TEST((only.match == "c" && !only.lr && !only.trainable));
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_a_path_that_is_there) {
+  const folder f;
+  f.write("t.model", "not looked at here");
+  const auto file = f.write("job.yaml", smallest_with("{text: corpus.txt}", "{text: c.txt, tokenizer: t.model}"));
+  const auto l = troupe::config::load(file);
+  BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
+  BOOST_TEST((l->config.data.tokenizer == "t.model" && l->config.data.tokenizer_path == f.path / "t.model"));
+  BOOST_TEST(
+      (loaded_config(smallest).data.tokenizer == "bytes" && loaded_config(smallest).data.tokenizer_path.empty()));
+}
+
 BOOST_AUTO_TEST_CASE(aliases_and_empty_sections_are_fine) {
   const job_config c = loaded_config(smallest_with("seed: 1", "seed: &n 3\nfp16:\ntelemetry: {trace_steps: *n}"));
   BOOST_TEST(c.telemetry.trace_steps == 3U);

@@ -163,6 +163,30 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
   return table;
 }
 
+/// Other families ship vocab.json and merges.txt too, but cut or normalise text in another way, which only the
+/// tokenizer.json beside them says: ours would give tokens that their models never saw.
+core::result<void> check_pipeline(const fs::path& path) {
+  std::error_code ec;
+  if (!fs::exists(path, ec)) return {};
+  const auto file = open_text(path);
+  if (!file) return fail(file.error());
+  const auto json = nlohmann::json::parse(file->text, nullptr, false);
+  if (!json.is_object()) return fail(error_kind::bad_input, fmt::format("'{}': wanted one JSON object", path.string()));
+  const auto wrong = [&](const char* key, const char* wanted, const nlohmann::json& got) {
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': {}: wanted GPT-2's, {}, got {}", path.string(), key, wanted,
+                            got.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 120)));
+  };
+  const auto normalizer = json.value("normalizer", nlohmann::json());
+  if (!normalizer.is_null()) return wrong("normalizer", "which is null", normalizer);
+  const nlohmann::json gpt2{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", true}};
+  const auto cutter = json.value("pre_tokenizer", nlohmann::json());
+  for (const auto& [key, value] : gpt2.items())
+    if (!cutter.is_object() || cutter.value(key, key == "use_regex" ? value : nlohmann::json()) != value)
+      return wrong("pre_tokenizer", "ByteLevel with its own pattern and no space in front", cutter);
+  return {};
+}
+
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, const fs::path& merges) {
@@ -170,6 +194,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   if (!vocab_file) return fail(vocab_file.error());
   const auto merges_file = open_text(merges);
   if (!merges_file) return fail(merges_file.error());
+  if (auto ok = check_pipeline(vocab.parent_path() / "tokenizer.json"); !ok) return fail(ok.error());
   auto numbers = read_vocab(vocab, vocab_file->text);
   if (!numbers) return fail(numbers.error());
   auto table = read_merges(merges, merges_file->text, vocab, *numbers);

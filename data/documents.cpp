@@ -67,7 +67,7 @@ core::result<void> document_encoder::encode(std::string_view document, uint64_t 
     document.remove_prefix(n);
     if (auto ok = give(ids_); !ok) return ok;
     if (const uint64_t done = end_in_file - std::min<uint64_t>(document.size(), end_in_file);
-        done >= told_ + piece_bytes)
+        done >= told_ + give_bytes)
       if (auto ok = tell(done); !ok) return ok;
   }
   ++documents_;
@@ -85,7 +85,7 @@ core::result<void> document_encoder::give(std::span<const uint32_t> tokens) {
   if (width_ == 1) narrow<uint8_t>(tokens, bytes_);
   if (width_ == 2) narrow<uint16_t>(tokens, bytes_);
   if (width_ == 4) narrow<uint32_t>(tokens, bytes_);
-  if (bytes_.size() < piece_bytes) return {};
+  if (bytes_.size() < give_bytes) return {};
   return flush();
 }
 

@@ -19,9 +19,11 @@ namespace troupe::data {
 /// A text longer than this is encoded in pieces: the first line break from here on with a letter, digit or sign before
 /// it and an ASCII letter behind it ends a piece. Byte pairs are the same with and without such a cut (no word of the
 /// pattern crosses it); SentencePiece may begin the next piece with a space of its own, as it does with every text.
-inline constexpr uint64_t piece_bytes = uint64_t{1} << 20;
+inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// A text without such a place is cut here, between two characters.
-inline constexpr uint64_t longest_piece_bytes = uint64_t{4} << 20;
+inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
+/// Tokens go to the sink in blocks of about this size, and the watch is called once for as much text.
+inline constexpr uint64_t give_bytes = uint64_t{1} << 20;
 
 /// Length of the first piece of `text`.
 size_t first_piece(std::string_view text);
@@ -34,14 +36,14 @@ struct reading_progress {
   uint64_t tokens = 0;  ///< of all files so far
 };
 
-/// Called about once for each piece_bytes of text; false stops the reading (error_kind::stopped).
+/// Called about once for each give_bytes of text; false stops the reading (error_kind::stopped).
 using reading_watch = std::function<bool(const reading_progress&)>;
 using byte_sink = std::function<core::result<void>(std::span<const std::byte>)>;
 
 /// Bytes of one token that hold any below `vocab_size`: 1, 2 or 4.
 uint8_t token_width(uint64_t vocab_size);
 
-class document_encoder {
+class document_encoder {  ///< text in, tokens out, document by document
  public:
   /// Tokens of `width` bytes, little endian, go to `sink`. All of them must be below `vocab_size`, which the width
   /// holds.

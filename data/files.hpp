@@ -16,7 +16,7 @@ inline constexpr uint64_t max_source_files = uint64_t{1} << 20;
 /// document, everything else is one text.
 enum class source_kind : uint8_t { text, json_lines, tokens };
 
-bool is_packed(const std::filesystem::path& path);  ///< by its ending: .gz or .dz
+bool is_packed(const std::filesystem::path& path);       ///< by its ending: .gz or .dz
 source_kind kind_of(const std::filesystem::path& path);  ///< by its ending, that of compression aside
 
 /// True for `NAME.bin.json` beside a `NAME.bin`: it says what that holds (data/token_file.hpp) and is no text itself.

@@ -115,8 +115,7 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   const scratch_folder at;
   check_no_tokenizer(at / "missing", "No such file or directory");
   check_no_tokenizer(at.write("notes.txt", "x"), "of no known kind: wanted a SentencePiece .model file");
-  check_no_tokenizer(at.write("text.model", "just some text"),
-                     "got a broken or cut field at byte 0 of 14");
+  check_no_tokenizer(at.write("text.model", "just some text"), "got a broken or cut field at byte 0 of 14");
   std::filesystem::create_directory(at / "empty");
   check_no_tokenizer(at / "empty", "vocab.json': No such file");
   at.write("v/vocab.json", "{\n\"a\": 0,\n\"b\": \"one\"}");
@@ -128,6 +127,25 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   check_no_tokenizer(at / "v", "wanted one JSON object of words and their numbers, got array");
   at.write("v/vocab.json", "{\"a\": 0}");
   check_no_tokenizer(at / "v", "is no byte-level vocabulary: it lacks");
+}
+
+BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_refused) {
+  const scratch_folder at;
+  at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  const std::string byte_level = R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": true})";
+  at.write("v/tokenizer.json", R"({"normalizer": null, "pre_tokenizer": )" + byte_level + "}");
+  BOOST_TEST(!!data::open_tokenizer(at / "v"));
+  at.write("v/tokenizer.json", R"({"normalizer": {"type": "NFC"}, "pre_tokenizer": )" + byte_level + "}");
+  check_no_tokenizer(at / "v", "normalizer: wanted GPT-2's, which is null, got");
+  for (const char* other :
+       {"null", R"({"type": "Sequence", "pretokenizers": []})", R"({"type": "ByteLevel", "add_prefix_space": true})",
+        R"({"type": "ByteLevel", "add_prefix_space": false, "use_regex": false})"}) {
+    at.write("v/tokenizer.json", std::string(R"({"pre_tokenizer": )") + other + "}");
+    check_no_tokenizer(at / "v", "tokenizer.json': pre_tokenizer: wanted GPT-2's");
+  }
+  at.write("v/tokenizer.json", "{\"pre");
+  check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object");
 }
 
 BOOST_AUTO_TEST_CASE(files_that_are_cut_short_are_refused) {

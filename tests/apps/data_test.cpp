@@ -1,0 +1,141 @@
+// `troupe data tokenize`, `troupe data inspect`, and training on what they leave, as a user sees it.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+const std::string gpt2 = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/gpt2";
+const std::string pieces = std::string(TROUPE_SOURCE_DIR) + "/tests/data/fixtures/unigram.model";
+
+/// Ten documents, one a line, of the corpus' own words.
+std::string json_lines(const std::string& text) {
+  std::string out;
+  for (size_t i = 0; i < 10; ++i)
+    out += nlohmann::json{{"body", text.substr(i * text.size() / 10, text.size() / 10)}}.dump() + "\n";
+  return out;
+}
+
+struct tokens_folder : command_folder {
+  explicit tokens_folder(const std::string& yaml = smallest) : command_folder(yaml) {
+    folder.write("lines.jsonl", json_lines(made_up_text(20000)));
+  }
+  [[nodiscard]] size_t files() const {
+    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder.path()), {}));
+  }
+};
+
+std::string with_data(const std::string& data) {
+  return replaced(replaced(smallest, "{text: corpus.txt}", data), "vocab_size: 256", "vocab_size: 560") +
+         "sample: {tokens: 8, prompt: \"The \"}\n";
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(data)
+
+BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
+  const tokens_folder f;
+  const auto made =
+      f.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"});
+  BOOST_TEST_REQUIRE(made.code == 0, made.err);
+  BOOST_TEST(has(made.out, "tokens of 10 documents, uint16"), made.out);
+  const auto shown = f.troupe({"data", "inspect", "t.bin", "--tokens", "20"});
+  BOOST_TEST(shown.code == 0, shown.err);
+  BOOST_TEST(has(shown.out, "10 documents\nvocabulary of 532: gpt2"), shown.out);
+  BOOST_TEST(has(shown.out, made_up_text(20000).substr(0, 10)), shown.out);
+  std::filesystem::remove(f.folder / "t.bin.json");
+  BOOST_TEST(has(f.troupe({"data", "inspect", "t.bin"}).out, "no t.bin.json beside it"));
+  BOOST_TEST(
+      f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_tokenized_is_one_sentence_and_leaves_nothing) {
+  const tokens_folder f;
+  f.folder.write("sub/vocab.json", "{\"a\": 0");
+  f.folder.write("sub/merges.txt", "");
+  f.folder.write("tokens.bin", "ab");
+  const size_t before = f.files();
+  struct refusal {
+    std::vector<std::string> arguments;
+    std::string wanted;
+  };
+  for (const auto& [arguments, wanted] : std::vector<refusal>{
+           {{"lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin"}, "lines.jsonl:1: no key 'text'"},
+           {{"corpus.txt", "--tokenizer", "sub", "--output", "t.bin"}, "sub/vocab.json:1: wanted one JSON object"},
+           {{"corpus.txt", "--tokenizer", "corpus.txt", "--output", "t.bin"}, "of no known kind"},
+           {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.txt"}, "wanted a name that ends in .bin"},
+           {{"corpus.txt", "--tokenizer", gpt2, "--output", "t.bin", "--dtype", "float"}, "wanted uint16 or uint32"},
+           {{"tokens.bin", "--tokenizer", gpt2, "--output", "t.bin"}, "holds tokens already"},
+           {{"missing", "--tokenizer", gpt2, "--output", "t.bin"}, "No such file"}}) {
+    std::vector<std::string> command{"data", "tokenize"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    const auto got = f.troupe(command);
+    BOOST_TEST(got.code == 2, got.err);
+    BOOST_TEST(lines_of(got.err) == 1U, got.err);
+    BOOST_TEST(has(got.err, wanted), got.err);
+    BOOST_TEST(f.files() == before);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_what_was_there) {
+  const tokens_folder f;
+  const std::vector<std::string> command{"data", "tokenize", "corpus.txt", "--tokenizer",
+                                         gpt2,   "--output", "t.bin",      "--quiet"};
+  BOOST_TEST_REQUIRE(f.troupe(command).code == 0);
+  const auto before = f.troupe({"data", "inspect", "t.bin"}).out;
+  const size_t files = f.files();
+  const auto got = f.troupe(command, [] {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{4096, 4096};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  });
+  BOOST_TEST(got.code == 1, got.err);
+  BOOST_TEST(has(got.err, "t.bin"), got.err);
+  BOOST_TEST(f.files() == files);
+  BOOST_TEST(f.troupe({"data", "inspect", "t.bin"}).out == before);
+}
+
+BOOST_AUTO_TEST_CASE(every_kind_of_source_trains_and_a_bin_trains_as_its_text_does) {
+  const auto last = [](const std::string& out) { return out.substr(out.rfind("last loss")); };
+  const std::string key = ", text_key: body}";
+  tokens_folder text(with_data("{text: lines.jsonl, tokenizer: \"" + gpt2 + "\"" + key));
+  const auto from_text = text.troupe({"train", "job.yaml"});
+  BOOST_TEST_REQUIRE(from_text.code == 0, from_text.err);
+  BOOST_TEST(has(from_text.out, "nats/token"), from_text.out);
+  BOOST_TEST(has(from_text.out, "The "), from_text.out);
+  text.troupe({"data", "tokenize", "lines.jsonl", "--tokenizer", gpt2, "--output", "t.bin", "--text-key", "body"});
+  text.folder.write("job.yaml", with_data("{text: t.bin}"));
+  const auto from_bin = text.troupe({"train", "job.yaml", "--steps", "6"});
+  BOOST_TEST_REQUIRE(from_bin.code == 0, from_bin.err);
+  BOOST_TEST(last(from_bin.out) == last(from_text.out));
+
+  text.folder.write("job.yaml",
+                    with_data("{sources: [{text: lines.jsonl, weight: 3, text_key: body}, {text: corpus.txt}], "
+                              "document_mask: true, validation_fraction: 0.1, tokenizer: \"" +
+                              pieces + "\"}"));
+  const auto mixed = text.troupe({"train", "job.yaml"});
+  BOOST_TEST(mixed.code == 0, mixed.err);
+  BOOST_TEST(has(mixed.out, "validation loss"), mixed.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_tokenizer_that_does_not_fit_the_model_or_the_tokens_is_refused_before_the_run) {
+  tokens_folder f(
+      replaced(with_data("{text: corpus.txt, tokenizer: \"" + gpt2 + "\"}"), "vocab_size: 560", "vocab_size: 256"));
+  auto got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 2, got.err);
+  BOOST_TEST(has(got.err, "the tokenizer has 532 tokens, the model's vocab_size is 256"), got.err);
+  f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", gpt2, "--output", "t.bin"});
+  f.folder.write("job.yaml", with_data("{text: t.bin, tokenizer: \"" + pieces + "\"}"));
+  got = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(got.code == 2, got.err);
+  BOOST_TEST(has(got.err, "t.bin' holds tokens of gpt2"), got.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

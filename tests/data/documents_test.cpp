@@ -1,0 +1,132 @@
+// Texts of any length become tokens in bounded pieces; each document's end is marked.
+#include "data/documents.hpp"
+
+#include <random>
+
+#include "data/token_stream.hpp"
+#include "tests/data/text.hpp"
+#include "tests/data/tokenizers.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+/// Letters, breaks, spaces and other signs, `bytes` of them.
+std::string mixed_text(size_t bytes, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const std::vector<std::string> parts{"the ", "ferry", "\n", "\n\n",     " \n",  "  ",
+                                       "\t",   "don't", "9",  "\xC3\xA9", "\xFF", ". A"};
+  std::string out;
+  while (out.size() < bytes) out += parts[random() % parts.size()];
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(documents)
+
+BOOST_AUTO_TEST_CASE(pieces_end_behind_a_line_break_that_no_word_crosses) {
+  const std::string line = "some words of a line\n";
+  std::string text;
+  while (text.size() < 3 * data::piece_bytes) text += line;
+  const size_t n = data::first_piece(text);
+  BOOST_TEST(n >= data::piece_bytes);
+  BOOST_TEST(n <= data::piece_bytes + line.size());
+  BOOST_TEST(text[n - 1] == '\n');
+  BOOST_TEST(data::first_piece(text.substr(0, data::piece_bytes)) == data::piece_bytes);
+  BOOST_TEST(data::first_piece("") == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
+  for (size_t shift = 0; shift < 3; ++shift) {
+    std::string text(shift, 'x');
+    while (text.size() < 2 * data::longest_piece_bytes) text += "\xE2\x82\xAC";
+    const size_t n = data::first_piece(text);
+    BOOST_TEST(n <= data::longest_piece_bytes);
+    BOOST_TEST(n + 3 > data::longest_piece_bytes);
+    BOOST_TEST((n - shift) % 3 == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
+  const scratch_folder at;
+  auto pairs = tokenizer_of("gpt2");
+  for (const uint64_t seed : {1U, 2U, 3U}) {
+    const auto text = mixed_text(4 * data::piece_bytes, seed);
+    BOOST_REQUIRE(data::first_piece(text) < text.size());
+    auto wanted = encoded(*pairs, text);
+    wanted.push_back(531);
+    const auto stream = opened({.path = at.write("t.txt", text), .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
+    const auto got = all_tokens(*stream);
+    BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted));
+    BOOST_TEST(stream->documents() == 1U);
+    BOOST_TEST(!stream->tokens_are_bytes());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_document_ends) {
+  const scratch_folder at;
+  at.write("in/a.txt", "first");
+  at.write("in/b.jsonl.gz", gzip("{\"text\": \"second\"}\n{\"text\": \"third\"}\n"));
+  at.write("in/c.txt", "fourth");
+  for (const char* name : {"gpt2", "bpe.model"}) {
+    std::shared_ptr<data::tokenizer> t = tokenizer_of(name);
+    const auto stream = opened({.path = at / "in", .vocab_size = 560, .tokens_of = t});
+    std::vector<int64_t> wanted;
+    for (const char* text : {"first", "second", "third", "fourth"}) {
+      for (const auto id : encoded(*t, text)) wanted.push_back(id);
+      wanted.push_back(*t->end_of_text());
+    }
+    BOOST_TEST(all_tokens(*stream) == wanted, boost::test_tools::per_element());
+    BOOST_TEST(stream->documents() == 4U);
+  }
+  BOOST_TEST(as_text(*opened({.path = at / "in"})) == "firstsecondthirdfourth");  // bytes, mapped and unpacked
+}
+
+BOOST_AUTO_TEST_CASE(what_a_line_lacks_is_said_with_file_and_line) {
+  const scratch_folder at;
+  const auto path = at.write("t.jsonl", "{\"text\": \"a\"}\n{\"body\": \"b\"}\n");
+  check_refused({.path = path}, core::error_kind::bad_input, "t.jsonl:2: no key 'text'");
+  BOOST_TEST(as_text(*opened({.path = at.write("b.jsonl", "{\"body\": \"b\"}"), .text_key = "body"})) == "b");
+  check_refused({.path = at.write("e.jsonl", "\n\n")}, core::error_kind::bad_input, "holds no text");
+  check_refused({.path = at.write("z.jsonl", "{\"text\": \"az\"}"), .vocab_size = 'z'}, core::error_kind::bad_input,
+                "token 122 of document 1 lies outside the vocabulary of 122");
+  check_refused({.path = path, .vocab_size = 500, .tokens_of = tokenizer_of("gpt2")}, core::error_kind::bad_input,
+                "the tokenizer has 532 tokens, the model's vocab_size is 500");
+}
+
+BOOST_AUTO_TEST_CASE(a_watch_hears_of_progress_and_may_stop_it) {
+  const scratch_folder at;
+  const auto path = at.write("t.txt", mixed_text(5 * data::give_bytes, 4));
+  std::vector<uint64_t> heard;
+  const auto all = opened({.path = path,
+                           .vocab_size = 532,
+                           .tokens_of = tokenizer_of("gpt2"),
+                           .watch = [&](const data::reading_progress& p) {
+                             BOOST_TEST(p.file == path.string());
+                             heard.push_back(p.bytes_done);
+                             return true;
+                           }});
+  BOOST_TEST(heard.size() >= 5U);
+  BOOST_TEST(std::is_sorted(heard.begin(), heard.end()));
+  BOOST_TEST(heard.back() == std::filesystem::file_size(path));
+  check_refused({.path = path,
+                 .vocab_size = 532,
+                 .tokens_of = tokenizer_of("gpt2"),
+                 .watch = [](const data::reading_progress&) { return false; }},
+                core::error_kind::stopped, "stopped while reading");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_sink_ends_the_reading) {
+  auto t = tokenizer_of("gpt2");
+  data::document_encoder encoder(*t, 2, 532, [](std::span<const std::byte>) -> core::result<void> {
+    return core::fail(core::error_kind::no_space, "full");
+  });
+  const auto ok = encoder.add("t.txt", mixed_text(4 * data::give_bytes, 1), "text");
+  BOOST_REQUIRE(!ok);
+  BOOST_TEST(ok.error().text == "t.txt: full");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,100 @@
+// What stands beside a `.bin` is believed only where it fits.
+#include "data/token_file.hpp"
+
+#include <random>
+
+#include "data/token_stream.hpp"
+#include "tests/data/text.hpp"
+#include "tests/data/tokenizers.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using core::error_kind;
+
+namespace {
+
+/// A file of `tokens` and its description.
+struct described_file {
+  scratch_folder at;
+  std::filesystem::path path;
+  data::token_file about;
+  explicit described_file(const std::vector<uint16_t>& tokens, uint64_t documents = 1) {
+    path = at.write("in/t.bin", as_bytes(tokens));
+    about = {tokenizer_of("gpt2")->description(), fixture_path("gpt2").string(), data::bin_width::u16, tokens.size(),
+             documents};
+    describe();
+  }
+  void describe() const { at.write("in/t.bin.json", data::as_text(about)); }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(token_file)
+
+BOOST_AUTO_TEST_CASE(a_description_reads_back) {
+  const described_file f({1, 2, 531}, 1);
+  const auto got = data::read_token_file(f.path, 6);
+  BOOST_REQUIRE(got);
+  BOOST_REQUIRE(*got);
+  BOOST_TEST(data::as_text(**got) == data::as_text(f.about));
+  BOOST_TEST(!data::read_token_file(f.at / "in/other.bin", 6)->has_value());
+}
+
+BOOST_AUTO_TEST_CASE(documents_begin_behind_the_end_of_text) {
+  described_file f({1, 2, 531, 3, 531, 531, 4, 531}, 4);
+  for (const auto& path : {f.path, f.at / "in"}) {  // the description is no text of the folder
+    const auto stream = opened({.path = path, .vocab_size = 532, .keep_documents = true});
+    BOOST_TEST(stream->documents() == 4U);
+    BOOST_TEST(!stream->tokens_are_bytes());
+    std::vector<uint32_t> starts(8);
+    stream->document_starts(0, all_tokens(*stream), starts);
+    BOOST_TEST(starts == (std::vector<uint32_t>{0, 0, 0, 3, 3, 5, 6, 6}), boost::test_tools::per_element());
+  }
+  f.about.tokenizer.end_of_text.reset();
+  f.describe();
+  check_refused({.path = f.path, .vocab_size = 532, .keep_documents = true}, error_kind::bad_input,
+                "holds 4 documents with no end-of-text token");
+}
+
+BOOST_AUTO_TEST_CASE(the_width_is_the_descriptions) {
+  described_file f({1, 0, 2, 0});
+  f.about.width = data::bin_width::u32;
+  f.about.tokens = 2;
+  f.describe();
+  const auto stream = opened({.path = f.path, .bin = data::bin_width::u16, .vocab_size = 532});
+  BOOST_TEST(all_tokens(*stream) == (std::vector<int64_t>{1, 2}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+  described_file f({1, 2, 3});
+  f.about.tokens = 4;
+  f.describe();
+  check_refused({.path = f.path, .vocab_size = 532}, error_kind::bad_input,
+                "has 6 bytes, wanted the 4 tokens of uint16");
+  f.about.tokens = 3;
+  f.describe();
+  check_refused({.path = f.path, .vocab_size = 560, .tokens_of = tokenizer_of("bpe.model")}, error_kind::bad_input,
+                "the tokenizer asked for is another sentencepiece (560 tokens)");
+  opened({.path = f.path, .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
+  for (const char* wrong : {"", "{", "[]", "{\"format\": \"other\"}", "{\"format\": \"troupe tokens\", \"version\": 2}",
+                            "{\"format\": \"troupe tokens\", \"version\": 1}"}) {
+    f.at.write("in/t.bin.json", wrong);
+    check_refused({.path = f.path, .vocab_size = 532}, error_kind::bad_input, "t.bin.json' does not describe tokens");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(mutated_descriptions_are_read_or_refused) {
+  const described_file f({1, 2, 3});
+  const auto sound = data::as_text(f.about);
+  std::mt19937_64 random(2);
+  for (int i = 0; i < 300; ++i) {
+    auto text = sound.substr(0, i % 3 == 0 ? random() % sound.size() : sound.size());
+    if (!text.empty()) text[random() % text.size()] = static_cast<char>(random());
+    f.at.write("in/t.bin.json", text);
+    const auto got = data::open_tokens({.path = f.path, .vocab_size = 532});
+    if (!got) BOOST_TEST(got.error().text.find("t.bin") != std::string::npos, got.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,22 +2,46 @@
 
 #include <cstdio>
 
+#include "config/explain.hpp"
+
 namespace troupe::apps {
 
-std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
-                                                 config::reading read_as) {
+namespace {
+
+config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, config::reading read_as) {
   config::load_options options;
   options.overrides = a.set;
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
-  auto loaded = config::load(a.file, options);
+  return config::load(a.file, options);
+}
+
+}  // namespace
+
+std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
+                                                 config::reading read_as) {
+  auto loaded = load(a, steps, read_as);
   if (!loaded) {
     std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
     return std::nullopt;
   }
   if (!loaded->warnings.empty()) std::fprintf(stderr, "%s", config::render(loaded->warnings).c_str());
   return std::move(*loaded);
+}
+
+int check_configuration(const common_arguments& a, bool json) {
+  const auto loaded = load(a, std::nullopt, config::reading::either);
+  const auto& found = loaded ? loaded->warnings : loaded.error();
+  if (json)
+    std::printf("%s", config::as_json(found).c_str());
+  else
+    std::fprintf(stderr, "%s", config::render(found).c_str());
+  if (!loaded) return 2;
+  if (!json)
+    std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(),
+                loaded->deepspeed_only ? ", as a DeepSpeed configuration; a job needs model, data and steps too" : "");
+  return 0;
 }
 
 }  // namespace troupe::apps

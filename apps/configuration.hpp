@@ -12,4 +12,8 @@ namespace troupe::apps {
 std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
                                                  config::reading read_as = config::reading::job);
 
+/// `troupe config check`: says what is wrong with a file, or that it is good; with `json` on the standard output, as
+/// config::as_json has it. The exit status.
+int check_configuration(const common_arguments& a, bool json);
+
 }  // namespace troupe::apps

@@ -51,6 +51,7 @@ int main(int argc, char** argv) {
       configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
   add_common(*check, a);
   add_common(*explain, a);
+  check->add_flag("--json", json, "as JSON");
   explain->add_flag("--json", json, "as JSON");
 
   auto* data = app.add_subcommand("data", "texts to tokens and back");
@@ -82,12 +83,9 @@ int main(int argc, char** argv) {
   if (*tokenize) return apps::tokenize(t);
   if (*inspect) return apps::inspect(i);
 
+  if (*check) return apps::check_configuration(a, json);
   const auto loaded = apps::load_configuration(a, std::nullopt, config::reading::either);
   if (!loaded) return 2;
-  if (*explain)
-    std::printf("%s\n", config::explain(*loaded, json).c_str());
-  else
-    std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(),
-                loaded->deepspeed_only ? ", as a DeepSpeed configuration; a job needs model, data and steps too" : "");
+  std::printf("%s\n", config::explain(*loaded, json).c_str());
   return 0;
 }

@@ -17,7 +17,8 @@ std::string unread(const effective_value& v, const job_config& c) {
   const bool optimizer = v.row->section() == "optimizer.params";
   const std::string& type = optimizer ? c.optimizer.type : c.scheduler.type;
   if (v.row->of_types.empty() || v.row->read_by(type)) return {};
-  return fmt::format("a key of {}, not of {}", fmt::join(v.row->of_types, ", "), type.empty() ? "no scheduler" : type);
+  const std::string of = fmt::format("a key of {}", fmt::join(v.row->of_types, ", "));
+  return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
 std::string effect_text(const effective_value& v, const job_config& c) {
@@ -94,6 +95,18 @@ std::string explain(const loaded& what, bool json) {
     }
   }
   return json ? list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text;
+}
+
+std::string as_json(const std::vector<diagnostic>& all) {
+  ordered_json list = ordered_json::array();
+  for (const diagnostic& d : all)
+    list.push_back({{"severity", d.severity == diagnostic::error ? "error" : "warning"},
+                    {"file", d.file},
+                    {"line", d.line},
+                    {"column", d.column},
+                    {"key", d.key},
+                    {"text", d.text}});
+  return list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string effective_yaml(const loaded& what) {

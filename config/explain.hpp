@@ -9,8 +9,11 @@
 namespace troupe::config {
 
 /// Every effective value; as text, or as a JSON array of
-/// `{"key", "value", "origin", "meaning", "effect", "reason"}`.
+/// `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`.
 std::string explain(const loaded& what, bool json);
+
+/// What is wrong, as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0: the whole file.
+std::string as_json(const std::vector<diagnostic>& all);
 
 /// A YAML file that loads to the same configuration from any folder: all paths absolute, nothing left to defaults.
 std::string effective_yaml(const loaded& what);

@@ -181,6 +181,31 @@ BOOST_AUTO_TEST_CASE(random_valid_files_round_trip) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(what_is_wrong_can_be_had_as_json) {
+  load_options plain;
+  plain.read_as = reading::either;
+  const auto l = load_text("{\"fp16\": {\"enabled\": 3}}", "ds.json", "/base", plain);
+  BOOST_TEST_REQUIRE(!l.has_value());
+  const auto list = nlohmann::json::parse(as_json(l.error()));
+  BOOST_TEST_REQUIRE(list.size() == 1U);
+  BOOST_TEST(list[0] == nlohmann::json::parse(R"({"severity": "error", "file": "ds.json", "line": 1, "column": 22,
+    "key": "fp16.enabled", "text": "wanted true or false, got 3"})"));
+  BOOST_TEST(as_json({}) == "[]\n");
+}
+
+BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
+  const loaded l = must_load(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", "{type: SGD}"));
+  const auto list = nlohmann::json::parse(troupe::config::explain(l, true));
+  const auto of = [&](const std::string& key) {
+    for (const auto& item : list)
+      if (item["key"] == key) return item["effect"].get<std::string>() + ": " + item["reason"].get<std::string>();
+    return std::string();
+  };
+  BOOST_TEST(of("optimizer.params.max_coeff") == "no_effect: a key of lamb, not of sgd");
+  BOOST_TEST(of("scheduler.params.power") == "no_effect: a key of PolynomialLR");
+  BOOST_TEST(of("optimizer.params.momentum") == "acts: ");
+}
+
 BOOST_AUTO_TEST_CASE(the_reference_in_docs_is_current) {
   const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/configuration.md";
   if (std::getenv("TROUPE_WRITE_DOCS") != nullptr) std::ofstream(file, std::ios::binary) << reference_markdown();

@@ -33,6 +33,7 @@ struct telemetry_state {  ///< what it keeps between messages
   bool complained = false, profiled = false;
 };
 
+/// For `spawn`: a telemetry actor.
 telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self,
                                               telemetry_setup setup);
 

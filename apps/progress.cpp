@@ -4,19 +4,18 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 
 #include "plan/render.hpp"
+#include "telemetry/text.hpp"
 
 namespace troupe::apps {
 namespace {
 
-std::string format(const char* pattern, auto... xs) {
-  char text[512];
-  const int n = std::snprintf(text, sizeof text, pattern, xs...);
-  return {text, static_cast<size_t>(std::clamp(n, 0, int(sizeof text) - 1))};
-}
+using telemetry::duration_text;
+using telemetry::json_number;
+using telemetry::json_string;
+using telemetry::text_of;
 
 unsigned terminal_columns() {
   winsize w{};
@@ -27,42 +26,22 @@ uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.to
 
 }  // namespace
 
-std::string duration_text(double seconds) {
-  const auto s = static_cast<uint64_t>(std::max(0.0, seconds) + 0.5);
-  if (s >= 3600) return format("%llu:%02llu:%02llu", s / 3600ULL, s / 60ULL % 60, s % 60ULL);
-  return format("%llu:%02llu", s / 60ULL, s % 60ULL);
-}
-
-std::string json_number(double x) {
-  if (!std::isfinite(x)) return "null";
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, x);
-  return {text, end.ptr};
-}
-
-std::string json_string(const std::string& s) {
-  std::string out = "\"";
-  for (char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (u < 0x20 || u >= 0x7F) {
-      out += format("\\u%04x", unsigned{u});  // bytes beyond ASCII as Latin-1: a byte model's text need not be UTF-8
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
+void log_line(output_style style, const std::string& line) {
+  if (style == output_style::quiet) return;
+  std::FILE* const to = style == output_style::json ? stderr : stdout;
+  // The bar's line is written over; the next step draws it again.
+  std::fprintf(to, "%s%s\n", style == output_style::bar ? "\r\033[K" : "", line.c_str());
+  std::fflush(to);
 }
 
 progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops,
-                   uint64_t lines_every)
+                   uint64_t lines_every, std::string loss_unit)
     : style_(style),
       total_(total_steps),
       every_(std::max<uint64_t>(1, lines_every)),
       flops_per_token_(flops_per_token),
-      peak_flops_(peak_flops) {}
+      peak_flops_(peak_flops),
+      loss_unit_(std::move(loss_unit)) {}
 
 void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   const double rate = double(r.tokens) / r.seconds;
@@ -83,11 +62,11 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   if (style_ == output_style::lines && r.step % every_ != 0 && r.step != total_ && r.step != 1) return;
   const double left_s = seconds_ / double(seen_) * double(total_ > r.step ? total_ - r.step : 0);
   std::string text =
-      format("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
-             static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
-  if (peak_flops_ > 0) text += format("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
+      text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
+              static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
+  if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
   text += "  " + plan::human_bytes(memory_bytes) + "  ETA " + duration_text(left_s);
-  if (r.skipped) text += format("  skipped (loss scale %.0f)", r.loss_scale);
+  if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
     std::printf("%s\n", text.c_str());
     std::fflush(stdout);
@@ -109,7 +88,8 @@ void progress::evaluation(uint64_t step, double loss) {
     std::printf("{\"event\":\"evaluation\",\"step\":%llu,\"loss\":%s}\n", static_cast<unsigned long long>(step),
                 json_number(loss).c_str());
   else if (style_ != output_style::quiet)
-    std::printf("step %llu: validation loss %.4f nats per token\n", static_cast<unsigned long long>(step), loss);
+    std::printf("step %llu: validation loss %.4f %s\n", static_cast<unsigned long long>(step), loss,
+                loss_unit_.c_str());
   std::fflush(stdout);
 }
 
@@ -145,7 +125,8 @@ std::string end_json(const end_summary& e) {
          ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
          ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
          ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) +
-         ",\"trace\":" + json_string(e.trace_file) + ",\"output\":" + json_string(e.output_folder) +
+         ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
+         ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
          ",\"sample\":" + json_string(e.sample) + "}\n";
   return out;
 }
@@ -156,30 +137,32 @@ std::string end_text(const end_summary& e) {
       "activations       total\n";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
-    out += format("  %4zu", r);
+    out += text_of("  %4zu", r);
     for (uint64_t b : {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments,
                        m.resident.gradients, m.resident.accumulated, m.activations_peak_bytes, total_bytes(m)})
-      out += format(" %11s", plan::human_bytes(b).c_str());
+      out += text_of(" %11s", plan::human_bytes(b).c_str());
     out += "\n";
   }
   if (e.process_peak_bytes > 0)
     out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
   if (e.gathers > 0)
-    out += format(
+    out += text_of(
         "parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
         static_cast<unsigned long long>(e.gathers), static_cast<unsigned long long>(e.releases),
         static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
         100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
-  out += format(
+  out += text_of(
       "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
       1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
       1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
-  out += format(
+  out += text_of(
       "idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms; from a last dependency to the start (median): %.0f us in "
       "a lane, %.0f us across lanes\n",
       1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us,
       e.lanes.wait_cross_lane_us);
   if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
+  if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser)\n";
+  out += e.communication_table;
   if (!e.sample.empty()) out += "sample: " + e.sample + "\n";
   return out;
 }

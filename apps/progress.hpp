@@ -12,16 +12,15 @@ namespace troupe::apps {
 
 enum class output_style : uint8_t { bar, lines, json, quiet };
 
-/// 1:02:03 or 2:03.
-std::string duration_text(double seconds);
-/// A number that reads back to the same bits; "null" when it is not finite.
-std::string json_number(double x);
-std::string json_string(const std::string& s);
+/// A line that the configuration asked for, between those of the run: not into a script's JSON, nowhere when quiet.
+void log_line(output_style style, const std::string& line);
 
 class progress {
  public:
-  /// `flops_per_token` of forward and backward; `peak_flops` of all ranks together (0: model-FLOPs use is not shown).
-  progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every);
+  /// `flops_per_token` of forward and backward; `peak_flops` of all ranks together (0: model-FLOPs use is not shown);
+  /// `loss_unit`: nats/byte, nats/token.
+  progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every,
+           std::string loss_unit);
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void evaluation(uint64_t step, double loss);
@@ -32,6 +31,7 @@ class progress {
   output_style style_;
   uint64_t total_, every_;
   double flops_per_token_, peak_flops_;
+  std::string loss_unit_;
   double tokens_per_s_ = 0;  // smoothed
   double seconds_ = 0;
   uint64_t seen_ = 0;
@@ -52,7 +52,9 @@ struct end_summary {
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
   actors::step_summary lanes;  ///< mean over the run's steps
-  std::string trace_file, output_folder, sample;
+  std::string trace_file, report_file, output_folder, sample;
+  std::string communication_table;  ///< comms_logger's
+  uint64_t num_not_recorded = 0;    ///< steps and validations without a record
 };
 std::string end_json(const end_summary& e);
 std::string end_text(const end_summary& e);

@@ -1,6 +1,5 @@
 #include "apps/train.hpp"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -16,18 +15,14 @@
 #include "core/clock.hpp"
 #include "data/documents.hpp"
 #include "data/tokenizer.hpp"
+#include "plan/live_parameters.hpp"
 #include "plan/render.hpp"
+#include "telemetry/memory_table.hpp"
 
 namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-
-uint64_t process_peak_bytes() {
-  rusage u{};
-  ::getrusage(RUSAGE_SELF, &u);
-  return static_cast<uint64_t>(u.ru_maxrss) * 1024;
-}
 
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 core::result<void> prepare_output(const config::loaded& c) {
@@ -76,8 +71,8 @@ bool show_reading(const data::reading_progress& p, const interrupts& stop) {
 // The run's life after it has been opened. Keeps what the end report needs.
 class run {
  public:
-  run(actors::session& s, const config::job_config& c, const train_arguments& a, progress& show)
-      : session_(s), config_(c), arguments_(a), show_(show) {}
+  run(actors::session& s, const config::loaded& c, progress& show)
+      : session_(s), config_(c.config), loaded_(c), show_(show) {}
 
   core::result<end_summary> operator()(const interrupts& stop) {
     const int64_t begin = core::now_ns();
@@ -144,17 +139,21 @@ class run {
   void finish() {
     end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
     end_.memory = session_.memory();
-    end_.peak_live_elements = session_.training_plan(0).peak_live_elements;
+    end_.peak_live_elements = plan::peak_live_parameters(session_.training_plan(0));
     end_.model_elements = session_.table().numel();
-    end_.process_peak_bytes = process_peak_bytes();
+    end_.process_peak_bytes = telemetry::process_peak_bytes();
     end_.output_folder = config_.output.string();
     if (config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
       end_.trace_file = (config_.output / "trace.json").string();
+    const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
+    end_.report_file = records.report_file;
+    end_.communication_table = records.communication_table;
+    end_.num_not_recorded = records.num_dropped;
   }
 
   actors::session& session_;
   const config::job_config& config_;
-  const train_arguments& arguments_;
+  const config::loaded& loaded_;
   progress& show_;
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
@@ -173,34 +172,38 @@ int train(const train_arguments& a) {
   auto loaded = load_configuration(a, a.steps);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
-  actors::session_hooks hooks;
-  hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
-  hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
-  auto session = actors::session::open(config, std::move(hooks));
-  if (!session) return report(session.error());
-  if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
-  stop.on_second([&] { (*session)->stop("interrupted twice"); });
-
   const output_style style = a.json                         ? output_style::json
                              : a.quiet                      ? output_style::quiet
                              : ::isatty(STDOUT_FILENO) != 0 ? output_style::bar
                                                             : output_style::lines;
+  actors::session_hooks hooks;
+  hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
+  hooks.on_log = [style](const std::string& line) { log_line(style, line); };
+  hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
+  auto session = actors::session::open(config, std::move(hooks));
+  if (!session) return report(session.error());
+  if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
+  if (auto ok = (*session)->open_records(); !ok) return report(ok.error());
+  stop.on_second([&] { (*session)->stop("interrupted twice"); });
+
   const auto& first = (*session)->training_plan(0);
+  const char* const unit = (*session)->tokens_are_bytes() ? "nats/byte" : "nats/token";
   const uint64_t tokens = config->train_micro_batch_size_per_gpu * (*session)->sequence();
   const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
   progress show(style, config->steps, flops_per_token((*session)->table(), tokens), peak,
-                config->steps_per_print > 0 ? config->steps_per_print : std::max<uint64_t>(1, config->steps / 40));
+                actors::print_interval(*config), unit);
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
                 first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
   std::fflush(stdout);  // a first step may take long
 
-  auto end = run(**session, *config, a, show)(stop);
+  auto end = run(**session, *loaded, show)(stop);
   show.finish_line();
   stop.on_second({});
   if (!end) {
     report(end.error());
+    (*session)->finish({end.error(), {}, config::effective_yaml(*loaded), {}});
     return end.error().kind == core::error_kind::stopped ? 130 : 1;
   }
   if (!a.export_folder.empty())
@@ -210,7 +213,6 @@ int train(const train_arguments& a) {
     return 0;
   }
   if (!a.quiet) std::printf("%s", end_text(*end).c_str());
-  const char* unit = (*session)->tokens_are_bytes() ? "nats/byte" : "nats/token";
   if (end->has_validation)
     std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit,
                 static_cast<unsigned long long>(end->steps), end->seconds);

@@ -11,7 +11,14 @@ struct totals {
   double flops = 0, forward_ms = 0, backward_ms = 0;
 };
 
-std::string rate(double flops, double ms) { return ms > 0 ? short_number(flops / (ms / 1e3)) + "FLOPS" : "-"; }
+// "31.5 MMACs": the prefix belongs to the unit.
+std::string with_unit(double x, const char* unit) {
+  const std::string out = short_number(x);
+  const size_t end = out.find_last_of("0123456789-") + 1;
+  return out.substr(0, end) + " " + out.substr(end) + unit;
+}
+
+std::string rate(double flops, double ms) { return ms > 0 ? with_unit(flops / (ms / 1e3), "FLOPS") : "-"; }
 std::string line(const std::string& what, const std::string& value) {
   return text_of("%-72s%s\n", (what + ":").c_str(), value.c_str());
 }
@@ -27,7 +34,7 @@ std::string top(std::vector<ranked> all, uint64_t n, F figure, const char* unit)
   std::stable_sort(all.begin(), all.end(), [&](const auto& a, const auto& b) { return figure(a) > figure(b); });
   std::string out;
   for (size_t i = 0; i < std::min<uint64_t>(n, all.size()); ++i)
-    out += (i == 0 ? "" : ", ") + all[i].name + " " + short_number(figure(all[i])) + unit;
+    out += (i == 0 ? "" : ", ") + all[i].name + " " + with_unit(figure(all[i]), unit);
   return out;
 }
 
@@ -40,14 +47,14 @@ std::string aggregate(const std::string& depth, const std::vector<ranked>& all, 
              all, n, [](const auto& r) { return r.macs; }, "MACs") +
          "\n" + "  fwd latency - " +
          top(
-             all, n, [](const auto& r) { return r.forward_ms; }, " ms") +
+             all, n, [](const auto& r) { return r.forward_ms; }, "ms") +
          "\n";
 }
 
 std::string node(int depth, const std::string& name, uint64_t parameters, const totals& t, const totals& all) {
   const auto share = [](double part, double whole) { return whole > 0 ? 100 * part / whole : 0.0; };
   return std::string(static_cast<size_t>(2 * depth), ' ') + name + ": " + short_number(double(parameters)) +
-         " params, " + short_number(t.flops / 2) + "MACs, " +
+         " params, " + with_unit(t.flops / 2, "MACs, ") +
          text_of("%.1f%% MACs, fwd %.3f ms, %.1f%% of fwd, ", share(t.flops, all.flops), t.forward_ms,
                  share(t.forward_ms, all.forward_ms)) +
          rate(t.flops, t.forward_ms) + text_of(", bwd %.3f ms\n", t.backward_ms);
@@ -75,7 +82,7 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
   out += line("batch size per rank", std::to_string(run.micro_batch));
   out += line("params per rank", short_number(double(run.parameters_per_rank)));
   out += line("params of model", short_number(double(run.parameters)));
-  out += line("fwd MACs per rank", short_number(all.flops / 2) + "MACs");
+  out += line("fwd MACs per rank", with_unit(all.flops / 2, "MACs"));
   out += line("fwd flops per rank", short_number(all.flops));
   out += line("fwd latency", text_of("%.3f ms", all.forward_ms));
   out += line("fwd FLOPS per rank = fwd flops / fwd latency", rate(all.flops, all.forward_ms));

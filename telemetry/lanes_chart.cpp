@@ -9,7 +9,7 @@
 namespace troupe::telemetry {
 namespace {
 
-constexpr double width = 960, left = 100, right = 952, row = 19, bar = 14, least_width = 0.6;
+constexpr double width = 960, left = 122, right = 952, row = 19, bar = 14, least_width = 0.6;
 
 struct drawn {
   double from = 0, to = 0;  // pixels

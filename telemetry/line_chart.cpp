@@ -24,7 +24,14 @@ struct axis {
   [[nodiscard]] std::string text(double v) const {
     if (std::abs(v) < step * 1e-6) return "0";
     const double largest = std::max(std::abs(least), std::abs(greatest));
-    if (largest >= 1000) return short_number(v);
+    if (largest >= 10000) {
+      std::string out = short_number(v);  // 30.0k becomes 30k
+      const auto point = out.find('.'), end = out.find_last_of("0123456789");
+      if (point == std::string::npos) return out;
+      auto last = out.find_last_not_of('0', end);
+      if (last == point) --last;
+      return out.erase(last + 1, end - last);
+    }
     if (largest < 0.01) {
       std::string out = text_of("%.1e", v);  // 2.0e-04 becomes 2e-4
       if (const auto at = out.find(".0e"); at != std::string::npos) out.erase(at, 2);
@@ -74,14 +81,16 @@ std::string raw_path(const frame& f, const thinned_series& s) {
   return path;
 }
 
-// A running mean over a twentieth of the curve, begun at the first value.
+// A mean over a thirtieth of the curve around each point, narrower at its ends: it does not lag.
 std::string smooth_path(const frame& f, const thinned_series& s) {
   std::string path;
-  const double weight = 2.0 / (1.0 + std::max(4.0, double(s.bins().size()) / 20));
-  double mean = s.bins().front().mean();
-  for (const auto& b : s.bins()) {
-    mean += weight * (b.mean() - mean);
-    f.add(path, b.middle(), mean);
+  const auto& bins = s.bins();
+  const size_t reach = std::max<size_t>(2, bins.size() / 60);
+  for (size_t i = 0; i < bins.size(); ++i) {
+    const size_t half = std::min({reach, i, bins.size() - 1 - i});
+    double sum = 0;
+    for (size_t k = i - half; k <= i + half; ++k) sum += bins[k].mean();
+    f.add(path, bins[i].middle(), sum / double(2 * half + 1));
   }
   return path;
 }

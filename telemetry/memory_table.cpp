@@ -15,13 +15,17 @@ std::string memory_breakdown(const std::string& when, const std::vector<memory_r
     return std::string(width > s.size() ? width - s.size() : 0, ' ') + s;
   };
   std::string out = "memory " + when + "\n  rank  tier";
-  if (!rows.empty())
-    for (const auto& [owner, bytes] : rows.front().owners) out += "  " + padded(owner, 9);
+  std::vector<size_t> shown;  // owners that have bytes somewhere
+  const size_t num_owners = rows.empty() ? 0 : rows.front().owners.size();
+  for (size_t i = 0; i < num_owners; ++i)
+    if (std::any_of(rows.begin(), rows.end(), [i](const auto& r) { return r.owners[i].second > 0; }))
+      shown.push_back(i);
+  for (size_t i : shown) out += "  " + padded(rows.front().owners[i].first, 9);
   out += "      total\n";
   for (const auto& r : rows) {
     out += "  " + padded(std::to_string(r.rank), 4) + "  " + r.tier;
-    for (const auto& [owner, bytes] : r.owners)
-      out += "  " + padded(plan::human_bytes(bytes), std::max<size_t>(9, owner.size()));
+    for (size_t i : shown)
+      out += "  " + padded(plan::human_bytes(r.owners[i].second), std::max<size_t>(9, r.owners[i].first.size()));
     out += "  " + padded(plan::human_bytes(r.total()), 9) + "\n";
   }
   if (process_bytes > 0) out += "  the whole process: " + plan::human_bytes(process_bytes) + "\n";

@@ -63,7 +63,7 @@ std::string figures(const report_data& d) {
          f.sequence > 0 ? "x " + std::to_string(f.sequence) + " tokens" : "");
   if (d.step_s > 0 && f.ranks > 1)
     figure("Exposed communication", text_of("%.1f", 100 * d.exposed_s / d.step_s), "% of a step");
-  if (d.end.process_peak_bytes > 0) figure("Peak memory of the process", plan::human_bytes(d.end.process_peak_bytes));
+  if (d.end.process_peak_bytes > 0) figure("Peak memory", plan::human_bytes(d.end.process_peak_bytes), "process");
   return out + "</dl>\n";
 }
 

@@ -27,13 +27,15 @@ p{margin:6px 0}
 dl{display:grid;grid-template-columns:repeat(auto-fill,minmax(150px,1fr));gap:18px 22px;margin:0}
 dt{font-size:13px}dd{margin:0;font-size:20px;font-weight:600;line-height:1.3}dd small{font-size:13px;font-weight:400;
 color:var(--soft)}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,330px),1fr));gap:16px}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,400px),1fr));gap:16px}
 .card{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:12px 14px 8px;min-width:0}
 figcaption{display:flex;flex-wrap:wrap;justify-content:space-between;gap:0 12px;font-size:13.5px;margin-bottom:4px}
 figcaption b{font-weight:600}
 svg{display:block;width:100%;height:auto;overflow:visible}
 .grid{stroke:var(--grid);fill:none}.tick{fill:var(--soft);font-size:11px}.end{text-anchor:end}.mid{text-anchor:middle}
 .line,.raw{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}.raw{stroke-width:1;opacity:.38}
+.line,.raw,.grid{vector-effect:non-scaling-stroke}
+@media(min-width:900px){.charts .tick{font-size:7.6px}}
 .c1{stroke:var(--c1)}.c2{stroke:var(--c2)}.dot{stroke-width:1.6;fill:var(--card)}
 .wide{overflow-x:auto}.lanes{min-width:760px}.lane{fill:var(--lane)}.who{fill:var(--ink);font-size:12px;font-weight:600}
 .key{display:inline-block;width:10px;height:10px;border-radius:2px;margin-right:6px}

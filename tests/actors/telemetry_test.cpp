@@ -1,4 +1,5 @@
-// The telemetry actor writes the steps that it was told to, as one JSON file, and complains once where it cannot.
+// The telemetry actor writes the trace of the steps that it was told to, feeds the recorder, writes what is written at
+// the end, and complains once where it cannot; its queue is bounded.
 #include "actors/telemetry.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +11,7 @@
 
 using namespace troupe;
 using namespace troupe::actors;
+using tests::scratch_folder;
 
 namespace {
 
@@ -26,13 +28,41 @@ std::shared_ptr<const run_contexts> spans_of(const plan::shared_plans& plans) {
 }
 
 struct fixture {
+  // `step` counts from 0.
+  void post_step(const telemetry_actor& to, uint64_t step, record_queue::place place = nullptr) {
+    auto v = std::make_shared<telemetry::step_values>();
+    v->step = step + 1;
+    v->global_samples = 8 * (step + 1);
+    v->loss = 1.0 / double(step + 1);
+    post(to, record_step{std::move(v), spans, std::move(place)});
+  }
   void record(const telemetry_actor& to, uint64_t step) {
-    post(to, record_run{step, spans});
+    post_step(to, step);
     world.run();
   }
-  tests::scratch_folder scratch;
+  telemetry_setup with_recorder(telemetry::recorder_options o) {
+    telemetry_setup setup;
+    o.log = setup.log = [this](const std::string& line) { lines.push_back(line); };
+    o.warn = [this](const std::string& line) { warnings.push_back(line); };
+    setup.complain = [this](const core::error& e) { warnings.push_back(e.text); };
+    setup.recorder = std::make_shared<telemetry::recorder>(std::move(o));
+    BOOST_TEST_REQUIRE(setup.recorder->open(0).has_value());
+    return setup;
+  }
+  std::shared_ptr<const closed_records> close(const telemetry_actor& of, uint64_t dropped = 0) {
+    std::shared_ptr<const closed_records> out;
+    caf::scoped_actor self{world.system()};
+    auto end = std::make_shared<telemetry::run_end>();
+    end->seconds = 1;
+    auto asked = self->request(of, caf::infinite, close_records{end, dropped});
+    world.run();
+    asked.receive([&](const records_closed& m) { out = m.records; }, [](caf::error&) { BOOST_FAIL("no answer"); });
+    return out;
+  }
+  scratch_folder scratch;
   plan::shared_plans plans = small_plans(2);
   std::shared_ptr<const run_contexts> spans = spans_of(plans);
+  std::vector<std::string> lines, warnings;
   one_thread world;
 };
 
@@ -82,6 +112,94 @@ BOOST_AUTO_TEST_CASE(without_a_file_nothing_is_kept) {
   setup.complain = [](const core::error& e) { BOOST_FAIL(e.text); };
   record(world.spawn(telemetry_impl, setup), 0);
   BOOST_TEST(std::filesystem::is_empty(scratch.path()));
+}
+
+BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_table) {
+  ::troupe::telemetry::recorder_options o;
+  o.curves = {scratch / "csv", scratch / "events", scratch / "steps.jsonl"};
+  o.report = o.communication = true;
+  o.facts.name = "<b>job</b>";
+  auto setup = with_recorder(std::move(o));
+  setup.report_file = scratch / "report.html";
+  setup.communication_file = scratch / "communication.json";
+  const auto actor = world.spawn(telemetry_impl, setup);
+  for (uint64_t step = 0; step < 4; ++step) record(actor, step);
+  auto loss = std::make_shared<validation_values>();
+  *loss = {4, 32, 0.75, 0};
+  post(actor, record_validation{loss, nullptr});
+  world.run();
+  BOOST_TEST(scratch_folder::read(scratch / "csv/Train_Samples_train_loss.csv") ==
+             "step,train_loss\n8,1\n16,0.5\n24,0.3333333333333333\n32,0.25\n");
+  BOOST_TEST(scratch_folder::read(scratch / "csv/Validation_Samples_loss.csv") == "step,loss\n32,0.75\n");
+  const auto closed = close(actor, 3);
+  BOOST_TEST(closed->curves_complete);
+  BOOST_TEST(closed->report_written);
+  BOOST_TEST(closed->communication_table.starts_with("Comm. Op "));
+  const std::string page = scratch_folder::read(scratch / "report.html");
+  BOOST_TEST(says(page, "<h1>&lt;b&gt;job&lt;/b&gt;</h1>"));
+  BOOST_TEST(says(page, "3 records of telemetry were dropped"));
+  BOOST_TEST(says(page, "communication.json"));
+  const auto rows = nlohmann::json::parse(scratch_folder::read(scratch / "communication.json")).at("operations");
+  uint64_t count = 0;
+  for (const auto& r : rows) count += r.at("count").get<uint64_t>();
+  BOOST_TEST(count == 4 * plans[0]->num_collectives);
+  std::istringstream all(scratch_folder::read(scratch / "steps.jsonl"));
+  size_t num_lines = 0;
+  for (std::string line; std::getline(all, line); ++num_lines)
+    BOOST_TEST(nlohmann::json::parse(line).contains(num_lines < 4 ? "loss" : "validation_loss"));
+  BOOST_TEST(num_lines == 5U);
+  BOOST_TEST(warnings.empty());
+}
+
+BOOST_AUTO_TEST_CASE(lines_are_logged_as_the_keys_ask_for_them) {
+  ::troupe::telemetry::recorder_options o;
+  o.communication = o.communication_verbose = true;
+  o.print_every = 2;
+  o.flops.emplace();
+  o.flops->step = 1;
+  const auto actor = world.spawn(telemetry_impl, with_recorder(std::move(o)));
+  const auto starting_with = [&](const std::string& head) {
+    return std::count_if(lines.begin(), lines.end(), [&](const auto& l) { return l.starts_with(head); });
+  };
+  for (uint64_t step = 0; step < 5; ++step) {
+    record(actor, step);
+    BOOST_TEST(starting_with("flops profiler, step 1, rank 0") == (step >= 1 ? 1 : 0));
+  }
+  BOOST_TEST(starting_with("time (ms) | fwd: ") == 2);
+  BOOST_TEST(starting_with("comm op: ") == 5 * static_cast<long>(plans[0]->num_collectives));
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_goes_on) {
+  ::troupe::telemetry::recorder_options o;
+  o.curves.csv_folder = scratch / "csv";
+  o.report = true;
+  auto setup = with_recorder(std::move(o));
+  setup.report_file = scratch / "gone/report.html";
+  const auto actor = world.spawn(telemetry_impl, setup);
+  std::filesystem::remove_all(scratch / "csv");
+  for (uint64_t step = 0; step < 3; ++step) record(actor, step);
+  BOOST_TEST(warnings.size() == 1U);
+  const auto closed = close(actor);
+  BOOST_TEST(!closed->curves_complete);
+  BOOST_TEST(!closed->report_written);
+}
+
+BOOST_AUTO_TEST_CASE(what_comes_while_the_writers_are_behind_is_dropped_and_counted) {
+  ::troupe::telemetry::recorder_options o;
+  o.curves.json_lines_file = scratch / "steps.jsonl";
+  const auto actor = world.spawn(telemetry_impl, with_recorder(std::move(o)));
+  record_queue queue;
+  const auto offer = [&](uint64_t step) {
+    if (auto place = queue.admit()) post_step(actor, step, std::move(place));
+  };
+  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // nobody runs meanwhile
+  BOOST_TEST(queue.num_dropped() == 10U);
+  world.run();
+  for (uint64_t step = 100; step < 120; ++step) offer(step);
+  world.run();
+  BOOST_TEST(queue.num_dropped() == 10U);
+  const std::string written = scratch_folder::read(scratch / "steps.jsonl");
+  BOOST_TEST(std::count(written.begin(), written.end(), '\n') == record_queue_limit + 20);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

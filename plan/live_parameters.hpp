@@ -1,0 +1,14 @@
+// How much of the model is whole at once, for people: what memory_table says in bytes, here in parameters.
+#pragma once
+
+#include <cstdint>
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan {
+
+/// The most elements of parameters that are gathered at the same time. A parameter that two units share counts once,
+/// though each unit's slot has it; so this is never above the model's size. 0 where nothing is gathered.
+uint64_t peak_live_parameters(const step_plan& p);
+
+}  // namespace troupe::plan

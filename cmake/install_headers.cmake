@@ -1,4 +1,5 @@
 # Run by `cmake --install`: copies the headers of public_headers.txt and, in turn, what they include.
+cmake_policy(VERSION 3.25)
 file(STRINGS ${TROUPE_SOURCE_DIR}/cmake/public_headers.txt lines REGEX "^[a-z]")
 set(waiting)
 foreach(line IN LISTS lines)

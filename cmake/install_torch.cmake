@@ -1,5 +1,6 @@
 # Run by `cmake --install`: copies LibTorch's libraries and those beside them that they need. What the system has stays
 # the system's. They find each other by the $ORIGIN that LibTorch's libraries carry.
+cmake_policy(VERSION 3.25)
 file(GET_RUNTIME_DEPENDENCIES LIBRARIES ${TROUPE_TORCH_LIBRARIES} DIRECTORIES ${TROUPE_TORCH_FOLDERS}
   RESOLVED_DEPENDENCIES_VAR resolved UNRESOLVED_DEPENDENCIES_VAR unresolved)
 if(unresolved)
@@ -15,8 +16,5 @@ foreach(library IN LISTS resolved)
   endforeach()
 endforeach()
 list(REMOVE_DUPLICATES needed)
-foreach(library IN LISTS needed)
-  get_filename_component(name ${library} NAME)
-  get_filename_component(real ${library} REALPATH)
-  file(INSTALL DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/troupe/torch/lib" TYPE SHARED_LIBRARY FILES ${real} RENAME ${name})
-endforeach()
+file(INSTALL DESTINATION "${CMAKE_INSTALL_PREFIX}/lib/troupe/torch/lib" TYPE SHARED_LIBRARY FOLLOW_SYMLINK_CHAIN
+  FILES ${needed})

@@ -132,6 +132,8 @@ class collector {
       report_.error(e.at, path, fmt::format("given twice, first at line {}", first->second.line));
       return;
     }
+    if (e.value->kind == node_kind::null && report_.sources.at(e.at.source).kind == source::override_text)
+      out_.nulls.insert(path);
     if (e.value->kind == node_kind::null || is_auto(*e.value)) return;
     if (const auto on = boolean_in(*e.value); on && row.key == "zero_optimization") {
       legacy_zero(e, *on);
@@ -217,7 +219,7 @@ class collector {
       read = make_scalar(node_kind::quoted, std::string(row.otherwise), v.at);
     else if (strict_in_deepspeed(row.section()))
       read = checked(row, unquoted(row, v));
-    if (read != nullptr) report_.warn(e.at, row.key, fmt::format("{} is read as {}", shown(v), shown(*read)));
+    if (read != nullptr) report_.remark_value(e.at, row.key, fmt::format("{} is read as {}", shown(v), shown(*read)));
     return read;
   }
 
@@ -250,7 +252,7 @@ class collector {
     if (row.only && !says(row, *made.value, *row.only)) {
       if (without_stage_3_ && row.key.starts_with(parameter_offload)) {
         made.held_back = true;
-        report_.warn(e.at, made.key, "no effect: only stage 3 has parameters to offload");
+        report_.remark_value(e.at, made.key, "no effect: only stage 3 has parameters to offload");
         return true;
       }
       if (why_ != purpose::deepspeed) {
@@ -261,7 +263,7 @@ class collector {
       made.held_back = true;
     }
     if (made.held_back || (row.acts != effect::acts && !is_default(row, *made.value)))
-      report_.warn(e.at, made.key, effect_of(row, made.held_back));
+      report_.remark_value(e.at, made.key, effect_of(row, made.held_back));
     return true;
   }
 
@@ -273,7 +275,7 @@ class collector {
   }
 
   void refuse(const std::string& path, place at, std::string text) {
-    report_.error(at, path, std::move(text));
+    report_.refuse_value(at, path, std::move(text));
     out_.refused.insert(path);
   }
 

@@ -47,7 +47,7 @@ class loading {
       if (auto one = read_override(text_of_override)) overrides.push_back(std::move(*one));
     if (inside != nullptr) import_inside(all, *inside);
     import_named(all, overrides);
-    for (settings& one : overrides) all.override_with(std::move(one));
+    for (settings& one : overrides) all.override_with(std::move(one), report_);
     return finish(all, name, file);
   }
 
@@ -161,9 +161,9 @@ class loading {
     put_under(all, std::move(below));
   }
 
-  static void put_under(settings& all, settings below) {
+  void put_under(settings& all, settings below) {
     const place root = all.root;
-    below.override_with(std::move(all));
+    below.override_with(std::move(all), report_);
     all = std::move(below);
     all.root = root;
   }

@@ -10,16 +10,38 @@
 
 namespace troupe::config {
 
-void reporter::add(diagnostic::severity_kind severity, place at, std::string key, std::string text) {
+void reporter::add(diagnostic::severity_kind severity, place at, std::string key, std::string text, bool of_value) {
   if (severity == diagnostic::error) ++errors_;
   if (items_.size() < most_diagnostics)
-    items_.push_back({severity, at, std::move(key), std::move(text)});
+    items_.push_back({severity, at, std::move(key), std::move(text), of_value});
   else
     ++left_out_;
 }
 
 void reporter::warn(place at, std::string key, std::string text) {
   add(strict ? diagnostic::error : diagnostic::warning, at, std::move(key), std::move(text));
+}
+
+void reporter::remark_value(place at, std::string key, std::string text) {
+  add(strict ? diagnostic::error : diagnostic::warning, at, std::move(key), std::move(text), true);
+}
+
+namespace {
+
+/// Whether a key is that one, or one of its section or list.
+bool is_within(std::string_view key, std::string_view outer) {
+  return key.starts_with(outer) && (key.size() == outer.size() || key[outer.size()] == '.' || key[outer.size()] == '[');
+}
+
+}  // namespace
+
+void reporter::forget_values(std::string_view key, uint32_t except_source) {
+  errors_ -= std::erase_if(items_, [&](const item& i) {
+    return i.severity == diagnostic::error && i.of_value && i.at.source != except_source && is_within(i.key, key);
+  });
+  std::erase_if(items_, [&](const item& i) {
+    return i.severity == diagnostic::warning && i.of_value && i.at.source != except_source && is_within(i.key, key);
+  });
 }
 
 std::vector<diagnostic> reporter::in_order(diagnostic::severity_kind severity) const {
@@ -73,15 +95,23 @@ place settings::where(std::string_view key) const {
   return root;
 }
 
-void settings::override_with(settings other) {
+void settings::override_with(settings other, reporter& report) {
+  const auto drop = [&](std::string_view outer, uint32_t source) {
+    std::erase_if(given, [&](const auto& item) { return is_within(item.first, outer); });
+    std::erase_if(refused, [&](const std::string& key) { return is_within(key, outer); });
+    report.forget_values(outer, source);
+  };
   for (const auto& [list, count] : other.lists) {
-    const auto within = [&](const auto& item) { return item.first.starts_with(list + "["); };
-    std::erase_if(given, within);
-    std::erase_if(sections, within);
-    std::erase_if(refused, [&](const std::string& key) { return key.starts_with(list + "["); });
+    drop(list, other.sections.at(list).source);
+    std::erase_if(sections, [&](const auto& item) { return is_within(item.first, list); });
     lists[list] = count;
   }
-  for (auto& [key, s] : other.given) given[key] = std::move(s);
+  for (const std::string& section : other.nulls) drop(section, other.sections.at(section).source);
+  for (auto& [key, s] : other.given) {
+    report.forget_values(key, s.at.source);
+    refused.erase(key);
+    given[key] = std::move(s);
+  }
   for (auto& [key, at] : other.sections) sections[key] = at;
   refused.merge(other.refused);
 }

@@ -27,6 +27,13 @@ class reporter {
     add(diagnostic::error, at, std::move(key), std::move(text));
   }
   void warn(place at, std::string key, std::string text);
+  /// The same of the value of a key, which no longer counts once another file's or a `--set`'s value stands over it.
+  void refuse_value(place at, std::string key, std::string text) {
+    add(diagnostic::error, at, std::move(key), std::move(text), true);
+  }
+  void remark_value(place at, std::string key, std::string text);
+  /// Drops what was said of the values of a key, or of all keys of a section, in other sources than this one.
+  void forget_values(std::string_view key, uint32_t except_source);
   bool strict = false;
 
   [[nodiscard]] bool failed() const { return errors_ > 0; }
@@ -36,11 +43,12 @@ class reporter {
   [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
 
  private:
-  void add(diagnostic::severity_kind severity, place at, std::string key, std::string text);
+  void add(diagnostic::severity_kind severity, place at, std::string key, std::string text, bool of_value = false);
   struct item {
     diagnostic::severity_kind severity;
     place at;
     std::string key, text;
+    bool of_value;
   };
   std::vector<item> items_;
   size_t errors_ = 0, left_out_ = 0;
@@ -77,9 +85,10 @@ struct settings {
   [[nodiscard]] place where(std::string_view key) const;
   std::map<std::string, place, std::less<>> sections;
   std::map<std::string, size_t, std::less<>> lists;  ///< how many items each has
+  std::set<std::string, std::less<>> nulls;          ///< sections that a `--set` says are nothing
 
-  /// Takes everything of `other` that is given there; a list as a whole.
-  void override_with(settings other);
+  /// Takes everything of `other` that is given there; a list as a whole, and of a section that is null nothing.
+  void override_with(settings other, reporter& report);
 };
 
 /// What a document is read for.

@@ -297,6 +297,17 @@ BOOST_AUTO_TEST_CASE(an_override_replaces_a_list_as_a_whole) {
   BOOST_TEST((only.match == "c" && !only.lr && !only.trainable));
 }
 
+BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_held_against_the_file) {
+  const std::string text = smallest_with("stage: 3", "stage: 7, offload_optimizer: {device: nvme, pin_memory: false}");
+  BOOST_TEST(errors_of(text).find("offload_optimizer.device: only none") != std::string::npos);
+  const std::string stage = "zero_optimization.stage=2", offload = "zero_optimization.offload_optimizer";
+  BOOST_TEST(warnings_of(text, {{stage, offload + ".device=none", offload + ".pin_memory=true"}}) == "");
+  BOOST_TEST(warnings_of(text, {{stage, offload + "=null"}}) == "");
+  BOOST_TEST(errors_of(text, {{offload + "=null"}}) ==
+             "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got 7\n");
+  BOOST_TEST(errors_of(smallest, {{"steps=0", "steps=1"}}) == "");
+}
+
 BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_a_path_that_is_there) {
   const folder f;
   f.write("t.model", "not looked at here");

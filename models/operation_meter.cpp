@@ -5,6 +5,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -15,53 +16,60 @@ using arguments = c10::ArrayRef<const c10::IValue>;
 
 double numel(const c10::IValue& v) { return v.isTensor() ? static_cast<double>(v.toTensor().numel()) : 0; }
 
-/// Multiplications and additions for an output of `out` elements.
-struct product {
-  std::string_view name;
-  double (*flops)(arguments in, double out);
+/// What an operation costs: so much for each element of its output, and so much whatever that is.
+struct cost final : at::ObserverContext {
+  double per_output = 0, fixed = 0;
 };
 
-double matrix_product(const c10::IValue& left, double out) {
-  return 2 * out * static_cast<double>(left.toTensor().size(-1));
+struct product {
+  std::string_view name;
+  cost (*of)(arguments in);
+};
+
+cost each_output(double flops) {
+  cost c;
+  c.per_output = flops;
+  return c;
+}
+cost whatever(double flops) {
+  cost c;
+  c.fixed = flops;
+  return c;
 }
 
-// Every output element sums over the input channels of its group and the kernel's window; transposed, it is the
-// other way round.
-double convolution(arguments in, double out) {
+cost matrix_product(const c10::IValue& left) { return each_output(2 * static_cast<double>(left.toTensor().size(-1))); }
+
+// Every output element sums over the input channels of its group and the kernel's window; transposed, every input
+// element is spread over them.
+cost convolution(arguments in) {
   constexpr size_t weight = 1, transposed = 6;
   const at::Tensor& w = in[weight].toTensor();
-  const double per_element = static_cast<double>(w.numel()) / static_cast<double>(w.size(0));
-  return 2 * per_element * (in[transposed].toBool() ? numel(in[0]) : out);
+  const double each = 2 * static_cast<double>(w.numel()) / static_cast<double>(w.size(0));
+  return in[transposed].toBool() ? whatever(each * numel(in[0])) : each_output(each);
 }
 
 // Scores and weighted sums over all keys.
-double fused_attention(arguments in, double) {
-  return 2 * 2 * numel(in[0]) * static_cast<double>(in[1].toTensor().size(-2));
+cost fused_attention(arguments in) {
+  return whatever(2 * 2 * numel(in[0]) * static_cast<double>(in[1].toTensor().size(-2)));
 }
 
 // One layer and direction: (T, B, in) with weights to and from the hidden state.
-double recurrent_layer(arguments in, double) {
+cost recurrent_layer(arguments in) {
   const at::Tensor& x = in[0].toTensor();
-  return 2 * static_cast<double>(x.size(0) * x.size(1)) * (numel(in[1]) + numel(in[2]));
+  return whatever(2 * static_cast<double>(x.size(0) * x.size(1)) * (numel(in[1]) + numel(in[2])));
 }
 
 constexpr std::array products = {
-    product{"aten::mm", [](arguments in, double out) { return matrix_product(in[0], out); }},
-    product{"aten::addmm", [](arguments in, double out) { return matrix_product(in[1], out); }},
-    product{"aten::bmm", [](arguments in, double out) { return matrix_product(in[0], out); }},
-    product{"aten::baddbmm", [](arguments in, double out) { return matrix_product(in[1], out); }},
-    product{"aten::mv", [](arguments in, double out) { return matrix_product(in[0], out); }},
-    product{"aten::addmv", [](arguments in, double out) { return matrix_product(in[1], out); }},
+    product{"aten::mm", [](arguments in) { return matrix_product(in[0]); }},
+    product{"aten::addmm", [](arguments in) { return matrix_product(in[1]); }},
+    product{"aten::bmm", [](arguments in) { return matrix_product(in[0]); }},
+    product{"aten::baddbmm", [](arguments in) { return matrix_product(in[1]); }},
+    product{"aten::mv", [](arguments in) { return matrix_product(in[0]); }},
+    product{"aten::addmv", [](arguments in) { return matrix_product(in[1]); }},
     product{"aten::convolution", convolution},
     product{"aten::_scaled_dot_product_flash_attention_for_cpu", fused_attention},
     product{"aten::mkldnn_rnn_layer", recurrent_layer},
 };
-
-const product* product_of(const at::RecordFunction& f) {
-  for (const auto& p : products)
-    if (p.name == f.name()) return &p;
-  return nullptr;
-}
 
 struct tally {
   double flops = 0;
@@ -69,15 +77,18 @@ struct tally {
 };
 thread_local tally* counting = nullptr;
 
+// Inputs are known when an operation begins, outputs when it ends.
 std::unique_ptr<at::ObserverContext> begin_operation(const at::RecordFunction& f) {
-  if (counting != nullptr && product_of(f) != nullptr) ++counting->depth;
-  return nullptr;
+  const auto* p = std::find_if(products.begin(), products.end(), [&](const product& x) { return x.name == f.name(); });
+  if (counting == nullptr || p == products.end()) return nullptr;
+  ++counting->depth;
+  return std::make_unique<cost>(p->of(f.inputs()));
 }
 
-void end_operation(const at::RecordFunction& f, at::ObserverContext*) {
-  const product* p = counting == nullptr ? nullptr : product_of(f);
-  if (p == nullptr || --counting->depth > 0 || f.outputs().empty()) return;
-  counting->flops += p->flops(f.inputs(), numel(f.outputs()[0]));
+void end_operation(const at::RecordFunction& f, at::ObserverContext* begun) {
+  const auto* c = static_cast<const cost*>(begun);
+  if (counting == nullptr || c == nullptr || --counting->depth > 0 || f.outputs().empty()) return;
+  counting->flops += c->fixed + c->per_output * numel(f.outputs()[0]);
 }
 
 struct byte_tally final : c10::MemoryReportingInfoBase {

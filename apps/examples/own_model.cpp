@@ -23,7 +23,8 @@ seed: 7
 parallel: {data: 2}
 train_micro_batch_size_per_gpu: 32
 optimizer: {type: AdamW, params: {lr: 1.0e-3}}
-zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}
+zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0,
+                    stage3_prefetch_bucket_size: 0}
 telemetry: {trace: false, report: false}
 )";
 
@@ -65,7 +66,9 @@ double accuracy(const models::module_model& model) {
 }  // namespace
 
 int main() {
-  auto loaded = config::load_text(settings, "own_model.yaml", ".", {.read_as = config::reading::host_job});
+  config::load_options options;
+  options.read_as = config::reading::host_job;
+  auto loaded = config::load_text(settings, "own_model.yaml", ".", options);
   if (!loaded) return fail(config::render(loaded.error()));
   const auto config = std::make_shared<const config::job_config>(std::move(loaded->config));
 

@@ -17,11 +17,10 @@ struct run_result {
   plan::memory_table memory;
 };
 
-inline run_result train(const small_job& job, const settings& set, uint64_t steps) {
-  auto s = job.open(set);
+inline run_result result_of(actors::session& s, uint64_t steps) {
   run_result out;
   for (uint64_t i = 0; i < steps; ++i) {
-    const auto r = step_of(*s);
+    const auto r = step_of(s);
     out.losses.push_back(std::bit_cast<uint64_t>(r.loss));
     out.norms.push_back(std::bit_cast<uint64_t>(r.grad_norm));
     out.gathers += r.lanes.gathers;
@@ -29,20 +28,25 @@ inline run_result train(const small_job& job, const settings& set, uint64_t step
     out.reductions += r.lanes.reductions;
     out.skipped += r.skipped;
   }
-  const auto n = static_cast<uint32_t>(s->table().parameters.size());
+  const auto n = static_cast<uint32_t>(s.table().parameters.size());
   for (uint32_t q = 0; q < n; ++q) {
-    out.weights.push_back(parameter_of(*s, q));
-    out.first.push_back(moment_of(*s, q, 0));
-    out.second.push_back(moment_of(*s, q, 1));
+    out.weights.push_back(parameter_of(s, q));
+    out.first.push_back(moment_of(s, q, 0));
+    out.second.push_back(moment_of(s, q, 1));
   }
-  const auto& p = s->training_plan(0);
+  const auto& p = s.training_plan(0);
   out.buckets = p.buckets.size();
   out.sub_groups = p.sub_groups.size();
   out.peak_live = p.peak_live_elements;
   out.parameter = p.options.parameter;
-  out.model = s->table().numel();
-  out.memory = s->memory()[0].resident;
+  out.model = s.table().numel();
+  out.memory = s.memory()[0].resident;
   return out;
+}
+
+inline run_result train(const small_job& job, const settings& set, uint64_t steps) {
+  auto s = job.open(set);
+  return result_of(*s, steps);
 }
 
 inline bool same_bits(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {

@@ -15,7 +15,7 @@
 
 namespace troupe::actors {
 
-struct host_model {
+struct host_model {  ///< what a session trains instead of the configuration's model and data
   models::module_factory make;
   /// `train_micro_batch_size_per_gpu` samples each; every micro-batch counts alike in the mean.
   models::host_batches training;

@@ -64,11 +64,11 @@ concept module_holder = requires(T m) {
 };
 
 template <module_holder Holder>
-auto module_of(const Holder& m) {
+auto module_of(const Holder& m) {  ///< the module of either
   return m.ptr();
 }
 template <class Module>
-std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< likewise
   return m;
 }
 

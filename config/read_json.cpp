@@ -40,7 +40,9 @@ class json_reader {
   [[noreturn]] void refuse() const {
     if (ended()) throw refusal{here(), "not readable as JSON: the text ends too early"};
     size_t end = at_ + 1;
-    while (end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end])) ++end;
+    const bool alone = is_mark(text_[at_]) && text_[at_] != '"' && text_[at_] != '\'';
+    while (!alone && end < text_.size() && end - at_ < most_shown && !is_blank(text_[end]) && !is_mark(text_[end]))
+      ++end;
     // Neither half a character nor one that is no part of a line.
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xC0U) == 0x80) ++end;
     std::string token(text_.substr(at_, end - at_));
@@ -136,7 +138,7 @@ class json_reader {
       const bool comment = peek() == '#' || (peek() == '/' && (peek(1) == '/' || peek(1) == '*'));
       if (comment && (at_ == start || is_blank(text_[at_ - 1]))) break;
       if (peek() == ',' && (is_literal(start, at_) || ends_item(at_ + 1))) break;
-      if (is_mark(peek()) && at_ == start) refuse();
+      if ((is_mark(peek()) && at_ == start) || peek() == '"') refuse();  // a comma is missing
       if (!is_blank(peek())) end = at_ + 1;
       next();
     }
@@ -147,7 +149,8 @@ class json_reader {
   }
   [[nodiscard]] bool ends_item(size_t at) const {
     const size_t next = text_.find_first_not_of(" \t\r", at);
-    return next == std::string_view::npos || text_[next] == '\n' || text_[next] == '"';
+    return next == std::string_view::npos || std::string_view("\n\"#").find(text_[next]) != std::string_view::npos ||
+           text_.substr(next, 2) == "//" || text_.substr(next, 2) == "/*";
   }
   /// Whether what JSON itself has without quotes stands there: no comma is part of it.
   [[nodiscard]] bool is_literal(size_t from, size_t to) const {

@@ -19,6 +19,10 @@ scheduler:
   type: "WarmupLR"
   params: {warmup_num_steps: 5e1, warmup_type: 'log'}
 data_types: *half
+parameter_groups:
+  - {match: "bias|norm", weight_decay: 0}
+  - match: wte
+    trainable: false
 aio: [1, 2,
   {a: "\u00e9\n", b: |
     text
@@ -28,9 +32,11 @@ aio: [1, 2,
 const std::string json = R"({
   // a comment
   "model": {"model_type": "llama", "rope_parameters": {"rope_type": "default"}, "pad_token_id": null},
-  "data": {"text": "c\u00e9\"\\.txt"}, /* another */
+  data: {"sources": [{"text": "c\u00e9\"\\.txt", "weight": 2}, {"text": no quotes
+    "text_key": 't'}]} /* another */
   "steps": 1e2, "train_batch_size": 16, "fp16": {"enabled": false, "loss_scale": -0.5},
-  "optimizer": {"type": "AdamW", "params": {"betas": [0.9, 0.99], "lr": 1e-3}},
+  "optimizer": {"type": "Muon", "params": {"betas": [0.9, 0.99], "ns_steps": 3}},
+  "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_max_lr": [0.1]}},
   "zero_optimization": {"stage": 2, "reduce_scatter": true, "offload_param": {"device": "none"}}
 })";
 

@@ -152,7 +152,9 @@ class loading {
       return;
     }
     const auto number = static_cast<uint32_t>(report_.sources.size());
-    report_.sources.push_back({file.string(), file.parent_path(), source::imported});
+    const source& from = report_.sources[at.source];
+    const fs::path told = from.kind == source::override_text ? file : fs::path(from.name).parent_path() / named.text;
+    report_.sources.push_back({told.lexically_normal().string(), file.parent_path(), source::imported});
     const node_ptr root = read_root(*text, number);
     if (root == nullptr) return;
     settings below = collect(*root, report_, why_);

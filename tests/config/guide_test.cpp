@@ -1,0 +1,81 @@
+// docs/deepspeed.md shows what really comes of its files.
+#include <fmt/format.h>
+
+#include <boost/test/unit_test.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <vector>
+
+#include "config/explain.hpp"
+#include "tests/config/text.hpp"
+
+using namespace troupe::config;
+
+namespace {
+
+/// The fenced blocks of the guide, without their fences.
+std::vector<std::string> blocks() {
+  std::ifstream in(std::string(TROUPE_SOURCE_DIR) + "/docs/deepspeed.md");
+  BOOST_TEST_REQUIRE(in.good());
+  std::vector<std::string> all;
+  bool inside = false;
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("```")) {
+      inside = !inside;
+      if (inside) all.emplace_back();
+    } else if (inside) {
+      all.back().append(line).append("\n");
+    }
+  }
+  return all;
+}
+
+load_options with(std::vector<std::string> overrides, reading read_as) {
+  load_options options;
+  options.overrides = std::move(overrides);
+  options.read_as = read_as;
+  return options;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(guide)
+
+BOOST_AUTO_TEST_CASE(the_files_of_the_guide_say_what_it_shows) {
+  const auto all = blocks();
+  BOOST_TEST_REQUIRE(all.size() == 7U);
+  const load_options plain = with({}, reading::either);
+  BOOST_TEST(all[1] ==
+             fmt::format("$ troupe config check ds_config.json\n{}", errors_of(all[0], plain, "ds_config.json")));
+
+  std::string json = all[0];
+  json.replace(json.find("overlap_com\""), 12, "overlap_comm\"");
+  const auto good = load_text(json, "ds_config.json", "/base", plain);
+  BOOST_TEST_REQUIRE(good.has_value(), (good ? std::string() : render(good.error())));
+  BOOST_TEST(all[2].starts_with(render(good->warnings)));
+  const std::string explained = explain(*good, false);
+  std::istringstream shown(all[3].substr(all[3].find('\n') + 1));
+  for (std::string line; std::getline(shown, line);)
+    if (line != "...") BOOST_TEST(contains(explained, line), line);
+
+  std::string made = (std::filesystem::temp_directory_path() / "troupe_config_XXXXXX").string();
+  BOOST_TEST_REQUIRE(mkdtemp(made.data()) != nullptr);
+  const std::filesystem::path folder = made;
+  std::ofstream(folder / "ds_config.json") << json;
+  const auto job = [&](std::vector<std::string> overrides) {
+    return load_text(all[4], "job.yaml", folder, with(std::move(overrides), reading::job));
+  };
+  const auto refused = job({});
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(all[5] == fmt::format("$ troupe config check job.yaml\n{}", render(refused.error())));
+  const auto trains = job({"zero_optimization.offload_optimizer=null"});
+  BOOST_TEST_REQUIRE(trains.has_value(), (trains ? std::string() : render(trains.error())));
+  BOOST_TEST(contains(all[6], fmt::format("\n{}job.yaml: good\n", render(trains->warnings))));
+  std::filesystem::remove_all(folder);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,44 @@
+// data.document_mask in whole runs: it changes what is learnt, and how states are sharded changes no bit of it.
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+// Rows of several documents, and documents of several rows.
+std::string lines() {
+  const std::string text = made_up_text(4096);
+  std::string out;
+  for (size_t first = 0, length = 3; first + length < text.size(); first += length, length = 3 + (length * 7) % 41) {
+    out += "{\"text\": \"";
+    for (const char c : text.substr(first, length)) out += c == '"' || c == '\\' || c < ' ' ? ' ' : c;
+    out += "\"}\n";
+  }
+  return out;
+}
+
+void check_model(const std::string& model, const settings& common) {
+  const small_job job(model);
+  job.folder().write("lines.jsonl", lines());
+  const settings all = common + settings{"data.text=" + (job.folder() / "lines.jsonl").string(), "parallel.data=2"};
+  const settings masked = all + settings{"data.document_mask=true"};
+  const auto reference = train(job, masked, 4);
+  BOOST_TEST(reference.losses[0] != train(job, all, 1).losses[0]);
+  const settings sharded = {"zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=0",
+                            "zero_optimization.stage3_max_reuse_distance=0"};
+  check_same(train(job, masked + sharded, 4), reference);
+  check_same(train(job, masked + sharded + settings{"activation_checkpointing.enabled=true"}, 4), reference);
+  check_same(train(job, masked + settings{"zero_optimization.stage=2"}, 4), reference);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(document_mask)
+
+BOOST_AUTO_TEST_CASE(gpt2_with_dropout_and_llama_keep_their_bits_at_every_stage) {
+  check_model(tiny_gpt2_with_dropout, {});
+  check_model(tiny_llama, {"bf16.enabled=true"});
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,155 @@
+// What a session does with a host's own model beside training it: evaluation, batches at random, parts that stay as
+// they are, and everything that it refuses or that goes wrong on the way.
+#include "tests/parity/own_model.hpp"
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const settings two_ranks = {"parallel.data=2"};
+const settings sharded =
+    two_ranks + settings{"zero_optimization.stage=3", "zero_optimization.stage3_param_persistence_threshold=0",
+                         "zero_optimization.stage3_max_reuse_distance=0"};
+
+models::module_model plain() { return make_own_model(0.3); }
+actors::host_model own() { return {&plain, &own_batch, &own_batch}; }
+
+uint32_t parameter(const actors::session& s, const std::string& name) {
+  const auto& all = s.table().parameters;
+  for (uint32_t q = 0; q < all.size(); ++q)
+    if (all[q].name == name) return q;
+  throw std::runtime_error("no parameter " + name);
+}
+
+std::string refusal(const settings& set, actors::host_model model) {
+  const auto s = try_open_own(set, std::move(model));
+  return s ? "accepted" : s.error().text;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(own_model_session)
+
+BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
+  auto s = open_own(sharded, own());
+  step_of(*s);
+  const auto got = s->evaluate(3);
+  BOOST_TEST_REQUIRE(got.has_value());
+  const auto copy = plain();
+  BOOST_REQUIRE(actors::copy_weights(*s, copy));
+  for (const auto& u : copy.units)
+    if (u.module != nullptr) u.module->eval();
+  const at::NoGradGuard no_grad;
+  double sum = 0;
+  for (uint64_t i = 0; i < 3; ++i)
+    for (uint32_t rank = 0; rank < 2; ++rank) {
+      const auto b = own_batch(i, 0, rank);
+      at::Tensor x = b.input;
+      for (const auto& u : copy.units) x = u.forward(x);
+      sum += copy.loss(x, b.target).item<double>();
+    }
+  BOOST_TEST(*got == sum / 6, boost::test_tools::tolerance(1e-6));
+  BOOST_TEST(step_of(*s).loss > 0);  // and training goes on
+}
+
+BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
+  const auto drawn = [](uint64_t, uint32_t, uint32_t) {
+    const at::Tensor all = at::randint(own_vocabulary, {own_rows, own_columns + 1}, at::kLong);
+    return models::host_batch{all.narrow(1, 0, own_columns), all.narrow(1, 1, own_columns)};
+  };
+  const auto train = [&](const settings& set) {
+    auto s = open_own(set, {&plain, drawn, {}});
+    return result_of(*s, 4);
+  };
+  const auto reference = train(two_ranks);
+  at::randn({17});  // what the host draws in between is its own business
+  check_same(train(sharded), reference);
+  check_same(train(sharded + settings{"activation_checkpointing.enabled=true"}), reference);
+  BOOST_TEST(train(two_ranks + settings{"seed=8"}).losses[0] != reference.losses[0]);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_frozen_stays_as_it_is_by_the_module_or_by_a_group) {
+  const settings group = {"parameter_groups=[{match: '^memory', trainable: false}]"};
+  const auto train = [&](const settings& set) {
+    auto s = open_own(set + group, own());
+    const uint32_t factor = parameter(*s, "scale.factor"), memory = parameter(*s, "memory.weight_hh_l0");
+    const auto before = parameter_of(*s, memory), other = parameter_of(*s, parameter(*s, "shared.weight"));
+    auto result = result_of(*s, 3);
+    BOOST_TEST(parameter_of(*s, memory) == before, boost::test_tools::per_element());
+    BOOST_TEST(parameter_of(*s, factor) == std::vector<float>(own_width, 1.5F), boost::test_tools::per_element());
+    BOOST_TEST((parameter_of(*s, parameter(*s, "shared.weight")) != other));
+    return result;
+  };
+  check_same(train(sharded), train(two_ranks));
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_that_fails_or_does_not_fit_ends_the_run_with_its_place) {
+  auto throwing = own();
+  throwing.training = [](uint64_t step, uint32_t micro, uint32_t rank) {
+    if (step == 2 && rank == 1) throw std::runtime_error("the disk is gone");
+    return own_batch(step, micro, rank);
+  };
+  auto s = open_own(sharded, throwing);
+  step_of(*s);
+  step_of(*s);
+  const auto failed = s->step();
+  BOOST_TEST_REQUIRE(!failed.has_value());
+  BOOST_TEST(has(failed.error().text, "training batch of step 2, micro-batch 0, rank 1: the disk is gone"),
+             failed.error().text);
+
+  auto wide = own();
+  wide.training = [](uint64_t step, uint32_t micro, uint32_t rank) {
+    auto b = own_batch(step, micro, rank);
+    if (step == 1) b.input = b.input.to(at::kFloat);
+    return b;
+  };
+  auto t = open_own(sharded, wide);
+  step_of(*t);
+  const auto refused = t->step();
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(has(refused.error().text, "unit 'words', given Float [3, 7]"), refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_before_anything_runs) {
+  auto model = own();
+  model.make = [calls = std::make_shared<int>(0)] {
+    auto m = plain();
+    if (++*calls == 2) m.units.pop_back();
+    return m;
+  };
+  BOOST_TEST(has(refusal(sharded, model), "rank 1: wanted 8 units as the first call made, got 7"));
+  model = own();
+  model.make = nullptr;
+  BOOST_TEST(has(refusal({}, model), "it has no factory"));
+  model = own();
+  model.training = nullptr;
+  BOOST_TEST(has(refusal({}, model), "it has no training batches"));
+  model.training = [](uint64_t, uint32_t, uint32_t) { return models::host_batch{}; };
+  BOOST_TEST(has(refusal({}, model), "wanted an input and a target on the CPU, got nothing and nothing"));
+  model = own();
+  model.make = [] {
+    auto m = plain();
+    std::swap(m.units[1], m.units[0]);
+    return m;
+  };
+  BOOST_TEST(has(refusal({}, model), "unit 'mix' does not take the batch's input, Long [3, 7]"));
+  for (const char* key : {"model.model_type=gpt2", "data.text=corpus.txt"})
+    BOOST_CHECK_EXCEPTION(own_config({key}), std::runtime_error,
+                          [](const auto& e) { return has(e.what(), "the host program brings the model"); });
+
+  auto s = open_own({}, {&plain, &own_batch, {}});
+  BOOST_TEST(has(s->evaluate(1).error().text, "no evaluation batches"));
+  BOOST_TEST(has(open_own({}, own())->evaluate().error().text, "wanted a number of batches"));
+  BOOST_TEST(has(s->generate({1}, 1, 0).error().text, "generates no text"));
+  BOOST_TEST(has(s->export_hugging_face("nowhere").error().text, "no form in Hugging Face's files"));
+  BOOST_TEST(s->validation_tokens() == 0U);
+  BOOST_TEST(step_of(*s).tokens == 3U);  // samples
+  BOOST_TEST(has(actors::copy_weights(*s, {{models::unit("a", torch::nn::Linear(2, 2))}, {}}).error().text,
+                 "copying weights"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -32,19 +32,6 @@ struct run_outcome {
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
 };
 
-/// A loss of the validation part, after `step` steps.
-struct validation_values {
-  uint64_t step = 0, global_samples = 0;
-  double loss = 0, unix_s = 0;
-};
-
-/// What is left of a run's records once the files are written.
-struct closed_records {
-  std::string communication_table;  ///< empty where comms_logger is off
-  bool report_written = false;
-  bool curves_complete = true;  ///< every value is in its file
-};
-
 // ---- session -> supervisor -> node_agent -> rank
 
 /// session -> supervisor, supervisor -> node_agent, node_agent -> rank: run a plan once.
@@ -130,7 +117,7 @@ struct record_step {
 };
 /// session -> telemetry: a loss of the validation part.
 struct record_validation {
-  std::shared_ptr<const validation_values> values;
+  std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
 /// session -> telemetry: the run has ended; write what is written at the end. Nothing follows.
@@ -140,7 +127,7 @@ struct close_records {
 };
 /// telemetry -> session: it is written, or complained of.
 struct records_closed {
-  std::shared_ptr<const closed_records> records;
+  std::shared_ptr<const telemetry::run_records> records;
 };
 /// rank -> itself: is anything still happening?
 struct look_around {

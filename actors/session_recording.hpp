@@ -56,7 +56,7 @@ struct session_recording {
   std::shared_ptr<telemetry::recorder> recorder;
   record_queue queue;
   std::shared_ptr<line_box> lines = std::make_shared<line_box>();
-  std::shared_ptr<const validation_values> last_validation;
+  std::shared_ptr<const telemetry::validation_values> last_validation;
   double step_seconds = 0;
   bool is_open = false, is_closed = false;
 };

@@ -107,6 +107,7 @@ void session::parts::log_memory(const std::string& when) {
 }
 
 void session::parts::record(const step_report& r, std::shared_ptr<const run_contexts> contexts) {
+  if (recording.is_closed) return;
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
   v->samples = data.shape.global_rows();
@@ -132,10 +133,10 @@ void session::parts::record(const step_report& r, std::shared_ptr<const run_cont
 }
 
 void session::parts::record_loss(double loss) {
-  auto v = std::make_shared<validation_values>();
+  auto v = std::make_shared<telemetry::validation_values>();
   *v = {steps, steps * data.shape.global_rows(), loss, core::unix_seconds()};
   recording.last_validation = v;
-  if (!recording.is_open) return;
+  if (!recording.is_open || recording.is_closed) return;
   if (auto place = recording.queue.admit()) post(actors->telemetry, record_validation{std::move(v), std::move(place)});
 }
 

@@ -34,7 +34,8 @@ void trace(telemetry_state& s, const record_step& m) {
 
 // False where there was nothing to write or it could not be written.
 bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
-  if (file.empty() || text.empty()) return false;
+  std::error_code e;
+  if (file.empty() || text.empty() || !std::filesystem::is_directory(file.parent_path(), e)) return false;
   auto wrote = checkpoint::write_file_atomically(file, text);
   if (!wrote && s.setup.complain) s.setup.complain(wrote.error());
   return wrote.has_value();
@@ -82,17 +83,14 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
         show_profile(s);
       },
       [self](const record_validation& m) {
-        const auto& v = *m.values;
-        if (auto& to = self->state.setup.recorder) to->validation(v.step, v.global_samples, v.loss, v.unix_s);
+        if (auto& to = self->state.setup.recorder) to->validation(*m.values);
       },
       [self](const close_records& m) -> caf::result<records_closed> {
         auto& s = self->state;
-        auto out = std::make_shared<closed_records>();
+        auto out = std::make_shared<telemetry::run_records>();
         if (!s.setup.recorder) return records_closed{out};
-        auto records = s.setup.recorder->close(*m.end, m.num_dropped);
-        out->communication_table = std::move(records.communication_table);
-        out->curves_complete = records.curves_complete;
-        write(s, s.setup.communication_file, records.communication_json);
+        *out = s.setup.recorder->close(*m.end, m.num_dropped);
+        write(s, s.setup.communication_file, out->communication_json);
         if (!s.setup.report_file.empty())
           out->report_written = write(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
         return records_closed{out};

@@ -48,7 +48,7 @@ void communication_log::add(std::span<const rank_spans> step, const std::functio
     };
     if (!options_.all && std::none_of(options_.only.begin(), options_.only.end(), wanted)) continue;
     const double ms = double(moving(step, 0, x.id).length_ns()) / 1e6;
-    auto& into = rows_[{row.op, options_.purpose ? row.purpose : "", row.message_bytes}];
+    auto& into = rows_[{row.op, row.purpose, row.message_bytes}];
     if (into.count == 0) into = row;
     ++into.count;
     into.latency_ms += ms;
@@ -61,9 +61,24 @@ void communication_log::add(std::span<const rank_spans> step, const std::functio
   }
 }
 
-std::vector<communication_row> communication_log::rows() const {
+std::vector<communication_row> communication_log::rows_by_purpose() const {
   std::vector<communication_row> out;
   for (const auto& [key, row] : rows_) out.push_back(row);
+  return out;
+}
+
+std::vector<communication_row> communication_log::rows() const {
+  if (options_.purpose) return rows_by_purpose();
+  std::map<std::pair<std::string, uint64_t>, communication_row> merged;
+  for (const auto& [key, row] : rows_) {
+    auto [into, fresh] = merged.try_emplace({row.op, row.message_bytes}, row);
+    if (fresh) continue;
+    into->second.count += row.count;
+    into->second.latency_ms += row.latency_ms;
+    if (into->second.purpose != row.purpose) into->second.purpose += "+" + row.purpose;
+  }
+  std::vector<communication_row> out;
+  for (auto& [key, row] : merged) out.push_back(std::move(row));
   return out;
 }
 

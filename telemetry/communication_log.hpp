@@ -48,7 +48,10 @@ class communication_log {  ///< counts, bytes and times by operation and size
   /// `each`, where given, gets one line per operation, as comms_logger.verbose prints them.
   void add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each = {});
 
+  /// By operation and size, and by purpose where the options ask for it.
   [[nodiscard]] std::vector<communication_row> rows() const;
+  /// By purpose in any case.
+  [[nodiscard]] std::vector<communication_row> rows_by_purpose() const;
   [[nodiscard]] bool shows_purpose() const { return options_.purpose; }
 
  private:

@@ -95,13 +95,13 @@ void recorder::keep_for_report(const step_values& v, std::vector<rank_spans> spa
   }
 }
 
-void recorder::validation(uint64_t step, uint64_t global_samples, double loss, double unix_s) {
-  const curve_value value{validation_label, loss};
+void recorder::validation(const validation_values& v) {
+  const curve_value value{validation_label, v.loss};
   if (files_) {
-    note(files_->write(unix_s, global_samples, {&value, 1}));
-    note(files_->write_line(validation_json_line(step, global_samples, loss)));
+    note(files_->write(v.unix_s, v.global_samples, {&value, 1}));
+    note(files_->write_line(json_line(v)));
   }
-  if (options_.report) curves_.validation.add(double(step), loss);
+  if (options_.report) curves_.validation.add(double(v.step), v.loss);
 }
 
 run_records recorder::close(run_end end, uint64_t num_not_recorded) {
@@ -126,7 +126,7 @@ std::string recorder::report(std::vector<std::string> files) {
   data_.curves = &curves_;
   data_.lanes = drawn_;
   data_.units = profile_.units();
-  data_.communication = communication_.rows();
+  data_.communication = communication_.rows_by_purpose();
   data_.files = std::move(files);
   return report_page(data_);
 }

@@ -28,13 +28,6 @@ struct recorder_options {
   std::function<void(const std::string&)> log, warn;
 };
 
-/// What is known at the end; texts for the caller to write or print.
-struct run_records {
-  std::string communication_table;  ///< empty where comms_logger is off
-  std::string communication_json;
-  bool curves_complete = true;  ///< every value is in its file
-};
-
 class recorder {  ///< all that a run writes about itself
  public:
   explicit recorder(recorder_options options);
@@ -43,7 +36,7 @@ class recorder {  ///< all that a run writes about itself
   core::result<void> open(double unix_s);
 
   void step(const step_values& v, std::vector<rank_spans> spans);
-  void validation(uint64_t step, uint64_t global_samples, double loss, double unix_s);
+  void validation(const validation_values& v);
 
   /// The flops profiler's text, once its step has passed; the caller writes it to a file or to the log.
   [[nodiscard]] const std::string& flops_text() const { return flops_text_; }

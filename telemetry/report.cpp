@@ -10,6 +10,8 @@
 namespace troupe::telemetry {
 namespace {
 
+constexpr size_t owner_colours = 9;  // .m0 to .m8
+
 using cells = std::vector<std::string>;  // already HTML
 
 std::string row_of(const cells& c, const char* tag, const char* kind = "") {
@@ -114,7 +116,7 @@ std::string memory(const report_data& d) {
     out += "<div class=\"bar\" title=\"rank " + std::to_string(m.rank) + "\">";
     for (size_t i = 0; i < m.owners.size(); ++i)
       if (m.owners[i].second > 0)
-        out += text_of("<i class=\"m%zu\" style=\"width:%.2f%%\" title=\"", i % 8,
+        out += text_of("<i class=\"m%zu\" style=\"width:%.2f%%\" title=\"", i % owner_colours,
                        100 * double(m.owners[i].second) / double(most)) +
                html_escaped(m.owners[i].first) + "\"></i>";
     out += "</div>";
@@ -122,7 +124,7 @@ std::string memory(const report_data& d) {
   std::string rows;
   for (size_t i = 0; i < all.front().owners.size(); ++i) {
     uint64_t any = 0;
-    cells c{text_of("<i class=\"key m%zu\"></i>", i % 8) + html_escaped(all.front().owners[i].first)};
+    cells c{text_of("<i class=\"key m%zu\"></i>", i % owner_colours) + html_escaped(all.front().owners[i].first)};
     for (size_t r = 0; r < shown; ++r) {
       const uint64_t bytes = i < all[r].owners.size() ? all[r].owners[i].second : 0;
       any += bytes;

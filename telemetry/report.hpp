@@ -42,6 +42,14 @@ struct run_end {
   std::string sample;         ///< text that the model wrote; empty: left out
 };
 
+/// What is left of a run's records once it has ended.
+struct run_records {
+  std::string communication_table;  ///< empty where comms_logger is off
+  std::string communication_json;
+  bool curves_complete = true;  ///< every value is in its file
+  bool report_written = false;  ///< set by whoever writes the page
+};
+
 /// A step whose update was left out.
 struct skipped_step {
   uint64_t step = 0;

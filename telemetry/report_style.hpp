@@ -8,11 +8,13 @@ inline constexpr const char* report_style = R"css(
 :root{color-scheme:light dark;--page:#fbfbf9;--card:#fff;--ink:#1d2126;--soft:#69707a;--line:#e4e5e1;--grid:#eeeeea;
 --c1:#2b6cb0;--c2:#c2571a;--good:#2c7a4b;--warn:#96690c;--bad:#b3362b;--lane:#f4f4f1;
 --forward:#6aa3d8;--backward:#2f5f98;--recompute:#a99ad6;--gather:#e3ab45;--reduce:#cd6a3c;--publish:#d78fae;
---vote:#8b929b;--norm:#90c39b;--update:#3d8b5b;--load:#b9bec6}
+--vote:#8b929b;--norm:#90c39b;--update:#3d8b5b;--load:#b9bec6;--prepare:#c2cf7d;
+--measure:#a9b2bc;--collect:#e0c98a;--orthogonalise:#86873a;--spread:#b98a5e}
 @media(prefers-color-scheme:dark){:root{--page:#15181c;--card:#1b1f24;--ink:#e4e7ea;--soft:#949ca6;--line:#2c3138;
 --grid:#262b31;--c1:#6db0ee;--c2:#eb9150;--good:#68bd8b;--warn:#d8ab4e;--bad:#ee7d72;--lane:#20252b;
 --forward:#6aa9e2;--backward:#3d74b4;--recompute:#a394d4;--gather:#d9a441;--reduce:#cf7046;--publish:#cf88a8;
---vote:#8a929c;--norm:#86b892;--update:#4a9e6b;--load:#6b737d}}
+--vote:#8a929c;--norm:#86b892;--update:#4a9e6b;--load:#6b737d;--prepare:#aab863;
+--measure:#6e7781;--collect:#bda25c;--orthogonalise:#a5a64c;--spread:#b08257}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
 "DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums;-webkit-text-size-adjust:100%}
@@ -57,15 +59,18 @@ dd{font-size:18px}h2{margin-top:30px}}
 @media print{.card,details{break-inside:avoid}}
 )css";
 
-/// `.x-KIND` of a kind of instruction, as a fill and as a background; `.m0` to `.m7` of owners of memory.
+/// `.x-KIND` of a kind of instruction, as a fill and as a background; `.m0` to `.m8` of owners of memory.
 inline constexpr const char* report_colours = R"css(
 .x-forward{fill:var(--forward);background:var(--forward)}.x-backward{fill:var(--backward);background:var(--backward)}
 .x-recompute{fill:var(--recompute);background:var(--recompute)}.x-gather{fill:var(--gather);background:var(--gather)}
 .x-reduce{fill:var(--reduce);background:var(--reduce)}.x-publish{fill:var(--publish);background:var(--publish)}
 .x-vote{fill:var(--vote);background:var(--vote)}.x-norm{fill:var(--norm);background:var(--norm)}
 .x-update{fill:var(--update);background:var(--update)}.x-load{fill:var(--load);background:var(--load)}
+.x-prepare{fill:var(--prepare);background:var(--prepare)}.x-measure{fill:var(--measure);background:var(--measure)}
+.x-collect{fill:var(--collect);background:var(--collect)}.x-spread{fill:var(--spread);background:var(--spread)}
+.x-orthogonalise{fill:var(--orthogonalise);background:var(--orthogonalise)}
 .m0{background:var(--backward)}.m1{background:var(--gather)}.m2{background:var(--forward)}.m3{background:var(--update)}
-.m4{background:var(--reduce)}.m5{background:var(--publish)}.m6{background:var(--recompute)}.m7{background:var(--vote)}
+.m4{background:var(--reduce)}.m5{background:var(--publish)}.m6{background:var(--recompute)}.m7{background:var(--orthogonalise)}.m8{background:var(--vote)}
 )css";
 
 }  // namespace troupe::telemetry

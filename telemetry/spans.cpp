@@ -55,16 +55,13 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
         reduction.push_back(moving(ranks, r, x.id));
         either.push_back(reduction.back());
         break;
-      case plan::kind::vote:
-      case plan::kind::publish:
-        step.push_back(moving(ranks, r, x.id));
-        break;
-      case plan::kind::norm:
-      case plan::kind::update:
-        step.push_back(whole);
-        break;
+      case plan::kind::load:
+      case plan::kind::gather:
+      case plan::kind::release:
+        break;  // no timer of DeepSpeed's
       default:
-        break;  // loads, gathers and releases belong to no timer of DeepSpeed's
+        step.push_back(x.lane == plan::lane::fabric ? moving(ranks, r, x.id) : whole);
+        break;
     }
   }
   const auto ms = [](std::vector<interval> v) { return double(length_ns(joined(std::move(v)))) / 1e6; };

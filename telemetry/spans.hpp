@@ -38,7 +38,7 @@ struct step_breakdown {
   double backward_inner_ms = 0;      ///< backward and recomputation
   double backward_allreduce_ms = 0;  ///< gradient reductions under way
   double backward_ms = 0;            ///< either of the two
-  double step_ms = 0;                ///< norms, vote, updates, publishing
+  double step_ms = 0;                ///< norms, vote, all of the update, publishing
 };
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);  ///< of rank r's part of the step
 

@@ -39,9 +39,9 @@ std::string json_line(const step_values& v, const step_breakdown& times) {
          ",\"unix_s\":" + json_number(v.unix_s) + "}";
 }
 
-std::string validation_json_line(uint64_t step, uint64_t global_samples, double loss) {
-  return "{\"step\":" + std::to_string(step) + ",\"global_samples\":" + std::to_string(global_samples) +
-         ",\"validation_loss\":" + json_number(loss) + "}";
+std::string json_line(const validation_values& v) {
+  return "{\"step\":" + std::to_string(v.step) + ",\"global_samples\":" + std::to_string(v.global_samples) +
+         ",\"validation_loss\":" + json_number(v.loss) + ",\"unix_s\":" + json_number(v.unix_s) + "}";
 }
 
 std::string breakdown_line(const step_breakdown& m) {

@@ -23,6 +23,12 @@ struct step_values {
   double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< from the spans, means over ranks
 };
 
+/// A loss of the validation part, after `step` steps.
+struct validation_values {
+  uint64_t step = 0, global_samples = 0;
+  double loss = 0, unix_s = 0;
+};
+
 /// Which of the labels a run writes.
 struct label_options {
   bool loss_scale = false;  ///< fp16
@@ -36,7 +42,7 @@ std::vector<curve_value> labelled(const step_values& v, const step_breakdown& ti
 
 /// One line of steps.jsonl.
 std::string json_line(const step_values& v, const step_breakdown& times);
-std::string validation_json_line(uint64_t step, uint64_t global_samples, double loss);
+std::string json_line(const validation_values& v);
 
 /// `time (ms) | fwd: 1.00 | bwd: ...`, as DeepSpeed's timers print it.
 std::string breakdown_line(const step_breakdown& mean);

@@ -49,8 +49,8 @@ struct fixture {
     BOOST_TEST_REQUIRE(setup.recorder->open(0).has_value());
     return setup;
   }
-  std::shared_ptr<const closed_records> close(const telemetry_actor& of, uint64_t dropped = 0) {
-    std::shared_ptr<const closed_records> out;
+  std::shared_ptr<const ::troupe::telemetry::run_records> close(const telemetry_actor& of, uint64_t dropped = 0) {
+    std::shared_ptr<const ::troupe::telemetry::run_records> out;
     caf::scoped_actor self{world.system()};
     auto end = std::make_shared<telemetry::run_end>();
     end->seconds = 1;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_ta
   setup.communication_file = scratch / "communication.json";
   const auto actor = world.spawn(telemetry_impl, setup);
   for (uint64_t step = 0; step < 4; ++step) record(actor, step);
-  auto loss = std::make_shared<validation_values>();
+  auto loss = std::make_shared<::troupe::telemetry::validation_values>();
   *loss = {4, 32, 0.75, 0};
   post(actor, record_validation{loss, nullptr});
   world.run();

@@ -5,7 +5,9 @@ tensorboard's EventAccumulator reads, the CSV files, the JSON lines, and the nam
 csvMonitor gives to the same labels. Needs build/release/troupe (make build), or another named by TROUPE.
 """
 
+import contextlib
 import csv
+import io
 import json
 import os
 import pathlib
@@ -66,7 +68,9 @@ with tempfile.TemporaryDirectory() as scratch:
         command += ["--set", f"{key}={value}"]
     subprocess.run(command, check=True)
 
-    if len(get_inspection_units(str(out / "events"))) != 1:
+    with contextlib.redirect_stdout(io.StringIO()):
+        found = get_inspection_units(str(out / "events"))
+    if len(found) != 1:
         fail("tensorboard finds no event file by its name")
     events = EventAccumulator(str(out / "events"), size_guidance={"scalars": 0})
     events.Reload()

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed).
+# Makes .peer: a throw-away Python environment with the real peers (torch, transformers, deepspeed, tensorboard).
 # Nothing that Troupe builds or tests by itself needs it; `rm -rf .peer` removes it.
 set -eu
 root=$(cd "$(dirname "$0")/../.." && pwd)
@@ -9,6 +9,6 @@ if [ "$(cat "$root/.peer/installed" 2>/dev/null || true)" = "$wanted" ]; then
   echo "peer environment is up to date: .peer"
   exit 0
 fi
-echo "installing torch, transformers and deepspeed into .peer"
+echo "installing torch, transformers, deepspeed, tensorboard into .peer"
 "$root/.peer/bin/pip" install --quiet --disable-pip-version-check -r "$root/tests/peer/requirements.txt"
 cp "$root/tests/peer/requirements.txt" "$root/.peer/installed"

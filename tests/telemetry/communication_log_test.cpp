@@ -78,6 +78,27 @@ BOOST_AUTO_TEST_CASE(a_message_is_what_one_rank_puts_in) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(operations_of_the_same_size_are_one_row_unless_their_purpose_is_asked_for) {
+  const auto step = played_gpt(2, 1);
+  telemetry::communication_log log;
+  log.add(step);
+  uint64_t merged = 0, apart = 0;
+  double merged_ms = 0, apart_ms = 0;
+  for (const auto& r : log.rows()) {
+    merged += r.count;
+    merged_ms += r.latency_ms;
+  }
+  for (const auto& r : log.rows_by_purpose()) {
+    apart += r.count;
+    apart_ms += r.latency_ms;
+  }
+  BOOST_TEST(merged == apart);
+  BOOST_TEST(std::abs(merged_ms - apart_ms) < 1e-9);
+  const auto rows = log.rows();
+  for (size_t i = 1; i < rows.size(); ++i)
+    BOOST_TEST((rows[i].op != rows[i - 1].op || rows[i].message_bytes != rows[i - 1].message_bytes));
+}
+
 BOOST_AUTO_TEST_CASE(a_filter_leaves_what_it_names) {
   const auto step = played_gpt(2);
   telemetry::communication_log some({false, {"reduce_scatter"}, false});

@@ -95,6 +95,17 @@ BOOST_AUTO_TEST_CASE(it_needs_nothing_but_itself) {
     BOOST_TEST(!has(page, part), part);
 }
 
+BOOST_AUTO_TEST_CASE(every_kind_of_instruction_but_release_has_a_colour) {
+  const std::string page = report_page(data);
+  for (uint8_t k = 0;; ++k) {
+    const std::string name(plan::name_of(static_cast<plan::kind>(k)));
+    if (name == "?") break;
+    if (name == "release") continue;
+    BOOST_TEST(has(page, ".x-" + name + "{fill:var(--" + name + ")"), name);
+    BOOST_TEST(has(page, "--" + name + ":#"), name);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(hostile_names_stay_text) {
   const std::string evil = "</title></style></pre>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
   auto table = std::make_shared<core::model_table>(*step[0].plan->table);

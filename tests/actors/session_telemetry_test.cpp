@@ -1,0 +1,75 @@
+// What a host's session records, refuses and leaves behind, without the command line around it.
+#include <filesystem>
+#include <iterator>
+
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+size_t lines_in(const fs::path& file) {
+  const std::string text = scratch_folder::read(file);
+  return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_telemetry)
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
+  const small_job job;
+  fs::create_directories(job.folder() / "out");
+  {
+    auto s = job.open({"output=out", "telemetry.json_lines=true", "parallel.data=2"});
+    for (int i = 0; i < 3; ++i) step_of(*s);
+  }
+  BOOST_TEST(lines_in(job.folder() / "out/steps.jsonl") == 3U);
+  BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find(">stopped</span> after 3 of 10 steps") !=
+             std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(without_an_output_folder_a_session_leaves_nothing_behind) {
+  const small_job job;
+  {
+    auto s = job.open({"output=nowhere"});
+    step_of(*s);
+    const auto records = s->finish();
+    BOOST_TEST(records.report_file.empty());
+    BOOST_TEST(records.curves_complete);
+    BOOST_TEST(s->finish().report_file.empty());
+  }
+  BOOST_TEST(!fs::exists(job.folder() / "nowhere"));
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_stops_the_first_step_and_nothing_else) {
+  const small_job job;
+  job.folder().write("taken", "a file");
+  auto s = job.open({"csv_monitor.enabled=true", "csv_monitor.output_path=taken"});
+  const auto refused = s->open_records();
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.starts_with("csv_monitor: cannot make the folder "), refused.error().text);
+  BOOST_TEST(!s->step().has_value());
+  BOOST_TEST(s->steps_done() == 0U);
+  fs::remove(job.folder() / "taken");
+  BOOST_TEST(step_of(*s).step == 1U);
+  BOOST_TEST(s->finish().curves_complete);
+  BOOST_TEST(fs::exists(job.folder() / "taken/DeepSpeedJobName/Train_Samples_lr.csv"));
+}
+
+BOOST_AUTO_TEST_CASE(lines_of_the_log_come_with_the_next_call) {
+  const small_job job;
+  std::vector<std::string> lines;
+  actors::session_hooks hooks;
+  hooks.on_log = [&](const std::string& line) { lines.push_back(line); };
+  auto s = actors::session::open(job.config({"wall_clock_breakdown=true", "steps_per_print=2"}), std::move(hooks));
+  BOOST_TEST_REQUIRE(s.has_value());
+  for (int i = 0; i < 4; ++i) step_of(**s);
+  (*s)->finish();
+  BOOST_TEST(lines.size() == 2U);
+  for (const auto& line : lines) BOOST_TEST(line.starts_with("time (ms) | fwd: "), line);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

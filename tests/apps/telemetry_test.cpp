@@ -1,0 +1,128 @@
+// What a run leaves behind about itself, and what it says when it cannot.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string everything = smallest +
+                               "tensorboard: {enabled: true, job_name: events}\n"
+                               "csv_monitor: {enabled: true, output_path: curves, job_name: csv}\n"
+                               "telemetry: {json_lines: true}\n"
+                               "comms_logger: {enabled: true, verbose: true, debug: true}\n"
+                               "flops_profiler: {enabled: true}\n"
+                               "wall_clock_breakdown: true\n"
+                               "memory_breakdown: true\n"
+                               "steps_per_print: 3\n"
+                               "evaluation: {every_steps: 4, batches: 1}\n";
+
+size_t num_files(const fs::path& folder) {
+  return static_cast<size_t>(std::distance(fs::directory_iterator(folder), fs::directory_iterator()));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(telemetry)
+
+BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
+  const command_folder f(everything);
+  const auto r = f.troupe({"train", "job.yaml", "--set", "data.validation_fraction=0.1"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(r.err.empty(), r.err);
+  for (const char* part :
+       {"comm op: all_gather_into_tensor | gather | time (ms): ", "time (ms) | fwd: ", "flops profiler, step 1, rank 0",
+        "memory before the first step", "memory after the first step", "memory at the end", "Comm. Op ",
+        "reduce_scatter_tensor | reduce\n", "report: ", "step 4: validation loss "})
+    BOOST_TEST(has(r.out, part), part << " is missing in\n" << r.out);
+  BOOST_TEST(has(r.out, " nats/byte\n"), r.out);
+  BOOST_TEST(!has(r.out, "nats per token"), r.out);
+  const auto out = f.folder / "out";
+  BOOST_TEST(num_files(out / "events") == 1U);
+  const std::string loss = scratch_folder::read(f.folder / "curves/csv/Train_Samples_train_loss.csv");
+  BOOST_TEST(loss.starts_with("step,train_loss\n8,5."), loss);
+  BOOST_TEST(lines_of(loss) == 7U);
+  BOOST_TEST(lines_of(scratch_folder::read(f.folder / "curves/csv/Validation_Samples_loss.csv")) == 3U);
+  BOOST_TEST(lines_of(scratch_folder::read(out / "steps.jsonl")) == 8U);
+  BOOST_TEST(json::parse(scratch_folder::read(out / "communication.json")).at("operations").size() > 2U);
+  const std::string page = scratch_folder::read(out / "report.html");
+  for (const char* part : {"<h1>job</h1>", ">done</span> after 6 steps, validation loss ", "block 0", "config.yaml",
+                           "trace.json", "zero_optimization"})
+    BOOST_TEST(has(page, part), part);
+}
+
+BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
+  const command_folder f(everything);
+  const auto r = f.troupe({"train", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  std::istringstream lines(r.out);
+  for (std::string line; std::getline(lines, line);) BOOST_TEST(json::parse(line).contains("event"));
+  BOOST_TEST(has(r.err, "comm op: "));
+  const auto quiet = f.troupe({"train", "job.yaml", "--quiet"});
+  BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
+  BOOST_TEST(quiet.err.empty(), quiet.err);
+  // The second run's curves stand beside the first one's.
+  BOOST_TEST(fs::exists(f.folder / "out/steps.jsonl.previous"));
+  BOOST_TEST(num_files(f.folder / "out/events") == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) {
+  const command_folder f;
+  f.folder.write("taken", "a file");
+  for (const std::string key : {"tensorboard", "csv_monitor"}) {
+    const auto r = f.troupe({"train", "job.yaml", "--set", key + ".enabled=true", "--set", key + ".output_path=taken"});
+    BOOST_TEST(r.code == 1);
+    BOOST_TEST(lines_of(r.err) == 1U, r.err);
+    BOOST_TEST(has(r.err, "troupe: error: " + key + ": cannot make the folder "), r.err);
+    BOOST_TEST(!has(r.out, "step 1/"), r.out);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_goes_on) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--quiet", "--set", "telemetry.json_lines=true", "--set",
+                           "telemetry.trace=false", "--set", "telemetry.report=false", "--steps", "40"},
+                          [] {
+                            ::signal(SIGXFSZ, SIG_IGN);
+                            const rlimit limit{8000, 8000};
+                            ::setrlimit(RLIMIT_FSIZE, &limit);
+                          });
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "done after 40 steps"), r.out);
+  BOOST_TEST(has(r.err, "troupe: warning: cannot write "), r.err);
+  BOOST_TEST(has(r.err, "the curves are not complete"), r.err);
+  BOOST_TEST(lines_of(r.err) == 2U, r.err);
+  const std::string written = scratch_folder::read(f.folder / "out/steps.jsonl");
+  BOOST_TEST(written.ends_with("}\n"));
+  std::istringstream lines(written);
+  for (std::string line; std::getline(lines, line);) BOOST_TEST(json::parse(line).contains("loss"));
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_run_has_a_report_that_says_so) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 1000000"));
+  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
+  p.send(SIGINT);
+  BOOST_TEST(p.end().code == 0);
+  BOOST_TEST(has(scratch_folder::read(f.folder / "out/report.html"), ">stopped</span> after "));
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_that_no_step_reaches_is_warned_of_and_one_with_a_file_goes_there) {
+  const command_folder f;
+  const auto late = f.troupe({"train", "job.yaml", "--quiet", "--set", "flops_profiler.enabled=true", "--set",
+                              "flops_profiler.profile_step=6"});
+  BOOST_TEST(has(late.err, "flops_profiler.profile_step: 6 is not reached in a run of 6 steps"), late.err);
+  const auto filed = f.troupe(
+      {"train", "job.yaml", "--set", "flops_profiler.enabled=true", "--set", "flops_profiler.output_file=profile.txt"});
+  BOOST_TEST(filed.code == 0, filed.err);
+  BOOST_TEST(!has(filed.out, "flops profiler"));
+  BOOST_TEST(scratch_folder::read(f.folder / "profile.txt").starts_with("flops profiler, step 1, rank 0"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

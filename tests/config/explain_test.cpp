@@ -6,11 +6,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
-#include <set>
 #include <sstream>
 
 #include "config/values.hpp"
-#include "tests/config/text.hpp"
+#include "tests/config/random_job.hpp"
 
 using namespace troupe::config;
 
@@ -40,31 +39,6 @@ void round_trips(const std::string& text) {
   BOOST_TEST(all_fields(second.config) == all_fields(first.config));
   BOOST_TEST(render(second.warnings) == "");
   BOOST_TEST(effective_yaml(second) == yaml);
-}
-
-/// A line of YAML that gives a key some value it accepts; empty when the key has only one.
-std::string some_value(const key_info& row, std::mt19937_64& random) {
-  const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
-  const double least = row.least.value_or(0), most = std::min(row.most.value_or(1e6), least + 1e6);
-  switch (row.type) {
-    case value_type::boolean:
-      return random() % 2 == 0 ? "true" : "false";
-    case value_type::bytes:
-    case value_type::integer:
-      return std::to_string(static_cast<uint64_t>(least) + random() % (static_cast<uint64_t>(most - least) + 1));
-    case value_type::seconds:
-    case value_type::number:
-      return std::to_string(least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
-    case value_type::dtype:
-    case value_type::text:
-      return row.choices.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices);
-    case value_type::path:
-      return "some/../path";
-    case value_type::number_list:
-      return "[0.25, 0.5]";
-    default:
-      return "";
-  }
 }
 
 }  // namespace
@@ -113,71 +87,44 @@ BOOST_AUTO_TEST_CASE(the_effective_yaml_loads_to_the_same_configuration) {
   round_trips(smallest + "data_types: {param_dtype: fp64}\n");
 }
 
-/// What two keys may not say together is tested where the rule is; here each key speaks for itself.
-bool is_free(const key_info& row) {
-  static const std::set<std::string_view> bound = {"gradient_accumulation_steps",
-                                                   "fp16.enabled",
-                                                   "prescale_gradients",
-                                                   "gradient_predivide_factor",
-                                                   "optimizer.type",
-                                                   "optimizer.params.adam_w_mode",
-                                                   "optimizer.params.nesterov",
-                                                   "optimizer.params.min_coeff",
-                                                   "scheduler.type",
-                                                   "scheduler.params.cycle_min_lr",
-                                                   "scheduler.params.cycle_min_mom",
-                                                   "scheduler.params.cycle_max_mom",
-                                                   "data.text",
-                                                   "data.tokenizer"};
-  return row.has_field() && !row.only && row.section() != "model" && row.section() != "data_types" &&
-         !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key);
-}
-
-/// A list of mappings of a key's items, each with what it must have and some of the rest.
-std::string some_items(const std::string& list, std::mt19937_64& random) {
-  std::string out = list + "=[";
-  for (size_t n = 1 + random() % 12; n > 0; --n) {
-    out += "{";
-    for (const key_info& row : key_table())
-      if (row.section() == list + "[]" && (row.required || random() % 2 == 0))
-        out += std::string(row.name()) + ": " +
-               (row.name() == "match" ? "\"[a-z]+\\\\.(bias|weight)$\"" : some_value(row, random)) + ", ";
-    out += "}, ";
-  }
-  return out + "]";
-}
-
-std::string one_of(const char* key, std::mt19937_64& random) {
-  const auto& choices = key_named(key)->choices;
-  return std::string(choices[random() % choices.size()]);
-}
-
 BOOST_AUTO_TEST_CASE(random_valid_files_round_trip) {
   std::mt19937_64 random(7);
-  const char* cases = std::getenv("TROUPE_MUTATIONS");
-  for (size_t i = cases == nullptr ? 300 : std::strtoull(cases, nullptr, 10) / 10; i > 0; --i) {
-    const std::string optimizer = one_of("optimizer.type", random), scheduler = one_of("scheduler.type", random);
-    std::vector<std::string> overrides = {"optimizer={type: " + optimizer + "}"};
-    const bool curve = random() % 3 != 0, listed = random() % 2 == 0;
-    if (curve) overrides.push_back("scheduler={type: " + scheduler + "}");
-    if (listed) overrides.push_back(some_items("data.sources", random));
-    if (random() % 2 == 0) overrides.push_back(some_items("parameter_groups", random));
-    for (const key_info& row : key_table()) {
-      const bool in_curve = row.section() == "scheduler.params";
-      const std::string& type = in_curve ? scheduler : optimizer;
-      const bool needed = std::ranges::find(row.needed_by, type) != row.needed_by.end();
-      if (!row.read_by(type) || (in_curve && !curve)) continue;
-      if (needed && row.name() == "cycle_min_lr") overrides.push_back(row.key + "=0");
-      if (!is_free(row) || (!needed && random() % 4 != 0)) continue;
-      if (const std::string value = some_value(row, random); !value.empty()) overrides.push_back(row.key + "=" + value);
-    }
-    const std::string text =
-        listed ? smallest_with("data: {text: corpus.txt}\n", "") : smallest_with("{lr: 1.0e-3}", "{}");
-    const loaded first = must_load(listed ? text.substr(0, text.find("optimizer")) : text, "/base", {overrides});
+  for (size_t i = random_cases(); i > 0; --i) {
+    const random_job job = some_job(random);
+    const loaded first = must_load(job.text, "/base", {job.overrides});
     const std::string yaml = effective_yaml(first);
     const loaded second = must_load(yaml, "/elsewhere");
     BOOST_TEST(all_fields(second.config) == all_fields(first.config));
     BOOST_TEST(effective_yaml(second) == yaml);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_random_file_with_one_broken_value_is_refused_there_and_nowhere_else) {
+  std::mt19937_64 random(8);
+  for (size_t i = random_cases(); i > 0; --i) {
+    const random_job job = some_job(random);
+    const std::string yaml = effective_yaml(must_load(job.text, "/base", {job.overrides}));
+    std::vector<std::string> lines;
+    std::istringstream in(yaml);
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    size_t at = 0;
+    const auto has_value = [&] {
+      const size_t colon = lines[at].find(": ");
+      return lines[at][0] != '#' && colon != std::string::npos;
+    };
+    do at = random() % lines.size();
+    while (!has_value());
+    const size_t name = lines[at].find_first_not_of(" -"), colon = lines[at].find(": ");
+    const std::string broken = lines[at].substr(name, colon - name);
+    lines[at] = lines[at].substr(0, colon) + ": {not: [1]}";
+    std::string text;
+    for (const std::string& line : lines) text += line + "\n";
+    const auto l = load_text(text, "j.yaml", "/base");
+    BOOST_TEST_REQUIRE(!l.has_value(), text);
+    const diagnostic& first = l.error()[0];
+    BOOST_TEST(l.error().size() == 1U, render(l.error()));
+    BOOST_TEST(first.line == static_cast<int>(at) + 1, render(l.error()) + text);
+    BOOST_TEST((first.key == broken || first.key.ends_with("." + broken)), render(l.error()));
   }
 }
 

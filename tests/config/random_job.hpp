@@ -1,0 +1,112 @@
+// Random files that load: every key with a field may say anything it accepts, beside what its type needs.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/key_table.hpp"
+#include "tests/config/text.hpp"
+
+namespace troupe::config {
+
+/// A line of YAML that gives a key some value it accepts; empty when the key has only one.
+inline std::string some_value(const key_info& row, std::mt19937_64& random) {
+  const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
+  const double least = row.least.value_or(0), most = std::min(row.most.value_or(1e6), least + 1e6);
+  switch (row.type) {
+    case value_type::boolean:
+      return random() % 2 == 0 ? "true" : "false";
+    case value_type::bytes:
+    case value_type::integer:
+      return std::to_string(static_cast<uint64_t>(least) + random() % (static_cast<uint64_t>(most - least) + 1));
+    case value_type::seconds:
+    case value_type::number:
+      return std::to_string(least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
+    case value_type::dtype:
+    case value_type::text:
+      return row.choices.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices);
+    case value_type::path:
+      return "some/../path";
+    case value_type::number_list:
+      return "[0.25, 0.5]";
+    default:
+      return "";
+  }
+}
+
+/// What two keys may not say together is tested where the rule is; here each key speaks for itself.
+inline bool is_free(const key_info& row) {
+  static const std::set<std::string_view> bound = {"gradient_accumulation_steps",
+                                                   "fp16.enabled",
+                                                   "prescale_gradients",
+                                                   "gradient_predivide_factor",
+                                                   "optimizer.type",
+                                                   "optimizer.params.adam_w_mode",
+                                                   "optimizer.params.nesterov",
+                                                   "optimizer.params.min_coeff",
+                                                   "scheduler.type",
+                                                   "scheduler.params.cycle_min_lr",
+                                                   "scheduler.params.cycle_min_mom",
+                                                   "scheduler.params.cycle_max_mom",
+                                                   "data.text",
+                                                   "data.tokenizer"};
+  return row.has_field() && !row.only && row.section() != "model" && row.section() != "data_types" &&
+         !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key);
+}
+
+/// A list of mappings of a key's items, each with what it must have and some of the rest.
+inline std::string some_items(const std::string& list, std::mt19937_64& random) {
+  std::string out = list + "=[";
+  for (size_t n = 1 + random() % 12; n > 0; --n) {
+    out += "{";
+    for (const key_info& row : key_table())
+      if (row.section() == list + "[]" && (row.required || random() % 2 == 0))
+        out += std::string(row.name()) + ": " +
+               (row.name() == "match" ? "\"[a-z]+\\\\.(bias|weight)$\"" : some_value(row, random)) + ", ";
+    out += "}, ";
+  }
+  return out + "]";
+}
+
+inline std::string one_of(const char* key, std::mt19937_64& random) {
+  const auto& choices = key_named(key)->choices;
+  return std::string(choices[random() % choices.size()]);
+}
+
+struct random_job {
+  std::string text;
+  std::vector<std::string> overrides;
+};
+
+inline random_job some_job(std::mt19937_64& random) {
+  const std::string optimizer = one_of("optimizer.type", random), scheduler = one_of("scheduler.type", random);
+  std::vector<std::string> overrides = {"optimizer={type: " + optimizer + "}"};
+  const bool curve = random() % 3 != 0, listed = random() % 2 == 0;
+  if (curve) overrides.push_back("scheduler={type: " + scheduler + "}");
+  if (listed) overrides.push_back(some_items("data.sources", random));
+  if (random() % 2 == 0) overrides.push_back(some_items("parameter_groups", random));
+  for (const key_info& row : key_table()) {
+    const bool in_curve = row.section() == "scheduler.params";
+    const std::string& type = in_curve ? scheduler : optimizer;
+    const bool needed = std::ranges::find(row.needed_by, type) != row.needed_by.end();
+    if (!row.read_by(type) || (in_curve && !curve)) continue;
+    if (needed && row.name() == "cycle_min_lr") overrides.push_back(row.key + "=0");
+    if (!is_free(row) || (!needed && random() % 4 != 0)) continue;
+    if (const std::string value = some_value(row, random); !value.empty()) overrides.push_back(row.key + "=" + value);
+  }
+  std::string text = listed ? smallest_with("data: {text: corpus.txt}\n", "") : smallest;
+  text.erase(text.find("optimizer:"), text.find("zero_optimization:") - text.find("optimizer:"));
+  return {text, overrides};
+}
+
+/// How many of them a test makes; TROUPE_MUTATIONS sets another number.
+inline size_t random_cases() {
+  const char* given = std::getenv("TROUPE_MUTATIONS");
+  return given == nullptr ? 300 : std::strtoull(given, nullptr, 10) / 10;
+}
+
+}  // namespace troupe::config

@@ -54,7 +54,7 @@ struct host_batch {
 
 /// The micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Asked ahead of need, on another thread than
 /// the modules', one call at a time, with torch's generator seeded from the four numbers that name the batch (the run's
-/// seed is the fourth): it may be drawn at random and is the same in every run.
+/// seed is the fourth): it may be drawn at random and is the same in every run. An answer is wanted within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
 
 /// torch::nn::Linear and the like: holders of a module.

@@ -28,6 +28,7 @@ zero_optimization: {stage: 3, stage3_param_persistence_threshold: 0, stage3_max_
 telemetry: {trace: false, report: false}
 )";
 
+// [snippet: own model]
 models::module_model make_classifier() {
   using models::unit;
   const auto relu = [](const at::Tensor& x) { return x.relu(); };
@@ -39,6 +40,7 @@ models::module_model make_classifier() {
             return torch::nn::functional::cross_entropy(scores, labels);
           }};
 }
+// [end]
 
 // A sample is the picture of its class under noise. Torch's generator is seeded for each batch.
 models::host_batch pictures(uint64_t, uint32_t, uint32_t) {
@@ -72,8 +74,10 @@ int main() {
   if (!loaded) return fail(config::render(loaded.error()));
   const auto config = std::make_shared<const config::job_config>(std::move(loaded->config));
 
+  // [snippet: own session]
   auto opened = actors::session::open(
       {.config = config, .model = actors::own_model({make_classifier, pictures, /*evaluation=*/pictures})});
+  // [end]
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;
   std::printf("%llu parameters in %zu units over %u ranks\n", static_cast<unsigned long long>(session.table().numel()),

@@ -55,4 +55,12 @@ BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   BOOST_TEST(has(wrong.err, "nowhere.yaml"), wrong.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_pictures) {
+  const command_folder f;
+  const auto r = run({TROUPE_OWN_MODEL_BINARY}, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "50698 parameters in 7 units over 2 ranks\n"), r.out);
+  BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,9 +1,9 @@
 #!/bin/sh
-# installed.sh SOURCE BUILD TORCH SCRATCH VERSION: see installed_test.cpp. Says what failed and ends with 1, or ends with
+# installed.sh SOURCE BUILD TORCH SCRATCH VERSION [FLAGS]: see installed_test.cpp. Says what failed and ends with 1, or ends with
 # "everything ran". Where the system allows a mount namespace, SOURCE, BUILD and TORCH's environment are hidden while the
 # project is built and run; where it does not, only the traces are looked for.
 set -eu
-source=$1 build=$2 torch=$3 scratch=$4 version=$5
+source=$1 build=$2 torch=$3 scratch=$4 version=$5 flags=${6:-}
 venv=$(cd "$torch/../../../.." && pwd)
 
 die() {
@@ -36,10 +36,10 @@ if ldd "$prefix/bin/troupe" | grep -q torch; then die "troupe links LibTorch"; f
 # ---- use, with everything else out of sight
 cat >"$scratch/use.sh" <<'USE'
 set -eu
-prefix=$1 project=$2 source=$3 venv=$4 version=$5
+prefix=$1 project=$2 source=$3 venv=$4 version=$5 flags=$8
 launcher=
 command -v ccache >/dev/null && launcher=-DCMAKE_CXX_COMPILER_LAUNCHER=ccache
-cmake -S "$project" -B "$project/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O0 $launcher \
+cmake -S "$project" -B "$project/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug "-DCMAKE_CXX_FLAGS_DEBUG=-O0 $flags" $launcher \
   "-DCMAKE_PREFIX_PATH=$prefix" >"$project.log" 2>&1 || { tail -20 "$project.log"; exit 1; }
 ninja -C "$project/build" >"$project.log" 2>&1 || { grep -m5 -E 'error|undefined' "$project.log"; exit 1; }
 ctest --test-dir "$project/build" --output-on-failure >"$project.log" 2>&1 || { tail -40 "$project.log"; exit 1; }
@@ -69,4 +69,4 @@ else
   echo "installed: no mount namespace here, the checkout stays visible"
   set -- "$@" sh -euc 'exec sh "$7/use.sh" "$@"'
 fi
-"$@" use "$prefix" "$scratch/project" "$source" "$venv" "$version" "$build" "$scratch" || die "see above"
+"$@" use "$prefix" "$scratch/project" "$source" "$venv" "$version" "$build" "$scratch" "$flags" || die "see above"

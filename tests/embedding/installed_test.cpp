@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_SUITE(installed)
 
 BOOST_AUTO_TEST_CASE(a_project_outside_the_tree_builds_and_runs_with_checkout_and_torch_out_of_reach) {
   troupe::tests::process p({"/bin/sh", TROUPE_SOURCE_DIR "/tests/embedding/installed.sh", TROUPE_SOURCE_DIR,
-                            TROUPE_BUILD_DIR, TROUPE_TORCH_DIR, scratch().string(), TROUPE_VERSION},
+                            TROUPE_BUILD_DIR, TROUPE_TORCH_DIR, scratch().string(), TROUPE_VERSION, TROUPE_FLAGS},
                            "/");
   const auto end = p.end(limit);
   BOOST_TEST_MESSAGE(end.out);

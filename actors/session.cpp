@@ -134,8 +134,8 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
           [&](caf::error& e) {
             out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system->render(e));
           });
-  deliver_warnings();
   if (!out) over = out.error();
+  deliver_warnings();
   return out;
 }
 

@@ -36,6 +36,7 @@ train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of Engli
 install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
 	@ninja -C build/release -j $(JOBS) troupe-sdk
 	@cmake --install build/release --prefix $(PREFIX) >/dev/null
+	@echo "installed under $(PREFIX): try $(PREFIX)/bin/troupe doctor"
 
 soak: setup ## runs the tests that draw cases at random, with many times the cases
 	@$(call configure,release)

@@ -1,0 +1,74 @@
+// The part of job_config that says what a run reads and what it tells of itself: data, evaluation, telemetry.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace troupe::config {
+
+/// One of the texts that samples are drawn from, in proportion to its weight.
+struct data_source {
+  std::filesystem::path text;  ///< file, .gz/.dz, .jsonl, .bin or folder; absolute
+  double weight = 1;
+  std::string text_key;  ///< data_section::text_key where the source names none
+};
+
+struct data_section {                        ///< `data`
+  std::filesystem::path text;                ///< the short form of one source; empty when `sources` was given
+  std::vector<data_source> sources;          ///< after load never empty, of `text` too
+  std::string text_key = "text";             ///< the key of a JSON line that holds its text
+  std::string tokenizer = "bytes";           ///< or the path as it was given
+  std::filesystem::path tokenizer_path;      ///< absolute; empty for bytes
+  bool document_mask = false;                ///< attention and positions stay within a document
+  core::dtype bin_dtype = core::dtype::i16;  ///< i16 = uint16 tokens, i32 = uint32
+  uint64_t max_bytes = uint64_t{16} << 30;
+  uint64_t sequence_length = 0;  ///< 0: the model's n_positions
+  double validation_fraction = 0;
+  uint64_t prefetch_batches = 4;
+};
+
+struct evaluation_section {  ///< `evaluation`
+  uint64_t every_steps = 0;  ///< 0: only at the end, and only when there is a validation part
+  uint64_t batches = 0;      ///< 0: the whole validation part
+};
+
+struct telemetry_section {  ///< `telemetry`
+  bool trace = true;
+  uint64_t trace_from_step = 2, trace_steps = 3;
+  bool json_lines = false;
+  bool report = true;
+};
+
+/// Curves in files: `tensorboard` and `csv_monitor`.
+struct monitor_section {
+  bool enabled = false;
+  std::filesystem::path output_path;  ///< absolute; empty: the run's output folder
+  std::string job_name = "DeepSpeedJobName";
+};
+
+struct comms_logger_section {  ///< `comms_logger`
+  bool enabled = false, verbose = false, prof_all = true, debug = false;
+  std::vector<std::string> prof_ops;  ///< only these, when prof_all is false
+};
+
+struct flops_profiler_section {  ///< `flops_profiler`
+  bool enabled = false;
+  uint64_t profile_step = 1;
+  double recompute_fwd_factor = 0.0;
+  int64_t module_depth = -1;  ///< -1: all levels
+  uint64_t top_modules = 1;
+  bool detailed = true;
+  std::filesystem::path output_file;  ///< absolute; empty: the log
+};
+
+struct sample_section {  ///< `sample`
+  uint64_t tokens = 0;   ///< generated at the end; 0: none
+  std::string prompt = "The ";
+  double temperature = 0.8;
+};
+
+}  // namespace troupe::config

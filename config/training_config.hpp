@@ -1,0 +1,95 @@
+// The part of job_config that says how a model is trained: optimizer, parameter groups, learning rate, precision.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/dtype.hpp"
+
+namespace troupe::config {
+
+/// Defaults are AdamW's; of another type what differs there is filled in by load.
+struct optimizer_section {
+  std::string type = "adamw";  ///< adam, adamw, adagrad, lion, sgd, lamb or muon
+  double lr = 1e-3;
+  double beta1 = 0.9, beta2 = 0.999;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  bool adam_w_mode = true;
+  bool bias_correction = true;
+  double momentum = 0.0;                        ///< sgd, muon
+  double dampening = 0.0;                       ///< sgd
+  bool nesterov = false;                        ///< sgd, muon
+  double lr_decay = 0.0;                        ///< adagrad
+  double initial_accumulator_value = 0.0;       ///< adagrad
+  double max_coeff = 10.0, min_coeff = 0.01;    ///< lamb
+  uint32_t ns_steps = 5;                        ///< muon
+  std::optional<double> muon_lr, adam_lr = {};  ///< muon: of matrices, of everything else; none: `lr`
+};
+
+/// What differs for the parameters whose name a pattern matches.
+struct parameter_group {
+  std::string match;                       ///< RE2, searched in the name; the first group that matches a name has it
+  std::optional<double> lr, weight_decay;  ///< none: the optimizer's
+  bool trainable = true;
+};
+
+/// Fields are named as the keys; each type reads its own.
+struct scheduler_section {
+  std::string type;  ///< empty: constant
+  double warmup_min_lr = 0.0;
+  std::optional<double> warmup_max_lr;
+  uint64_t warmup_num_steps = 1000;
+  uint64_t total_num_steps = 0;
+  std::string warmup_type = "log";
+  double warmup_min_ratio = 0.0;
+  double cos_min_ratio = 1e-4;
+  double lr_range_test_min_lr = 1e-3;
+  uint64_t lr_range_test_step_size = 2000;
+  double lr_range_test_step_rate = 1.0;
+  bool lr_range_test_staircase = false;
+  double cycle_min_lr = 0.0, cycle_max_lr = 0.0;  ///< given with OneCycle
+  double decay_lr_rate = 0.0;
+  uint64_t cycle_first_step_size = 2000;
+  std::optional<uint64_t> cycle_second_step_size;  ///< none: as the first
+  uint64_t cycle_first_stair_count = 0;
+  std::optional<uint64_t> cycle_second_stair_count;  ///< none: as the first
+  uint64_t decay_step_size = 0;
+  bool cycle_momentum = true;
+  double cycle_min_mom = 0.8, cycle_max_mom = 0.9;
+  double decay_mom_rate = 0.0;
+  uint64_t t_max = 0;  ///< given with CosineAnnealingLR
+  double eta_min = 0.0;
+  double start_factor = 1.0 / 3, end_factor = 1.0;  ///< LinearLR
+  uint64_t total_iters = 5;                         ///< LinearLR, PolynomialLR
+  double power = 1.0;                               ///< PolynomialLR
+};
+
+struct fp16_section {  ///< `fp16`
+  bool enabled = false;
+  double loss_scale = 0;  ///< 0: dynamic
+  uint32_t initial_scale_power = 16;
+  uint64_t loss_scale_window = 1000;
+  uint32_t hysteresis = 2;
+  bool consecutive_hysteresis = false;
+  double min_loss_scale = 1;
+};
+
+struct bf16_section {  ///< `bf16`
+  bool enabled = false;
+  bool check_grad_overflow = true;
+};
+
+struct data_types_section {  ///< `data_types`
+  std::optional<core::dtype> grad_accum_dtype;
+  bool reference_fp64 = false;  ///< everything in fp64: `data_types.param_dtype: fp64`
+};
+
+struct activation_checkpointing_section {  ///< `activation_checkpointing`
+  bool enabled = false;                    ///< Troupe's key: recompute every unit from its input
+  uint32_t number_checkpoints = 0;         ///< of DeepSpeed; 0 = every unit when enabled
+};
+
+}  // namespace troupe::config

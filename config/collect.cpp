@@ -119,6 +119,11 @@ class collector {
     const std::string full = short_name(path.empty() ? e.name : path + "." + e.name);
     const std::string text =
         report_.full() ? "unknown key" : "unknown key; the nearest known one is " + nearest_key(section, e.name);
+    if (const size_t bracket = e.name.find('['); bracket != std::string::npos)
+      if (const key_info* row = key_in(section, e.name.substr(0, bracket)); row != nullptr && row->is_list()) {
+        report_.error(e.at, full, fmt::format("wanted the list as a whole: {}: [{{...}}, {{...}}]", row->list_name()));
+        return;
+      }
     const bool lenient = report_.sources.at(e.at.source).kind == source::imported && !strict_in_deepspeed(section);
     if (lenient)
       report_.warn(e.at, full, text);

@@ -80,12 +80,10 @@ void add_moment_keys(parameter_rows key) {
 void add_other_rules(parameter_rows key) {
   key("momentum", number, "0.0", "How slowly the moment forgets.")
       .at_least(0)
-      .below(1)
       .of({"sgd", "muon"})
       .by_default_of("muon", "0.95")
       .into<&job::optimizer, &optimizer::momentum>();
   key("dampening", number, "0.0", "The share of a gradient that the moment leaves out.")
-      .at_most(1)
       .of({"sgd"})
       .into<&job::optimizer, &optimizer::dampening>();
   key("nesterov", boolean, "false", "Look ahead along the moment.")

@@ -60,7 +60,7 @@ void add_warmup(key_rows& t) {
 void add_range_test(key_rows& t) {
   curve_rows key(t, {"LRRangeTest"});
   key("lr_range_test_min_lr", number, "0.001", "Where it starts.")
-      .above(0)
+      .at_least(0)
       .for_each_group()
       .into<&job::scheduler, &scheduler::lr_range_test_min_lr>();
   key("lr_range_test_step_size", integer, "2000", "Steps of one rise.")

@@ -280,6 +280,9 @@ BOOST_AUTO_TEST_CASE(overrides_are_held_to_the_same_rules) {
   BOOST_TEST(errors_of(smallest, {{"zero_optimization.stag=1"}}) ==
              "--set zero_optimization.stag=1: error: zero_optimization.stag: unknown key; the nearest known one is "
              "zero_optimization.stage\n");
+  BOOST_TEST(errors_of(smallest, {{"data.sources[0].weight=2"}}) ==
+             "--set data.sources[0].weight=2: error: data.sources[0]: wanted the list as a whole: data.sources: "
+             "[{...}, {...}]\n");
   BOOST_TEST(errors_of(smallest, {{"steps"}}) == "--set steps: error: wanted key=value\n");
   BOOST_TEST(errors_of(smallest, {{"steps="}}) ==
              "--set steps=: error: steps: wanted an integer of at least 1, got nothing\n");

@@ -158,7 +158,6 @@ session_records session::parts::finish(session_ending ending) {
   end->configuration = std::move(ending.configuration);
   end->sample = std::move(ending.sample);
   out.num_dropped = recording.queue.num_dropped();
-  log_memory("at the end");
   caf::scoped_actor self{*system};
   self->request(actors->telemetry, closing_patience, close_records{std::move(end), out.num_dropped})
       .receive(
@@ -172,6 +171,7 @@ session_records session::parts::finish(session_ending ending) {
             warnings->put("telemetry: the writers did not end within " + std::to_string(closing_patience.count()) +
                           " s; the report and what was recorded last may be missing");
           });
+  log_memory("at the end");
   if (out.num_dropped > 0)
     warnings->put("telemetry: " + std::to_string(out.num_dropped) +
                   " records were dropped because the writers fell behind (limit: " +

@@ -73,7 +73,10 @@ std::vector<std::string> files_beside(const telemetry_state& s) {
 telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<telemetry_state> self,
                                               telemetry_setup setup) {
   self->state.setup = std::move(setup);
-  be_robust(self, [](auto*, const std::string&) {});
+  be_robust(self, [](auto* me, const std::string& text) {
+    if (const auto& complain = me->state.setup.complain)
+      complain({core::error_kind::bug, "telemetry: " + text + "; nothing more is recorded"});
+  });
   return {
       [self](const record_step& m) {
         auto& s = self->state;

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 #include "actors/calibrate.hpp"
 #include "actors/session.hpp"
@@ -25,7 +26,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
-core::result<void> prepare_output(const config::loaded& c) {
+// `open` makes what else is written there.
+core::result<void> prepare_output(const config::loaded& c, const std::function<core::result<void>()>& open) {
   const fs::path folder = fs::absolute(c.config.output).lexically_normal();
   std::vector<fs::path> made;  // innermost first
   std::error_code e;
@@ -37,6 +39,8 @@ core::result<void> prepare_output(const config::loaded& c) {
     did = core::fail(core::error_kind::io, "output: cannot make the folder " + folder.string() + ": " + e.message());
   else
     did = checkpoint::write_file_atomically(folder / "config.yaml", config::effective_yaml(c));
+  if (did) did = open();
+  if (!did && !made.empty()) fs::remove(folder / "config.yaml", e);
   if (!did)
     for (const auto& p : made) fs::remove(p, e);
   return did;
@@ -182,8 +186,7 @@ int train(const train_arguments& a) {
   hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
   auto session = actors::session::open(config, std::move(hooks));
   if (!session) return report(session.error());
-  if (auto ok = prepare_output(*loaded); !ok) return report(ok.error());
-  if (auto ok = (*session)->open_records(); !ok) return report(ok.error());
+  if (auto ok = prepare_output(*loaded, [&] { return (*session)->open_records(); }); !ok) return report(ok.error());
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
 
   const auto& first = (*session)->training_plan(0);

@@ -23,7 +23,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
   const small_job job;
   fs::create_directories(job.folder() / "out");
   {
-    auto s = job.open({"output=out", "telemetry.json_lines=true", "parallel.data=2"});
+    auto s = job.open({"output=" + (job.folder() / "out").string(), "telemetry.json_lines=true", "parallel.data=2"});
     for (int i = 0; i < 3; ++i) step_of(*s);
   }
   BOOST_TEST(lines_in(job.folder() / "out/steps.jsonl") == 3U);
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
 BOOST_AUTO_TEST_CASE(without_an_output_folder_a_session_leaves_nothing_behind) {
   const small_job job;
   {
-    auto s = job.open({"output=nowhere"});
+    auto s = job.open({"output=" + (job.folder() / "nowhere").string()});
     step_of(*s);
     const auto records = s->finish();
     BOOST_TEST(records.report_file.empty());
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(without_an_output_folder_a_session_leaves_nothing_behind) {
 BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_stops_the_first_step_and_nothing_else) {
   const small_job job;
   job.folder().write("taken", "a file");
-  auto s = job.open({"csv_monitor.enabled=true", "csv_monitor.output_path=taken"});
+  auto s = job.open({"csv_monitor.enabled=true", "csv_monitor.output_path=" + (job.folder() / "taken").string()});
   const auto refused = s->open_records();
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text.starts_with("csv_monitor: cannot make the folder "), refused.error().text);

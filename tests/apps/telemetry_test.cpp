@@ -59,12 +59,12 @@ BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
 
 BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const command_folder f(everything);
-  const auto r = f.troupe({"train", "job.yaml", "--json"});
+  const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "data.validation_fraction=0.1"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
   std::istringstream lines(r.out);
   for (std::string line; std::getline(lines, line);) BOOST_TEST(json::parse(line).contains("event"));
   BOOST_TEST(has(r.err, "comm op: "));
-  const auto quiet = f.troupe({"train", "job.yaml", "--quiet"});
+  const auto quiet = f.troupe({"train", "job.yaml", "--quiet", "--set", "data.validation_fraction=0.1"});
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.err.empty(), quiet.err);
   // The second run's curves stand beside the first one's.
@@ -81,6 +81,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
     BOOST_TEST(lines_of(r.err) == 1U, r.err);
     BOOST_TEST(has(r.err, "troupe: error: " + key + ": cannot make the folder "), r.err);
     BOOST_TEST(!has(r.out, "step 1/"), r.out);
+    BOOST_TEST(!fs::exists(f.folder / "out"));
   }
 }
 

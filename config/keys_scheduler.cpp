@@ -28,7 +28,8 @@ void add_warmup(key_rows& t) {
       .for_each_group()
       .into<&job::scheduler, &scheduler::warmup_min_lr>();
   linear("warmup_max_lr", number, "none",
-         "Learning rate after the warm-up; none: the optimizer's (WarmupLR), 0.001 (WarmupDecayLR).")
+         "Learning rate after the warm-up; none: the optimizer's (WarmupLR), 0.001 (WarmupDecayLR); `auto`: the "
+         "optimizer's.")
       .at_least(0)
       .by_default_of("WarmupDecayLR", "0.001")
       .for_each_group()

@@ -164,6 +164,10 @@ class training {
       return;
     }
     for (const char* key : {"total_num_steps", "T_max"}) until_the_end(key);
+    if (s.type == "WarmupDecayLR" && given_.is_auto("scheduler.params.warmup_max_lr")) {
+      s.warmup_max_lr = config_.optimizer.lr;
+      derived_["scheduler.params.warmup_max_lr"] = "derived";
+    }
     params_of("scheduler", s.type, false);
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
         key_named("scheduler.params.total_num_steps")->read_by(s.type))

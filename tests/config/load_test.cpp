@@ -273,6 +273,16 @@ BOOST_AUTO_TEST_CASE(auto_lengths_of_curves_are_the_runs) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(an_auto_rate_after_the_warm_up_is_the_optimizers) {
+  const std::string curve = "{type: WarmupDecayLR, params: {total_num_steps: auto, warmup_num_steps: 10";
+  const auto rate = [&](const std::string& rest) {
+    return loaded_config(smallest_with("1.0e-3", "0.25") + "scheduler: " + curve + rest + "}}\n")
+        .scheduler.warmup_max_lr;
+  };
+  BOOST_TEST(rate(", warmup_max_lr: auto").value_or(0) == 0.25);
+  BOOST_TEST(rate("").value_or(0) == 0.001);
+}
+
 BOOST_AUTO_TEST_CASE(a_text_is_one_source_and_sources_are_listed_with_their_keys) {
   const auto short_form = loaded_config(smallest).data;
   BOOST_TEST_REQUIRE(short_form.sources.size() == 1U);

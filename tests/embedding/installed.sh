@@ -18,6 +18,13 @@ cmake --install "$build" --prefix "$scratch/first" >"$scratch/install.log" 2>&1 
 mv "$scratch/first" "$scratch/moved"
 prefix=$scratch/moved
 cp -r "$prefix/share/troupe/examples/embedding" "$scratch/project"
+# A second program, with modules of its own: what sees Torch's headers.
+cp "$source/apps/examples/own_model.cpp" "$scratch/project/"
+cat >>"$scratch/project/CMakeLists.txt" <<'END'
+add_executable(own_model own_model.cpp)
+target_link_libraries(own_model PRIVATE troupe::troupe)
+add_test(NAME own_modules COMMAND own_model)
+END
 
 # ---- no traces of where it came from
 for program in "$prefix"/bin/*; do

@@ -61,6 +61,10 @@ drawn draw(dice& d) {
     default:
       break;
   }
+  out.common.push_back("optimizer.type=" + d.one_of({"AdamW", "AdamW", "Adagrad", "Lion", "SGD", "Lamb", "Muon"}));
+  if (d.below(3) == 0)
+    out.model += "parameter_groups: [{match: '" + d.one_of({"bias|norm|ln_", "1", "attn"}) + "', " +
+                 d.one_of({"trainable: false", "lr: 1.0e-3", "weight_decay: 0"}) + "}]\n";
   const std::string zero = "zero_optimization.";
   out.other = {zero + "stage=" + std::to_string(d.below(4)),
                zero + "reduce_bucket_size=" + d.positive(),

@@ -59,7 +59,7 @@ bench: setup ## builds and runs the micro-benchmarks
 	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done
 
-peer: setup ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
+peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh
 	@for recipe in tests/peer/*.py; do echo "peer: $$recipe"; .peer/bin/python $$recipe || exit 1; done
 

@@ -1,3 +1,4 @@
+// Each source's own order under one mixture.
 #include "data/corpus.hpp"
 
 #include <fmt/format.h>

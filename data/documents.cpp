@@ -1,3 +1,4 @@
+// Where a long text is cut, and the way of its tokens to the sink.
 #include "data/documents.hpp"
 
 #include <fmt/format.h>
@@ -11,8 +12,42 @@
 namespace troupe::data {
 namespace {
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_seen(char c) { return c > ' ' && c < '\x7F'; }
+/// Unicode's White_Space, as the pattern of words has it (data/word_cutter.cpp).
+bool is_space(uint32_t c) {
+  return (c >= 0x9 && c <= 0xD) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) ||
+         c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+/// What begins at `at`; broken bytes are no space. Characters beyond three bytes never are.
+bool space_at(std::string_view text, size_t at) {
+  const std::string_view rest = text.substr(at);
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(rest[i])); };
+  switch (utf8_character(rest)) {
+    case 1:
+      return is_space(byte(0));
+    case 2:
+      return is_space((byte(0) & 0x1F) << 6 | (byte(1) & 0x3F));
+    case 3:
+      return is_space((byte(0) & 0x0F) << 12 | (byte(1) & 0x3F) << 6 | (byte(2) & 0x3F));
+    default:
+      return false;
+  }
+}
+
+/// What ends before `at` > 0.
+bool space_before(std::string_view text, size_t at) {
+  size_t start = at - 1;
+  while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;
+  return space_at(text, start);
+}
+
+/// The first `sign` in [from, to) that `fits`; npos where there is none.
+template <class Fits>
+size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits fits) {
+  for (size_t at = text.find(sign, from); at < to; at = text.find(sign, at + 1))
+    if (at + 1 < text.size() && !space_at(text, at + 1) && fits(at)) return at;
+  return std::string_view::npos;
+}
 
 template <class Token>
 void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
@@ -29,8 +64,11 @@ void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
 size_t first_piece(std::string_view text) {
   if (text.size() <= piece_bytes) return text.size();
   const size_t last = std::min<size_t>(text.size(), longest_piece_bytes);
-  for (size_t at = text.find('\n', piece_bytes); at < last; at = text.find('\n', at + 1))
-    if (is_seen(text[at - 1]) && at + 1 < text.size() && is_letter(text[at + 1])) return at + 1;
+  const size_t soon = std::min<size_t>(last, 2 * piece_bytes);
+  const size_t line = find_place(text, '\n', piece_bytes, soon, [&](size_t at) { return !space_before(text, at); });
+  if (line != text.npos) return line + 1;
+  const size_t blank = find_place(text, ' ', piece_bytes, last, [](size_t) { return true; });
+  if (blank != text.npos) return blank;
   if (last == text.size()) return last;
   for (size_t back = 0; back < 4; ++back)
     if (utf8_character(text.substr(last - back)) > 0) return last - back;

@@ -16,11 +16,12 @@
 
 namespace troupe::data {
 
-/// A text longer than this is encoded in pieces: the first line break from here on with a letter, digit or sign before
-/// it and an ASCII letter behind it ends a piece. Byte pairs are the same with and without such a cut (no word of the
-/// pattern crosses it); SentencePiece may begin the next piece with a space of its own, as it does with every text.
+/// A text longer than this is encoded in pieces. From here on a piece ends behind the next line break that stands alone
+/// between two characters which are no white space, or if none comes soon before the next blank with no white space behind
+/// it. No word of GPT-2's pattern crosses such a place, so byte pairs are those of the whole text; SentencePiece may begin
+/// the next piece with a space of its own, as it does with every text.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
-/// A text without such a place is cut here, between two characters.
+/// A text without such a place is cut here, between two characters; only there a word may be torn.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;
 /// Tokens go to the sink in blocks of about this size, and the watch is called once for as much text.
 inline constexpr uint64_t give_bytes = uint64_t{1} << 20;

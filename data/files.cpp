@@ -1,3 +1,4 @@
+// Folders walked, names read.
 #include "data/files.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Weights to whole numbers, and the quota method over one pattern.
 #include "data/interleave.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// A line is parsed as events, so that nothing but its text is ever built.
 #include "data/json_lines.hpp"
 
 #include <fmt/format.h>

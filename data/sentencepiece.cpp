@@ -1,3 +1,4 @@
+// A tokenizer around the library's processor.
 #include "data/sentencepiece.hpp"
 
 #include <fmt/format.h>

@@ -1,3 +1,4 @@
+// Protocol buffer fields, walked without the library.
 #include "data/sentencepiece_file.hpp"
 
 #include <fmt/format.h>

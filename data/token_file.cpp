@@ -1,3 +1,4 @@
+// The description's JSON.
 #include "data/token_file.hpp"
 
 #include <fmt/format.h>

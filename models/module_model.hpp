@@ -4,8 +4,7 @@
 //   module_model make() {
 //     torch::nn::Linear in(784, 256), out(256, 10);
 //     return {{unit("in", in), unit("relu", [](const at::Tensor& x) { return x.relu(); }), unit("out", out)},
-//             [](const at::Tensor& y, const at::Tensor& target) { return torch::nn::functional::cross_entropy(y,
-//             target); }};
+//             [](const at::Tensor& y, const at::Tensor& target) { return at::mse_loss(y, target); }};
 //   }
 #pragma once
 

@@ -53,14 +53,21 @@ BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
 BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {
   const scratch_folder at;
   auto pairs = tokenizer_of("gpt2");
-  for (const uint64_t seed : {1U, 2U, 3U}) {
-    const auto text = mixed_text(4 * data::piece_bytes, seed);
+  std::vector<std::string> texts;
+  for (const uint64_t seed : {1U, 2U, 3U}) texts.push_back(mixed_text(4 * data::piece_bytes, seed));
+  // lines that are all indented, or by an ideographic space; words of another script; one blank after a line break
+  for (const std::string part : {"the ferry's bell\n   ", "\xE3\x80\x80\xE6\x97\xA5\xE6\x9C\xAC\n",
+                                 "\xE6\x97\xA5 \xE6\x9C\xAC\n", "a\n b", " 's", "x \xFFy\n\xFE"}) {
+    texts.emplace_back();
+    while (texts.back().size() < 2 * data::longest_piece_bytes) texts.back() += part;
+  }
+  for (const auto& text : texts) {
     BOOST_REQUIRE(data::first_piece(text) < text.size());
     auto wanted = encoded(*pairs, text);
     wanted.push_back(531);
     const auto stream = opened({.path = at.write("t.txt", text), .vocab_size = 532, .tokens_of = tokenizer_of("gpt2")});
     const auto got = all_tokens(*stream);
-    BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted));
+    BOOST_TEST((std::vector<uint32_t>(got.begin(), got.end()) == wanted), text.substr(0, 20));
     BOOST_TEST(stream->documents() == 1U);
     BOOST_TEST(!stream->tokens_are_bytes());
   }

@@ -4,6 +4,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/rnn.h>
 
@@ -195,6 +196,51 @@ BOOST_AUTO_TEST_CASE(computing_a_micro_batch_again_gives_the_same_bits_and_chang
   const auto calm = m.forward(evaluation);
   BOOST_TEST(calm[5]->output().equal(calm[4]->output()));  // no dropout
   BOOST_TEST(buffers[0].equal(before));
+}
+
+BOOST_AUTO_TEST_CASE(what_took_no_part_gets_zero_and_rows_of_a_sparse_gradient_land_where_they_belong) {
+  struct half_used : nn::Module {
+    half_used() : used(register_module("used", nn::Linear(4, 4))), idle(register_module("idle", nn::Linear(4, 4))) {}
+    at::Tensor forward(const at::Tensor& x) { return used->forward(x); }
+    nn::Linear used, idle;
+  };
+  const host_batch first = {at::full({2, 3}, 1, at::kLong), at::randn({2, 3, 4})};
+  bound_modules m(
+      [] {
+        return module_model{{unit("words", nn::Embedding(nn::EmbeddingOptions(5, 4).sparse(true))),
+                             unit("half", std::make_shared<half_used>())},
+                            squared_error};
+      },
+      first);
+  tensor_sink sink(m.model->table(), core::dtype::f32);
+  auto runs = m.forward(batch_of(first));
+  runs[0]->backward(runs[1]->backward(at::full({}, 1.0), sink), sink);
+  for (uint32_t q = 0; q < sink.gradients.size(); ++q) {
+    const auto& name = m.model->table().parameters[q].name;
+    const bool idle = name.starts_with("half.idle");
+    BOOST_TEST(sink.gradients[q].isfinite().all().item<bool>(), name);
+    BOOST_TEST((sink.gradients[q].abs().sum().item<float>() == 0) == idle, name);
+  }
+  BOOST_TEST(sink.gradients[0].select(0, 0).abs().sum().item<float>() == 0.0F);
+  BOOST_TEST(sink.gradients[0].select(0, 1).abs().sum().item<float>() > 0.0F);
+}
+
+BOOST_AUTO_TEST_CASE(a_module_that_the_host_put_into_evaluation_stays_there) {
+  const host_batch first = images();
+  bound_modules m(
+      [] {
+        auto made = convolutional();
+        made.units[5].module->eval();
+        return made;
+      },
+      first);
+  for (const bool training : {true, false, true}) {
+    micro_batch batch = batch_of(first);
+    batch.training = training;
+    const auto runs = m.forward(batch);
+    BOOST_TEST(runs[5]->output().equal(runs[4]->output()));  // no dropout
+    BOOST_TEST(!runs[1]->output().equal(runs[0]->output()));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_turn_leaves_torchs_generator_as_it_was) {

@@ -110,6 +110,10 @@ BOOST_AUTO_TEST_CASE(every_stage_leaves_the_bits_in_bf16_with_dropout_summing_ra
   check_stages(settings{"bf16.enabled=true"} + degrees(3, 2, "per_micro_batch"), 0.2);
 }
 
+BOOST_AUTO_TEST_CASE(every_stage_leaves_the_bits_in_fp16_with_a_loss_scale) {
+  check_stages(settings{"fp16.enabled=true", "fp16.initial_scale_power=8"} + degrees(2, 1, "auto"), 0.1);
+}
+
 BOOST_AUTO_TEST_CASE(fp32_weights_after_eight_steps_are_libtorchs_to_1e_5) { check_against_torch({}, 1e-6, 1e-5); }
 
 BOOST_AUTO_TEST_CASE(bf16_weights_after_eight_steps_are_libtorchs_to_3e_2) {

@@ -74,9 +74,16 @@ core::result<void> session::parts::open_records() {
   if (c.output.empty() && (homeless(c.tensorboard) || homeless(c.csv_monitor) || c.telemetry.json_lines))
     return core::fail(core::error_kind::bad_input,
                       "telemetry: curves were asked for and there is no folder for them; set output");
+  const auto& flops = c.flops_profiler;
+  std::error_code e;
+  if (flops.enabled && !flops.output_file.empty() &&
+      (!std::filesystem::is_directory(flops.output_file.parent_path(), e) ||
+       std::filesystem::is_directory(flops.output_file, e)))
+    return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: there can be no file " +
+                                                       flops.output_file.string() +
+                                                       ": its folder must exist, and it must not be one");
   if (auto ok = recording.recorder->open(core::unix_seconds()); !ok) return ok;
   recording.is_open = true;
-  const auto& flops = c.flops_profiler;
   if (flops.enabled && flops.profile_step >= c.steps)
     warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +
                   " is not reached in a run of " + std::to_string(c.steps) + " steps (the first is 0): no profile");

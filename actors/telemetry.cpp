@@ -34,11 +34,16 @@ void trace(telemetry_state& s, const record_step& m) {
 
 // False where there was nothing to write or it could not be written.
 bool write(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
-  std::error_code e;
-  if (file.empty() || text.empty() || !std::filesystem::is_directory(file.parent_path(), e)) return false;
+  if (file.empty() || text.empty()) return false;
   auto wrote = checkpoint::write_file_atomically(file, text);
   if (!wrote && s.setup.complain) s.setup.complain(wrote.error());
   return wrote.has_value();
+}
+
+// Into the run's folder, where somebody has made it.
+bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
+  std::error_code e;
+  return std::filesystem::is_directory(file.parent_path(), e) && write(s, file, text);
 }
 
 void log(const telemetry_state& s, const std::string& text) {
@@ -93,9 +98,9 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
         auto out = std::make_shared<telemetry::run_records>();
         if (!s.setup.recorder) return records_closed{out};
         *out = s.setup.recorder->close(*m.end, m.num_dropped);
-        write(s, s.setup.communication_file, out->communication_json);
+        write_if_at_home(s, s.setup.communication_file, out->communication_json);
         if (!s.setup.report_file.empty())
-          out->report_written = write(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
+          out->report_written = write_if_at_home(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
         return records_closed{out};
       },
   };

@@ -1,0 +1,36 @@
+// The list of a zip archive whose entries are stored as they are, as torch.save writes them. Owns the checked
+// list of names and places; the bytes stay where they are mapped, and their CRC is left to whoever reads them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// One file inside an archive. The name lies in the archive's bytes.
+struct zip_entry {
+  std::string_view name;
+  uint64_t begin = 0;  ///< first byte of the data, counted from the archive's first
+  uint64_t bytes = 0;
+  uint32_t crc32 = 0;  ///< as the directory says; newer writers of torch may put another sum there
+};
+
+/// Entries in one archive.
+inline constexpr uint64_t max_zip_entries = uint64_t{1} << 24;
+
+/// Reads the central directory at the end of `archive` (zip64 or not) and each entry's local header, never data
+/// descriptors. Ascending by name; names are views into `archive`, which outlives them. Refused: entries that are
+/// compressed, encrypted or on another disk, that leave the file or overlap, and names that are absolute, hold
+/// `..` or a backslash, or come twice. Memory stays below the size of the archive.
+core::result<std::vector<zip_entry>> read_zip(std::span<const std::byte> archive);
+
+/// Null where there is none. `entries` as read_zip() gives them.
+const zip_entry* find_entry(std::span<const zip_entry> entries, std::string_view name);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,57 @@
+// The three queues under one name, for suites that hold all of them to the same promises.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <memory>
+#include <span>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "storage/modelled_queue.hpp"
+#include "storage/thread_queue.hpp"
+#include "storage/uring_queue.hpp"
+
+namespace troupe::tests {
+
+enum class engine { uring, threads, modelled };
+
+/// For BOOST_AUTO_TEST_CASE_TEMPLATE: one run of a case for each queue.
+using every_engine =
+    std::tuple<std::integral_constant<engine, engine::uring>, std::integral_constant<engine, engine::threads>,
+               std::integral_constant<engine, engine::modelled>>;
+
+/// Whether this kernel lets us make a ring; where it does not, the suite says so and tests the others.
+inline bool has_uring() {
+  static const auto probe = storage::open_uring_queue({});
+  if (!probe) BOOST_TEST_MESSAGE("io_uring is refused here: " << probe.error().text);
+  return probe.has_value();
+}
+
+/// Null where the kernel refuses.
+inline std::unique_ptr<storage::io_queue> open(engine e, const storage::io_queue_options& options) {
+  if (e == engine::uring) {
+    if (!has_uring()) return nullptr;
+    auto queue = storage::open_uring_queue(options);
+    BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+    return std::move(*queue);
+  }
+  if (e == engine::threads) {
+    auto queue = storage::open_thread_queue(options);
+    BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+    return std::move(*queue);
+  }
+  storage::disk_model disk;
+  disk.jitter_ns = 500'000;
+  auto queue = storage::modelled_queue::open(options, disk);
+  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  return std::move(*queue);
+}
+
+/// Bytes that differ from place to place and from `salt` to `salt`.
+inline void fill(std::span<std::byte> memory, uint64_t salt) {
+  for (size_t i = 0; i < memory.size(); ++i)
+    memory[i] = static_cast<std::byte>((i * 131 + (i >> 9) * 7 + salt * 29) & 0xff);
+}
+
+}  // namespace troupe::tests

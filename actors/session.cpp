@@ -91,6 +91,8 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   p->scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = p->read_data(); !ok) return core::fail(ok.error());
   if (auto ok = p->take_memory(); !ok) return core::fail(ok.error());
+  if (!options.resume.empty())
+    if (auto ok = p->resume(options.resume); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
   return std::unique_ptr<session>(new session(std::move(p)));
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -92,6 +93,9 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
+  /// Where to go on from: a checkpoint, or a folder of checkpoints, whose `latest` says which. Any stage and any number
+  /// of ranks may have written it. Empty: from the beginning.
+  std::filesystem::path resume{};
   /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the
   /// configuration's.
   std::shared_ptr<const host_model> model{};
@@ -137,6 +141,14 @@ class session {  ///< a training run
 
   /// Typed handles for monitoring and messages (actors/host.hpp). Drop them before the actor system ends.
   [[nodiscard]] session_actors actors() const;
+
+  /// Writes a checkpoint (docs/formats.md) below `root` and returns its folder once it is committed and synced: a crash
+  /// at any instant leaves this one or the one before. `configuration` and `client_state` (JSON) go into it as they
+  /// are. Between steps only. Errors: io, no_space; the run may go on.
+  core::result<std::filesystem::path> save(const std::filesystem::path& root, std::string configuration = {},
+                                           std::string client_state = "null") const;
+  /// What `save` was given as client state by the run that this one goes on from; null's text otherwise.
+  [[nodiscard]] const std::string& client_state() const;
 
   [[nodiscard]] uint64_t steps_done() const;
   [[nodiscard]] uint64_t validation_tokens() const;

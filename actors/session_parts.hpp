@@ -71,11 +71,13 @@ struct session::parts {
   kernels::loss_scale_state scale;
   uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
   double last_factor = 1;  // makes the last step's reduced gradients means
+  std::string client_state = "null";
   std::optional<core::error> over;
 
   core::result<void> read_data();
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   core::result<void> take_memory();
+  core::result<void> resume(const std::filesystem::path& from);
   core::result<void> start_actors();
   void end_actors();
   telemetry_setup make_telemetry();

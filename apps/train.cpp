@@ -8,6 +8,7 @@
 
 #include "actors/calibrate.hpp"
 #include "actors/session.hpp"
+#include "apps/checkpoints.hpp"
 #include "apps/configuration.hpp"
 #include "apps/interrupts.hpp"
 #include "apps/progress.hpp"
@@ -75,8 +76,8 @@ bool show_reading(const data::reading_progress& p, const interrupts& stop) {
 // The run's life after it has been opened. Keeps what the end report needs.
 class run {
  public:
-  run(actors::session& s, const config::loaded& c, progress& show)
-      : session_(s), config_(c.config), loaded_(c), show_(show) {}
+  run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show)
+      : session_(s), config_(c.config), loaded_(c), saved_(saved), show_(show) {}
 
   core::result<end_summary> operator()(const interrupts& stop) {
     const int64_t begin = core::now_ns();
@@ -88,7 +89,10 @@ class run {
       const uint64_t every = config_.evaluation.every_steps;
       if (every > 0 && r->step % every == 0 && r->step < config_.steps)
         if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
+      if (auto ok = saved_.after_step(session_, false); !ok) return core::fail(ok.error());
     }
+    if (steps_ > 0)
+      if (auto ok = saved_.after_step(session_, true); !ok) return core::fail(ok.error());
     show_.finish_line();
     end_.seconds = double(core::now_ns() - begin) / 1e9;
     end_.stopped = session_.steps_done() < config_.steps;
@@ -158,6 +162,7 @@ class run {
   actors::session& session_;
   const config::job_config& config_;
   const config::loaded& loaded_;
+  checkpoints& saved_;
   progress& show_;
   end_summary end_;
   double tokens_ = 0, seconds_ = 0;
@@ -184,7 +189,10 @@ int train(const train_arguments& a) {
   hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
   hooks.on_log = [style](const std::string& line) { log_line(style, line); };
   hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
-  auto session = actors::session::open(config, std::move(hooks));
+  checkpoints saved(*config, config::effective_yaml(*loaded));
+  auto from = saved.prepare(hooks.on_warning);
+  if (!from) return report(from.error());
+  auto session = actors::session::open({.config = config, .hooks = std::move(hooks), .resume = *from});
   if (!session) return report(session.error());
   if (auto ok = prepare_output(*loaded, [&] { return (*session)->open_records(); }); !ok) return report(ok.error());
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
@@ -199,9 +207,12 @@ int train(const train_arguments& a) {
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
                 first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
+  if (!from->empty() && (style == output_style::bar || style == output_style::lines))
+    std::printf("goes on after step %llu, from %s\n", static_cast<unsigned long long>((*session)->steps_done()),
+                from->c_str());
   std::fflush(stdout);  // a first step may take long
 
-  auto end = run(**session, *loaded, show)(stop);
+  auto end = run(**session, *loaded, saved, show)(stop);
   show.finish_line();
   stop.on_second({});
   if (!end) {

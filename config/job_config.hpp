@@ -70,6 +70,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   activation_checkpointing_section activation_checkpointing;
   gradient_order order = gradient_order::automatic;  ///< key: gradient_order
   evaluation_section evaluation;
+  checkpoint_section checkpoint;
   telemetry_section telemetry;
   monitor_section tensorboard, csv_monitor;
   comms_logger_section comms_logger;

@@ -8,10 +8,25 @@ using enum value_type;
 
 void add_checkpoint_keys(key_rows& t) {
   section_rows key(t, "checkpoint", "When and how checkpoints are written.", capability::checkpoints);
-  key("every_steps", integer, "0", "Steps between checkpoints; 0: only at the end.").at_least(0);
+  t.row("checkpoint.every_steps", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job_config::checkpoint, &checkpoint_section::every_steps>()
+      .means(
+          "Steps between checkpoints in the output folder, and one at the end; a run that finds one there goes on from "
+          "it. 0: none.");
   key("every_minutes", number, "0", "Minutes between checkpoints; 0: none by time.").at_least(0);
-  key("keep_last", integer, "0", "The newest checkpoints that stay; 0: all.").at_least(0);
-  key("keep_every", integer, "0", "Checkpoints of multiples of so many steps stay for good; 0: none do.").at_least(0);
+  t.row("checkpoint.keep_last", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(1'000'000)
+      .into<&job_config::checkpoint, &checkpoint_section::keep_last>()
+      .means("The newest checkpoints that stay; 0: all.");
+  t.row("checkpoint.keep_every", integer)
+      .by_default("0")
+      .at_least(0)
+      .into<&job_config::checkpoint, &checkpoint_section::keep_every>()
+      .means("Checkpoints of multiples of so many steps stay for good; 0: none do.");
   key("on_error", boolean, "true", "Write one when a run ends with an error, as far as its states are whole.");
   key("tag_validation", text, "Warn", "What to do when ranks name different tags.")
       .one_of({"Ignore", "Warn", "Fail"})

@@ -31,6 +31,12 @@ struct data_section {                        ///< `data`
   uint64_t prefetch_batches = 4;
 };
 
+struct checkpoint_section {  ///< `checkpoint`
+  uint64_t every_steps = 0;  ///< 0: none
+  uint64_t keep_last = 0;    ///< 0: all
+  uint64_t keep_every = 0;   ///< 0: none stays beyond those
+};
+
 struct evaluation_section {  ///< `evaluation`
   uint64_t every_steps = 0;  ///< 0: only at the end, and only when there is a validation part
   uint64_t batches = 0;      ///< 0: the whole validation part

@@ -1,0 +1,168 @@
+#include "actors/checkpoint_state.hpp"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "checkpoint/load_plan.hpp"
+#include "checkpoint/native_read.hpp"
+#include "kernels/cast.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using checkpoint::tensor_kind;
+
+/// The elements of `parameter` that `rank` holds of the parameter itself: all of them below stage 3.
+plan::slice held_slice(const plan::step_plan& p, uint32_t q) {
+  return p.gathers() ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
+}
+
+/// `range` as a piece of the rank's states.
+plan::owned_piece owned(const plan::step_plan& p, uint32_t q, plan::slice range) {
+  return {q, range, p.state_offset[p.rank][q] + range.first - p.state_slice(q, p.rank).first};
+}
+
+std::string moment_name(const optimizer_groups& groups, uint32_t q, uint32_t k) {
+  return std::string(kernels::moment_names(groups.groups[groups.group_of[q]].options)[k]);
+}
+
+/// Reads elements of one tensor, converted to the type wanted.
+class tensor_reader {
+ public:
+  explicit tensor_reader(const checkpoint::checkpoint_folder& from) : from_(from) {}
+
+  core::result<void> read(const checkpoint::tensor_entry& t, plan::slice range, core::dtype type, std::byte* to) {
+    if (t.type == type) return read(t, range, std::span(to, range.count * core::size_of(type)));
+    scratch_.resize(range.count * core::size_of(t.type));
+    if (auto ok = read(t, range, scratch_); !ok) return ok;
+    kernels::cast(scratch_.data(), t.type, to, type, range.count);
+    return {};
+  }
+
+ private:
+  core::result<void> read(const checkpoint::tensor_entry& t, plan::slice range, std::span<std::byte> to) const {
+    const checkpoint::wanted_slice wanted{t.name, t.kind, t.moment, t.type, t.shape, range.first, range.count, 0};
+    const auto plan = checkpoint::plan_load(from_.content, std::span(&wanted, 1));
+    if (!plan) return core::fail(plan.error());
+    if (auto did = checkpoint::read_pieces(checkpoint::real_files(), from_, *plan, to); !did)
+      return core::fail(did.error());
+    return {};
+  }
+
+  const checkpoint::checkpoint_folder& from_;
+  std::vector<std::byte> scratch_;  // as large as the largest slice that is converted
+};
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string out = "[";
+  for (size_t i = 0; i < shape.size(); ++i) out.append(i > 0 ? ", " : "").append(std::to_string(shape[i]));
+  return out + "]";
+}
+
+core::result<const checkpoint::tensor_entry*> find(const checkpoint::checkpoint_folder& from,
+                                                   const core::parameter_info& wanted, tensor_kind kind,
+                                                   const std::string& moment) {
+  const auto* t = checkpoint::find_tensor(from.content, wanted.name, kind, moment);
+  if (t == nullptr)
+    return core::fail(core::error_kind::mismatch, from.folder.string() + ": wanted " +
+                                                      checkpoint::shown(wanted.name, kind, moment) +
+                                                      ", the checkpoint has none");
+  if (t->shape != wanted.shape)
+    return core::fail(core::error_kind::mismatch, from.folder.string() + ": " + checkpoint::shown(*t) +
+                                                      ": wanted shape " + text_of(wanted.shape) +
+                                                      ", the checkpoint has " + text_of(t->shape));
+  return t;
+}
+
+// A parameter's weights: its master, or, where the run that wrote it had frozen it, itself.
+core::result<const checkpoint::tensor_entry*> find_weights(const checkpoint::checkpoint_folder& from,
+                                                           const core::parameter_info& wanted) {
+  const bool frozen = checkpoint::find_tensor(from.content, wanted.name, tensor_kind::frozen) != nullptr;
+  return find(from, wanted, frozen ? tensor_kind::frozen : tensor_kind::master, {});
+}
+
+}  // namespace
+
+std::vector<saved_slice> slices_of(const rank_memory& memory, const optimizer_groups& groups) {
+  const auto& p = memory.plan();
+  std::vector<saved_slice> out;
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    const auto& parameter = p.table->parameters[q];
+    const plan::slice range = p.partition.of(q, p.rank);
+    if (range.count == 0) continue;
+    const auto add = [&](tensor_kind kind, std::string moment, core::dtype type, const std::byte* at) {
+      out.push_back({parameter.name, kind, std::move(moment), type, parameter.shape, range,
+                     std::span(at, range.count * core::size_of(type))});
+    };
+    if (!parameter.trainable) {
+      add(tensor_kind::frozen, {}, p.options.parameter, memory.parameter(q, range.first));
+      continue;
+    }
+    const auto piece = owned(p, q, range);
+    add(tensor_kind::master, {}, p.options.master(), memory.master(piece));
+    for (uint32_t k = 0; k < p.options.update_of(q).moments; ++k)
+      add(tensor_kind::moment, moment_name(groups, q, k), p.options.master(), memory.moment(piece, k));
+  }
+  return out;
+}
+
+core::result<std::filesystem::path> write_checkpoint(const std::filesystem::path& root,
+                                                     const std::vector<std::shared_ptr<rank_memory>>& memory,
+                                                     const optimizer_groups& groups, checkpoint::run_state run) {
+  std::vector<std::vector<saved_slice>> all;
+  uint64_t needed_bytes = 0;
+  for (const auto& m : memory) {
+    all.push_back(slices_of(*m, groups));
+    std::vector<uint64_t> bytes;
+    for (const auto& s : all.back()) bytes.push_back(s.bytes.size());
+    needed_bytes += checkpoint::shard_bytes_for(bytes);
+  }
+  auto save = checkpoint::checkpoint_save::begin(checkpoint::real_files(), root, run.step, needed_bytes);
+  if (!save) return core::fail(save.error());
+  checkpoint::manifest m;
+  m.run = std::move(run);
+  std::map<std::tuple<std::string, tensor_kind, std::string>, size_t> place;
+  for (uint32_t r = 0; r < all.size(); ++r) {
+    auto shard = save->create_shard(r);
+    if (!shard) return core::fail(shard.error());
+    for (const auto& s : all[r]) {
+      auto written = shard->append(s.bytes);
+      if (!written) return core::fail(written.error());
+      const auto [at, fresh] = place.try_emplace({s.name, s.kind, s.moment}, m.tensors.size());
+      if (fresh) m.tensors.push_back({s.name, s.kind, s.moment, s.type, s.shape, {}});
+      m.tensors[at->second].pieces.push_back({r, s.range.first, s.range.count, written->offset_bytes, written->digest});
+    }
+    auto file = shard->finish();
+    if (!file) return core::fail(file.error());
+    m.files.push_back(std::move(*file));
+  }
+  return save->commit(std::move(m));
+}
+
+core::result<void> read_checkpoint(const checkpoint::checkpoint_folder& from, rank_memory& memory,
+                                   const optimizer_groups& groups) {
+  const auto& p = memory.plan();
+  tensor_reader reader(from);
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    const auto& parameter = p.table->parameters[q];
+    auto weights = find_weights(from, parameter);
+    if (!weights) return core::fail(weights.error());
+    const plan::slice held = held_slice(p, q);
+    if (auto ok = reader.read(**weights, held, p.options.parameter, memory.parameter(q, held.first)); !ok) return ok;
+    const plan::slice states = p.state_slice(q, p.rank);
+    if (states.count == 0) continue;
+    const auto piece = owned(p, q, states);
+    if (!p.options.master_is_parameter())
+      if (auto ok = reader.read(**weights, states, p.options.master(), memory.master(piece)); !ok) return ok;
+    for (uint32_t k = 0; k < p.options.update_of(q).moments; ++k) {
+      if ((*weights)->kind == tensor_kind::frozen) continue;  // it was not trained: its moments start afresh
+      auto moment = find(from, parameter, tensor_kind::moment, moment_name(groups, q, k));
+      if (!moment) return core::fail(moment.error());
+      if (auto ok = reader.read(**moment, states, p.options.master(), memory.moment(piece, k)); !ok) return ok;
+    }
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

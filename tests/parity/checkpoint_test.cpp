@@ -1,0 +1,152 @@
+// What was saved on some ranks at some stage goes on on others: tensors bit for bit, and at equal degrees the whole
+// run.
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t before = 2, after = 2;
+
+struct place {
+  int ranks, stage;
+};
+settings at(const place& p) {  // six samples a step wherever it runs
+  return {"parallel.data=" + std::to_string(p.ranks), "zero_optimization.stage=" + std::to_string(p.stage),
+          "train_micro_batch_size_per_gpu=" + std::to_string(6 / p.ranks),
+          "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.sub_group_size=4096"};
+}
+std::vector<place> places() {
+  std::vector<place> out;
+  for (int ranks : {1, 2, 3})
+    for (int stage : {0, 1, 2, 3}) out.push_back({ranks, stage});
+  return out;
+}
+
+std::unique_ptr<actors::session> resumed(const small_job& job, const settings& set, const std::filesystem::path& from) {
+  auto s = actors::session::open({.config = job.config(set), .resume = from});
+  if (!s) throw std::runtime_error(s.error().text);
+  return std::move(*s);
+}
+
+struct tensors {
+  std::vector<std::vector<float>> weights, first, second;
+};
+tensors tensors_of(const actors::session& s) {
+  tensors out;
+  for (uint32_t q = 0; q < s.table().parameters.size(); ++q) {
+    out.weights.push_back(parameter_of(s, q));
+    out.first.push_back(moment_of(s, q, 0));
+    out.second.push_back(moment_of(s, q, 1));
+  }
+  return out;
+}
+void check_same_tensors(const tensors& a, const tensors& b) {
+  BOOST_TEST(same_bits(a.weights, b.weights), "weights differ");
+  BOOST_TEST(same_bits(a.first, b.first), "first moments differ");
+  BOOST_TEST(same_bits(a.second, b.second), "second moments differ");
+}
+
+std::vector<double> losses_of(actors::session& s, uint64_t steps) {
+  std::vector<double> out;
+  for (uint64_t i = 0; i < steps; ++i) out.push_back(step_of(s).loss);
+  return out;
+}
+
+void check_elastic(const small_job& job, const settings& common, double tolerance) {
+  const auto all = places();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const settings mine = common + at(all[i]);
+    const auto folder = job.folder() / ("saved-" + std::to_string(i) + std::to_string(common.size()));
+    auto s = job.open(mine);
+    losses_of(*s, before);
+    const auto saved = s->save(folder);
+    BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
+    const tensors then = tensors_of(*s);
+    const auto uninterrupted = losses_of(*s, after);
+    // Every place loads what four others wrote, its own among them: all pairs of ranks, all pairs of stages.
+    for (size_t k : {i, (i + 1) % all.size(), (i + 4) % all.size(), (i + 7) % all.size(), (i + 10) % all.size()})
+      BOOST_TEST_CONTEXT(text_of(mine) << ", then " << all[k].ranks << " ranks, stage " << all[k].stage) {
+        auto t = resumed(job, common + at(all[k]), folder);
+        BOOST_TEST(t->steps_done() == before);
+        check_same_tensors(tensors_of(*t), then);
+        const auto got = losses_of(*t, after);
+        for (uint64_t n = 0; n < after; ++n)
+          if (all[k].ranks == all[i].ranks)
+            BOOST_TEST(std::bit_cast<uint64_t>(got[n]) == std::bit_cast<uint64_t>(uninterrupted[n]));
+          else
+            BOOST_TEST(std::abs(got[n] - uninterrupted[n]) < tolerance);
+      }
+  }
+}
+
+std::string refusal(const small_job& job, const settings& set, const std::filesystem::path& from) {
+  const auto s = actors::session::open({.config = job.config(set), .resume = from});
+  return s ? "accepted" : s.error().text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(checkpoint)
+
+BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_what_any_others_saved_in_fp32) {
+  check_elastic(small_job(tiny_gpt2_with_dropout), {}, 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_what_any_others_saved_in_bf16) {
+  check_elastic(small_job(tiny_llama), {"bf16.enabled=true"}, 2e-2);
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_go_on) {
+  const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'h\\.1\\.', trainable: false}]\n");
+  for (const char* type : {"Muon", "Lamb", "Lion", "SGD", "Adagrad"}) BOOST_TEST_CONTEXT(type) {
+      const settings common = {std::string("optimizer.type=") + type, "fp16.enabled=true", "optimizer.params.lr=0.001",
+                               "fp16.initial_scale_power=8", "fp16.loss_scale_window=3"};
+      auto s = job.open(common + at({2, 3}));
+      losses_of(*s, 4);
+      const auto saved = s->save(job.folder() / type, "configuration", R"({"mine": 1})");
+      BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
+      auto t = resumed(job, common + at({2, 1}), *saved);
+      BOOST_TEST(t->client_state() == R"({"mine": 1})");
+      for (int i = 0; i < 3; ++i) {
+        const auto a = step_of(*s), b = step_of(*t);
+        BOOST_TEST(std::bit_cast<uint64_t>(a.loss) == std::bit_cast<uint64_t>(b.loss));
+        BOOST_TEST(a.loss_scale == b.loss_scale);
+        BOOST_TEST(a.step == b.step);
+      }
+      check_same_tensors(tensors_of(*s), tensors_of(*t));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_was_frozen_may_be_trained_after_and_the_other_way_round) {
+  const small_job all(tiny_gpt2), some(tiny_gpt2 + "parameter_groups: [{match: 'h\\.', trainable: false}]\n");
+  auto s = some.open(at({2, 3}));
+  losses_of(*s, 1);
+  const auto saved = s->save(some.folder() / "frozen");
+  BOOST_TEST_REQUIRE(saved.has_value());
+  auto t = resumed(all, at({3, 2}), *saved);
+  check_same_tensors(tensors_of(*t), tensors_of(*s));
+  losses_of(*t, 1);
+  const auto again = t->save(all.folder() / "trained");
+  BOOST_TEST_REQUIRE(again.has_value());
+  BOOST_TEST(same_bits(tensors_of(*resumed(some, at({1, 0}), *again)).weights, tensors_of(*t).weights));
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
+  const small_job job(tiny_gpt2), other(tiny_llama);
+  auto s = job.open(at({2, 3}));
+  losses_of(*s, 1);
+  const auto saved = s->save(job.folder() / "saved");
+  BOOST_TEST_REQUIRE(saved.has_value());
+  const auto has = [](const std::string& text, const char* what) {
+    BOOST_TEST(text.find(what) != std::string::npos, text);
+  };
+  has(refusal(other, at({2, 3}), *saved), "model.embed_tokens.weight");
+  has(refusal(job, at({2, 3}) + settings{"seed=8"}, *saved), "seed: wanted 8");
+  has(refusal(job, at({2, 3}) + settings{"train_micro_batch_size_per_gpu=2"}, *saved), "position in the data");
+  has(refusal(job, at({2, 3}) + settings{"optimizer.type=Muon"}, *saved), "momentum_buffer");
+  has(refusal(job, at({2, 3}), job.folder() / "nowhere"), "nowhere");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

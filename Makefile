@@ -55,6 +55,7 @@ tsan: setup ## runs the tests of fabric and storage under the thread sanitizer
 	@ctest --preset tsan $(ARGS)
 
 bench: setup ## builds and runs the micro-benchmarks
+	@cmake/setup.sh fio
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done

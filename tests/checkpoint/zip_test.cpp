@@ -93,11 +93,11 @@ BOOST_AUTO_TEST_CASE(names_that_escape_or_repeat_are_refused) {
   const scratch_folder at;
   const std::string archive = small_archive(at);
   for (const std::string_view name :
-       {"../data.pkl2", "/op/data.pkl", "t\\p/data.pkl", "top/../a.pkl", "to/data.pk/.."}) {
+       {"../data.pkl2", "/op/data.pkl", "t\\p/data.pkl", "top/../a.pkl", "to/data.p/.."}) {
     std::string broken = archive;
     for (size_t found = 0; (found = broken.find("top/data.pkl", found)) != broken.npos; ++found)
-      broken.replace(found, 12, name.substr(0, 12));
-    BOOST_TEST((says(refusal(broken), "leads out") || name == "to/data.pk/.."), name);
+      broken.replace(found, 12, name);
+    BOOST_TEST(says(refusal(broken), "leads out"), name);
   }
   std::string twice = archive;
   for (size_t found = 0; (found = twice.find("top/empty", found)) != twice.npos; ++found)

@@ -1,0 +1,182 @@
+// The order of deeds. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
+#include "checkpoint/commit.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <random>
+#include <utility>
+
+#include "checkpoint/commit_names.hpp"
+#include "checkpoint/safetensors_header.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+core::result<void> make_folders(file_system& files, const fs::path& path) {
+  const auto there = files.exists(path);
+  if (!there) return fail(there.error());
+  if (*there) return {};
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (parent != path)
+    if (auto ok = make_folders(files, parent); !ok) return ok;
+  if (auto ok = files.make_folder(path); !ok) return ok;
+  return files.sync_folder(parent);
+}
+
+core::result<void> write_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
+                                digest128 save_id) {
+  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
+  const auto text = fmt::format("{}\n{}\n", name, to_hex(seal));
+  auto file = files.create(aside);
+  if (!file) return fail(file.error());
+  if (auto ok = (*file)->write(std::as_bytes(std::span(text))); !ok) return ok;
+  if (auto ok = (*file)->sync(); !ok) return ok;
+  if (auto ok = files.rename(aside, root / latest_file_name); !ok) return ok;
+  return files.sync_folder(root);
+}
+
+}  // namespace
+
+std::string step_folder_name(uint64_t step) { return fmt::format("step-{:08}", step); }
+
+std::optional<uint64_t> step_of(std::string_view folder_name) {
+  constexpr std::string_view head = "step-";
+  uint64_t step = 0;
+  if (!folder_name.starts_with(head)) return std::nullopt;
+  std::from_chars(folder_name.data() + head.size(), folder_name.data() + folder_name.size(), step);
+  return step_folder_name(step) == folder_name ? std::optional(step) : std::nullopt;
+}
+
+digest128 random_save_id() {
+  std::random_device device;
+  const auto word = [&] { return (static_cast<uint64_t>(device()) << 32) | device(); };
+  return {word(), word()};
+}
+
+checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id)
+    : files_(&files), root_(std::move(root)), step_(step), save_id_(save_id) {}
+
+checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
+    : files_(other.files_),
+      root_(std::move(other.root_)),
+      working_(std::exchange(other.working_, fs::path())),
+      step_(other.step_),
+      save_id_(other.save_id_) {}
+
+checkpoint_save::~checkpoint_save() {
+  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() finds what stays
+}
+
+core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
+                                                     uint64_t needed_bytes, digest128 save_id) {
+  fs::path there = root;  // the nearest folder that exists
+  for (;;) {
+    const auto found = files.exists(there);
+    if (!found) return fail(found.error());
+    const fs::path parent = there.has_parent_path() ? there.parent_path() : fs::path(".");
+    if (*found || parent == there) break;
+    there = parent;
+  }
+  const auto free = files.free_bytes(there);
+  if (!free) return fail(free.error());
+  if (*free < needed_bytes)
+    return fail(error_kind::no_space, fmt::format("a checkpoint of {} bytes does not fit into '{}': {} bytes are free",
+                                                  needed_bytes, root.string(), *free));
+  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
+  checkpoint_save out(files, root, step, save_id);
+  const fs::path working = root / beside(step_folder_name(step), writing_mark, save_id);
+  if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
+  out.working_ = working;
+  return out;
+}
+
+core::result<shard_writer> checkpoint_save::create_shard(uint32_t number) const {
+  return shard_writer::create(*files_, working_ / fmt::format("shard-{:05}.bin", number), save_id_);
+}
+
+core::result<fs::path> checkpoint_save::commit(manifest m) {
+  m.save_id = save_id_;
+  m.run.step = step_;
+  put_in_order(m);
+  const auto seal = write_manifest(*files_, working_, m);
+  if (!seal) return fail(seal.error());
+  if (auto ok = files_->sync_folder(working_); !ok) return fail(ok.error());
+
+  const std::string name = step_folder_name(step_);
+  const fs::path target = root_ / name;
+  const std::string replaced = beside(name, replaced_mark, save_id_);
+  const auto taken = files_->exists(target);
+  if (!taken) return fail(taken.error());
+  if (*taken) {
+    if (auto ok = files_->rename(target, root_ / replaced); !ok) return fail(ok.error());
+    // else a power cut could keep the next renaming alone, and nothing would name the old one
+    if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+  }
+  if (auto ok = files_->rename(working_, target); !ok) return fail(ok.error());
+  working_.clear();
+  if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+  if (auto ok = write_latest(*files_, root_, name, *seal, save_id_); !ok) return fail(ok.error());
+  // The new one is committed; what stays of the old one is found by remove_leftovers().
+  if (*taken) (void)remove_files_and_folder(*files_, root_ / replaced);
+  return target;
+}
+
+core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
+  const fs::path path = root / latest_file_name;
+  const auto there = files.exists(path);
+  if (!there) return fail(there.error());
+  if (!*there) return std::nullopt;
+  const auto text = read_small_file(files, path, max_latest_bytes);
+  if (!text) return fail(text.error());
+  const auto bad = [&](const char* why) {
+    return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
+  };
+  std::string_view rest = *text;
+  const auto line = [&] {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const auto out = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return out;
+  };
+  latest_name out{std::string(line()), {}};
+  if (!step_of(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
+  if (rest.empty()) return out;
+  out.seal = digest_from_hex(line());
+  if (!out.seal || !rest.empty()) return bad("holds more than a name and the digest of its manifest");
+  return out;
+}
+
+core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path) {
+  const auto itself = files.exists(path / manifest_file_name);
+  if (!itself) return fail(itself.error());
+  if (*itself) return open_folder(files, path);
+  const auto latest = read_latest(files, path);
+  if (!latest) return fail(latest.error());
+  if (!*latest)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is no checkpoint and names none: it holds neither '{}' nor '{}'", path.string(),
+                            manifest_file_name, latest_file_name));
+  const auto& [name, seal] = **latest;
+  auto named = open_folder(files, path / name);
+  if (named && (!seal || named->seal == *seal)) return named;
+  // A save of the same step that was interrupted has put it aside.
+  if (seal) {
+    const auto all = files.list(path);
+    if (!all) return fail(all.error());
+    for (const auto& e : *all)
+      if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
+        if (auto aside = open_folder(files, path / e.name); aside && aside->seal == *seal) return aside;
+  }
+  const auto where = fmt::format("'{}' names '{}'", (path / latest_file_name).string(), name);
+  if (!named) return fail(named.error().in(where));
+  return fail(error_kind::mismatch, fmt::format("{} with a manifest of digest {}, that folder's has {}", where,
+                                                to_hex(*seal), to_hex(named->seal)));
+}
+
+}  // namespace troupe::checkpoint

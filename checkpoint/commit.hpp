@@ -1,0 +1,89 @@
+// How a checkpoint comes to be, whole or not at all, whatever happens: everything in a folder beside the target, every
+// file synced, the manifest last, the folder synced, renamed, its parent synced, then `latest` likewise. Owns the names
+// in a checkpoints' folder and the order of deeds; what the files hold is others' business. One run writes to a folder.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/manifest_file.hpp"
+#include "checkpoint/native_files.hpp"
+#include "checkpoint/native_shard.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr std::string_view latest_file_name = "latest";
+inline constexpr uint64_t max_latest_bytes = 4096;
+
+/// `step-00000120`, more digits where they are needed; and back, for exactly such names.
+std::string step_folder_name(uint64_t step);
+std::optional<uint64_t> step_of(std::string_view folder_name);
+
+/// A name for one save, from the system's randomness.
+digest128 random_save_id();
+
+/// One save on its way. Without commit() the destructor removes what was written, and the old checkpoints stay.
+/// Its files may be written from several threads, each file from one.
+class checkpoint_save {
+ public:
+  /// Makes `root` where it is missing, and the working folder in it. error_kind::no_space where `needed_bytes`
+  /// (shard_bytes_for() of every file) are more than are free; nothing is made then.
+  static core::result<checkpoint_save> begin(file_system& files, const std::filesystem::path& root, uint64_t step,
+                                             uint64_t needed_bytes, digest128 save_id = random_save_id());
+
+  checkpoint_save(checkpoint_save&& other) noexcept;
+  checkpoint_save& operator=(checkpoint_save&&) = delete;
+  checkpoint_save(const checkpoint_save&) = delete;
+  checkpoint_save& operator=(const checkpoint_save&) = delete;
+  ~checkpoint_save();
+
+  /// The file `shard-00003.bin` of writer 3; each number once.
+  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number) const;
+
+  /// After every shard is finished: `m` holds their files and pieces; step and save_id are filled in, order too. From
+  /// the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of the
+  /// same step is replaced. An error leaves `latest` at the old checkpoint, which stays valid.
+  core::result<std::filesystem::path> commit(manifest m);
+
+  [[nodiscard]] const std::filesystem::path& working_folder() const { return working_; }
+  [[nodiscard]] digest128 save_id() const { return save_id_; }
+
+ private:
+  checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id);
+
+  file_system* files_;
+  std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
+  uint64_t step_;
+  digest128 save_id_;
+};
+
+struct latest_name {  ///< what the file `latest` says
+  std::string folder;
+  std::optional<digest128> seal;  ///< of the manifest; missing where a person wrote the name alone
+};
+
+/// Nothing where there is no such file; an error where it is damaged.
+core::result<std::optional<latest_name>> read_latest(file_system& files, const std::filesystem::path& root);
+
+/// `path` is a checkpoint, or a folder of checkpoints, whose `latest` then says which. Opened as open_folder() does.
+core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path);
+
+struct leftover {  ///< what a crash left, and what became of it
+  std::string name;
+  bool restored = false;  ///< a replaced checkpoint that took its name again; else removed
+};
+
+/// Removes what interrupted saves and removals left in `root`, which may be missing. For the start of a run, while no
+/// save is on its way. Only names of ours are touched.
+core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
+
+/// Removes a folder of `root` so that a crash never leaves a part of it under its name. Its files go, a folder in it
+/// is refused.
+core::result<void> remove_checkpoint(file_system& files, const std::filesystem::path& root, const std::string& name);
+
+}  // namespace troupe::checkpoint

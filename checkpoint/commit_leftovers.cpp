@@ -1,0 +1,92 @@
+// What crashes leave, and taking checkpoints away.
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "checkpoint/commit.hpp"
+#include "checkpoint/commit_names.hpp"
+
+namespace troupe::checkpoint {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
+  const auto inside = files.list(folder);
+  if (!inside) return fail(inside.error());
+  for (const auto& e : *inside)
+    if (e.kind != entry_kind::file)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' is not removed: '{}' in it is no file", folder.string(), e.name));
+  for (const auto& e : *inside)
+    if (auto ok = files.remove(folder / e.name); !ok) return ok;
+  return files.remove(folder);
+}
+
+core::result<void> remove_checkpoint(file_system& files, const fs::path& root, const std::string& name) {
+  const fs::path aside = root / beside(name, removing_mark, random_save_id());
+  if (auto ok = files.rename(root / name, aside); !ok) return ok;
+  if (auto ok = files.sync_folder(root); !ok) return ok;
+  return remove_files_and_folder(files, aside);
+}
+
+namespace {
+
+/// Gives a checkpoint that was put aside its name again, where `latest` still means it or nothing took its place.
+core::result<bool> restore(file_system& files, const fs::path& root, const std::string& aside, const std::string& name,
+                           const std::optional<latest_name>& latest) {
+  const auto old = open_folder(files, root / aside);
+  const auto taken = files.exists(root / name);
+  if (!taken) return fail(taken.error());
+  const bool named = latest && latest->folder == name;
+  if (!old && (*taken || !named)) return false;  // a removal of it was interrupted
+  if (*taken && !(named && latest->seal == old->seal)) return false;
+  if (*taken) {
+    // The new one was renamed but `latest` never said so: that save was not committed.
+    const auto now = read_manifest(files, root / name);
+    if (now && now->seal == old->seal) return false;
+    if (auto ok = remove_checkpoint(files, root, name); !ok) return fail(ok.error());
+  }
+  if (auto ok = files.rename(root / aside, root / name); !ok) return fail(ok.error());
+  if (auto ok = files.sync_folder(root); !ok) return fail(ok.error());
+  return true;
+}
+
+}  // namespace
+
+core::result<std::vector<leftover>> remove_leftovers(file_system& files, const fs::path& root) {
+  std::vector<leftover> out;
+  const auto there = files.exists(root);
+  if (!there) return fail(there.error());
+  if (!*there) return out;
+  const auto all = files.list(root);
+  if (!all) return fail(all.error());
+  const auto latest = read_latest(files, root);
+  if (!latest) return fail(latest.error());
+  for (const auto& e : *all) {
+    const std::string name = e.name.substr(0, e.name.find('.'));
+    const bool of_step = e.kind == entry_kind::folder && step_of(name);
+    if (of_step && is_beside(e.name, name, replaced_mark)) {
+      const auto restored = restore(files, root, e.name, name, *latest);
+      if (!restored) return fail(restored.error());
+      if (*restored) {
+        out.push_back({e.name, true});
+        continue;
+      }
+    } else if (e.kind == entry_kind::file && is_beside(e.name, latest_file_name, writing_mark)) {
+      if (auto ok = files.remove(root / e.name); !ok) return fail(ok.error());
+      out.push_back({e.name, false});
+      continue;
+    } else if (!of_step || !(is_beside(e.name, name, writing_mark) || is_beside(e.name, name, removing_mark))) {
+      continue;
+    }
+    if (auto ok = remove_files_and_folder(files, root / e.name); !ok) return fail(ok.error());
+    out.push_back({e.name, false});
+  }
+  if (!out.empty())
+    if (auto ok = files.sync_folder(root); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::checkpoint

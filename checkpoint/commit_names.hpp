@@ -1,0 +1,35 @@
+// Names that exist only while something is on its way, and taking folders away. Shared by commit and its clean-up.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/native_digest.hpp"
+#include "checkpoint/native_files.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr std::string_view writing_mark = ".writing-";    ///< not committed yet
+inline constexpr std::string_view replaced_mark = ".replaced-";  ///< valid, put aside for another of the same step
+inline constexpr std::string_view removing_mark = ".removing-";  ///< on its way out
+
+/// `step-00000120.writing-<32 digits>`.
+inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
+  return std::string(name).append(mark).append(to_hex(id));
+}
+
+/// Whether `entry` is `name`, the mark and an id.
+inline bool is_beside(std::string_view entry, std::string_view name, std::string_view mark) {
+  if (!entry.starts_with(name)) return false;
+  entry.remove_prefix(name.size());
+  if (!entry.starts_with(mark)) return false;
+  entry.remove_prefix(mark.size());
+  return digest_from_hex(entry).has_value();
+}
+
+/// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else.
+core::result<void> remove_files_and_folder(file_system& files, const std::filesystem::path& folder);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,43 @@
+// XXH3-128 of bytes, whole or in blocks: how a piece is recognised. Detects accidents, not forgery.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace troupe::checkpoint {
+
+struct digest128 {  ///< the canonical form is `high` then `low`, each big-endian
+  uint64_t high = 0, low = 0;
+  bool operator==(const digest128&) const = default;
+};
+
+/// The digest with seed 0.
+digest128 digest_of(std::span<const std::byte> bytes);
+inline digest128 digest_of(std::string_view text) { return digest_of(std::as_bytes(std::span(text))); }
+
+/// The same, block after block.
+class digest_stream {
+ public:
+  digest_stream();
+  ~digest_stream();
+  digest_stream(digest_stream&&) noexcept;
+  digest_stream& operator=(digest_stream&&) noexcept;
+
+  void add(std::span<const std::byte> bytes);
+  [[nodiscard]] digest128 value() const;  ///< of what was added so far
+
+ private:
+  struct state;
+  std::unique_ptr<state> state_;
+};
+
+/// 32 lower-case hexadecimal digits, and back; nothing where the text is anything else.
+std::string to_hex(digest128 d);
+std::optional<digest128> digest_from_hex(std::string_view text);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,192 @@
+// The real file system, by its system calls.
+#include "checkpoint/native_files.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <utility>
+
+#include "checkpoint/atomic_file.hpp"
+#include "core/mapped_file.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
+  const bool users = number == ENOENT || number == EACCES || number == ENOTDIR || number == ELOOP || number == EPERM ||
+                     number == EROFS || number == EEXIST;
+  return fail(users ? error_kind::bad_input : kind_of_write_error(number),
+              fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
+}
+
+class real_output : public output_file {
+ public:
+  real_output(fs::path path, int fd) : path_(std::move(path)), fd_(fd) {}
+  ~real_output() override {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  core::result<void> write(std::span<const std::byte> bytes) override {
+    while (!bytes.empty()) {
+      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return refused("write", path_, errno);
+      bytes = bytes.subspan(static_cast<size_t>(n));
+    }
+    return {};
+  }
+
+  core::result<void> sync() override {
+    if (::fsync(fd_) != 0) return refused("sync", path_, errno);
+    // some file systems report a full disk only here
+    if (::close(std::exchange(fd_, -1)) != 0) return refused("close", path_, errno);
+    return {};
+  }
+
+ private:
+  fs::path path_;
+  int fd_;
+};
+
+class real_input : public input_file {
+ public:
+  real_input(fs::path path, int fd, uint64_t bytes) : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
+  ~real_input() override { ::close(fd_); }
+
+  [[nodiscard]] uint64_t bytes() const override { return bytes_; }
+
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const override {
+    for (;;) {
+      const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset_bytes));
+      if (n >= 0) return static_cast<size_t>(n);
+      if (errno != EINTR)
+        return fail(error_kind::io, fmt::format("cannot read '{}' at byte {}: {}", path_.string(), offset_bytes,
+                                                core::system_message(errno)));
+    }
+  }
+
+ private:
+  fs::path path_;
+  int fd_;
+  uint64_t bytes_;
+};
+
+class real_file_system : public file_system {
+ public:
+  core::result<std::unique_ptr<output_file>> create(const fs::path& path) override {
+    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
+    if (fd < 0) return refused("create", path, errno);
+    return std::make_unique<real_output>(path, fd);
+  }
+
+  core::result<std::unique_ptr<input_file>> open(const fs::path& path) override {
+    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (fd < 0) return refused("read", path, errno);
+    struct stat status {};
+    const bool known = ::fstat(fd, &status) == 0;
+    if (known && S_ISREG(status.st_mode))
+      return std::make_unique<real_input>(path, fd, static_cast<uint64_t>(status.st_size));
+    const int number = errno;
+    ::close(fd);
+    if (!known) return refused("read", path, number);
+    return fail(error_kind::bad_input, fmt::format("cannot read '{}': a regular file was wanted", path.string()));
+  }
+
+  core::result<void> rename(const fs::path& from, const fs::path& to) override {
+    if (std::rename(from.c_str(), to.c_str()) != 0) return refused("rename to", to, errno);
+    return {};
+  }
+
+  core::result<void> remove(const fs::path& path) override {
+    if (std::remove(path.c_str()) != 0) return refused("remove", path, errno);
+    return {};
+  }
+
+  core::result<void> make_folder(const fs::path& path) override {
+    if (::mkdir(path.c_str(), 0777) != 0) return refused("make the folder", path, errno);
+    return {};
+  }
+
+  core::result<void> sync_folder(const fs::path& path) override { return checkpoint::sync_folder(path); }
+
+  core::result<std::vector<folder_entry>> list(const fs::path& path) override {
+    const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
+    if (folder == nullptr) return refused("list", path, errno);
+    std::vector<folder_entry> out;
+    for (;;) {
+      errno = 0;
+      const dirent* entry = ::readdir(folder.get());
+      if (entry == nullptr && errno != 0) return refused("list", path, errno);
+      if (entry == nullptr) break;
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (out.size() == max_folder_entries)
+        return fail(error_kind::limit, fmt::format("'{}' holds more than {} names", path.string(), max_folder_entries));
+      struct stat status {};
+      if (::fstatat(::dirfd(folder.get()), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) continue;  // gone again
+      out.push_back({name, S_ISREG(status.st_mode)   ? entry_kind::file
+                           : S_ISDIR(status.st_mode) ? entry_kind::folder
+                                                     : entry_kind::other});
+    }
+    std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    return out;
+  }
+
+  core::result<bool> exists(const fs::path& path) override {
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) == 0) return true;
+    if (errno == ENOENT) return false;
+    return refused("look for", path, errno);
+  }
+
+  core::result<uint64_t> free_bytes(const fs::path& path) override {
+    struct statvfs status {};
+    if (::statvfs(path.c_str(), &status) != 0) return refused("ask for the free space of", path, errno);
+    return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
+  }
+};
+
+}  // namespace
+
+file_system& real_files() {
+  static real_file_system files;
+  return files;
+}
+
+core::result<std::string> read_small_file(file_system& files, const fs::path& path, uint64_t max_bytes) {
+  const auto file = files.open(path);
+  if (!file) return fail(file.error());
+  if ((*file)->bytes() > max_bytes)
+    return fail(error_kind::limit,
+                fmt::format("'{}' has {} bytes, at most {} are read", path.string(), (*file)->bytes(), max_bytes));
+  std::string out(static_cast<size_t>((*file)->bytes()), '\0');
+  if (auto ok = read_exactly(**file, path, 0, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+  return out;
+}
+
+core::result<void> read_exactly(const input_file& file, const fs::path& path, uint64_t offset_bytes,
+                                std::span<std::byte> out) {
+  size_t done = 0;
+  for (int attempt = 0; attempt < 2 && done < out.size(); ++attempt) {
+    const auto n = file.read_at(offset_bytes + done, out.subspan(done));
+    if (!n) return fail(n.error());
+    done += *n;
+  }
+  if (done < out.size())
+    return fail(error_kind::io,
+                fmt::format("'{}' gave {} of {} bytes at byte {}", path.string(), done, out.size(), offset_bytes));
+  return {};
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,125 @@
+// Header, padding, digests.
+#include "checkpoint/native_shard.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "core/math.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+constexpr std::string_view magic("troupe shard\n\0\0\0", 16);
+constexpr size_t version_at = 16, length_at = 20, high_at = 24, low_at = 32;
+constexpr size_t seal_at = shard_header_bytes - 16;
+
+template <class T>
+void put(std::span<std::byte> to, size_t at, T value) {
+  std::memcpy(&to[at], &value, sizeof(value));  // little-endian, as every machine that this builds for
+}
+template <class T>
+T get(std::span<const std::byte> from, size_t at) {
+  T value;
+  std::memcpy(&value, &from[at], sizeof(value));
+  return value;
+}
+
+}  // namespace
+
+uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes) {
+  uint64_t out = shard_header_bytes;
+  for (const uint64_t bytes : piece_bytes) out += core::round_up(bytes, piece_alignment_bytes);
+  return out;
+}
+
+std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id) {
+  std::array<std::byte, shard_header_bytes> out{};
+  std::memcpy(out.data(), magic.data(), magic.size());
+  put(out, version_at, shard_version);
+  put(out, length_at, static_cast<uint32_t>(shard_header_bytes));
+  put(out, high_at, save_id.high);
+  put(out, low_at, save_id.low);
+  const auto seal = digest_of(std::span<const std::byte>(out).first(seal_at));
+  put(out, seal_at, seal.high);
+  put(out, seal_at + 8, seal.low);
+  return out;
+}
+
+core::result<shard_writer> shard_writer::create(file_system& files, const std::filesystem::path& path,
+                                                digest128 save_id) {
+  auto file = files.create(path);
+  if (!file) return fail(file.error());
+  shard_writer out(path, std::move(*file));
+  const auto header = make_shard_header(save_id);
+  if (auto ok = out.write(header); !ok) return fail(ok.error());
+  return out;
+}
+
+core::result<void> shard_writer::write(std::span<const std::byte> bytes) {
+  if (auto ok = file_->write(bytes); !ok) return ok;
+  written_bytes_ += bytes.size();
+  return {};
+}
+
+core::result<written_piece> shard_writer::append(std::span<const std::byte> bytes) {
+  const written_piece out{written_bytes_, bytes.size(), digest_of(bytes)};
+  const size_t whole = bytes.size() - bytes.size() % piece_alignment_bytes;
+  if (auto ok = write(bytes.first(whole)); !ok) return fail(ok.error());
+  if (whole == bytes.size()) return out;
+  std::array<std::byte, piece_alignment_bytes> last{};
+  std::copy(bytes.begin() + static_cast<ptrdiff_t>(whole), bytes.end(), last.begin());
+  if (auto ok = write(last); !ok) return fail(ok.error());
+  return out;
+}
+
+core::result<written_piece> shard_writer::append(uint64_t bytes, const byte_source& source) {
+  static_assert(write_block_bytes % piece_alignment_bytes == 0);
+  written_piece out{written_bytes_, bytes, {}};
+  digest_stream digest;
+  for (uint64_t done = 0; done < bytes;) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(bytes - done, write_block_bytes));
+    const auto padded = static_cast<size_t>(core::round_up(n, piece_alignment_bytes));
+    if (block_.size() < padded) block_.resize(padded);
+    const std::span<std::byte> block(block_.data(), padded);
+    if (auto ok = source(done, block.first(n)); !ok) return fail(ok.error());
+    digest.add(block.first(n));
+    std::fill(block.begin() + static_cast<ptrdiff_t>(n), block.end(), std::byte{0});
+    if (auto ok = write(block); !ok) return fail(ok.error());
+    done += n;
+  }
+  out.digest = digest.value();
+  return out;
+}
+
+core::result<shard_file> shard_writer::finish() {
+  if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  return shard_file{path_.filename().string(), written_bytes_};
+}
+
+core::result<void> check_shard(const input_file& file, const std::filesystem::path& path, const shard_file& expected,
+                               digest128 save_id) {
+  const auto bad = [&](std::string why) {
+    return fail(error_kind::bad_input, fmt::format("'{}': {}", path.string(), why));
+  };
+  if (file.bytes() != expected.bytes)
+    return bad(fmt::format("it has {} bytes, its manifest says {}", file.bytes(), expected.bytes));
+  std::array<std::byte, shard_header_bytes> header{};
+  if (auto ok = read_exactly(file, path, 0, header); !ok) return ok;
+  if (std::memcmp(header.data(), magic.data(), magic.size()) != 0)
+    return bad("it does not begin as a data file of a Troupe checkpoint (bytes 0 to 15)");
+  if (const auto version = get<uint32_t>(header, version_at); version > shard_version)
+    return fail(error_kind::mismatch, fmt::format("'{}': it has version {}, this program reads versions up to {}",
+                                                  path.string(), version, shard_version));
+  if (header != make_shard_header(digest128{get<uint64_t>(header, high_at), get<uint64_t>(header, low_at)}))
+    return bad(fmt::format("its header (bytes 0 to {}) is damaged", shard_header_bytes - 1));
+  if (header != make_shard_header(save_id)) return bad("it belongs to another save than its manifest");
+  return {};
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,66 @@
+// One data file of a checkpoint: a header of 4 KiB, then pieces, written once from begin to end. Owns the bytes of
+// the file (docs/formats.md) and the digests; which tensor a piece belongs to is the caller's business.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "checkpoint/manifest.hpp"
+#include "checkpoint/native_files.hpp"
+#include "checkpoint/safetensors_writer.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr uint32_t shard_version = 1;
+inline constexpr uint64_t shard_header_bytes = piece_alignment_bytes;
+
+/// Where the bytes of one piece went.
+struct written_piece {
+  uint64_t offset_bytes = 0, bytes = 0;
+  digest128 digest;
+};
+
+/// The file's whole size for pieces of these sizes: what must be free before a save.
+uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes);
+
+/// Writes one file. Memory: one block of write_block_bytes, whatever the pieces; every write begins and ends at a
+/// multiple of 4 KiB.
+class shard_writer {
+ public:
+  /// `path` must not exist. Every file of one save has the same `save_id`.
+  static core::result<shard_writer> create(file_system& files, const std::filesystem::path& path, digest128 save_id);
+
+  /// Appends a piece and pads it with zeros. After an error only destruction makes sense.
+  core::result<written_piece> append(std::span<const std::byte> bytes);
+  /// The same, asked for block by block.
+  core::result<written_piece> append(uint64_t bytes, const byte_source& source);
+
+  /// Syncs and closes; name and size for the manifest. Last call.
+  core::result<shard_file> finish();
+
+ private:
+  shard_writer(std::filesystem::path path, std::unique_ptr<output_file> file)
+      : path_(std::move(path)), file_(std::move(file)) {}
+  core::result<void> write(std::span<const std::byte> bytes);
+
+  std::filesystem::path path_;
+  std::unique_ptr<output_file> file_;
+  std::vector<std::byte> block_;
+  uint64_t written_bytes_ = 0;
+};
+
+/// The header of a file that belongs to a save.
+std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id);
+
+/// Refused: a file that is none of ours, of a newer version, damaged in its header, of another save, or not
+/// `expected.bytes` long.
+core::result<void> check_shard(const input_file& file, const std::filesystem::path& path, const shard_file& expected,
+                               digest128 save_id);
+
+}  // namespace troupe::checkpoint

@@ -327,6 +327,8 @@ BOOST_AUTO_TEST_CASE(neighbours_in_file_and_memory_are_one_read) {
   BOOST_REQUIRE(plan->checks.size() == 1U);  // the piece in the middle is whole
   BOOST_TEST((plan->checks[0].range == range_read{0, 8192, 4096, 100 + 2048}));
   BOOST_TEST(plan->destination_bytes == 100U + 8192U);
+  w.count = 0;
+  BOOST_TEST(plan_load(m, std::span(&w, 1))->reads.empty());
 }
 
 BOOST_AUTO_TEST_CASE(a_short_read_is_repeated_once_and_then_named) {

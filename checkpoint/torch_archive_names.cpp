@@ -90,6 +90,8 @@ std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v) {
   return out;
 }
 
+std::string_view storage_name(dtype type) { return std::ranges::find(storages, type, &named_type::type)->name; }
+
 std::optional<dtype> dtype_of(const pickle_tree& tree, pickle_ref v) {
   if (tree.kind(v) != pickle_kind::global || tree.text(tree.items(v)[0]) != "torch") return std::nullopt;
   return looked_up(types, tree.text(tree.items(v)[1]));

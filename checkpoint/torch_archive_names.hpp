@@ -19,6 +19,9 @@ struct storage {
 };
 std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v);
 
+/// "FloatStorage" of fp32 and so on.
+std::string_view storage_name(core::dtype type);
+
 /// The global `torch.float32` and the like.
 std::optional<core::dtype> dtype_of(const pickle_tree& tree, pickle_ref v);
 

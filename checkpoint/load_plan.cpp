@@ -42,6 +42,7 @@ core::result<load_plan> plan_load(const manifest& m, std::span<const wanted_slic
   for (const auto& w : wanted) {
     const auto found = matching(m, w);
     if (!found) return fail(found.error());
+    if (w.count == 0) continue;
     const tensor_entry& t = **found;
     const uint64_t element_bytes = core::size_of(t.type), end = w.first + w.count;
     auto p = std::partition_point(t.pieces.begin(), t.pieces.end(),

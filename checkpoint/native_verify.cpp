@@ -5,11 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <memory>
 #include <tuple>
 
 #include "checkpoint/native_read.hpp"
 #include "checkpoint/native_shard.hpp"
+#include "core/math.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -30,6 +32,16 @@ core::result<digest128> digest_in(const input_file& file, const fs::path& path, 
     done += n;
   }
   return digest.value();
+}
+
+/// Zeros from the end of a piece to the next possible begin.
+core::result<void> check_padding(const input_file& file, const fs::path& path, uint64_t end) {
+  std::array<std::byte, piece_alignment_bytes> bytes{};
+  const auto padding = std::span(bytes).first(static_cast<size_t>(core::round_up(end, piece_alignment_bytes) - end));
+  if (auto ok = read_exactly(file, path, end, padding); !ok) return ok;
+  if (std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; })) return {};
+  return fail(core::error_kind::bad_input,
+              fmt::format("'{}': the padding of {} bytes at byte {} is not zeros", path.string(), padding.size(), end));
 }
 
 /// The first element that differs, or nothing.
@@ -97,7 +109,11 @@ core::result<verify_report> verify_checkpoint(file_system& files, const fs::path
       const auto digest = digest_in(**file, path, at->offset_bytes, bytes, block);
       ++out.pieces;
       out.bytes += bytes;
-      if (digest && *digest == at->part->digest) continue;
+      if (digest && *digest == at->part->digest) {
+        const uint64_t end = at->offset_bytes + bytes;
+        if (auto ok = check_padding(**file, path, end); !ok) note({name, shown(*at->tensor), end, ok.error().text});
+        continue;
+      }
       const auto tensor = shown(*at->tensor);
       note({name, tensor, at->offset_bytes,
             digest

@@ -163,6 +163,7 @@ class uring_queue final : public io_queue {
       for (const uint64_t what : unsent_)
         if (what != cancellation) refused_.push_back({static_cast<uint32_t>(what), broken_});
       unsent_.clear();
+      signal_event();
     }
   }
 

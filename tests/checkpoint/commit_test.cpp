@@ -77,7 +77,13 @@ struct story {
       if (cleaned == 0) check_ok(remove_leftovers(files, at));
     }
     if (const auto all = files.list(at))
-      for (const auto& e : *all) BOOST_TEST((e.name == "latest" || step_of(e.name)), e.name << " stayed");
+      for (const auto& e : *all) {
+        BOOST_TEST((e.name == "latest" || step_of(e.name)), e.name << " stayed");
+        if (e.kind != entry_kind::folder) continue;
+        const auto report = verify_checkpoint(files, at / e.name);  // a part of one never has its name
+        check_ok(report);
+        BOOST_TEST(report->damages == 0U);
+      }
   }
 };
 

@@ -3,24 +3,27 @@
 #include <malloc.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <random>
 
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/weights_index.hpp"
+#include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
-namespace {
+namespace troupe::tests {
 
 std::atomic<size_t> live_bytes{0};
 std::atomic<size_t> peak_bytes{0};
 
-}  // namespace
+}  // namespace troupe::tests
 
-// Counted for the whole test program; only this file looks at the counters.
+using troupe::tests::live_bytes;
+using troupe::tests::peak_bytes;
+
+// Counted for the whole test program; tests look at the counters through counted_memory.hpp.
 void* operator new(size_t bytes) {
   void* p = std::malloc(bytes == 0 ? 1 : bytes);
   if (p == nullptr) throw std::bad_alloc();

@@ -49,7 +49,19 @@ bool readable(const io_queue& queue) {
   return ::poll(&look, 1, 0) == 1;
 }
 
-// Moves `memory` in blocks with `window` requests in flight; the first error, or none.
+// Lets the kernel refuse a system call of this thread and of those that it starts, as a container's filter does.
+bool forbid(uint32_t call) {
+  sock_filter program[] = {
+      {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+      {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, call},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+      {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
+  };
+  const sock_fprog filter{std::size(program), program};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+}
+
+// Moves `memory` in blocks, as many in flight as there are credits; the first error, or none.
 std::optional<core::error> move_all(io_queue& queue, const file& on, io_kind kind, std::span<std::byte> memory) {
   uint64_t next = 0;
   std::optional<core::error> first;
@@ -367,19 +379,10 @@ BOOST_AUTO_TEST_CASE(a_refused_ring_becomes_threads_and_the_reason_is_kept) {
 }
 
 BOOST_AUTO_TEST_CASE(a_seccomp_filter_like_a_containers_leads_to_threads) {
-  // Filters are a thread's own and inherited by its threads, so the other tests keep their rings.
   std::string name, remark;
   bool filtered = false;
   std::thread contained([&] {
-    sock_filter program[] = {
-        {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
-        {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, __NR_io_uring_setup},
-        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
-        {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW},
-    };
-    const sock_fprog filter{std::size(program), program};
-    filtered =
-        ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter) == 0;
+    filtered = forbid(__NR_io_uring_setup);
     if (const auto queue = make_queue({})) {
       name = (*queue)->name();
       if (!(*queue)->remarks().empty()) remark = (*queue)->remarks().front();
@@ -392,6 +395,32 @@ BOOST_AUTO_TEST_CASE(a_seccomp_filter_like_a_containers_leads_to_threads) {
   }
   BOOST_TEST(name == "threads");
   BOOST_TEST(remark.find("Operation not permitted (a container's seccomp filter") != std::string::npos, remark);
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_that_takes_nothing_any_more_fails_each_request_and_ends) {
+  if (!tests::has_uring()) return;
+  std::vector<io_completion> over;
+  bool filtered = false, announced = false;
+  std::thread contained([&] {
+    const auto queue = open_uring_queue(with_depth(4));
+    filtered = forbid(__NR_io_uring_enter);
+    if (!queue || !filtered) return;
+    const auto f = *file::in_memory("refused");
+    std::vector<std::byte> memory(512);
+    for (uint64_t i = 0; i < 6; ++i) {
+      if (!(*queue)->submit(write_request(f, 0, memory, i))) return;
+      announced = readable(**queue);
+      (*queue)->wait(over);
+    }
+  });
+  contained.join();
+  if (!filtered) return;
+  BOOST_REQUIRE(over.size() == 6U);
+  for (const auto& c : over) {
+    BOOST_REQUIRE(c.error);
+    BOOST_TEST(c.error->text == "refused: write at 0: wanted 512 bytes, got 0: Operation not permitted");
+  }
+  BOOST_TEST(announced);
 }
 
 BOOST_AUTO_TEST_CASE(too_little_lockable_memory_leaves_the_pools_unregistered) {

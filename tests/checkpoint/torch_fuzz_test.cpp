@@ -78,6 +78,7 @@ void damage(const fs::path& valid, uint64_t seed) {
   size_t opened = 0, seen = 0;
   for (size_t i = 0; i < mutations(); ++i) {
     const std::string broken = mutated(good, random);
+    fs::remove(at / "broken.pt");  // writing over a file makes some file systems wait for the disk
     at.write("broken.pt", broken);
     const memory_mark mark;
     {
@@ -141,6 +142,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_indexed_or_refused) {
     for (size_t i = 0; i < mutations() / 2; ++i) {
       const auto& victim = files[i % files.size()];
       const std::string good = scratch_folder::read(victim);
+      fs::remove(victim);
       at.write(fs::relative(victim, at / "").string(), mutated(good, random));
       const auto index = read_deepspeed_folder(at / name);
       if (index && ++indexed % 8 == 0) {
@@ -153,6 +155,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_indexed_or_refused) {
             check_ok(reader.read(state, 0, bytes));
           }
       }
+      fs::remove(victim);
       at.write(fs::relative(victim, at / "").string(), good);
     }
   }
@@ -169,9 +172,8 @@ BOOST_AUTO_TEST_CASE(the_memory_of_the_worst_pickle_is_as_stated) {
 BOOST_AUTO_TEST_CASE(a_pickle_that_would_run_a_command_opens_and_does_nothing) {
   const scratch_folder at;
   const std::string command = "touch " + (at / "pwned").string();
-  std::string pickle = "\x80\x02}X\1\0\0\0w";
-  pickle = std::string("\x80\x02}X\1\0\0\0wcposix\nsystem\nX", 24) + static_cast<char>(command.size()) +
-           std::string(3, '\0') + command + "\x85Rs.";
+  const std::string pickle = std::string("\x80\x02}X\1\0\0\0wcposix\nsystem\nX", 24) +
+                             static_cast<char>(command.size()) + std::string(3, '\0') + command + "\x85Rs.";
   auto zip = zip_writer::create(at / "evil.pt");
   check_ok(zip->add("archive/data.pkl", as_bytes_of(pickle)));
   check_ok(zip->commit());

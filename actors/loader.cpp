@@ -13,8 +13,7 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
     // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank, and wraps around.
     const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
     const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
-    return std::make_shared<const data::batch>(
-data::make_validation_batch(*s.corpus, s.shape.rows, index));
+    return std::make_shared<const data::batch>(data::make_validation_batch(*s.corpus, s.shape.rows, index));
   }
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }

@@ -9,7 +9,7 @@
 
 namespace troupe::actors {
 
-struct supervisor_state {  ///< what a supervisor keeps between messages
+struct supervisor_state {        ///< what a supervisor keeps between messages
   supervisor_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   /// Runs when the actor ends, however it ends: whoever asked gets an answer even then. CAF drops a promise in silence.
   ~supervisor_state();

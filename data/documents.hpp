@@ -17,9 +17,9 @@
 namespace troupe::data {
 
 /// A text longer than this is encoded in pieces. From here on a piece ends behind the next line break that stands alone
-/// between two characters which are no white space, or if none comes soon before the next blank with no white space behind
-/// it. No word of GPT-2's pattern crosses such a place, so byte pairs are those of the whole text; SentencePiece may begin
-/// the next piece with a space of its own, as it does with every text.
+/// between two characters which are no white space, or if none comes soon before the next blank with no white space
+/// behind it. No word of GPT-2's pattern crosses such a place, so byte pairs are those of the whole text; SentencePiece
+/// may begin the next piece with a space of its own, as it does with every text.
 inline constexpr uint64_t piece_bytes = uint64_t{1} << 16;
 /// A text without such a place is cut here, between two characters; only there a word may be torn.
 inline constexpr uint64_t longest_piece_bytes = uint64_t{1} << 20;

@@ -10,8 +10,7 @@ namespace {
 constexpr uint64_t steps = 6;
 
 // Several buckets, sub-groups and matrix sets on every rank.
-const settings small_pieces = {"zero_optimization.reduce_bucket_size=8192",
-                               "zero_optimization.sub_group_size=4096",
+const settings small_pieces = {"zero_optimization.reduce_bucket_size=8192", "zero_optimization.sub_group_size=4096",
                                "zero_optimization.allgather_bucket_size=9000",
                                "zero_optimization.stage3_param_persistence_threshold=0",
                                "zero_optimization.stage3_max_reuse_distance=0"};
@@ -31,9 +30,7 @@ run_result check_stages(const small_job& job, const settings& common) {
       check_same(train(job, common + stage(at), steps), reference);
       check_same(train(job, common + stage(at) + small_pieces, steps), reference);
     }
-  BOOST_TEST_CONTEXT(text_of(common)) {
-    check_same(train(job, common + stage(0) + small_pieces, steps), reference);
-  }
+  BOOST_TEST_CONTEXT(text_of(common)) { check_same(train(job, common + stage(0) + small_pieces, steps), reference); }
   return reference;
 }
 
@@ -52,8 +49,9 @@ BOOST_AUTO_TEST_CASE(optimizers_of_elements_leave_the_same_bits_at_every_stage) 
   check_stages(job, ranks(2) + optimizer("Adagrad", {"optimizer.params.lr=0.05"}));
   check_stages(job, ranks(3) + bf16 + optimizer("Lion", {"optimizer.params.lr=0.001"}));
   check_stages(job, ranks(2) + optimizer("SGD", {"optimizer.params.lr=0.1"}));
-  check_stages(job, ranks(3) + twice + optimizer("SGD", {"optimizer.params.lr=0.1", "optimizer.params.momentum=0.9",
-                                                         "optimizer.params.nesterov=true"}));
+  check_stages(job, ranks(3) + twice +
+                        optimizer("SGD", {"optimizer.params.lr=0.1", "optimizer.params.momentum=0.9",
+                                          "optimizer.params.nesterov=true"}));
 }
 
 BOOST_AUTO_TEST_CASE(lamb_leaves_the_same_bits_at_every_stage) {
@@ -77,8 +75,7 @@ BOOST_AUTO_TEST_CASE(one_rank_and_many_agree_to_rounding) {
       const settings common = optimizer(type) + settings{"data_types.param_dtype=fp64", "optimizer.params.lr=0.003"};
       const auto one = train(job, common + ranks(1) + settings{"train_micro_batch_size_per_gpu=6"} + stage(3), steps);
       const auto many = train(job, common + ranks(3) + stage(3), steps);
-      for (size_t i = 0; i < steps; ++i)
-        BOOST_TEST(std::abs(loss(one.losses[i]) - loss(many.losses[i])) < 1e-9);
+      for (size_t i = 0; i < steps; ++i) BOOST_TEST(std::abs(loss(one.losses[i]) - loss(many.losses[i])) < 1e-9);
     }
 }
 

@@ -8,6 +8,7 @@ import pathlib
 import sys
 
 import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
 import tokenizers
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -52,7 +53,9 @@ def small_sentencepiece(corpus, name, **options):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(corpus.read_text().splitlines()), model_writer=out, num_threads=1,
         minloglevel=2, **options)
-    (OUT / name).write_bytes(out.getvalue())
+    model = sentencepiece_model_pb2.ModelProto.FromString(out.getvalue())
+    model.normalizer_spec.ClearField("normalization_rule_tsv")  # where the rules lay; they are in the model
+    (OUT / name).write_bytes(model.SerializeToString())
     return sentencepiece.SentencePieceProcessor(model_proto=out.getvalue())
 
 

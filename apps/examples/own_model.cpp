@@ -2,6 +2,7 @@
 // pictures that it draws itself. What it says of the model is in make_classifier, of the data in pictures, of the run
 // in the configuration; sharding, gathering and reducing are Troupe's.
 #include <ATen/ATen.h>
+#include <ATen/Context.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
@@ -59,6 +60,7 @@ double accuracy(const models::module_model& model) {
   at::NoGradGuard no_grad;
   for (const auto& u : model.units)
     if (u.module) u.module->eval();
+  at::manual_seed(7);  // the run's threads draw from the same generator
   const models::host_batch fresh = pictures(0, 0, 0);
   at::Tensor x = fresh.input;
   for (const auto& u : model.units) x = u.forward(x);

@@ -2,14 +2,13 @@
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <vector>
 
 #include "config/explain.hpp"
 #include "tests/config/text.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe::config;
 
@@ -62,12 +61,10 @@ BOOST_AUTO_TEST_CASE(the_files_of_the_guide_say_what_it_shows) {
   for (std::string line; std::getline(shown, line);)
     if (line != "...") BOOST_TEST(contains(explained, line), line);
 
-  std::string made = (std::filesystem::temp_directory_path() / "troupe_config_XXXXXX").string();
-  BOOST_TEST_REQUIRE(mkdtemp(made.data()) != nullptr);
-  const std::filesystem::path folder = made;
-  std::ofstream(folder / "ds_config.json") << json;
+  const troupe::tests::scratch_folder folder;
+  folder.write("ds_config.json", json);
   const auto job = [&](std::vector<std::string> overrides) {
-    return load_text(all[4], "job.yaml", folder, with(std::move(overrides), reading::job));
+    return load_text(all[4], "job.yaml", folder.path(), with(std::move(overrides), reading::job));
   };
   const auto refused = job({});
   BOOST_TEST_REQUIRE(!refused.has_value());
@@ -75,7 +72,6 @@ BOOST_AUTO_TEST_CASE(the_files_of_the_guide_say_what_it_shows) {
   const auto trains = job({"zero_optimization.offload_optimizer=null"});
   BOOST_TEST_REQUIRE(trains.has_value(), (trains ? std::string() : render(trains.error())));
   BOOST_TEST(contains(all[6], fmt::format("\n{}job.yaml: good\n", render(trains->warnings))));
-  std::filesystem::remove_all(folder);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

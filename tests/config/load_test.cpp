@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tests/config/text.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::config;
@@ -17,23 +18,6 @@ job_config loaded_config(const std::string& text, const load_options& options = 
   BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
   return l->config;
 }
-
-/// A folder of its own that is gone afterwards.
-struct folder {
-  std::filesystem::path path;
-  folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "troupe_config_XXXXXX").string();
-    BOOST_TEST_REQUIRE(mkdtemp(name.data()) != nullptr);
-    path = name;
-  }
-  ~folder() { std::filesystem::remove_all(path); }
-  folder(const folder&) = delete;
-  folder& operator=(const folder&) = delete;
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
-    std::ofstream(path / name, std::ios::binary) << text;
-    return path / name;
-  }
-};
 
 }  // namespace
 
@@ -171,14 +155,14 @@ BOOST_AUTO_TEST_CASE(overrides_win_and_later_ones_win_over_earlier) {
 }
 
 BOOST_AUTO_TEST_CASE(paths_are_relative_to_the_file_and_overrides_to_the_current_folder) {
-  const folder f;
-  std::filesystem::create_directory(f.path / "sub");
+  const troupe::tests::scratch_folder f;
+  std::filesystem::create_directory(f.path() / "sub");
   const auto file = f.write("sub/job.yaml", smallest_with("corpus.txt", "../corpus.txt") + "output: out\n");
   const auto l = troupe::config::load(file);
   BOOST_TEST_REQUIRE(l.has_value());
   BOOST_TEST(l->config.file == file);
-  BOOST_TEST(l->config.data.text == f.path / "corpus.txt");
-  BOOST_TEST(l->config.output == f.path / "sub" / "out");
+  BOOST_TEST(l->config.data.text == f.path() / "corpus.txt");
+  BOOST_TEST(l->config.output == f.path() / "sub" / "out");
   const auto set = troupe::config::load(file, {{"data.text=here.txt"}});
   BOOST_TEST_REQUIRE(set.has_value());
   BOOST_TEST(set->config.data.text == std::filesystem::current_path() / "here.txt");
@@ -200,7 +184,7 @@ BOOST_AUTO_TEST_CASE(json_files_with_comments_load_too) {
 }
 
 BOOST_AUTO_TEST_CASE(a_deepspeed_json_is_imported_and_the_file_wins_over_it) {
-  const folder f;
+  const troupe::tests::scratch_folder f;
   f.write("ds.json", R"({"train_batch_size": 16, "train_micro_batch_size_per_gpu": 2, "gradient_cliping": 1,
   "zero_optimization": {"stage": 1, "reduce_bucket_size": 5e5}, "sparse_gradients": true})");
   const auto file = f.write("job.yaml", smallest + "deepspeed_config: ds.json\n");
@@ -209,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_deepspeed_json_is_imported_and_the_file_wins_over_it) {
   BOOST_TEST(l->config.zero_optimization.stage == 3U);
   BOOST_TEST(l->config.zero_optimization.reduce_bucket_size == 500'000U);
   BOOST_TEST(l->config.gradient_accumulation_steps == 8U);
-  const std::string ds = (f.path / "ds.json").string();
+  const std::string ds = (f.path() / "ds.json").string();
   BOOST_TEST(
       render(l->warnings) ==
       ds + ":1:63: warning: gradient_cliping: unknown key; the nearest known one is gradient_clipping\n" + ds +
@@ -220,16 +204,16 @@ BOOST_AUTO_TEST_CASE(a_deepspeed_json_is_imported_and_the_file_wins_over_it) {
 }
 
 BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
-  const folder f;
+  const troupe::tests::scratch_folder f;
   const auto file = f.write("job.yaml", smallest + "deepspeed_config: ds.json\n");
   f.write("ds.json", "{\"fp16\": {\"enabld\": true},\n \"fp16\": {}}");
-  const std::string ds = (f.path / "ds.json").string();
+  const std::string ds = (f.path() / "ds.json").string();
   const auto l = troupe::config::load(file);
   BOOST_TEST_REQUIRE(!l.has_value());
   BOOST_TEST(render(l.error()) ==
              ds + ":1:11: error: fp16.enabld: unknown key; the nearest known one is fp16.enabled\n" + ds +
                  ":2:2: error: fp16: given twice, first at line 1, column 2\n");
-  std::filesystem::remove(f.path / "ds.json");
+  std::filesystem::remove(f.path() / "ds.json");
   BOOST_TEST(render(troupe::config::load(file).error()) ==
              file.string() + ":9:19: error: deepspeed_config: " + ds + ": wanted a readable file, got none there\n");
 }
@@ -319,12 +303,12 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_held_against_the_file) {
 }
 
 BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_a_path_that_is_there) {
-  const folder f;
+  const troupe::tests::scratch_folder f;
   f.write("t.model", "not looked at here");
   const auto file = f.write("job.yaml", smallest_with("{text: corpus.txt}", "{text: c.txt, tokenizer: t.model}"));
   const auto l = troupe::config::load(file);
   BOOST_TEST_REQUIRE(l.has_value(), (l ? std::string() : render(l.error())));
-  BOOST_TEST((l->config.data.tokenizer == "t.model" && l->config.data.tokenizer_path == f.path / "t.model"));
+  BOOST_TEST((l->config.data.tokenizer == "t.model" && l->config.data.tokenizer_path == f.path() / "t.model"));
   BOOST_TEST(
       (loaded_config(smallest).data.tokenizer == "bytes" && loaded_config(smallest).data.tokenizer_path.empty()));
 }

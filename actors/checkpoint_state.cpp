@@ -1,6 +1,5 @@
 #include "actors/checkpoint_state.hpp"
 
-#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -27,60 +26,33 @@ std::string moment_name(const optimizer_groups& groups, uint32_t q, uint32_t k) 
   return std::string(kernels::moment_names(groups.groups[groups.group_of[q]].options)[k]);
 }
 
-/// Reads elements of one tensor, converted to the type wanted.
+/// Reads elements of a parameter's tensors, converted to the type wanted.
 class tensor_reader {
  public:
   explicit tensor_reader(const checkpoint::checkpoint_folder& from) : from_(from) {}
 
-  core::result<void> read(const checkpoint::tensor_entry& t, plan::slice range, core::dtype type, std::byte* to) {
-    if (t.type == type) return read(t, range, std::span(to, range.count * core::size_of(type)));
-    scratch_.resize(range.count * core::size_of(t.type));
-    if (auto ok = read(t, range, scratch_); !ok) return ok;
-    kernels::cast(scratch_.data(), t.type, to, type, range.count);
+  core::result<void> read(const core::parameter_info& p, tensor_kind kind, const std::string& moment, plan::slice range,
+                          core::dtype type, std::byte* to) {
+    const auto* found = checkpoint::find_tensor(from_.content, p.name, kind, moment);
+    const core::dtype stored = found == nullptr ? type : found->type;  // one that is missing is refused by the plan
+    const checkpoint::wanted_slice wanted{p.name, kind, moment, stored, p.shape, range.first, range.count, 0};
+    const auto plan = checkpoint::plan_load(from_.content, std::span(&wanted, 1));
+    if (!plan) return core::fail(plan.error().in(from_.folder.string()));
+    std::span destination(to, range.count * core::size_of(type));
+    if (stored != type) {
+      scratch_.resize(range.count * core::size_of(stored));
+      destination = scratch_;
+    }
+    if (auto did = checkpoint::read_pieces(checkpoint::real_files(), from_, *plan, destination); !did)
+      return core::fail(did.error());
+    if (stored != type) kernels::cast(scratch_.data(), stored, to, type, range.count);
     return {};
   }
 
  private:
-  core::result<void> read(const checkpoint::tensor_entry& t, plan::slice range, std::span<std::byte> to) const {
-    const checkpoint::wanted_slice wanted{t.name, t.kind, t.moment, t.type, t.shape, range.first, range.count, 0};
-    const auto plan = checkpoint::plan_load(from_.content, std::span(&wanted, 1));
-    if (!plan) return core::fail(plan.error());
-    if (auto did = checkpoint::read_pieces(checkpoint::real_files(), from_, *plan, to); !did)
-      return core::fail(did.error());
-    return {};
-  }
-
   const checkpoint::checkpoint_folder& from_;
   std::vector<std::byte> scratch_;  // as large as the largest slice that is converted
 };
-
-std::string text_of(const std::vector<int64_t>& shape) {
-  std::string out = "[";
-  for (size_t i = 0; i < shape.size(); ++i) out.append(i > 0 ? ", " : "").append(std::to_string(shape[i]));
-  return out + "]";
-}
-
-core::result<const checkpoint::tensor_entry*> find(const checkpoint::checkpoint_folder& from,
-                                                   const core::parameter_info& wanted, tensor_kind kind,
-                                                   const std::string& moment) {
-  const auto* t = checkpoint::find_tensor(from.content, wanted.name, kind, moment);
-  if (t == nullptr)
-    return core::fail(core::error_kind::mismatch, from.folder.string() + ": wanted " +
-                                                      checkpoint::shown(wanted.name, kind, moment) +
-                                                      ", the checkpoint has none");
-  if (t->shape != wanted.shape)
-    return core::fail(core::error_kind::mismatch, from.folder.string() + ": " + checkpoint::shown(*t) +
-                                                      ": wanted shape " + text_of(wanted.shape) +
-                                                      ", the checkpoint has " + text_of(t->shape));
-  return t;
-}
-
-// A parameter's weights: its master, or, where the run that wrote it had frozen it, itself.
-core::result<const checkpoint::tensor_entry*> find_weights(const checkpoint::checkpoint_folder& from,
-                                                           const core::parameter_info& wanted) {
-  const bool frozen = checkpoint::find_tensor(from.content, wanted.name, tensor_kind::frozen) != nullptr;
-  return find(from, wanted, frozen ? tensor_kind::frozen : tensor_kind::master, {});
-}
 
 }  // namespace
 
@@ -146,21 +118,24 @@ core::result<void> read_checkpoint(const checkpoint::checkpoint_folder& from, ra
   tensor_reader reader(from);
   for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
     const auto& parameter = p.table->parameters[q];
-    auto weights = find_weights(from, parameter);
-    if (!weights) return core::fail(weights.error());
+    // A parameter's weights: its master, or, where the run that wrote it had frozen it, itself.
+    const bool was_frozen = checkpoint::find_tensor(from.content, parameter.name, tensor_kind::frozen) != nullptr;
+    const auto weights = was_frozen ? tensor_kind::frozen : tensor_kind::master;
     const plan::slice held = held_slice(p, q);
-    if (auto ok = reader.read(**weights, held, p.options.parameter, memory.parameter(q, held.first)); !ok) return ok;
+    if (auto ok = reader.read(parameter, weights, {}, held, p.options.parameter, memory.parameter(q, held.first)); !ok)
+      return ok;
     const plan::slice states = p.state_slice(q, p.rank);
     if (states.count == 0) continue;
     const auto piece = owned(p, q, states);
+    const core::dtype master = p.options.master();
     if (!p.options.master_is_parameter())
-      if (auto ok = reader.read(**weights, states, p.options.master(), memory.master(piece)); !ok) return ok;
-    for (uint32_t k = 0; k < p.options.update_of(q).moments; ++k) {
-      if ((*weights)->kind == tensor_kind::frozen) continue;  // it was not trained: its moments start afresh
-      auto moment = find(from, parameter, tensor_kind::moment, moment_name(groups, q, k));
-      if (!moment) return core::fail(moment.error());
-      if (auto ok = reader.read(**moment, states, p.options.master(), memory.moment(piece, k)); !ok) return ok;
-    }
+      if (auto ok = reader.read(parameter, weights, {}, states, master, memory.master(piece)); !ok) return ok;
+    // What was not trained has no moments: they start afresh.
+    for (uint32_t k = 0; k < p.options.update_of(q).moments && !was_frozen; ++k)
+      if (auto ok = reader.read(parameter, tensor_kind::moment, moment_name(groups, q, k), states, master,
+                                memory.moment(piece, k));
+          !ok)
+        return ok;
   }
   return {};
 }

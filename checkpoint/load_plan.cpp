@@ -15,7 +15,7 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-core::result<const tensor_entry*> matching(const manifest& m, const wanted_slice& w) {
+core::result<const tensor_entry*> matching(const tensor_list& m, const wanted_slice& w) {
   const tensor_entry* t = find_tensor(m, w.name, w.kind, w.moment);
   const auto name = shown(w.name, w.kind, w.moment);
   if (t == nullptr)
@@ -36,7 +36,7 @@ bool by_place(const range_read& a, const range_read& b) {
 
 }  // namespace
 
-core::result<load_plan> plan_load(const manifest& m, std::span<const wanted_slice> wanted) {
+core::result<load_plan> plan_load(const tensor_list& m, std::span<const wanted_slice> wanted) {
   load_plan out;
   std::vector<range_read> reads;
   for (const auto& w : wanted) {

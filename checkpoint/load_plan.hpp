@@ -1,5 +1,5 @@
-// From what a rank wants to which bytes to read: a pure function of a manifest. That is all it takes to load at other
-// degrees than those that saved. Reading itself is native_read.hpp's.
+// From what a rank wants to which bytes to read: a pure function of what a checkpoint holds. That is all it takes to
+// load at other degrees than those that saved. Reading itself is native_read.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct range_read {  ///< `bytes` from byte `offset_bytes` of file number `file`
 struct piece_check {
   range_read range;
   digest128 digest;
-  uint32_t tensor = 0;  ///< number in manifest::tensors
+  uint32_t tensor = 0;  ///< number in tensor_list::tensors
 };
 
 struct load_plan {
@@ -44,6 +44,6 @@ struct load_plan {
 };
 
 /// Refused, with the tensor named: one that is missing, another shape or dtype (wanted and found), elements beyond it.
-core::result<load_plan> plan_load(const manifest& m, std::span<const wanted_slice> wanted);
+core::result<load_plan> plan_load(const tensor_list& of, std::span<const wanted_slice> wanted);
 
 }  // namespace troupe::checkpoint

@@ -118,13 +118,13 @@ core::result<void> check_tensor(const manifest& m, const tensor_entry& t) {
   return check_pieces(m, t, *bytes / core::size_of(t.type));
 }
 
-bool holds_name(const manifest& m, std::string_view name) {
+bool holds_name(const tensor_list& m, std::string_view name) {
   const auto at = std::lower_bound(m.tensors.begin(), m.tensors.end(), name,
                                    [](const tensor_entry& t, std::string_view n) { return t.name < n; });
   return at != m.tensors.end() && at->name == name;
 }
 
-core::result<void> check_tied(const manifest& m) {
+core::result<void> check_tied(const tensor_list& m) {
   if (auto ok = limited("tied names", m.tied.size(), max_tensors); !ok) return ok;
   for (size_t i = 0; i < m.tied.size(); ++i) {
     const auto& [name, of] = m.tied[i];
@@ -152,7 +152,8 @@ std::string shown(std::string_view name, tensor_kind kind, std::string_view mome
 }
 std::string shown(const tensor_entry& tensor) { return shown(tensor.name, tensor.kind, tensor.moment); }
 
-const tensor_entry* find_tensor(const manifest& m, std::string_view name, tensor_kind kind, std::string_view moment) {
+const tensor_entry* find_tensor(const tensor_list& m, std::string_view name, tensor_kind kind,
+                                std::string_view moment) {
   const auto tied = std::lower_bound(m.tied.begin(), m.tied.end(), name,
                                      [](const tied_name& t, std::string_view n) { return t.name < n; });
   if (tied != m.tied.end() && tied->name == name) name = tied->of;
@@ -162,7 +163,7 @@ const tensor_entry* find_tensor(const manifest& m, std::string_view name, tensor
   return at != m.tensors.end() && key_of(*at) == wanted ? &*at : nullptr;
 }
 
-void put_in_order(manifest& m) {
+void put_in_order(tensor_list& m) {
   std::sort(m.tensors.begin(), m.tensors.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   for (auto& t : m.tensors)
     std::sort(t.pieces.begin(), t.pieces.end(), [](const piece& a, const piece& b) { return a.first < b.first; });

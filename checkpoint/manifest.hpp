@@ -88,12 +88,16 @@ struct run_state {               ///< what a run needs to go on, apart from tens
   bool operator==(const run_state&) const = default;
 };
 
-struct manifest {     ///< one checkpoint
-  digest128 save_id;  ///< random, one per save; stands in every shard file too
-  run_state run;
-  std::vector<shard_file> files;
+struct tensor_list {                  ///< what a checkpoint holds, wherever it lies
   std::vector<tensor_entry> tensors;  ///< ascending by (name, kind, moment)
   std::vector<tied_name> tied;        ///< ascending by name
+  bool operator==(const tensor_list&) const = default;
+};
+
+struct manifest : tensor_list {  ///< one checkpoint
+  digest128 save_id;             ///< random, one per save; stands in every shard file too
+  run_state run;
+  std::vector<shard_file> files;
   bool operator==(const manifest&) const = default;
 };
 
@@ -102,11 +106,11 @@ std::string shown(const tensor_entry& tensor);
 std::string shown(std::string_view name, tensor_kind kind, std::string_view moment);
 
 /// Null where there is none. `name` may be a tied one.
-const tensor_entry* find_tensor(const manifest& m, std::string_view name, tensor_kind kind,
+const tensor_entry* find_tensor(const tensor_list& in, std::string_view name, tensor_kind kind,
                                 std::string_view moment = {});
 
 /// Sorts tensors, pieces and tied names as the rules want them.
-void put_in_order(manifest& m);
+void put_in_order(tensor_list& t);
 
 /// Holds every rule that the types cannot: limits, order, names, pieces that lie aligned inside their file, overlap
 /// nobody and cover their tensor exactly. The error names the tensor.

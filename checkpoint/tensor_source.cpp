@@ -1,0 +1,134 @@
+#include "checkpoint/tensor_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "checkpoint/native_shard.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+auto key_of(const tensor_entry& t) { return std::tie(t.name, t.kind, t.moment); }
+
+core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
+  const auto bad = [&](const std::string& what) {
+    return fail(error_kind::bad_input, fmt::format("'{}': tensor {}: {}", s.folder.string(), shown(t), what));
+  };
+  const uint64_t elements = core::numel_of(t.shape), element_bytes = core::size_of(t.type);
+  uint64_t reached = 0;
+  for (const auto& p : t.pieces) {
+    if (p.file >= s.files.size()) return bad(fmt::format("file number {} of {} files", p.file, s.files.size()));
+    if (p.first != reached || p.count == 0 || p.count > elements - reached)
+      return bad(fmt::format("wanted the piece at element {} of {}, got elements {} to {}", reached, elements, p.first,
+                             p.first + p.count));
+    const auto& file = s.files[p.file];
+    if (p.offset_bytes > file.bytes || p.count > (file.bytes - p.offset_bytes) / element_bytes)
+      return bad(fmt::format("{} elements at byte {} leave '{}', which has {} bytes", p.count, p.offset_bytes,
+                             file.path.string(), file.bytes));
+    reached += p.count;
+  }
+  if (reached != elements) return bad(fmt::format("no piece holds its elements {} to {}", reached, elements));
+  return {};
+}
+
+/// The file as the source knew it.
+core::result<void> check_file(const tensor_source& s, uint32_t number, const input_file& file) {
+  const auto& expected = s.files[number];
+  if (s.save_id) return check_shard(file, expected.path, {{}, expected.bytes}, *s.save_id);
+  if (file.bytes() != expected.bytes)
+    return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+                                            expected.path.string(), expected.bytes, file.bytes()));
+  return {};
+}
+
+}  // namespace
+
+tensor_source source_of(const checkpoint_folder& c) {
+  const auto& m = c.content;
+  tensor_source out;
+  static_cast<tensor_list&>(out) = m;
+  out.format = "troupe";
+  out.folder = c.folder;
+  for (const auto& f : m.files) out.files.push_back({c.folder / f.name, f.bytes});
+  out.has_digests = true;
+  out.save_id = m.save_id;
+  out.run = {.steps = m.run.step,
+             .applied_updates = m.run.applied_updates,
+             .samples = m.run.data_position,
+             .seed = m.run.seed,
+             .loss_scale = m.run.loss_scale,
+             .schedule_position = static_cast<int64_t>(m.run.applied_updates),
+             .config = m.run.config,
+             .model = m.run.model,
+             .client_state = m.run.client_state};
+  return out;
+}
+
+core::result<void> complete(tensor_source& s) {
+  put_in_order(s);
+  if (s.tensors.size() > max_tensors)
+    return fail(error_kind::limit,
+                fmt::format("'{}': {} tensors, at most {} are read", s.folder.string(), s.tensors.size(), max_tensors));
+  size_t pieces = 0;
+  for (size_t i = 0; i < s.tensors.size(); ++i) {
+    const auto& t = s.tensors[i];
+    if (i > 0 && key_of(s.tensors[i - 1]) == key_of(t))
+      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", s.folder.string(), shown(t)));
+    if (auto ok = check_pieces(s, t); !ok) return ok;
+    pieces += t.pieces.size();
+  }
+  if (pieces > max_pieces)
+    return fail(error_kind::limit,
+                fmt::format("'{}': {} pieces, at most {} are read", s.folder.string(), pieces, max_pieces));
+  for (const auto& t : s.tied) {
+    const auto at = std::lower_bound(s.tensors.begin(), s.tensors.end(), t.of,
+                                     [](const tensor_entry& e, const std::string& name) { return e.name < name; });
+    if (at == s.tensors.end() || at->name != t.of)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': '{}' is tied to '{}', which is not there", s.folder.string(), t.name, t.of));
+  }
+  return {};
+}
+
+core::result<read_report> read_pieces(file_system& files, const tensor_source& from, const load_plan& plan,
+                                      std::span<std::byte> destination, const read_options& options) {
+  if (destination.size() < plan.destination_bytes)
+    return fail(error_kind::bug,
+                fmt::format("{} bytes are to be loaded into memory of {}", plan.destination_bytes, destination.size()));
+  read_report out;
+  auto check = plan.checks.begin();
+  for (auto read = plan.reads.begin(); read != plan.reads.end();) {
+    const uint32_t number = read->file;
+    const auto& path = from.files[number].path;
+    const auto file = files.open(path);
+    if (!file) return fail(file.error());
+    if (auto ok = check_file(from, number, **file); !ok) return fail(ok.error());
+    for (; read != plan.reads.end() && read->file == number; ++read) {
+      for (uint64_t done = 0; done < read->bytes;) {
+        const auto n = static_cast<size_t>(std::min<uint64_t>(read->bytes - done, read_block_bytes));
+        const auto into = destination.subspan(static_cast<size_t>(read->destination_bytes + done), n);
+        if (auto ok = read_exactly(**file, path, read->offset_bytes + done, into); !ok) return fail(ok.error());
+        done += n;
+      }
+      out.bytes += read->bytes;
+    }
+    for (; options.verify && from.has_digests && check != plan.checks.end() && check->range.file == number; ++check) {
+      const auto& r = check->range;
+      const auto got = destination.subspan(static_cast<size_t>(r.destination_bytes), static_cast<size_t>(r.bytes));
+      if (digest_of(got) != check->digest)
+        return fail(error_kind::bad_input,
+                    fmt::format("'{}': the {} bytes at byte {}, of tensor {}, do not have their digest", path.string(),
+                                r.bytes, r.offset_bytes, shown(from.tensors[check->tensor])));
+      out.verified_bytes += r.bytes;
+    }
+  }
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -60,10 +60,22 @@ core::result<world> look_at(rank_plans ranks, branch taken) {
   return w;
 }
 
+core::result<void> does_nothing_else(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  for (const auto& x : p.instructions)
+    if (x.lane != lane::writer) return broken(p, x.id, "has no place in a plan that only saves");
+  if (p.peak_live_elements != 0) return broken(p, "it only saves and says that it gathers parameters");
+  return {};
+}
+
 core::result<void> prove(const world& w) {
+  using rule = core::result<void> (*)(const world&, uint32_t);
+  const bool only_saves = w.ranks[0]->options.mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
-    for (auto rule : {compute, residency, gradients, slots})
-      if (auto ok = rule(w, r); !ok) return ok;
+    for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
+                                 : std::vector<rule>{compute, residency, gradients, saves, slots})
+      if (auto ok = holds(w, r); !ok) return ok;
+  if (only_saves) return {};
   if (w.taken == branch::skipped) return {};
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
     for (auto rule : {guards, updates, optimizer})
@@ -82,6 +94,7 @@ core::result<void> check(rank_plans ranks) {
   for (const auto& p : ranks)
     if (auto ok = rules::layouts(*p); !ok) return ok;
   if (auto ok = rules::pieces(ranks); !ok) return ok;
+  if (auto ok = rules::saved_once(ranks); !ok) return ok;
   const auto guarded = [](const instruction& x) { return x.guard != guard::always; };
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
     // Without guards both branches are one.

@@ -44,6 +44,10 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
       return &r.update[x.subject];
     case kind::publish:
       return &r.publish[x.subject];
+    case kind::snapshot:
+      return &r.snapshot[x.subject];
+    case kind::write:
+      return &r.write[x.subject];
   }
   return nullptr;
 }
@@ -91,6 +95,8 @@ core::result<roll> call_roll(const step_plan& p, branch taken) {
   r.publish.assign(p.publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);
+  r.snapshot.assign(p.snapshots.size(), none);
+  r.write = r.snapshot;
   r.gathers_of.resize(p.gather_sets.size());
   r.last_use.assign(units, none);
   r.accessors.resize(p.buffers.size());

@@ -319,7 +319,7 @@ core::result<void> pieces(rank_plans ranks) {
     if (auto ok = measure_covers(first, *list); !ok) return ok;
   }
   if (auto ok = each(purpose::publish, first.publish_sets, publish_pieces); !ok) return ok;
-  if (first.options.mode == mode::generate) return {};
+  if (first.options.mode != mode::train && first.options.mode != mode::evaluate) return {};
   auto list = same(vote_pieces);
   if (!list) return core::fail(list.error());
   return vote_covers(first, *list);

@@ -87,8 +87,8 @@ core::result<void> memory(const step_plan& p) {
     auto& most = peak[static_cast<size_t>(b.pool)];
     most = std::max(most, b.offset + core::round_up(std::max<uint64_t>(b.bytes, 1), arena::alignment));
   }
-  const uint64_t said[num_pools] = {p.memory.gathered, p.memory.gradients, p.memory.directions};
-  constexpr const char* names[num_pools] = {"gathered parameters", "buckets", "update directions"};
+  const uint64_t said[num_pools] = {p.memory.gathered, p.memory.gradients, p.memory.directions, p.memory.staging};
+  constexpr const char* names[num_pools] = {"gathered parameters", "buckets", "update directions", "staging"};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
       return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +

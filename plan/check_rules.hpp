@@ -25,6 +25,7 @@ core::result<void> serial(const step_plan& p);     ///< the order of ids is one 
 // check_layout.cpp: every element has its place in every set, and its owner.
 core::result<void> layouts(const step_plan& p);
 core::result<void> pieces(rank_plans ranks);
+core::result<void> saved_once(rank_plans ranks);  ///< check_saves.cpp: what the checkpoint's files hold
 
 /// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
 struct roll {
@@ -38,6 +39,7 @@ struct roll {
   std::vector<uint32_t> prepare;                         ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release;                 ///< [buffer]
+  std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -65,6 +67,7 @@ core::result<void> residency(const world& w, uint32_t rank);  // check_compute.c
 core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cpp: buckets, reduces, norms, vote
 core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
 core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
+core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
 core::result<void> publishes(const world& w);                 // check_update.cpp
 core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
 core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget

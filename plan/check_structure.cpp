@@ -87,6 +87,9 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
       return x.subject < p.matrix_sets.size();
     case kind::publish:
       return x.subject < p.publish_sets.size();
+    case kind::snapshot:
+    case kind::write:
+      return x.subject < p.snapshots.size();
   }
   return false;
 }

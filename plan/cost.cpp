@@ -41,7 +41,10 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
     case kind::spread:
     case kind::update:
     case kind::publish:
+    case kind::snapshot:
       return x.bytes;
+    case kind::write:  // the disk's time
+      return 0;
   }
   return 0;
 }
@@ -85,9 +88,16 @@ class player {
     const auto& all = out_.plans[r]->instructions;
     for (; next_[r] < all.size() && all[next_[r]].lane != lane::fabric; ++next_[r]) {
       const auto& x = all[next_[r]];
-      const double start = ready(r, x), end = start + predicted_seconds(*out_.plans[r], x, costs_);
-      lane_free_[r].at[static_cast<size_t>(x.lane)] = end;
-      finish(r, x, {start, start, end});
+      const double start = ready(r, x), seconds = predicted_seconds(*out_.plans[r], x, costs_);
+      if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
+        const double moving = std::max(start, disk_free_);
+        disk_free_ = moving + seconds;
+        lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
+        out_.ranks[r].instructions[x.id] = {start, moving, disk_free_};
+        continue;
+      }
+      lane_free_[r].at[static_cast<size_t>(x.lane)] = start + seconds;
+      finish(r, x, {start, start, start + seconds});
     }
   }
   void meet() {
@@ -114,7 +124,7 @@ class player {
     for (uint32_t l = 0; l < num_lanes; ++l) {
       double busy = 0;
       for (uint32_t id : p.lanes[l]) busy += out.instructions[id].end_s - out.instructions[id].moving_s;
-      out.idle_s[l] = out_.step_s - busy;
+      out.idle_s[l] = std::max(0.0, out_.step_s - busy);  // writes may outlast the step
     }
     out.compute_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::compute)];
     out.communication_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::fabric)];
@@ -136,7 +146,7 @@ class player {
   timeline out_;
   std::vector<size_t> next_;           // [rank]: the instruction to play
   std::vector<free_times> lane_free_;  // [rank]
-  double fabric_free_ = 0;
+  double fabric_free_ = 0, disk_free_ = 0;
 };
 
 }  // namespace
@@ -150,6 +160,7 @@ cost_model default_costs(core::dtype parameter) {
 }
 
 double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs) {
+  if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 

@@ -15,6 +15,7 @@ namespace troupe::plan {
 struct cost_model {
   double flops_per_s = 100e9;      ///< matrix products of one core, fp32
   double copy_bytes_per_s = 20e9;  ///< reading or writing memory beside other lanes
+  double disk_bytes_per_s = 2e9;   ///< writing a checkpoint, all ranks together
   double latency_s = 40e-6;        ///< from the end of an instruction to a start on another lane or rank
 };
 

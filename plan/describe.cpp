@@ -36,6 +36,10 @@ std::string_view name_of(kind k) {
       return "update";
     case kind::publish:
       return "publish";
+    case kind::snapshot:
+      return "snapshot";
+    case kind::write:
+      return "write";
   }
   return "?";
 }
@@ -50,6 +54,8 @@ std::string_view name_of(lane l) {
       return "fabric";
     case lane::shard:
       return "shard";
+    case lane::writer:
+      return "writer";
   }
   return "?";
 }
@@ -76,6 +82,9 @@ lane lane_of(kind k) {
     case kind::orthogonalise:
     case kind::update:
       return lane::shard;
+    case kind::snapshot:
+    case kind::write:
+      return lane::writer;
   }
   return lane::control;
 }
@@ -89,7 +98,8 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"accumulated gradients", m.accumulated},
           {"activations (predicted)", m.activations},
           {"update directions", m.directions},
-          {"votes", m.votes}};
+          {"votes", m.votes},
+          {"staging for checkpoints", m.staging}};
 }
 
 uint64_t step_plan::measured_elements() const {
@@ -132,6 +142,8 @@ std::string step_plan::describe(uint32_t id) const {
       out.append(" sub-group ").append(std::to_string(x.subject));
       break;
     case kind::publish:
+    case kind::snapshot:
+    case kind::write:
       out.append(" ").append(std::to_string(x.subject));
       break;
     case kind::load:

@@ -5,8 +5,10 @@
 #include <deque>
 
 #include "core/math.hpp"
+#include "plan/generate_saves.hpp"
 #include "plan/generate_update.hpp"
 #include "plan/residency.hpp"
+#include "plan/saves.hpp"
 #include "plan/sets.hpp"
 
 namespace troupe::plan {
@@ -27,6 +29,19 @@ class generator {
   }
 
   void run() {
+    if (p_.options.saves) {
+      p_.snapshots = snapshot_blocks(p_);
+      write_saves(writer_);
+    }
+    if (p_.options.mode != mode::save) compute();
+    wait_for_snapshots(writer_);
+    for (uint32_t k = 0; k < num_pools; ++k) p_.pool_bytes[k] = writer_.peak_bytes(static_cast<pool>(k));
+    p_.peak_live_elements = p_.options.mode == mode::save ? 0 : residency_.peak_live_elements;
+    count_memory();
+  }
+
+ private:
+  void compute() {
     gather_persistent();
     for (uint32_t i = 0; i < residency_.uses.size(); ++i) {
       const unit_use& u = residency_.uses[i];
@@ -41,12 +56,8 @@ class generator {
     release_persistent();
     if (p_.options.mode != mode::generate) vote();
     if (p_.options.mode == mode::train) write_updates(writer_, vote_);
-    for (uint32_t k = 0; k < num_pools; ++k) p_.pool_bytes[k] = writer_.peak_bytes(static_cast<pool>(k));
-    p_.peak_live_elements = residency_.peak_live_elements;
-    count_memory();
   }
 
- private:
   void load(uint32_t micro) { load_ = writer_.emit(kind::load, none, micro).id; }
 
   void gather_persistent() {
@@ -191,12 +202,15 @@ class generator {
     m.gathered = writer_.peak_bytes(pool::gathered);
     m.master = o.master_is_parameter() ? 0 : state * core::size_of(o.master());
     for (uint64_t elements : p_.moment_elements) m.moments += elements * core::size_of(o.master());
-    if (o.mode != mode::generate) m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
+    m.staging = writer_.peak_bytes(pool::staging);
+    if (o.mode == mode::train || o.mode == mode::evaluate)
+      m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
     m.directions = writer_.peak_bytes(pool::directions);
     if (o.mode == mode::train) {
       m.gradients = writer_.peak_bytes(pool::buckets);
       if (!o.buckets_stay()) m.accumulated = state * core::size_of(o.accumulation_type);
     }
+    if (o.mode == mode::save) return;
     uint64_t most = 0;
     for (const auto& u : p_.table->units) {
       uint64_t unit = 0;

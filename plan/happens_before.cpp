@@ -1,5 +1,5 @@
-// One pass over the instructions of all ranks in topological order. Memory and time are linear in instructions x 3 and
-// in lanes x collectives: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few MB.
+// One pass over the instructions of all ranks in topological order. Memory and time are linear in instructions x serial
+// lanes and in lanes x collectives: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few MB.
 #include "plan/happens_before.hpp"
 
 #include <algorithm>
@@ -57,7 +57,8 @@ class order_builder {
         uint32_t last = none;
         for (uint32_t i = 0; i < ids.size(); ++i) {
           auto& s = out_.spots_[out_.base_[r] + ids[i]];
-          s.lane = is_fabric ? out_.fabric() : 3 * r + (l == static_cast<uint32_t>(lane::shard) ? 2 : l);
+          s.lane = is_fabric ? out_.fabric()
+                             : happens_before::lanes_of_rank * r + happens_before::number_of(static_cast<lane>(l));
           s.position = i;
           if (is_fabric) s.async = i;
           if (is_control) s.async = out_.num_async_++;
@@ -65,7 +66,7 @@ class order_builder {
           if (runs(ranks_[r]->instructions[ids[i]], taken_)) last = ids[i];
         }
       }
-    const size_t lanes = size_t{3} * num_ranks + 1;
+    const size_t lanes = size_t{happens_before::lanes_of_rank} * num_ranks + 1;
     out_.clocks_.resize(out_.spots_.size());
     out_.arrival_.resize(size_t{num_collectives} * num_ranks);
     out_.first_.assign(lanes * out_.num_async_, none);
@@ -204,7 +205,7 @@ core::result<happens_before> happens_before::build(rank_plans ranks, branch take
 bool happens_before::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const {
   const spot &x = at(ra, a), &y = at(rb, b);
   if (x.async != none) return first_[size_t{y.lane} * num_async_ + x.async] <= y.position;
-  const uint32_t serial = x.lane % 3 == 1 ? 0 : 1;
+  const uint32_t serial = x.lane % lanes_of_rank - 1;
   if (y.lane == fabric()) return arrival_[size_t{y.position} * num_ranks_ + ra].ended[serial] > x.position;
   const clock& c = clocks_[base_[rb] + b];
   if (ra == rb) return c.ended[serial] > x.position;

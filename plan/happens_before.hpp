@@ -1,9 +1,9 @@
 // What surely ends before what starts, over all ranks of a step. Owns the order that lanes, `after` and collectives
 // enforce; what has to be ordered, and why, is the checker's business.
 //
-// The compute and shard lanes do one instruction at a time. The control and fabric lanes only start theirs in order:
-// several may be under way, and they may end in any order. A collective moves bytes once every member has started it
-// and has ended once every member has finished, so it is one node for all ranks.
+// The compute, shard and writer lanes do one instruction at a time. The control and fabric lanes only start theirs in
+// order: several may be under way, and they may end in any order. A collective moves bytes once every member has
+// started it and has ended once every member has finished, so it is one node for all ranks.
 #pragma once
 
 #include <cstdint>
@@ -36,19 +36,22 @@ class happens_before {
 
   // Whatever ended before an instruction starts, ended before all later ones of its lane start. So for each lane that
   // waits it is enough to know the first position that `a` precedes; and lanes that run one at a time need only clocks.
-  static constexpr uint32_t num_serial = 2;  ///< compute, shard
+  static constexpr uint32_t num_serial = 3;                  ///< compute, shard, writer
+  static constexpr uint32_t lanes_of_rank = 1 + num_serial;  ///< without the fabric's
   struct spot {
-    uint32_t lane = 0;      ///< 3 per rank, then the fabric's
+    uint32_t lane = 0;      ///< lanes_of_rank per rank: control and the serial ones; then the fabric's
     uint32_t position = 0;  ///< in its lane
     uint32_t async = none;  ///< index among instructions of pipelined lanes
   };
   struct clock {
-    uint32_t ended[num_serial] = {0, 0};  ///< of the own rank's serial lanes
-    uint32_t collectives = 0;             ///< 1 + the latest that has ended
+    uint32_t ended[num_serial] = {};  ///< of the own rank's serial lanes
+    uint32_t collectives = 0;         ///< 1 + the latest that has ended
   };
   [[nodiscard]] const spot& at(uint32_t rank, uint32_t id) const { return spots_[base_[rank] + id]; }
-  [[nodiscard]] static uint32_t serial_of(lane l) { return l == lane::compute ? 0 : 1; }
-  [[nodiscard]] uint32_t fabric() const { return 3 * num_ranks_; }
+  /// Of the lanes of a rank without the fabric's.
+  [[nodiscard]] static uint32_t number_of(lane l) { return static_cast<uint32_t>(l) - (l > lane::fabric ? 1 : 0); }
+  [[nodiscard]] static uint32_t serial_of(lane l) { return number_of(l) - 1; }
+  [[nodiscard]] uint32_t fabric() const { return lanes_of_rank * num_ranks_; }
 
   uint32_t num_ranks_ = 0, num_async_ = 0;
   std::vector<uint32_t> base_;   ///< [rank]: of its instructions below

@@ -9,8 +9,8 @@
 namespace troupe::plan {
 
 /// Who runs it. Each lane of a rank runs its instructions in the order of the plan.
-enum class lane : uint8_t { control, compute, fabric, shard };
-inline constexpr uint32_t num_lanes = 4;
+enum class lane : uint8_t { control, compute, fabric, shard, writer };
+inline constexpr uint32_t num_lanes = 5;
 
 enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
@@ -29,6 +29,8 @@ enum class kind : uint8_t {  ///< of an instruction
   spread,                    ///< fabric: the orthogonal matrices of matrix set `subject` to all
   update,                    ///< shard: optimizer step of sub-group `subject`
   publish,                   ///< fabric: updated parameters of publish set `subject` to all
+  snapshot,                  ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
+  write,                     ///< writer: hands that block to the disk; it may be there only after the step's end
 };
 
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow.

@@ -8,7 +8,7 @@
 
 namespace troupe::plan {
 
-enum class mode : uint8_t { train, evaluate, generate };  ///< of a plan
+enum class mode : uint8_t { train, evaluate, generate, save };  ///< of a plan; `save` does nothing else
 
 /// What an optimizer has to know of a parameter beyond the elements that it updates.
 enum class update_need : uint8_t {
@@ -46,6 +46,8 @@ struct plan_options {  ///< what the generator obeys
   core::dtype parameter = core::dtype::f32;  ///< of parameters, activations and their gradients
   core::dtype communication = core::dtype::f32;
   core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
+  bool saves = false;                                ///< a checkpoint of the states before the step is taken in it
+  uint64_t staging = uint64_t{64} << 20;             ///< bytes that snapshots may wait in until they are written
   uint64_t memory_budget_bytes = 0;                  ///< of one rank; 0: none
   std::vector<parameter_update> optimizer = {};      ///< [parameter]; empty: each as parameter_update's default
 

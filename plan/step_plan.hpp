@@ -17,14 +17,14 @@
 namespace troupe::plan {
 
 /// The pools of a rank. Each is one allocation, sized by the plan.
-enum class pool : uint8_t { gathered, buckets, directions };
-inline constexpr uint32_t num_pools = 3;
+enum class pool : uint8_t { gathered, buckets, directions, staging };
+inline constexpr uint32_t num_pools = 4;
 
 /// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set, bucket or matrix set
+  uint32_t subject = none;             ///< gather set, bucket, matrix set or snapshot block
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
@@ -60,6 +60,26 @@ struct sub_group {
   uint32_t matrices = none;                  ///< whole_matrix: its matrix set
 };
 
+/// What a saved piece is of its parameter. A moment's number is added.
+inline constexpr uint32_t saved_weights = 0, saved_frozen = 1, saved_moment = 2;
+
+/// Elements of one parameter's weights or moment in a snapshot; `offset` in bytes from the block's start.
+struct saved_piece {
+  uint32_t parameter = 0;
+  uint32_t part = saved_weights;
+  slice range;
+  uint64_t offset = 0;
+  bool operator==(const saved_piece&) const = default;
+};
+
+/// Neighbours in this rank's file of a checkpoint, copied and written as one; between pieces lie zeros.
+struct snapshot_block {
+  std::vector<saved_piece> pieces;
+  uint64_t file_offset = 0, bytes = 0;
+  bool frozen = false;  ///< of frozen parameters, which a save may leave out
+  bool operator==(const snapshot_block&) const = default;
+};
+
 /// Resident bytes of one rank by owner: docs/numerics.md has the formulas.
 struct memory_table {
   uint64_t parameters = 0;  ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
@@ -71,8 +91,10 @@ struct memory_table {
   uint64_t activations = 0;  ///< predicted: saved for backward
   uint64_t directions = 0;   ///< the pool of whole update directions
   uint64_t votes = 0;        ///< square sums per block, losses
+  uint64_t staging = 0;      ///< copies on their way into a checkpoint
   [[nodiscard]] uint64_t total() const {
-    return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes;
+    return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes +
+           staging;
   }
 };
 
@@ -101,10 +123,11 @@ struct step_plan {  ///< one rank's step
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
-  std::vector<bool> persistent;         ///< [parameter]
-  std::vector<uint32_t> bucket_of;      ///< [parameter]; none where frozen
-  std::vector<uint32_t> matrix_owner;   ///< [parameter]: the rank that orthogonalises it; none where nobody does
-  std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index in buffers
+  std::vector<snapshot_block> snapshots;  ///< plans that save: in the order of the file
+  std::vector<bool> persistent;           ///< [parameter]
+  std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
+  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none where nobody does
+  std::vector<uint32_t> bucket_buffer;    ///< [bucket * accumulation + micro]: index in buffers
 
   std::vector<uint64_t> full_offset;                ///< [parameter]: in the full layout, elements
   std::vector<std::vector<uint64_t>> shard_offset;  ///< [rank][parameter]: in that rank's slice layout

@@ -58,6 +58,8 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
       case plan::kind::load:
       case plan::kind::gather:
       case plan::kind::release:
+      case plan::kind::snapshot:
+      case plan::kind::write:
         break;  // no timer of DeepSpeed's
       default:
         step.push_back(x.lane == plan::lane::fabric ? moving(ranks, r, x.id) : whole);

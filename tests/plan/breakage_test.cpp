@@ -50,6 +50,7 @@ const std::map<std::string, breakage_kind> all_breakages = {
     {"compute in another order", {&saboteur::compute_in_another_order}},
     {"change a guard", {&saboteur::change_guard}},
     {"repeat an instruction", {&saboteur::repeat_instruction}},
+    {"change what is saved", {&saboteur::change_what_is_saved}},
     {"change a size", {&saboteur::change_size}},
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "plan/arena.hpp"
+#include "plan/saves.hpp"
 #include "tests/plan/order_oracle.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -346,6 +347,35 @@ class saboteur {
     p_.instructions.push_back(std::move(again));
     return true;
   }
+  bool change_what_is_saved() {
+    if (p_.snapshots.empty()) return false;
+    auto& block = p_.snapshots[below(p_.snapshots.size())];
+    const size_t at = below(block.pieces.size());
+    auto& piece = block.pieces[at];
+    switch (below(7)) {
+      case 0:
+        piece.range.count -= 1;
+        break;
+      case 1:
+        piece.range.first += 1;
+        break;
+      case 2:
+        piece.part += 1;
+        break;
+      case 3:
+        piece.offset += 4096;
+        break;
+      case 4:
+        block.pieces.erase(block.pieces.begin() + static_cast<long>(at));
+        break;
+      case 5:
+        block.frozen = !block.frozen;
+        break;
+      default:
+        block.file_offset += 4096;
+    }
+    return true;
+  }
   bool change_size() {
     switch (below(4)) {
       case 0:
@@ -433,7 +463,7 @@ class saboteur {
     for (const auto& a : p_.buffers) {
       auto& most = peak[static_cast<size_t>(a.pool)];
       most = std::max(most, a.offset + a.bytes);
-      if (a.offset % arena::alignment != 0) return false;
+      if (a.offset % (a.pool == pool::staging ? save_grain_bytes : arena::alignment) != 0) return false;
       for (const auto& b : p_.buffers)
         if (&a != &b && a.pool == b.pool && a.first <= b.first && a.offset < b.offset + b.bytes &&
             b.offset < a.offset + a.bytes && !order.before(p_.rank, a.last, p_.rank, b.first))

@@ -131,7 +131,7 @@ inline std::vector<parameter_update> random_optimizer(const core::model_table& t
 inline plan_options random_options(const core::model_table& table, std::mt19937_64& random) {
   const auto one_of = [&](std::initializer_list<uint64_t> all) { return *(all.begin() + random() % all.size()); };
   plan_options o;
-  o.mode = static_cast<mode>(one_of({0, 0, 0, 0, 1, 2}));
+  o.mode = static_cast<mode>(one_of({0, 0, 0, 0, 0, 1, 2, 3}));
   o.ranks = static_cast<uint32_t>(1 + random() % 4);
   o.stage = static_cast<uint32_t>(random() % 4);
   o.accumulation = static_cast<uint32_t>(one_of({1, 2, 3}));
@@ -154,6 +154,8 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   o.communication = o.parameter;
   o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
   if (random() % 3 != 0) o.optimizer = random_optimizer(table, random);
+  o.saves = o.mode == mode::save || (o.mode == mode::train && random() % 2 == 0);
+  o.staging = one_of({1, 40'000, 64'000'000});
   return o;
 }
 

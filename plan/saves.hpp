@@ -1,0 +1,34 @@
+// What a rank's part of a checkpoint is made of, cut into blocks that are copied and written one by one. Owns the order
+// and the place of every element in the rank's file; names, digests and files are checkpoint/'s and actors/'.
+#pragma once
+
+#include <vector>
+
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan {
+
+/// Every piece begins at a multiple of this in its block and its file (docs/formats.md).
+inline constexpr uint64_t save_grain_bytes = 4096;
+/// Bytes of a block at most: one snapshot, one write.
+inline constexpr uint64_t snapshot_block_bytes_max = uint64_t{4} << 20;
+/// Blocks that the staging memory is cut into at least, so that one is filled while others are written.
+inline constexpr uint64_t staging_blocks_min = 4;
+
+/// dtype of a parameter's weights in a checkpoint: the master's, the parameter's own where it is frozen.
+core::dtype saved_type(const step_plan& p, uint32_t parameter);
+
+/// The elements of `parameter` that `rank` writes: its partition, or its share of what all ranks hold alike. All ranks'
+/// shares together are every element once.
+slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank);
+
+/// Bytes of a block's slot in the staging memory; a multiple of save_grain_bytes.
+uint64_t staging_slot_bytes(const plan_options& o);
+/// Slots in the staging memory.
+uint64_t staging_slots(const plan_options& o);
+
+/// This rank's file after its header: weights of trained parameters, their first moments, their second, then frozen
+/// parameters in blocks of their own; each in the table's order.
+std::vector<snapshot_block> snapshot_blocks(const step_plan& p);
+
+}  // namespace troupe::plan

@@ -6,7 +6,7 @@
 
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/native_fake_files.hpp"
-#include "checkpoint/native_inspect.hpp"
+#include "checkpoint/source_inspect.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -374,14 +374,14 @@ BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts
 
 BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_who_holds_what) {
   const saved s(2);
-  const auto text = inspect_text(s.from);
-  for (const char* line : {"/ck/step-00000007: step 7 (6 updates applied), 9 tensors of ",
+  const auto text = inspect_text(source_of(s.from));
+  for (const char* line : {"/ck/step-00000007: troupe, step 7 (6 updates applied), 9 tensors of ",
                            "\n  h\n    0\n      bias  [3]\n        master fp32, 12 B, 1 piece: shard-00001.bin\n",
                            "\n      weight  [37, 61]\n        master fp32, 8.8 KiB, 2 pieces: shard-00000.bin, "
                            "shard-00001.bin\n        exp_avg fp32, ",
                            "\n  lm_head is h.0.weight\n", "\nshard-00000.bin: "})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
-  const auto json = nlohmann::json::parse(inspect_json(s.from));
+  const auto json = nlohmann::json::parse(inspect_json(source_of(s.from)));
   BOOST_TEST(json["tensors"].size() == 9U);
   BOOST_TEST(json["tensors"][2]["pieces"][0]["file"] == "shard-00001.bin");
   uint64_t bytes = 0, held = 0;

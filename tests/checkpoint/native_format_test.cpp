@@ -29,7 +29,8 @@ manifest full_manifest() {
            .seed = UINT64_MAX,
            .config = "steps: 7\n# \"quoted\" \u00e4\n",
            .model = "gpt2",
-           .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})"};
+           .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
+           .parameter_order = {"h.0.weight", "frozen", "h.0.bias"}};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }
@@ -140,6 +141,23 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   broken = s.from.content;
   broken.run.config = "\xff";
   check_failed(format_manifest(broken), error_kind::bad_input, "not UTF-8");
+  broken = s.from.content;
+  broken.run.parameter_order = {"a", "b", "a"};
+  check_failed(format_manifest(broken), error_kind::bad_input, "'a' stands twice in their order");
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
+  const saved s(2);
+  const auto text = format_manifest(s.from.content);
+  check_ok(text);
+  auto body = text->substr(text->find('\n') + 1);
+  const auto at = body.find(",\n\"parameter_order\":[");
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  body.erase(at, body.find(']', at) + 1 - at);
+  const auto older = parse_manifest(sealed(body));
+  check_ok(older);
+  BOOST_TEST(older->run.parameter_order.empty());
+  BOOST_TEST((older->tensors == s.from.content.tensors));
 }
 
 BOOST_AUTO_TEST_CASE(every_flipped_byte_of_manifest_and_header_is_refused) {

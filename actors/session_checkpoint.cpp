@@ -20,6 +20,7 @@ core::result<std::filesystem::path> session::save(const std::filesystem::path& r
   run.config = std::move(configuration);
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
   run.client_state = std::move(client_state);
+  for (const auto& parameter : table().parameters) run.parameter_order.push_back(parameter.name);
   return write_checkpoint(root, p.memory, *p.plan.optimizer, std::move(run));
 }
 

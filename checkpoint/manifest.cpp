@@ -136,6 +136,19 @@ core::result<void> check_tied(const tensor_list& m) {
   return {};
 }
 
+core::result<void> check_order(const manifest& m) {
+  const auto& order = m.run.parameter_order;
+  if (auto ok = limited("parameters in order", order.size(), max_tensors); !ok) return ok;
+  std::vector<std::string_view> names(order.begin(), order.end());
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) return bad(fmt::format("the parameter '{}' stands twice in their order", shown(*twice)));
+  for (const auto name : names)
+    if (name.empty() || name.size() > max_name_bytes)
+      return bad("a name in the parameters' order is empty or too long");
+  return {};
+}
+
 }  // namespace
 
 std::string_view name_of(tensor_kind kind) { return kinds[static_cast<size_t>(kind)].first; }
@@ -184,6 +197,7 @@ core::result<void> check_manifest(const manifest& m) {
   }
   if (auto ok = check_overlap(m); !ok) return ok;
   if (auto ok = check_tied(m); !ok) return ok;
+  if (auto ok = check_order(m); !ok) return ok;
   if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
   if (m.run.applied_updates > m.run.step)
     return bad(fmt::format("{} applied updates in {} steps", m.run.applied_updates, m.run.step));

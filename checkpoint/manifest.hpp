@@ -85,6 +85,9 @@ struct run_state {               ///< what a run needs to go on, apart from tens
   std::string config;                 ///< the job's file as it was read
   std::string model;                  ///< describes the model, as its builder wants it
   std::string client_state = "null";  ///< JSON of the host program, kept byte for byte
+  /// Names of the parameters in the order in which the model registers them: formats that lay parameters end to end
+  /// without names need it. Empty where unknown.
+  std::vector<std::string> parameter_order;
   bool operator==(const run_state&) const = default;
 };
 

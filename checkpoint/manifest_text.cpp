@@ -143,6 +143,13 @@ class taker {
         !text(get("config"), out.config, at) || !text(get("model"), out.model, at) ||
         !text(get("client_state"), out.client_state, at))
       return false;
+    // An older manifest has no order.
+    if (const auto order = v.find("parameter_order"); order != v.end()) {
+      if (!list(&*order, 0, "the parameters' order")) return false;
+      out.parameter_order.reserve(order->size());
+      for (const auto& name : *order)
+        if (!text(&name, out.parameter_order.emplace_back(), "a name in the parameters' order")) return false;
+    }
     const json* scale = get("loss_scale");
     if (scale == nullptr) return false;
     if (scale->is_null()) return true;
@@ -232,6 +239,11 @@ void append_tensor(std::string& out, const tensor_entry& t) {
 
 std::string body_of(const manifest& m) {
   const auto& r = m.run;
+  std::string order;
+  for (const auto& name : r.parameter_order) {
+    if (!order.empty()) order += ',';
+    order += quoted(name);
+  }
   std::string scale = "null";
   if (r.loss_scale)
     scale = fmt::format(R"({{"cur_scale":{},"cur_iter":{},"last_overflow_iter":{},"cur_hysteresis":{}}})",
@@ -239,9 +251,10 @@ std::string body_of(const manifest& m) {
                         r.loss_scale->cur_hysteresis);
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
-      "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{}}},\n",
+      "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
+      "\"parameter_order\":[{}]}},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state));
+      quoted(r.client_state), order);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

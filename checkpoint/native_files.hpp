@@ -17,18 +17,35 @@ namespace troupe::checkpoint {
 /// Entries of a folder that are listed.
 inline constexpr size_t max_folder_entries = 1'000'000;
 
-/// A new file, written from its begin to its end.
+/// What start_write() wants of addresses and lengths; every write in flight is then a direct one.
+inline constexpr uint64_t write_alignment_bytes = 4096;
+
+/// A new file, written from its begin to its end, by one thread at a time. After an error only destruction makes sense.
 class output_file {
  public:
   output_file() = default;
   output_file(const output_file&) = delete;
   output_file& operator=(const output_file&) = delete;
-  virtual ~output_file() = default;  ///< closes; what was not synced may be lost
+  virtual ~output_file() = default;  ///< waits for what is in flight and closes; what was not synced may be lost
 
-  /// Appends all of it; after an error only destruction makes sense.
+  /// Tells how long the file will become at most, so that room can be reserved; error_kind::no_space where there is
+  /// none. First call, if any; a file that ends before is as long as what was written.
+  virtual core::result<void> expect(uint64_t bytes);
+  /// Appends all of it; the memory is the caller's again when it returns.
   virtual core::result<void> write(std::span<const std::byte> bytes) = 0;
+  /// Begins to append memory that begins and ends at a multiple of write_alignment_bytes; what was written before ends
+  /// at one too, else error_kind::bug. The memory stays untouched until `wait` with this ticket, or `sync`, returned,
+  /// or `is_over`. Blocks only while as many writes are in flight as the file allows. Tickets ascend.
+  virtual core::result<uint64_t> start_write(std::span<const std::byte> bytes);
+  /// Returns when this write and all before it are over; the first error of any write so far.
+  virtual core::result<void> wait(uint64_t ticket);
+  /// Whether `wait` would not block.
+  virtual bool is_over(uint64_t ticket);
   /// Forces the bytes to the disk and closes. Last call.
   virtual core::result<void> sync() = 0;
+
+ private:
+  uint64_t writes_ = 0;  ///< begun, where writing is synchronous
 };
 
 /// A regular file that is read at any place, by any number of threads.

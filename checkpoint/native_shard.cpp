@@ -52,9 +52,11 @@ std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id) {
 }
 
 core::result<shard_writer> shard_writer::create(file_system& files, const std::filesystem::path& path,
-                                                digest128 save_id) {
+                                                digest128 save_id, uint64_t expected_bytes) {
   auto file = files.create(path);
   if (!file) return fail(file.error());
+  if (expected_bytes > 0)
+    if (auto ok = (*file)->expect(expected_bytes); !ok) return fail(ok.error());
   shard_writer out(path, std::move(*file));
   const auto header = make_shard_header(save_id);
   if (auto ok = out.write(header); !ok) return fail(ok.error());
@@ -94,6 +96,30 @@ core::result<written_piece> shard_writer::append(uint64_t bytes, const byte_sour
     done += n;
   }
   out.digest = digest.value();
+  return out;
+}
+
+core::result<uint64_t> shard_writer::start_block(std::span<std::byte> block, uint64_t used_bytes) {
+  if (used_bytes == 0 || used_bytes > block.size() || block.size() % piece_alignment_bytes != 0 ||
+      open_.bytes % piece_alignment_bytes != 0)
+    return fail(error_kind::bug, fmt::format("'{}': a block of {} bytes, {} of them used, behind {} bytes of its piece",
+                                             path_.string(), block.size(), used_bytes, open_.bytes));
+  if (open_.bytes == 0) open_.offset_bytes = written_bytes_;
+  const auto used = static_cast<size_t>(used_bytes);
+  const auto padded = static_cast<size_t>(core::round_up(used_bytes, piece_alignment_bytes));
+  open_digest_.add(block.first(used));
+  std::fill(block.begin() + static_cast<ptrdiff_t>(used), block.begin() + static_cast<ptrdiff_t>(padded), std::byte{0});
+  auto ticket = file_->start_write(block.first(padded));
+  if (!ticket) return ticket;
+  written_bytes_ += padded;
+  open_.bytes += used_bytes;
+  return ticket;
+}
+
+written_piece shard_writer::end_piece() {
+  written_piece out = std::exchange(open_, {});
+  if (out.bytes == 0) out.offset_bytes = written_bytes_;
+  out.digest = std::exchange(open_digest_, digest_stream()).value();
   return out;
 }
 

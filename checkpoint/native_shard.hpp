@@ -29,19 +29,30 @@ struct written_piece {
 /// The file's whole size for pieces of these sizes: what must be free before a save.
 uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes);
 
-/// Writes one file. Memory: one block of write_block_bytes, whatever the pieces; every write begins and ends at a
-/// multiple of 4 KiB.
+/// Writes one file. Every write begins and ends at a multiple of 4 KiB. Pieces come whole, from a source, or in
+/// blocks that are written while the next is made ready.
 class shard_writer {
  public:
-  /// `path` must not exist. Every file of one save has the same `save_id`.
-  static core::result<shard_writer> create(file_system& files, const std::filesystem::path& path, digest128 save_id);
+  /// `path` must not exist. Every file of one save has the same `save_id`. `expected_bytes` (shard_bytes_for()) lets
+  /// the file system reserve room; 0 where it is not known.
+  static core::result<shard_writer> create(file_system& files, const std::filesystem::path& path, digest128 save_id,
+                                           uint64_t expected_bytes = 0);
 
   /// Appends a piece and pads it with zeros. After an error only destruction makes sense.
   core::result<written_piece> append(std::span<const std::byte> bytes);
   /// The same, asked for block by block.
   core::result<written_piece> append(uint64_t bytes, const byte_source& source);
 
-  /// Syncs and closes; name and size for the manifest. Last call.
+  /// The next block of a piece, asynchronously: `used_bytes` at the begin of `block`, whose address and length are
+  /// multiples of 4 KiB; what is behind them, only in a piece's last block, becomes zeros here. The memory stays
+  /// untouched until `wait` or `is_over` with the ticket that this gives. The digest is taken before it returns.
+  core::result<uint64_t> start_block(std::span<std::byte> block, uint64_t used_bytes);
+  /// Ends the piece that start_block() began; nothing is waited for. A piece of no block is empty.
+  written_piece end_piece();
+  core::result<void> wait(uint64_t ticket) { return file_->wait(ticket); }        ///< that block and all before it
+  [[nodiscard]] bool is_over(uint64_t ticket) { return file_->is_over(ticket); }  ///< `wait` would not block
+
+  /// Waits for every block, syncs and closes; name and size for the manifest. Last call.
   core::result<shard_file> finish();
 
  private:
@@ -53,6 +64,8 @@ class shard_writer {
   std::unique_ptr<output_file> file_;
   std::vector<std::byte> block_;
   uint64_t written_bytes_ = 0;
+  written_piece open_;  ///< of start_block
+  digest_stream open_digest_;
 };
 
 /// The header of a file that belongs to a save.

@@ -46,6 +46,8 @@ struct tensor_source : tensor_list {
   bool has_digests = false;          ///< piece::digest means something
   std::optional<digest128> save_id;  ///< stands in the header of every file, which is checked when it is opened
   source_run run;
+  /// Parameters' names in the order in which the model that wrote it registers them; empty where unknown.
+  std::vector<std::string> parameter_order;
 };
 
 /// A checkpoint of ours as a source.

@@ -6,7 +6,7 @@
 
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/native_fake_files.hpp"
-#include "checkpoint/native_inspect.hpp"
+#include "checkpoint/source_inspect.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -29,7 +29,8 @@ manifest full_manifest() {
            .seed = UINT64_MAX,
            .config = "steps: 7\n# \"quoted\" \u00e4\n",
            .model = "gpt2",
-           .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})"};
+           .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
+           .parameter_order = {"h.0.weight", "frozen", "h.0.bias"}};
   m.tied = {{"lm_head", "h.0.weight"}};
   return m;
 }
@@ -140,6 +141,23 @@ BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
   broken = s.from.content;
   broken.run.config = "\xff";
   check_failed(format_manifest(broken), error_kind::bad_input, "not UTF-8");
+  broken = s.from.content;
+  broken.run.parameter_order = {"a", "b", "a"};
+  check_failed(format_manifest(broken), error_kind::bad_input, "'a' stands twice in their order");
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
+  const saved s(2);
+  const auto text = format_manifest(s.from.content);
+  check_ok(text);
+  auto body = text->substr(text->find('\n') + 1);
+  const auto at = body.find(",\n\"parameter_order\":[");
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  body.erase(at, body.find(']', at) + 1 - at);
+  const auto older = parse_manifest(sealed(body));
+  check_ok(older);
+  BOOST_TEST(older->run.parameter_order.empty());
+  BOOST_TEST((older->tensors == s.from.content.tensors));
 }
 
 BOOST_AUTO_TEST_CASE(every_flipped_byte_of_manifest_and_header_is_refused) {
@@ -374,14 +392,14 @@ BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts
 
 BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_who_holds_what) {
   const saved s(2);
-  const auto text = inspect_text(s.from);
-  for (const char* line : {"/ck/step-00000007: step 7 (6 updates applied), 9 tensors of ",
+  const auto text = inspect_text(source_of(s.from));
+  for (const char* line : {"/ck/step-00000007: troupe, step 7 (6 updates applied), 9 tensors of ",
                            "\n  h\n    0\n      bias  [3]\n        master fp32, 12 B, 1 piece: shard-00001.bin\n",
                            "\n      weight  [37, 61]\n        master fp32, 8.8 KiB, 2 pieces: shard-00000.bin, "
                            "shard-00001.bin\n        exp_avg fp32, ",
                            "\n  lm_head is h.0.weight\n", "\nshard-00000.bin: "})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
-  const auto json = nlohmann::json::parse(inspect_json(s.from));
+  const auto json = nlohmann::json::parse(inspect_json(source_of(s.from)));
   BOOST_TEST(json["tensors"].size() == 9U);
   BOOST_TEST(json["tensors"][2]["pieces"][0]["file"] == "shard-00001.bin");
   uint64_t bytes = 0, held = 0;

@@ -14,8 +14,6 @@
 
 namespace troupe::actors {
 
-inline constexpr size_t num_plan_choices = 3;
-
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;

@@ -12,27 +12,6 @@
 
 namespace troupe::actors {
 
-/// One run of elements that a rank writes; the bytes are the run's own memory.
-struct saved_slice {
-  std::string name;
-  checkpoint::tensor_kind kind = checkpoint::tensor_kind::master;
-  std::string moment;  ///< of kind moment
-  core::dtype type = core::dtype::f32;
-  std::vector<int64_t> shape;  ///< of the whole tensor
-  plan::slice range;
-  std::span<const std::byte> bytes;
-};
-
-/// Master weights and moments of trained parameters, frozen parameters as they are. All ranks' together hold every
-/// element once, at any stage: each rank gives its own slice even where it has everything.
-std::vector<saved_slice> slices_of(const rank_memory& memory, const optimizer_groups& groups);
-
-/// Writes the ranks' slices as one committed checkpoint of `run.step` below `root`; gives its folder. Errors: io,
-/// no_space; the earlier checkpoints stay as they are.
-core::result<std::filesystem::path> write_checkpoint(const std::filesystem::path& root,
-                                                     const std::vector<std::shared_ptr<rank_memory>>& memory,
-                                                     const optimizer_groups& groups, checkpoint::run_state run);
-
 /// Fills a rank's parameters, master weights and moments, whatever degrees and stage wrote them. Every byte that is
 /// read is held against its digest. Errors (bad_input, mismatch): a parameter that is missing or of another shape, a
 /// moment that is missing.

@@ -19,7 +19,10 @@
 namespace troupe::actors {
 
 /// Which of a rank's plans to run.
-enum class plan_choice : uint8_t { train, evaluate, generate };
+///   train_saving  a training step in which the states before it are saved
+///   save          nothing but that
+enum class plan_choice : uint8_t { train, evaluate, generate, train_saving, save };
+inline constexpr size_t num_plan_choices = 5;
 
 /// What a run left behind, equal on all ranks but for the memory.
 struct run_outcome {

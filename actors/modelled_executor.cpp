@@ -43,7 +43,9 @@ class modelled_executor final : public executor {
     auto silent = fails_here(*world_, *context_, x);
     if (!silent) return core::fail(silent.error());
     if (*silent) return progress::pending;
-    const double seconds = context_->acts(x.guard) ? plan::predicted_seconds(context_->plan(), x, world_->costs) : 0;
+    double seconds = context_->acts(x.guard) ? plan::predicted_seconds(context_->plan(), x, world_->costs) : 0;
+    if (x.kind == plan::kind::write) seconds = hand_over(x, seconds);
+    if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
     const double factor = 1 + world_->noise * std::uniform_real_distribution<double>(0, 1)(random_);
     const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slowness(x) * 1e9));
     if (delay.count() == 0) {
@@ -61,6 +63,18 @@ class modelled_executor final : public executor {
   }
 
  private:
+  // The disk is all ranks', and a slot is free again once its bytes are there; nobody waits for it before.
+  double hand_over(const plan::instruction& x, double seconds) {
+    const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
+    occupied_until_ns_[context_->plan().buffers[x.buffer].offset] = world_->disk_free_ns =
+        begin + static_cast<int64_t>(seconds * 1e9);
+    return 0;
+  }
+  [[nodiscard]] double seconds_until_free(const plan::instruction& x) {
+    const int64_t until_ns = occupied_until_ns_[context_->plan().buffers[x.buffer].offset];
+    return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
+  }
+
   double slowness(const plan::instruction& x) {
     if (slow_ == 1 || x.lane != world_->fault.lane) return 1;
     world_->struck = true;
@@ -72,6 +86,7 @@ class modelled_executor final : public executor {
   timer timer_;
   std::mt19937_64 random_;
   double slow_ = 1;
+  std::map<uint64_t, int64_t> occupied_until_ns_;  // [offset of a staging slot]
 };
 
 class modelled_fabric_executor final : public executor {

@@ -65,6 +65,7 @@ struct modelled_world {
   bool struck = false;           ///< the fault has happened
   uint64_t overflow_in_run = 0;  ///< the gradient of that run is not finite; 0: of none
   std::function<int64_t()> now_ns;
+  int64_t disk_free_ns = 0;  ///< when the disk has written what was handed to it
   std::vector<sim_event> log;
 
   void note(const step_context& c, uint32_t id, bool end) {

@@ -125,6 +125,10 @@ std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups) {
   return out;
 }
 
+std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k) {
+  return std::string(kernels::moment_names(groups.groups[groups.group_of[parameter]].options)[k]);
+}
+
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied) {
   std::vector<group_setting> out;
   const auto it = static_cast<int64_t>(applied) - 1;

@@ -38,6 +38,9 @@ bool is_muon_matrix(const core::parameter_info& parameter);
 /// What plans have to know: moments and needs. [parameter]
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups);
 
+/// What a checkpoint calls moment `k` of a parameter: `exp_avg` and the like.
+std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
+
 /// After `applied` updates. [group]
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 

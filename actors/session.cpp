@@ -8,6 +8,7 @@
 #include "actors/initial_weights.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/shard_executor.hpp"
+#include "actors/writer_executor.hpp"
 #include "core/clock.hpp"
 #include "fabric/in_process.hpp"
 
@@ -60,6 +61,9 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory[r], groups = plan.optimizer] {
       return std::make_unique<shard_executor>(mine, groups);
     };
+    x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory[r]] {
+      return std::make_unique<writer_executor>(mine);
+    };
   }
   host.reset();  // with the values that the run began with
   actors = assemble(*system, std::move(all), data, make_telemetry(), true);
@@ -106,6 +110,7 @@ session::session(std::unique_ptr<parts> p) : parts_(std::move(p)) {}
 
 session::~session() {
   parts_->hooks = {};  // the host's thread may be in the middle of anything
+  (void)parts_->end_saves();
   parts_->finish({});
   parts_->end_actors();
 }
@@ -121,6 +126,10 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->loss_scale = scale.cur_scale;
   order->sequence_base = collectives;
   order->given = std::move(given);
+  if (which == plan_choice::train_saving || which == plan_choice::save) {
+    order->save = save_waiting;
+    save_writing = std::exchange(save_waiting, nullptr);
+  }
   collectives += plan.plans[static_cast<size_t>(which)].front()->num_collectives;
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   caf::scoped_actor self{*system};
@@ -149,7 +158,7 @@ core::result<step_report> session::step() {
   report.lr = settings_of(*p.plan.optimizer, p.applied).front().lr;
   report.loss_scale = p.scale.cur_scale;
   const int64_t before = core::now_ns();
-  auto did = p.run(plan_choice::train, p.steps, nullptr);
+  auto did = p.run(p.save_waiting != nullptr ? plan_choice::train_saving : plan_choice::train, p.steps, nullptr);
   if (!did) return core::fail(did.error());
   report.seconds = double(core::now_ns() - before) / 1e9;
   report.step = ++p.steps;
@@ -168,6 +177,7 @@ core::result<step_report> session::step() {
     return core::fail(scale.error());
   }
   p.scale = *scale;
+  (void)p.collect_save(false);
   if (p.hooks.on_step) p.hooks.on_step(report);
   return report;
 }

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/save_request.hpp"
 #include "actors/trace.hpp"
 #include "config/job_config.hpp"
 #include "core/error.hpp"
@@ -63,6 +64,8 @@ struct session_hooks {
   /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
   /// error_kind::stopped.
   std::function<bool(const data::reading_progress&)> on_reading{};
+  /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
+  std::function<void(const save_report&)> on_saved{};
 };
 
 /// What a host may add to the end of a run; the rest is known.
@@ -142,11 +145,18 @@ class session {  ///< a training run
   /// Typed handles for monitoring and messages (actors/host.hpp). Drop them before the actor system ends.
   [[nodiscard]] session_actors actors() const;
 
-  /// Writes a checkpoint (docs/formats.md) below `root` and returns its folder once it is committed and synced: a crash
-  /// at any instant leaves this one or the one before. `configuration` and `client_state` (JSON) go into it as they
-  /// are. Between steps only. Errors: io, no_space; the run may go on.
-  core::result<std::filesystem::path> save(const std::filesystem::path& root, std::string configuration = {},
-                                           std::string client_state = "null") const;
+  /// Writes a checkpoint (docs/formats.md) of the states as they are and returns its folder once it is committed and
+  /// synced: a crash at any instant leaves this one or the one before. Between steps only. Errors: io, no_space; the
+  /// run may go on. One that is under way is waited for first.
+  core::result<std::filesystem::path> save(const save_request& request);
+  /// The same beside training: the next step copies the states before it changes them, writers do the rest while steps
+  /// go on, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another save
+  /// is under way.
+  core::result<void> save_async(const save_request& request);
+  /// Whether a save was begun and `on_saved` has not been called for it.
+  [[nodiscard]] bool save_under_way() const;
+  /// Returns when no save is under way any more; without a next step the copies are taken here. Errors: the save's.
+  core::result<void> wait_for_saves();
   /// What `save` was given as client state by the run that this one goes on from; null's text otherwise.
   [[nodiscard]] const std::string& client_state() const;
 

@@ -5,24 +5,69 @@
 
 namespace troupe::actors {
 
-core::result<std::filesystem::path> session::save(const std::filesystem::path& root, std::string configuration,
-                                                  std::string client_state) const {
-  const auto& p = *parts_;
-  if (p.over) return core::fail(*p.over);
-  const auto& c = *p.plan.config;
+core::result<void> session::parts::begin_save(const save_request& request) {
+  if (over) return core::fail(*over);
+  const auto& c = *plan.config;
   checkpoint::run_state run;
-  run.step = p.steps;
-  run.applied_updates = p.applied;
-  run.loss_scale = checkpoint::loss_scale_record{p.scale.cur_scale, p.scale.cur_iter, p.scale.last_overflow_iter,
-                                                 p.scale.cur_hysteresis};
-  run.data_position = p.steps * p.data.shape.global_rows();
+  run.step = steps;
+  run.applied_updates = applied;
+  run.loss_scale =
+      checkpoint::loss_scale_record{scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
+  run.data_position = steps * data.shape.global_rows();
   run.seed = c.seed;
-  run.config = std::move(configuration);
+  run.config = request.configuration;
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
-  run.client_state = std::move(client_state);
-  for (const auto& parameter : table().parameters) run.parameter_order.push_back(parameter.name);
-  return write_checkpoint(root, p.memory, *p.plan.optimizer, std::move(run));
+  run.client_state = request.client_state;
+  for (const auto& p : plan.table->parameters) run.parameter_order.push_back(p.name);
+  auto job = save_job::begin(checkpoint::real_files(), request, std::move(run),
+                             plan.plans[static_cast<size_t>(plan_choice::save)], plan.optimizer);
+  if (!job) return core::fail(job.error());
+  save_waiting = std::move(*job);
+  return {};
 }
+
+// Tells the host how the save ended, once. The error is the save's.
+std::optional<core::error> session::parts::collect_save(bool wait) {
+  if (save_writing == nullptr || (!wait && !save_writing->is_over())) return std::nullopt;
+  if (over) save_writing->abandon(*over);
+  const auto report = save_writing->wait();
+  save_writing.reset();
+  if (hooks.on_saved) hooks.on_saved(report);
+  return report.failure;
+}
+
+core::result<void> session::parts::end_saves() {
+  auto failure = collect_save(true);
+  if (save_waiting != nullptr && !over)
+    if (auto did = run(plan_choice::save, steps, nullptr); !did && !failure) failure = did.error();
+  save_waiting.reset();
+  if (auto second = collect_save(true); second && !failure) failure = second;
+  if (failure) return core::fail(*failure);
+  return {};
+}
+
+core::result<std::filesystem::path> session::save(const save_request& request) {
+  auto& p = *parts_;
+  if (auto ok = p.end_saves(); !ok && p.over) return core::fail(ok.error());
+  if (auto ok = p.begin_save(request); !ok) return core::fail(ok.error());
+  if (auto ok = p.end_saves(); !ok) return core::fail(ok.error());
+  return request.root / checkpoint::step_folder_name(p.steps);
+}
+
+core::result<void> session::save_async(const save_request& request) {
+  auto& p = *parts_;
+  (void)p.collect_save(false);
+  if (save_under_way())
+    return core::fail(core::error_kind::limit,
+                      "the checkpoint of step " +
+                          std::to_string((p.save_waiting ? p.save_waiting : p.save_writing)->step()) +
+                          " is still being written; one at a time");
+  return p.begin_save(request);
+}
+
+bool session::save_under_way() const { return parts_->save_waiting != nullptr || parts_->save_writing != nullptr; }
+
+core::result<void> session::wait_for_saves() { return parts_->end_saves(); }
 
 const std::string& session::client_state() const { return parts_->client_state; }
 

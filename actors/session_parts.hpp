@@ -13,6 +13,7 @@
 #include "actors/host.hpp"
 #include "actors/ledger.hpp"
 #include "actors/rank_memory.hpp"
+#include "actors/save_job.hpp"
 #include "actors/session.hpp"
 #include "actors/session_recording.hpp"
 
@@ -70,13 +71,18 @@ struct session::parts {
   std::shared_ptr<company> actors;
   kernels::loss_scale_state scale;
   uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
-  double last_factor = 1;  // makes the last step's reduced gradients means
+  double last_factor = 1;                  // makes the last step's reduced gradients means
+  std::shared_ptr<save_job> save_waiting;  // asked for; the next run that saves takes the copies
+  std::shared_ptr<save_job> save_writing;  // copied or being copied
   std::string client_state = "null";
   std::optional<core::error> over;
 
   core::result<void> read_data();
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   core::result<void> take_memory();
+  core::result<void> begin_save(const save_request& request);
+  core::result<void> end_saves();
+  std::optional<core::error> collect_save(bool wait);
   core::result<void> resume(const std::filesystem::path& from);
   core::result<void> start_actors();
   void end_actors();

@@ -36,6 +36,8 @@ struct group_setting {
       beta1;  ///< instead of the optimizer's, where OneCycle moves it; beta2 then is kernels::one_cycle_beta2
 };
 
+class save_job;
+
 /// What a step is told from above: equal on all ranks.
 struct step_order {
   uint64_t run = 0;                     ///< counts every run of any plan in this process, from 1
@@ -45,6 +47,7 @@ struct step_order {
   double loss_scale = 1;
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
+  std::shared_ptr<save_job> save;            ///< of plans that save
 };
 
 /// How gradients become a mean and get clipped; constant over a run.

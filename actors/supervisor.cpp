@@ -77,7 +77,7 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         auto& first = *m.contexts->front();
         if (s.which == plan_choice::generate) {
           out.logits = first.logits;
-        } else {
+        } else if (s.which != plan_choice::save) {
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();
         }

@@ -1,7 +1,6 @@
 #include "apps/checkpoints.hpp"
 
 #include "checkpoint/commit.hpp"
-#include "checkpoint/retention.hpp"
 
 namespace troupe::apps {
 
@@ -22,16 +21,16 @@ core::result<std::filesystem::path> checkpoints::prepare(const std::function<voi
   return *latest ? root_ : std::filesystem::path();
 }
 
-core::result<void> checkpoints::after_step(const actors::session& s, bool at_end) {
+core::result<void> checkpoints::after_step(actors::session& s, bool at_end) {
   const uint64_t step = s.steps_done();
   if (when_.every_steps == 0 || step == saved_step_ || (!at_end && step % when_.every_steps != 0)) return {};
-  auto saved = s.save(root_, configuration_);
-  if (!saved) return core::fail(saved.error());
+  if (auto ok = s.wait_for_saves(); !ok) return ok;
+  actors::save_request request{.root = root_, .configuration = configuration_};
+  request.keep_last = static_cast<uint32_t>(when_.keep_last);
+  request.keep_every = when_.keep_every;
+  if (auto ok = s.save_async(request); !ok) return ok;
   saved_step_ = step;
-  auto kept = checkpoint::apply_retention(checkpoint::real_files(), root_,
-                                          {static_cast<uint32_t>(when_.keep_last), when_.keep_every});
-  if (!kept) return core::fail(kept.error());
-  return {};
+  return at_end ? s.wait_for_saves() : core::result<void>{};
 }
 
 }  // namespace troupe::apps

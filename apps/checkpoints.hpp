@@ -18,7 +18,7 @@ class checkpoints {
   /// begins, or keeps no checkpoints.
   core::result<std::filesystem::path> prepare(const std::function<void(const std::string&)>& say) const;
   /// After a step: writes one when it is time, or `at_end`, unless this step has one; removes those that need not stay.
-  core::result<void> after_step(const actors::session& s, bool at_end);
+  core::result<void> after_step(actors::session& s, bool at_end);
 
  private:
   std::filesystem::path root_;

@@ -97,7 +97,7 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
 }
 
 core::result<shard_writer> checkpoint_save::create_shard(uint32_t number) const {
-  return shard_writer::create(*files_, working_ / fmt::format("shard-{:05}.bin", number), save_id_);
+  return shard_writer::create(*files_, working_ / shard_file_name(number), save_id_);
 }
 
 core::result<fs::path> checkpoint_save::commit(manifest m) {

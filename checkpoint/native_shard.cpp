@@ -32,6 +32,8 @@ T get(std::span<const std::byte> from, size_t at) {
 
 }  // namespace
 
+std::string shard_file_name(uint32_t number) { return fmt::format("shard-{:05}.bin", number); }
+
 uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes) {
   uint64_t out = shard_header_bytes;
   for (const uint64_t bytes : piece_bytes) out += core::round_up(bytes, piece_alignment_bytes);

@@ -20,6 +20,9 @@ namespace troupe::checkpoint {
 inline constexpr uint32_t shard_version = 1;
 inline constexpr uint64_t shard_header_bytes = piece_alignment_bytes;
 
+/// `shard-00003.bin` of writer 3.
+std::string shard_file_name(uint32_t number);
+
 /// Where the bytes of one piece went.
 struct written_piece {
   uint64_t offset_bytes = 0, bytes = 0;

@@ -37,7 +37,7 @@ core::result<void> file_is_sound(const step_plan& p) {
   for (const auto& block : p.snapshots) {
     if (block.file_offset != end || block.bytes == 0 || block.bytes % save_grain_bytes != 0 || block.pieces.empty())
       return broken(p, "a block of its file does not begin where the one before ends, or is empty");
-    if (block.bytes > staging_slot_bytes(p.options)) return broken(p, "a block of its file is larger than its slot");
+    if (block.bytes > staging_slot_bytes(p)) return broken(p, "a block of its file is larger than its slot");
     end += block.bytes;
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
@@ -106,7 +106,7 @@ core::result<void> saves(const world& w, uint32_t rank) {
       return broken(p, write, "does not write the slot that " + name(p, copy) + " fills");
     const buffer& memory = p.buffers[slot];
     if (memory.pool != pool::staging || memory.subject != b || memory.first != copy || memory.last != write ||
-        memory.bytes != staging_slot_bytes(p.options) || memory.offset % save_grain_bytes != 0)
+        memory.bytes != staging_slot_bytes(p) || memory.offset % save_grain_bytes != 0)
       return broken(p, copy, "has a slot that is not its own: pool, block, size, place or life differ");
     for (const auto& piece : p.snapshots[b].pieces)
       for (uint32_t change : changes[piece.parameter])

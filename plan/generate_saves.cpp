@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 void write_saves(plan_writer& writer) {
   auto& p = writer.plan();
-  const uint64_t slots = staging_slots(p.options), slot_bytes = staging_slot_bytes(p.options);
+  const uint64_t slots = staging_slots(p), slot_bytes = staging_slot_bytes(p);
   std::deque<std::pair<uint32_t, uint32_t>> waiting;  // buffer, write
   for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
     if (waiting.size() == slots) {

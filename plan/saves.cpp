@@ -10,7 +10,7 @@ namespace {
 /// Fills blocks in the order of the file.
 class packer {
  public:
-  explicit packer(const step_plan& p) : p_(p), block_bytes_(staging_slot_bytes(p.options)) {}
+  explicit packer(const step_plan& p) : p_(p), block_bytes_(staging_slot_bytes(p)) {}
 
   void add(uint32_t parameter, uint32_t part) {
     const slice range = saved_slice(p_, parameter, p_.rank);
@@ -50,13 +50,17 @@ core::dtype saved_type(const step_plan& p, uint32_t parameter) {
 
 slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank) { return p.partition.of(parameter, rank); }
 
-uint64_t staging_slot_bytes(const plan_options& o) {
-  const uint64_t share = o.staging / staging_blocks_min / save_grain_bytes * save_grain_bytes;
-  return std::clamp(share, save_grain_bytes, snapshot_block_bytes_max);
+uint64_t staging_slot_bytes(const step_plan& p) {
+  uint64_t state_bytes = 0;  // of a rank, about
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
+    state_bytes += p.table->parameters[q].numel() * core::size_of(saved_type(p, q)) *
+                   (p.trains(q) ? 1 + p.options.update_of(q).moments : 1) / p.options.ranks;
+  const uint64_t share = std::min(p.options.staging, state_bytes) / staging_blocks_min;
+  return std::clamp(core::round_up(share, save_grain_bytes), save_grain_bytes, snapshot_block_bytes_max);
 }
 
-uint64_t staging_slots(const plan_options& o) {
-  return std::max(staging_blocks_min, o.staging / staging_slot_bytes(o));
+uint64_t staging_slots(const step_plan& p) {
+  return std::max(staging_blocks_min, p.options.staging / staging_slot_bytes(p));
 }
 
 std::vector<snapshot_block> snapshot_blocks(const step_plan& p) {

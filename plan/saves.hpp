@@ -22,10 +22,10 @@ core::dtype saved_type(const step_plan& p, uint32_t parameter);
 /// shares together are every element once.
 slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank);
 
-/// Bytes of a block's slot in the staging memory; a multiple of save_grain_bytes.
-uint64_t staging_slot_bytes(const plan_options& o);
+/// Bytes of a block's slot in the staging memory, a multiple of save_grain_bytes: the same on all ranks.
+uint64_t staging_slot_bytes(const step_plan& p);
 /// Slots in the staging memory.
-uint64_t staging_slots(const plan_options& o);
+uint64_t staging_slots(const step_plan& p);
 
 /// This rank's file after its header: weights of trained parameters, their first moments, their second, then frozen
 /// parameters in blocks of their own; each in the table's order.

@@ -61,7 +61,7 @@ void check_elastic(const small_job& job, const settings& common, double toleranc
     const auto folder = job.folder() / ("saved-" + std::to_string(i) + std::to_string(common.size()));
     auto s = job.open(mine);
     losses_of(*s, before);
-    const auto saved = s->save(folder);
+    const auto saved = s->save({.root = folder});
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     const tensors then = tensors_of(*s);
     const auto uninterrupted = losses_of(*s, after);
@@ -105,7 +105,8 @@ BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_go_on)
                                "fp16.initial_scale_power=8", "fp16.loss_scale_window=3"};
       auto s = job.open(common + at({2, 3}));
       losses_of(*s, 4);
-      const auto saved = s->save(job.folder() / type, "configuration", R"({"mine": 1})");
+      const auto saved =
+          s->save({.root = job.folder() / type, .configuration = "configuration", .client_state = R"({"mine": 1})"});
       BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
       auto t = resumed(job, common + at({2, 1}), *saved);
       BOOST_TEST(t->client_state() == R"({"mine": 1})");
@@ -123,12 +124,12 @@ BOOST_AUTO_TEST_CASE(what_was_frozen_may_be_trained_after_and_the_other_way_roun
   const small_job all(tiny_gpt2), some(tiny_gpt2 + "parameter_groups: [{match: 'h\\.', trainable: false}]\n");
   auto s = some.open(at({2, 3}));
   losses_of(*s, 1);
-  const auto saved = s->save(some.folder() / "frozen");
+  const auto saved = s->save({.root = some.folder() / "frozen"});
   BOOST_TEST_REQUIRE(saved.has_value());
   auto t = resumed(all, at({3, 2}), *saved);
   check_same_tensors(tensors_of(*t), tensors_of(*s));
   losses_of(*t, 1);
-  const auto again = t->save(all.folder() / "trained");
+  const auto again = t->save({.root = all.folder() / "trained"});
   BOOST_TEST_REQUIRE(again.has_value());
   BOOST_TEST(same_bits(tensors_of(*resumed(some, at({1, 0}), *again)).weights, tensors_of(*t).weights));
 }
@@ -137,7 +138,7 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
   const small_job job(tiny_gpt2), other(tiny_llama);
   auto s = job.open(at({2, 3}));
   losses_of(*s, 1);
-  const auto saved = s->save(job.folder() / "saved");
+  const auto saved = s->save({.root = job.folder() / "saved"});
   BOOST_TEST_REQUIRE(saved.has_value());
   const auto has = [](const std::string& text, const char* what) {
     BOOST_TEST(text.find(what) != std::string::npos, text);

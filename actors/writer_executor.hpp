@@ -1,0 +1,41 @@
+// The checkpoint writer's hands: copies states into staging slots and hands these to the disk, for as long as a save is
+// under way. A save that fails is no failure of the step: training goes on.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "actors/executor.hpp"
+#include "actors/rank_memory.hpp"
+#include "actors/save_job.hpp"
+
+namespace troupe::actors {
+
+class writer_executor final : public executor {
+ public:
+  explicit writer_executor(std::shared_ptr<rank_memory> memory) : memory_(std::move(memory)) {}
+
+  void attach(timer t) override { timer_ = std::move(t); }
+  void begin(std::shared_ptr<step_context> context) override;
+  core::result<progress> start(const plan::instruction& x) override;
+  /// All blocks are handed over: what remains is to wait for the disk, after the step's own end.
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
+  void abort(const core::error& why) override;
+  ~writer_executor() override;
+
+ private:
+  void copy(const plan::instruction& x);
+  void end_part();
+
+  std::shared_ptr<rank_memory> memory_;
+  std::shared_ptr<step_context> context_;
+  timer timer_;
+  std::unique_ptr<save_job::part> part_;   // of the save under way
+  bool all_handed_over_ = false;           // of part_: nothing more is copied for it
+  std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
+};
+
+/// Where the elements of a saved piece lie in a rank's memory.
+std::span<const std::byte> bytes_of(const rank_memory& memory, const plan::step_plan& p, const plan::saved_piece& x);
+
+}  // namespace troupe::actors

@@ -18,17 +18,6 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-core::result<void> make_folders(file_system& files, const fs::path& path) {
-  const auto there = files.exists(path);
-  if (!there) return fail(there.error());
-  if (*there) return {};
-  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  if (parent != path)
-    if (auto ok = make_folders(files, parent); !ok) return ok;
-  if (auto ok = files.make_folder(path); !ok) return ok;
-  return files.sync_folder(parent);
-}
-
 core::result<void> write_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
                                 digest128 save_id) {
   const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);

@@ -12,6 +12,17 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
+core::result<void> make_folders(file_system& files, const fs::path& path) {
+  const auto there = files.exists(path);
+  if (!there) return fail(there.error());
+  if (*there) return {};
+  const fs::path parent = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  if (parent != path)
+    if (auto ok = make_folders(files, parent); !ok) return ok;
+  if (auto ok = files.make_folder(path); !ok) return ok;
+  return files.sync_folder(parent);
+}
+
 core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
   const auto inside = files.list(folder);
   if (!inside) return fail(inside.error());

@@ -60,6 +60,8 @@ void pickle_writer::end_tuple() { out_ += code(op::tuple); }
 void pickle_writer::end_items() { out_ += code(op::appends); }
 void pickle_writer::end_pairs() { out_ += code(op::setitems); }
 void pickle_writer::call() { out_ += code(op::reduce); }
+void pickle_writer::make() { out_ += code(op::newobj); }
+void pickle_writer::set_state() { out_ += code(op::build); }
 void pickle_writer::persistent_id() { out_ += code(op::binpersid); }
 
 std::string pickle_writer::finish() {

@@ -31,6 +31,8 @@ class pickle_writer {
   void end_pairs();
 
   void call();           ///< the global and the tuple on top of it
+  void make();           ///< an object of the class and with the arguments (a tuple) on top of it
+  void set_state();      ///< the value on top becomes the attributes of the object below it
   void persistent_id();  ///< the tuple on top
 
   /// Ends the pickle; the writer is of no use afterwards.

@@ -41,26 +41,59 @@ core::result<void> checked(std::span<const tensor_to_write> tensors, const std::
   return {};
 }
 
-void put_tensor(pickle_writer& out, const tensor_to_write& t, size_t key) {
+/// Every view inside its storage, and every element of a storage in some view.
+core::result<void> checked(const std::vector<const torch_view*>& views, std::span<const torch_storage> storages) {
+  std::vector<std::pair<uint64_t, uint64_t>> parts;  // of one storage: begin and end
+  std::vector<std::vector<const torch_view*>> of(storages.size());
+  for (const auto* v : views) {
+    if (v->storage >= storages.size())
+      return fail(error_kind::bug, fmt::format("a tensor of storage {}, there are {}", v->storage, storages.size()));
+    of[v->storage].push_back(v);
+  }
+  for (size_t s = 0; s < storages.size(); ++s) {
+    const uint64_t numel = storages[s].numel;
+    const auto bytes = bytes_of(storages[s].type, {static_cast<int64_t>(numel)});
+    if (!bytes || (!storages[s].source && storages[s].bytes.size() != *bytes))
+      return fail(error_kind::bug, fmt::format("storage {} of {} elements has other bytes", s, numel));
+    parts.clear();
+    for (const auto* v : of[s]) {
+      const auto n = bytes_of(core::dtype::u8, v->shape);
+      if (!n || v->shape.size() > max_rank || v->first > numel || *n > numel - v->first)
+        return fail(error_kind::bug, fmt::format("a tensor leaves storage {} of {} elements", s, numel));
+      parts.emplace_back(v->first, v->first + *n);
+    }
+    std::ranges::sort(parts);
+    uint64_t reached = 0;
+    for (const auto& [begin, end] : parts)
+      if (begin <= reached) reached = std::max(reached, end);
+    if (reached < numel)
+      return fail(error_kind::bug, fmt::format("no tensor shows element {} of storage {}'s {}", reached, s, numel));
+  }
+  return {};
+}
+
+void put_shape(pickle_writer& out, std::span<const int64_t> numbers) {
+  out.mark();
+  for (const int64_t n : numbers) out.integer(n);
+  out.end_tuple();
+}
+
+void put_tensor(pickle_writer& out, const torch_view& v, const torch_storage& storage) {
   out.global("torch._utils", "_rebuild_tensor_v2");
   out.mark();
   out.mark();
   out.text("storage");
-  out.global("torch", torch_names::storage_name(t.type));
-  out.text(std::to_string(key));
+  out.global("torch", torch_names::storage_name(storage.type));
+  out.text(std::to_string(v.storage));
   out.text("cpu");
-  out.integer(static_cast<int64_t>(core::numel_of(t.shape)));
+  out.integer(static_cast<int64_t>(storage.numel));
   out.end_tuple();
   out.persistent_id();
-  out.integer(0);
-  out.mark();
-  for (const int64_t n : t.shape) out.integer(n);
-  out.end_tuple();
-  std::vector<int64_t> strides(t.shape.size(), 1);
-  for (size_t i = t.shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * std::max<int64_t>(t.shape[i - 1], 1);
-  out.mark();
-  for (const int64_t n : strides) out.integer(n);
-  out.end_tuple();
+  out.integer(static_cast<int64_t>(v.first));
+  put_shape(out, v.shape);
+  std::vector<int64_t> strides(v.shape.size(), 1);
+  for (size_t i = v.shape.size(); i > 1; --i) strides[i - 2] = strides[i - 1] * std::max<int64_t>(v.shape[i - 1], 1);
+  put_shape(out, strides);
   out.boolean(false);  // requires_grad
   out.global("collections", "OrderedDict");
   out.mark();
@@ -70,30 +103,23 @@ void put_tensor(pickle_writer& out, const tensor_to_write& t, size_t key) {
   out.call();
 }
 
-void put_value(pickle_writer& out, const plain_value& value) {
-  std::visit(
-      [&](const auto& v) {
-        using kind = std::decay_t<decltype(v)>;
-        if constexpr (std::is_same_v<kind, std::monostate>) out.none();
-        if constexpr (std::is_same_v<kind, bool>) out.boolean(v);
-        if constexpr (std::is_same_v<kind, int64_t>) out.integer(v);
-        if constexpr (std::is_same_v<kind, double>) out.real(v);
-        if constexpr (std::is_same_v<kind, std::string>) out.text(v);
-      },
-      value);
-}
-
-core::result<void> put_storage(zip_writer& zip, const std::string& entry, const tensor_to_write& t,
-                               std::vector<std::byte>& block) {
-  const uint64_t bytes = core::numel_of(t.shape) * core::size_of(t.type);
+core::result<void> put_storage(zip_writer& zip, const std::string& entry, const torch_storage& s,
+                               const block_written& written, std::vector<std::byte>& block) {
+  const uint64_t bytes = s.numel * core::size_of(s.type);
   if (auto ok = zip.begin(entry, bytes); !ok) return ok;
-  if (!t.source) return zip.write(t.bytes);
   for (uint64_t at = 0; at < bytes;) {
     const auto n = static_cast<size_t>(std::min<uint64_t>(write_block_bytes, bytes - at));
-    if (block.size() < n) block.resize(n);
-    if (auto ok = t.source(at, std::span(block).first(n)); !ok)
-      return fail(ok.error().in(fmt::format("tensor '{}'", shown(t.name))));
-    if (auto ok = zip.write(std::span(block).first(n)); !ok) return ok;
+    auto ready = s.bytes;
+    if (s.source) {
+      if (block.size() < n) block.resize(n);
+      if (auto ok = s.source(at, std::span(block).first(n)); !ok) return ok;
+      ready = std::span(block).first(n);
+    } else {
+      ready = ready.subspan(static_cast<size_t>(at), n);
+    }
+    if (auto ok = zip.write(ready); !ok) return ok;
+    if (written)
+      if (auto ok = written(n); !ok) return ok;
     at += n;
   }
   return {};
@@ -101,27 +127,13 @@ core::result<void> put_storage(zip_writer& zip, const std::string& entry, const 
 
 }  // namespace
 
-core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
-                                       const std::map<std::string, std::string>& shared, const plain_values& values) {
-  if (auto ok = checked(tensors, shared, values); !ok) return ok;
-  std::map<std::string_view, size_t> key_of;
+core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
+                                       std::span<const torch_storage> storages, const block_written& written) {
+  std::vector<const torch_view*> views;
+  root.collect_views(views);
+  if (auto ok = checked(views, storages); !ok) return fail(ok.error().in(path.string()));
   pickle_writer out;
-  out.empty_dict();
-  out.mark();
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    key_of.emplace(tensors[i].name, i);
-    out.text(tensors[i].name);
-    put_tensor(out, tensors[i], i);
-  }
-  for (const auto& [alias, owner] : shared) {
-    out.text(alias);
-    put_tensor(out, tensors[key_of[owner]], key_of[owner]);
-  }
-  for (const auto& [name, value] : values) {
-    out.text(name);
-    put_value(out, value);
-  }
-  out.end_pairs();
+  root.write(out, [&](pickle_writer& to, const torch_view& v) { put_tensor(to, v, storages[v.storage]); });
   const std::string pickle = out.finish(), top = "archive/";
   const auto text = [](std::string_view t) { return std::as_bytes(std::span(t)); };
   auto zip = zip_writer::create(path);
@@ -129,10 +141,41 @@ core::result<void> write_torch_archive(const std::filesystem::path& path, std::s
   if (auto ok = zip->add(top + "data.pkl", text(pickle)); !ok) return ok;
   if (auto ok = zip->add(top + "byteorder", text("little")); !ok) return ok;
   std::vector<std::byte> block;
-  for (size_t i = 0; i < tensors.size(); ++i)
-    if (auto ok = put_storage(*zip, fmt::format("{}data/{}", top, i), tensors[i], block); !ok) return ok;
+  for (size_t i = 0; i < storages.size(); ++i)
+    if (auto ok = put_storage(*zip, fmt::format("{}data/{}", top, i), storages[i], written, block); !ok) return ok;
   if (auto ok = zip->add(top + "version", text("3\n")); !ok) return ok;
   return zip->commit();
+}
+
+core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
+                                       const std::map<std::string, std::string>& shared, const plain_values& values) {
+  if (auto ok = checked(tensors, shared, values); !ok) return ok;
+  auto root = torch_value::dict();
+  std::vector<torch_storage> storages;
+  std::map<std::string_view, torch_view> view_of;
+  for (const auto& t : tensors) {
+    byte_source source;
+    if (t.source)
+      source = [&t](uint64_t at, std::span<std::byte> block) -> core::result<void> {
+        if (auto ok = t.source(at, block); !ok) return fail(ok.error().in(fmt::format("tensor '{}'", shown(t.name))));
+        return {};
+      };
+    const torch_view view{static_cast<uint32_t>(storages.size()), 0, t.shape};
+    storages.push_back({t.type, core::numel_of(t.shape), t.bytes, std::move(source)});
+    view_of.emplace(t.name, view);
+    root.set(t.name, view);
+  }
+  for (const auto& [alias, owner] : shared) root.set(alias, view_of[owner]);
+  for (const auto& [name, value] : values)
+    root.set(name, std::visit(
+                       [](const auto& v) -> torch_value {
+                         if constexpr (std::is_same_v<std::decay_t<decltype(v)>, std::monostate>)
+                           return {};
+                         else
+                           return v;
+                       },
+                       value));
+  return write_torch_archive(path, root, storages);
 }
 
 }  // namespace troupe::checkpoint

@@ -90,13 +90,11 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
   b.table = std::make_shared<const core::model_table>(std::move(table));
   set_scaling(b);
-  const plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate,
-                                              plan::mode::train, plan::mode::save};
   for (size_t which = 0; which < num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
-      auto options = options_from(c, modes[which]);
+      auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
-      options.saves = which >= static_cast<size_t>(plan_choice::train_saving);
+      options.saves = saves(static_cast<plan_choice>(which));
       auto p = plan::generate(b.table, options, r);
       if (!p) return core::fail(p.error());
       b.plans[which].push_back(std::move(*p));

@@ -24,6 +24,13 @@ namespace troupe::actors {
 enum class plan_choice : uint8_t { train, evaluate, generate, train_saving, save };
 inline constexpr size_t num_plan_choices = 5;
 
+constexpr bool saves(plan_choice c) { return c == plan_choice::train_saving || c == plan_choice::save; }
+constexpr plan::mode mode_of(plan_choice c) {
+  constexpr plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate,
+                                                  plan::mode::train, plan::mode::save};
+  return modes[static_cast<size_t>(c)];
+}
+
 /// What a run left behind, equal on all ranks but for the memory.
 struct run_outcome {
   uint64_t run = 0;

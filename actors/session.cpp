@@ -126,7 +126,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->loss_scale = scale.cur_scale;
   order->sequence_base = collectives;
   order->given = std::move(given);
-  if (which == plan_choice::train_saving || which == plan_choice::save) {
+  if (saves(which)) {
     order->save = save_waiting;
     save_writing = std::exchange(save_waiting, nullptr);
   }

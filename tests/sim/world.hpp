@@ -18,15 +18,18 @@ struct scenario {
   sim_options options;
 };
 
-/// Two or three training steps, an evaluation and a generation somewhere among them.
+/// Two or three training steps; evaluations, generations and saves somewhere among them.
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
   const auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);
-  for (const auto mode : {plan::mode::train, plan::mode::evaluate, plan::mode::generate}) {
-    options.mode = mode;
-    if (mode != plan::mode::train) options.accumulation = 1;
+  const uint32_t accumulation = options.accumulation;
+  for (const auto which : {plan_choice::train, plan_choice::evaluate, plan_choice::generate, plan_choice::train_saving,
+                           plan_choice::save}) {
+    options.mode = mode_of(which);
+    options.saves = saves(which);
+    options.accumulation = options.mode == plan::mode::train ? accumulation : 1;
     s.plans.push_back(plan::plans_of(table, options));
   }
   const uint64_t runs = 2 + random() % 2;

@@ -9,21 +9,28 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
   auto m = std::make_shared<rank_memory>();
   m->plan_ = plans.front();
   const auto& t = plans.front()->memory;
-  uint64_t staging_bytes = 0;
   for (const auto& p : plans) {
     m->gathered_bytes_ = std::max(m->gathered_bytes_, p->memory.gathered);
-    staging_bytes = std::max(staging_bytes, p->memory.staging);
+    m->staging_bytes_ = std::max(m->staging_bytes_, p->memory.staging);
   }
   const std::pair<storage::huge_memory*, uint64_t> pools[] = {
       {&m->parameters_, t.parameters}, {&m->gathered_, m->gathered_bytes_}, {&m->master_, t.master},
       {&m->moments_, t.moments},       {&m->gradients_, t.gradients},       {&m->accumulated_, t.accumulated},
-      {&m->directions_, t.directions}, {&m->staging_, staging_bytes}};
+      {&m->directions_, t.directions}};
   for (const auto& [pool, bytes] : pools) {
     auto got = storage::huge_memory::allocate(bytes);
     if (!got) return core::fail(got.error().in("rank " + std::to_string(m->plan_->rank)));
     *pool = std::move(*got);
   }
   return m;
+}
+
+core::result<void> rank_memory::take_staging() {
+  if (staging_.data() != nullptr) return {};
+  auto got = storage::huge_memory::allocate(staging_bytes_);
+  if (!got) return core::fail(got.error().in("rank " + std::to_string(plan_->rank) + ", staging for checkpoints"));
+  staging_ = std::move(*got);
+  return {};
 }
 
 std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {
@@ -60,7 +67,7 @@ plan::memory_table rank_memory::resident() const {
   plan::memory_table t = plan_->memory;
   t.gathered = gathered_bytes_;
   t.activations = 0;
-  t.staging = staging_.bytes();
+  t.staging = staging_.data() == nullptr ? 0 : staging_bytes_;
   return t;
 }
 

@@ -28,8 +28,10 @@ class rank_memory {
   [[nodiscard]] std::byte* parameter(uint32_t parameter, uint64_t first) const;
   /// Whole update directions, in the slots of the plan; fp32, fp64 in reference mode.
   [[nodiscard]] std::byte* directions() const { return directions_.data(); }
-  /// Copies on their way into a checkpoint, in the slots of the plan. Touched only by runs that save.
+  /// Copies on their way into a checkpoint, in the slots of the plan; null before `take_staging`.
   [[nodiscard]] std::byte* staging() const { return staging_.data(); }
+  /// Before the first run that saves; later calls do nothing.
+  core::result<void> take_staging();
   /// Master weight of a piece's first element; fp32, fp64 in reference mode.
   [[nodiscard]] std::byte* master(const plan::owned_piece& piece) const;
   /// First (0) or second (1) moment, likewise; null where the optimizer of this parameter keeps none.
@@ -44,7 +46,7 @@ class rank_memory {
  private:
   std::shared_ptr<const plan::step_plan> plan_;
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
-  uint64_t gathered_bytes_ = 0;
+  uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;
 };
 
 }  // namespace troupe::actors

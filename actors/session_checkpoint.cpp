@@ -19,6 +19,8 @@ core::result<void> session::parts::begin_save(const save_request& request) {
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
   run.client_state = request.client_state;
   for (const auto& p : plan.table->parameters) run.parameter_order.push_back(p.name);
+  for (const auto& m : memory)
+    if (auto ok = m->take_staging(); !ok) return ok;
   auto job = save_job::begin(checkpoint::real_files(), request, std::move(run),
                              plan.plans[static_cast<size_t>(plan_choice::save)], plan.optimizer);
   if (!job) return core::fail(job.error());

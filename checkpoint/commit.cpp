@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checkpoint/commit_names.hpp"
-#include "checkpoint/safetensors_header.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -114,58 +113,6 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   // The new one is committed; what stays of the old one is found by remove_leftovers().
   if (*taken) (void)remove_files_and_folder(*files_, root_ / replaced);
   return target;
-}
-
-core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
-  const fs::path path = root / latest_file_name;
-  const auto there = files.exists(path);
-  if (!there) return fail(there.error());
-  if (!*there) return std::nullopt;
-  const auto text = read_small_file(files, path, max_latest_bytes);
-  if (!text) return fail(text.error());
-  const auto bad = [&](const char* why) {
-    return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
-  };
-  std::string_view rest = *text;
-  const auto line = [&] {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const auto out = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return out;
-  };
-  latest_name out{std::string(line()), {}};
-  if (!step_of(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
-  if (rest.empty()) return out;
-  out.seal = digest_from_hex(line());
-  if (!out.seal || !rest.empty()) return bad("holds more than a name and the digest of its manifest");
-  return out;
-}
-
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path) {
-  const auto itself = files.exists(path / manifest_file_name);
-  if (!itself) return fail(itself.error());
-  if (*itself) return open_folder(files, path);
-  const auto latest = read_latest(files, path);
-  if (!latest) return fail(latest.error());
-  if (!*latest)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' is no checkpoint and names none: it holds neither '{}' nor '{}'", path.string(),
-                            manifest_file_name, latest_file_name));
-  const auto& [name, seal] = **latest;
-  auto named = open_folder(files, path / name);
-  if (named && (!seal || named->seal == *seal)) return named;
-  // A save of the same step that was interrupted has put it aside.
-  if (seal) {
-    const auto all = files.list(path);
-    if (!all) return fail(all.error());
-    for (const auto& e : *all)
-      if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
-        if (auto aside = open_folder(files, path / e.name); aside && aside->seal == *seal) return aside;
-  }
-  const auto where = fmt::format("'{}' names '{}'", (path / latest_file_name).string(), name);
-  if (!named) return fail(named.error().in(where));
-  return fail(error_kind::mismatch, fmt::format("{} with a manifest of digest {}, that folder's has {}", where,
-                                                to_hex(*seal), to_hex(named->seal)));
 }
 
 }  // namespace troupe::checkpoint

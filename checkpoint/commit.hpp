@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/commit_open.hpp"
 #include "checkpoint/manifest_file.hpp"
 #include "checkpoint/native_files.hpp"
 #include "checkpoint/native_shard.hpp"
@@ -62,24 +63,14 @@ class checkpoint_save {
   digest128 save_id_;
 };
 
-struct latest_name {  ///< what the file `latest` says
-  std::string folder;
-  std::optional<digest128> seal;  ///< of the manifest; missing where a person wrote the name alone
-};
-
-/// Nothing where there is no such file; an error where it is damaged.
-core::result<std::optional<latest_name>> read_latest(file_system& files, const std::filesystem::path& root);
-
-/// `path` is a checkpoint, or a folder of checkpoints, whose `latest` then says which. Opened as open_folder() does.
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path);
-
 struct leftover {  ///< what a crash left, and what became of it
   std::string name;
   bool restored = false;  ///< a replaced checkpoint that took its name again; else removed
 };
 
 /// Removes what interrupted saves and removals left in `root`, which may be missing. For the start of a run, while no
-/// save is on its way. Only names of ours are touched.
+/// save is on its way: folder_lock.hpp's claim_folder() sees to that. Only names of ours are touched. With a damaged
+/// `latest` what was put aside stays.
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
 
 /// Removes a folder of `root` so that a crash never leaves a part of it under its name. Its files go, a folder in it

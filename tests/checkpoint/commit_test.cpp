@@ -88,7 +88,7 @@ struct story {
 };
 
 /// The real file system, that ends its process with SIGKILL at the n-th operation: `torn` in the middle of it (half of
-/// a write), else just before it. What was done before is on the disk, as a killed process leaves it.
+/// a write), else just before it. What was done before is there, as a killed process leaves it.
 class killer : public file_system {
  public:
   killer(uint64_t n, bool torn) : n_(n), torn_(torn) {}
@@ -138,8 +138,7 @@ class killer : public file_system {
     }
     core::result<void> sync() override {
       owner->point("sync", path);
-      file.reset();  // the kernel keeps what a killed process wrote; the disk would only cost time
-      return {};
+      return file->sync();
     }
     killer* owner;
     std::unique_ptr<output_file> file;
@@ -300,6 +299,94 @@ BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "does not begin with the name of a checkpoint");
   say("step-00000015\n");
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "'/runs/checkpoints/latest' names 'step-00000015'");
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one_and_said) {
+  fake_files good;
+  for (const uint64_t step : {10, 20, 30}) check_ok(save_sample(good, at, step, story::samples(step), 2));
+  std::vector<std::string> said;
+  const auto open = [&](fake_files& files, good_enough check) {
+    said.clear();
+    const auto say = [&](const std::string& text) { said.push_back(text); };
+    return open_checkpoint(files, at, {.fallback_to_previous = true, .fallback_check = check, .say = say});
+  };
+  const auto step_of_newest = [&](fake_files& files, good_enough check) -> uint64_t {
+    const auto found = open(files, check);
+    check_ok(found);
+    check_loads(files, *found, story::samples(found->content.run.step), 1);
+    return found->content.run.step;
+  };
+  const auto damaged = [&](std::initializer_list<std::pair<std::filesystem::path, size_t>> places) {
+    auto files = good.after_power_cut(survival::everything);
+    for (const auto& [path, byte] : places) (*files->content(at / path))[byte] ^= std::byte{1};
+    return files;
+  };
+  const std::filesystem::path shard = "step-00000030/shard-00001.bin";
+
+  BOOST_TEST(step_of_newest(good, good_enough::verifies) == 30U);
+  BOOST_TEST(said.empty());
+  {  // a payload: only reading it tells
+    const auto files = damaged({{shard, 4096}});
+    check_ok(open(*files, good_enough::opens));
+    BOOST_TEST(said.empty());
+    BOOST_TEST(step_of_newest(*files, good_enough::verifies) == 20U);
+    BOOST_REQUIRE(said.size() == 2U);
+    BOOST_TEST(said[0].find("passed over: '/runs/checkpoints/step-00000030/shard-00001.bin': the ") == 0U, said[0]);
+    BOOST_TEST(said[0].find("at byte 4096") != std::string::npos, said[0]);
+    BOOST_TEST(said[1] == "taken instead: '/runs/checkpoints/step-00000020'");
+  }
+  for (const auto check : {good_enough::opens, good_enough::verifies}) {
+    BOOST_TEST(step_of_newest(*damaged({{shard, 100}}), check) == 20U);
+    BOOST_TEST(step_of_newest(*damaged({{"step-00000030/manifest.json", 300}}), check) == 20U);
+    BOOST_TEST(step_of_newest(*damaged({{shard, 0}, {"step-00000020/manifest.json", 300}}), check) == 10U);
+    BOOST_TEST(said.size() == 3U);
+    BOOST_TEST(step_of_newest(*damaged({{"latest", 0}}), check) == 30U);   // only `latest` itself is bad
+    BOOST_TEST(step_of_newest(*damaged({{"latest", 20}}), check) == 30U);  // the digest in it
+    const auto none = damaged({{shard, 0}, {"step-00000020/manifest.json", 300}, {"step-00000010/shard-00000.bin", 4}});
+    check_failed(open(*none, check), error_kind::bad_input, "none of the 3 checkpoints in '/runs/checkpoints' is good");
+  }
+  {  // a missing file, then a missing folder, then no `latest`
+    const auto files = damaged({});
+    check_ok(files->remove(at / shard));
+    BOOST_TEST(step_of_newest(*files, good_enough::opens) == 20U);
+    check_ok(remove_checkpoint(*files, at, "step-00000030"));
+    BOOST_TEST(step_of_newest(*files, good_enough::opens) == 20U);
+    check_ok(files->remove(at / "latest"));
+    BOOST_TEST(step_of_newest(*files, good_enough::opens) == 20U);
+  }
+  {  // who went back by hand did not mean newer ones
+    const auto files = damaged({{"step-00000020/manifest.json", 300}});
+    const std::string_view text = "step-00000020\n";
+    const auto bytes = std::as_bytes(std::span(text));
+    files->content(at / "latest")->assign(bytes.begin(), bytes.end());
+    BOOST_TEST(step_of_newest(*files, good_enough::opens) == 10U);
+  }
+  fake_files empty;
+  check_failed(open(empty, good_enough::opens), error_kind::bad_input, "'/runs/checkpoints'");
+  // a run can go on from there: what it saves replaces what is damaged
+  const auto files = damaged({{shard, 0}, {"latest", 3}});
+  check_ok(remove_leftovers(*files, at));
+  check_ok(open(*files, good_enough::verifies));
+  check_ok(save_sample(*files, at, 30, story::samples(1), 2));
+  check_newest(*files, at, 30, story::samples(1));
+}
+
+BOOST_AUTO_TEST_CASE(a_damaged_latest_leaves_a_replaced_checkpoint_alone) {
+  fake_files files;
+  check_ok(save_sample(files, at, 10, story::samples(1), 1));
+  const auto aside = at / ("step-00000010.replaced-" + to_hex(random_save_id()));
+  const auto writing = at / ("step-00000011.writing-" + to_hex(random_save_id()));
+  check_ok(files.rename(at / "step-00000010", aside));
+  check_ok(files.make_folder(writing));
+  (*files.content(at / "latest"))[2] ^= std::byte{1};
+  const auto left = remove_leftovers(files, at);
+  check_ok(left);
+  BOOST_REQUIRE(left->size() == 1U);
+  BOOST_TEST((*left)[0].name == writing.filename());
+  const auto found = open_checkpoint(files, at, {.fallback_to_previous = true});
+  check_ok(found);
+  BOOST_TEST(found->folder == aside);
+  check_loads(files, *found, story::samples(1), 1);
 }
 
 BOOST_AUTO_TEST_CASE(names_of_steps_are_exact) {

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "apps/checkpoint_command.hpp"
 #include "apps/configuration.hpp"
 #include "apps/data.hpp"
 #include "apps/doctor.hpp"
@@ -78,7 +79,9 @@ int main(int argc, char** argv) {
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
   doctor->add_flag("--json", json, "as JSON");
+  apps::checkpoint_command checkpoint(app);
   CLI11_PARSE(app, argc, argv);
+  if (checkpoint.chosen()) return checkpoint.run();
   if (*doctor) return apps::doctor(folder, json);
   if (*tokenize) return apps::tokenize(t);
   if (*inspect) return apps::inspect(i);

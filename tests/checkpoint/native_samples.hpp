@@ -7,7 +7,7 @@
 #include "checkpoint/commit.hpp"
 #include "checkpoint/load_plan.hpp"
 #include "checkpoint/native_read.hpp"
-#include "checkpoint/native_verify.hpp"
+#include "checkpoint/source_verify.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 namespace troupe::tests {

@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
   refused(good, {.stage = 4}, "there are stages 0 to 3");
   refused(good, {.ranks = 0}, "for 0 ranks");
   refused(good, {.weight_type = dtype::f64}, "wanted fp32, bf16 or fp16");
-  refused(good, {.tag = "../up"}, "cannot be the tag");
+  refused(good, {.tag = "../up"}, "cannot name a checkpoint's folder");
   refused(good, {.groups = {{}, {}}}, "both take all the others");
   refused(good, {.groups = {{.parameters = {"nobody"}}, {}}}, "no parameter that is trained");
   refused(good, {.ds_config = "[]"}, "no JSON object");

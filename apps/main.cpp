@@ -80,7 +80,11 @@ int main(int argc, char** argv) {
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
   doctor->add_flag("--json", json, "as JSON");
   apps::checkpoint_command checkpoint(app);
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
   if (checkpoint.chosen()) return checkpoint.run();
   if (*doctor) return apps::doctor(folder, json);
   if (*tokenize) return apps::tokenize(t);

@@ -82,17 +82,18 @@ core::result<output_folder> output_folder::prepare(const fs::path& where, bool r
   return output_folder(out, std::move(working));
 }
 
-core::result<void> output_folder::commit() {
+core::result<void> output_folder::commit(const fs::path& below) {
   const auto failed = [&] {
     return fail(error_kind::io, fmt::format("cannot write '{}': {}", out_.string(), core::system_message(errno)));
   };
-  if (auto ok = checkpoint::sync_folder(working_); !ok) return ok;
-  if (::rename(working_.c_str(), out_.c_str()) == 0) {
-    working_.clear();
+  const auto from = below.empty() ? working_ : working_ / below;
+  if (auto ok = checkpoint::sync_folder(from); !ok) return ok;
+  if (::rename(from.c_str(), out_.c_str()) == 0) {
+    if (below.empty()) working_.clear();
   } else {
     // Only what --force lets through is in the way: the two change places, the destructor removes the old one.
     if (errno != ENOTEMPTY && errno != EEXIST && errno != ENOTDIR) return failed();
-    if (::renameat2(AT_FDCWD, working_.c_str(), AT_FDCWD, out_.c_str(), RENAME_EXCHANGE) != 0) return failed();
+    if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, out_.c_str(), RENAME_EXCHANGE) != 0) return failed();
   }
   return checkpoint::sync_folder(parent_of(out_));
 }

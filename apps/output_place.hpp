@@ -25,8 +25,9 @@ class output_folder {
   ~output_folder();  ///< removes what was not committed
 
   [[nodiscard]] const std::filesystem::path& working() const { return working_; }
-  /// Takes the name; what had it is removed, all that is in it.
-  core::result<void> commit();
+  [[nodiscard]] const std::filesystem::path& out() const { return out_; }
+  /// The working folder, or the one `below` it, takes the name; what had it is removed, all that is in it.
+  core::result<void> commit(const std::filesystem::path& below = {});
 
  private:
   output_folder(std::filesystem::path out, std::filesystem::path working);

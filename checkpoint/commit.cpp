@@ -17,16 +17,21 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-core::result<void> write_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
-                                digest128 save_id) {
-  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
-  const auto text = fmt::format("{}\n{}\n", name, to_hex(seal));
-  auto file = files.create(aside);
+core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {
+  auto file = files.create(path);
   if (!file) return fail(file.error());
   if (auto ok = (*file)->write(std::as_bytes(std::span(text))); !ok) return ok;
-  if (auto ok = (*file)->sync(); !ok) return ok;
-  if (auto ok = files.rename(aside, root / latest_file_name); !ok) return ok;
-  return files.sync_folder(root);
+  return (*file)->sync();
+}
+
+/// `latest` says so, in this run's eyes; the folder is not synced yet.
+core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
+                               digest128 save_id) {
+  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
+  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n", name, to_hex(seal)));
+  if (ok) ok = files.rename(aside, root / latest_file_name);
+  if (!ok) (void)files.remove(aside);
+  return ok;
 }
 
 }  // namespace
@@ -98,21 +103,34 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
   const std::string name = step_folder_name(step_);
   const fs::path target = root_ / name;
-  const std::string replaced = beside(name, replaced_mark, save_id_);
   const auto taken = files_->exists(target);
   if (!taken) return fail(taken.error());
+  const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
   if (*taken) {
-    if (auto ok = files_->rename(target, root_ / replaced); !ok) return fail(ok.error());
+    if (auto ok = files_->rename(target, replaced); !ok) return fail(ok.error());
     // else a power cut could keep the next renaming alone, and nothing would name the old one
-    if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+    if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
   }
-  if (auto ok = files_->rename(working_, target); !ok) return fail(ok.error());
-  working_.clear();
+  if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
+  const fs::path working = std::exchange(working_, fs::path());
+  auto named = files_->sync_folder(root_);
+  if (named) named = name_latest(*files_, root_, name, *seal, save_id_);
+  if (!named) {
+    // synced before its files go, so that no power cut leaves a part under its name
+    if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
+    return undone(named.error(), target, replaced);
+  }
   if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
-  if (auto ok = write_latest(*files_, root_, name, *seal, save_id_); !ok) return fail(ok.error());
   // The new one is committed; what stays of the old one is found by remove_leftovers().
-  if (*taken) (void)remove_files_and_folder(*files_, root_ / replaced);
+  if (*taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
+}
+
+tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
+                                                    const fs::path& replaced) {
+  // Where this fails too, open_checkpoint() finds the old one aside and remove_leftovers() puts it back.
+  if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
+  return fail(why);
 }
 
 }  // namespace troupe::checkpoint

@@ -48,7 +48,9 @@ class checkpoint_save {
 
   /// After every shard is finished: `m` holds their files and pieces; step and save_id are filled in, order too. From
   /// the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of the
-  /// same step is replaced. An error leaves `latest` at the old checkpoint, which stays valid.
+  /// same step is replaced. An error leaves everything as it was before begin(), unless undoing fails too: then
+  /// `latest` still means the old checkpoint, wherever that lies. Only where the last sync failed `latest` names the
+  /// new one, which is whole, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
 
   [[nodiscard]] const std::filesystem::path& working_folder() const { return working_; }
@@ -56,6 +58,10 @@ class checkpoint_save {
 
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id);
+
+  /// The error, after the old checkpoint took its name again.
+  tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
+                                     const std::filesystem::path& replaced);
 
   file_system* files_;
   std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from

@@ -94,6 +94,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
       auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
+      options.staging = c.checkpoint.staging_bytes;
       options.saves = saves(static_cast<plan_choice>(which));
       auto p = plan::generate(b.table, options, r);
       if (!p) return core::fail(p.error());

@@ -20,6 +20,7 @@ void writer_executor::begin(std::shared_ptr<step_context> context) {
   end_part();
   occupied_.clear();
   part_ = std::make_unique<save_job::part>(context_->order.save, context_->plan().rank);
+  if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that others write all of it
 }
 
 void writer_executor::copy(const plan::instruction& x) {
@@ -40,11 +41,14 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
     else
       part_->write(x.subject, {memory_->staging() + p.buffers[x.buffer].offset, p.snapshots[x.subject].bytes});
   }
-  if (x.id == p.lanes[static_cast<size_t>(plan::lane::writer)].back()) {
-    all_handed_over_ = true;
-    timer_(std::chrono::nanoseconds(0), x.id);
-  }
+  if (x.id == p.lanes[static_cast<size_t>(plan::lane::writer)].back()) all_handed_over();
   return progress::done;
+}
+
+// The rest is to be done once the lane has told of its last instruction.
+void writer_executor::all_handed_over() {
+  all_handed_over_ = true;
+  timer_(std::chrono::nanoseconds(0), 0);
 }
 
 void writer_executor::end_part() {

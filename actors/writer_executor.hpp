@@ -25,6 +25,7 @@ class writer_executor final : public executor {
 
  private:
   void copy(const plan::instruction& x);
+  void all_handed_over();
   void end_part();
 
   std::shared_ptr<rank_memory> memory_;

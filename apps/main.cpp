@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "apps/checkpoint_command.hpp"
 #include "apps/configuration.hpp"
 #include "apps/data.hpp"
 #include "apps/doctor.hpp"
@@ -78,7 +79,13 @@ int main(int argc, char** argv) {
   std::string folder = ".";
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
   doctor->add_flag("--json", json, "as JSON");
-  CLI11_PARSE(app, argc, argv);
+  apps::checkpoint_command checkpoint(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;
+  }
+  if (checkpoint.chosen()) return checkpoint.run();
   if (*doctor) return apps::doctor(folder, json);
   if (*tokenize) return apps::tokenize(t);
   if (*inspect) return apps::inspect(i);

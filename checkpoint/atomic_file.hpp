@@ -40,6 +40,8 @@ class atomic_file {
   core::result<void> commit();
 
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
+  /// Its name until commit(), for those who write it through a descriptor of their own.
+  [[nodiscard]] const std::filesystem::path& working_path() const { return part_; }
 
  private:
   atomic_file(std::filesystem::path target, std::filesystem::path part, int fd);

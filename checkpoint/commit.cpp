@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "checkpoint/commit_names.hpp"
-#include "checkpoint/safetensors_header.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -18,16 +17,21 @@ using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
 
-core::result<void> write_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
-                                digest128 save_id) {
-  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
-  const auto text = fmt::format("{}\n{}\n", name, to_hex(seal));
-  auto file = files.create(aside);
+core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {
+  auto file = files.create(path);
   if (!file) return fail(file.error());
   if (auto ok = (*file)->write(std::as_bytes(std::span(text))); !ok) return ok;
-  if (auto ok = (*file)->sync(); !ok) return ok;
-  if (auto ok = files.rename(aside, root / latest_file_name); !ok) return ok;
-  return files.sync_folder(root);
+  return (*file)->sync();
+}
+
+/// `latest` says so, in this run's eyes; the folder is not synced yet.
+core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
+                               digest128 save_id) {
+  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
+  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n", name, to_hex(seal)));
+  if (ok) ok = files.rename(aside, root / latest_file_name);
+  if (!ok) (void)files.remove(aside);
+  return ok;
 }
 
 }  // namespace
@@ -99,73 +103,34 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
   const std::string name = step_folder_name(step_);
   const fs::path target = root_ / name;
-  const std::string replaced = beside(name, replaced_mark, save_id_);
   const auto taken = files_->exists(target);
   if (!taken) return fail(taken.error());
+  const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
   if (*taken) {
-    if (auto ok = files_->rename(target, root_ / replaced); !ok) return fail(ok.error());
+    if (auto ok = files_->rename(target, replaced); !ok) return fail(ok.error());
     // else a power cut could keep the next renaming alone, and nothing would name the old one
-    if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+    if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
   }
-  if (auto ok = files_->rename(working_, target); !ok) return fail(ok.error());
-  working_.clear();
+  if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
+  const fs::path working = std::exchange(working_, fs::path());
+  auto named = files_->sync_folder(root_);
+  if (named) named = name_latest(*files_, root_, name, *seal, save_id_);
+  if (!named) {
+    // synced before its files go, so that no power cut leaves a part under its name
+    if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
+    return undone(named.error(), target, replaced);
+  }
   if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
-  if (auto ok = write_latest(*files_, root_, name, *seal, save_id_); !ok) return fail(ok.error());
   // The new one is committed; what stays of the old one is found by remove_leftovers().
-  if (*taken) (void)remove_files_and_folder(*files_, root_ / replaced);
+  if (*taken) (void)remove_files_and_folder(*files_, replaced);
   return target;
 }
 
-core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
-  const fs::path path = root / latest_file_name;
-  const auto there = files.exists(path);
-  if (!there) return fail(there.error());
-  if (!*there) return std::nullopt;
-  const auto text = read_small_file(files, path, max_latest_bytes);
-  if (!text) return fail(text.error());
-  const auto bad = [&](const char* why) {
-    return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
-  };
-  std::string_view rest = *text;
-  const auto line = [&] {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    const auto out = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    return out;
-  };
-  latest_name out{std::string(line()), {}};
-  if (!step_of(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
-  if (rest.empty()) return out;
-  out.seal = digest_from_hex(line());
-  if (!out.seal || !rest.empty()) return bad("holds more than a name and the digest of its manifest");
-  return out;
-}
-
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path) {
-  const auto itself = files.exists(path / manifest_file_name);
-  if (!itself) return fail(itself.error());
-  if (*itself) return open_folder(files, path);
-  const auto latest = read_latest(files, path);
-  if (!latest) return fail(latest.error());
-  if (!*latest)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}' is no checkpoint and names none: it holds neither '{}' nor '{}'", path.string(),
-                            manifest_file_name, latest_file_name));
-  const auto& [name, seal] = **latest;
-  auto named = open_folder(files, path / name);
-  if (named && (!seal || named->seal == *seal)) return named;
-  // A save of the same step that was interrupted has put it aside.
-  if (seal) {
-    const auto all = files.list(path);
-    if (!all) return fail(all.error());
-    for (const auto& e : *all)
-      if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
-        if (auto aside = open_folder(files, path / e.name); aside && aside->seal == *seal) return aside;
-  }
-  const auto where = fmt::format("'{}' names '{}'", (path / latest_file_name).string(), name);
-  if (!named) return fail(named.error().in(where));
-  return fail(error_kind::mismatch, fmt::format("{} with a manifest of digest {}, that folder's has {}", where,
-                                                to_hex(*seal), to_hex(named->seal)));
+tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
+                                                    const fs::path& replaced) {
+  // Where this fails too, open_checkpoint() finds the old one aside and remove_leftovers() puts it back.
+  if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
+  return fail(why);
 }
 
 }  // namespace troupe::checkpoint

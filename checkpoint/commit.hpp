@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/commit_open.hpp"
 #include "checkpoint/manifest_file.hpp"
 #include "checkpoint/native_files.hpp"
 #include "checkpoint/native_shard.hpp"
@@ -47,7 +48,9 @@ class checkpoint_save {
 
   /// After every shard is finished: `m` holds their files and pieces; step and save_id are filled in, order too. From
   /// the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of the
-  /// same step is replaced. An error leaves `latest` at the old checkpoint, which stays valid.
+  /// same step is replaced. An error leaves everything as it was before begin(), unless undoing fails too: then
+  /// `latest` still means the old checkpoint, wherever that lies. Only where the last sync failed `latest` names the
+  /// new one, which is whole, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
 
   [[nodiscard]] const std::filesystem::path& working_folder() const { return working_; }
@@ -56,22 +59,15 @@ class checkpoint_save {
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id);
 
+  /// The error, after the old checkpoint took its name again.
+  tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
+                                     const std::filesystem::path& replaced);
+
   file_system* files_;
   std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
   uint64_t step_;
   digest128 save_id_;
 };
-
-struct latest_name {  ///< what the file `latest` says
-  std::string folder;
-  std::optional<digest128> seal;  ///< of the manifest; missing where a person wrote the name alone
-};
-
-/// Nothing where there is no such file; an error where it is damaged.
-core::result<std::optional<latest_name>> read_latest(file_system& files, const std::filesystem::path& root);
-
-/// `path` is a checkpoint, or a folder of checkpoints, whose `latest` then says which. Opened as open_folder() does.
-core::result<checkpoint_folder> open_checkpoint(file_system& files, const std::filesystem::path& path);
 
 struct leftover {  ///< what a crash left, and what became of it
   std::string name;
@@ -79,7 +75,8 @@ struct leftover {  ///< what a crash left, and what became of it
 };
 
 /// Removes what interrupted saves and removals left in `root`, which may be missing. For the start of a run, while no
-/// save is on its way. Only names of ours are touched.
+/// save is on its way: folder_lock.hpp's claim_folder() sees to that. Only names of ours are touched. With a damaged
+/// `latest` what was put aside stays.
 core::result<std::vector<leftover>> remove_leftovers(file_system& files, const std::filesystem::path& root);
 
 /// Removes a folder of `root` so that a crash never leaves a part of it under its name. Its files go, a folder in it

@@ -73,12 +73,12 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
   if (!*there) return out;
   const auto all = files.list(root);
   if (!all) return fail(all.error());
-  const auto latest = read_latest(files, root);
-  if (!latest) return fail(latest.error());
+  const auto latest = read_latest(files, root);  // damaged: what was put aside may be what it meant, and stays
   for (const auto& e : *all) {
     const std::string name = e.name.substr(0, e.name.find('.'));
     const bool of_step = e.kind == entry_kind::folder && step_of(name);
     if (of_step && is_beside(e.name, name, replaced_mark)) {
+      if (!latest) continue;
       const auto restored = restore(files, root, e.name, name, *latest);
       if (!restored) return fail(restored.error());
       if (*restored) {

@@ -83,8 +83,13 @@ class builder {
     std::set<std::string> placed;
     const auto place = [&](const std::string& name) {
       if (!placed.insert(name).second) return;
-      if (const auto p = parameters_.find(name); p != parameters_.end()) ordered_.push_back(&p->second);
-      if (const auto f = frozen_.find(name); f != frozen_.end()) out_.frozen.push_back({written(name), f->second});
+      if (const auto p = parameters_.find(name); p != parameters_.end()) {
+        ordered_.push_back(&p->second);
+        out_.module.push_back({p->second.name, &p->second.value()});
+      } else if (const auto f = frozen_.find(name); f != frozen_.end()) {
+        out_.frozen.push_back({written(name), f->second});
+        out_.module.push_back(out_.frozen.back());
+      }
     };
     for (const auto& name : order) place(name);
     for (const auto& [name, p] : parameters_) {

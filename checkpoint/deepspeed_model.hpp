@@ -27,8 +27,9 @@ struct deepspeed_named {
 struct deepspeed_model {
   std::vector<std::vector<deepspeed_parameter>> groups;  ///< as the options' groups, each in the model's order
   std::vector<std::string> moments;                      ///< that every parameter has, ascending; empty: weights alone
-  std::vector<deepspeed_named> frozen, buffers;          ///< frozen in the model's order
-  std::map<std::string, std::string> shared;             ///< alias -> parameter
+  std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
+  std::vector<deepspeed_named> frozen, buffers;  ///< frozen in the model's order
+  std::map<std::string, std::string> shared;     ///< alias -> parameter
 
   [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
 };

@@ -1,4 +1,7 @@
 // The file that holds the module: its layout is the same at every stage, but at stage 3 it has names and shapes only.
+#include <algorithm>
+#include <map>
+
 #include "checkpoint/deepspeed_layout.hpp"
 #include "checkpoint/deepspeed_state.hpp"
 #include "checkpoint/element_cast.hpp"
@@ -56,10 +59,8 @@ class model_states {
       values.emplace(name, value);
       out.set(name, std::move(value));
     };
-    for (const auto& group : model_.groups)
-      for (const auto& p : group) put(p.name, p.value());
-    if (!parts_.options.exclude_frozen_parameters)
-      for (const auto& f : model_.frozen) put(f.name, *f.tensor);
+    for (const auto& p : model_.module)
+      if (!parts_.options.exclude_frozen_parameters || p.tensor->kind != tensor_kind::frozen) put(p.name, *p.tensor);
     for (const auto& [alias, owner] : model_.shared)
       if (const auto at = values.find(owner); at != values.end()) out.set(alias, at->second);
     for (const auto& b : model_.buffers) out.set(b.name, file_.whole(b.tensor->type, *b.tensor));

@@ -1,12 +1,12 @@
-// Plans every file, asks for room, writes them aside, renames.
+// Plans every file, then writes one after the other.
 #include "checkpoint/deepspeed_writer.hpp"
 
 #include <fmt/format.h>
 
 #include "checkpoint/commit.hpp"
-#include "checkpoint/commit_names.hpp"
 #include "checkpoint/deepspeed_layout.hpp"
 #include "checkpoint/deepspeed_state.hpp"
+#include "checkpoint/folder_writing.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -15,8 +15,6 @@ namespace fs = std::filesystem;
 using core::dtype;
 using core::error_kind;
 using core::fail;
-
-constexpr size_t max_written_tag_bytes = 200;
 
 struct planned_file {
   std::string name;
@@ -142,7 +140,7 @@ torch_file filled(const deepspeed_parts& parts, const planned_file& of, source_r
   return out;
 }
 
-core::result<void> check_options(const deepspeed_write_options& o, const std::string& tag) {
+core::result<void> check_options(const deepspeed_write_options& o) {
   const auto bad = [](const std::string& what) { return fail(error_kind::bad_input, what); };
   if (o.stage > 3) return bad(fmt::format("a DeepSpeed folder of stage {}: there are stages 0 to 3", o.stage));
   if (o.ranks == 0 || o.ranks > max_deepspeed_ranks)
@@ -153,19 +151,6 @@ core::result<void> check_options(const deepspeed_write_options& o, const std::st
   if (o.stage == 0 && o.weight_type != dtype::f32)
     return bad("a DeepSpeed folder of stage 0 holds its optimizer for fp32 weights only; wanted stage 1, 2 or 3");
   if (o.sub_group_size == 0 || o.groups.empty()) return bad("a DeepSpeed folder needs a parameter group and a size");
-  if (tag.empty() || tag.size() > max_written_tag_bytes || tag.front() == '.' ||
-      tag.find_first_of("/\n\r\t ") != std::string::npos)
-    return bad(fmt::format("'{}' cannot be the tag of a checkpoint", tag));
-  return {};
-}
-
-/// What an earlier, interrupted writing of this tag left.
-core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
-  const auto entries = files.list(root);
-  if (!entries) return fail(entries.error());
-  for (const auto& e : *entries)
-    if (e.kind == entry_kind::folder && is_beside(e.name, tag, writing_mark))
-      if (auto ok = remove_files_and_folder(files, root / e.name); !ok) return ok;
   return {};
 }
 
@@ -175,7 +160,7 @@ core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from,
                                                       const deepspeed_write_options& options, file_system& files) {
   const std::string tag =
       options.tag.value_or(fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
-  if (auto ok = check_options(options, tag); !ok) return fail(ok.error());
+  if (auto ok = check_options(options); !ok) return fail(ok.error());
   const auto model = deepspeed_model_of(from, options, true);
   if (!model) return fail(model.error());
   const auto parts = deepspeed_parts_of(from, options, *model);
@@ -185,40 +170,15 @@ core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from,
   deepspeed_report report{root / tag, 0, plan.size()};
   for (const auto& p : plan) report.bytes += filled(*parts, p, reader).bytes();
 
-  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
-  const auto taken = files.exists(report.folder);
-  if (!taken) return fail(taken.error());
-  if (*taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", report.folder.string()));
-  if (auto ok = remove_unfinished(files, root, tag); !ok) return fail(ok.error());
-  const auto room = files.free_bytes(root);
-  if (!room) return fail(room.error());
-  if (*room < report.bytes)
-    return fail(error_kind::no_space,
-                fmt::format("'{}' needs {} bytes, {} are free", report.folder.string(), report.bytes, *room));
-
-  const fs::path working = root / beside(tag, writing_mark, random_save_id());
-  if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
-  uint64_t done = 0;
-  const auto written = [&](uint64_t bytes) -> core::result<void> {
-    done += bytes;
-    if (options.progress && !options.progress(done, report.bytes))
-      return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", report.folder.string()));
-    return {};
-  };
-  const auto write_all = [&]() -> core::result<void> {
-    for (const auto& p : plan) {
-      const auto file = filled(*parts, p, reader);
-      if (auto ok = write_torch_archive(working / p.name, file.root, file.storages(), written); !ok) return ok;
-    }
-    if (auto ok = files.sync_folder(working); !ok) return ok;
-    if (auto ok = files.rename(working, report.folder); !ok) return ok;
-    if (auto ok = files.sync_folder(root); !ok) return ok;
-    return write_file_atomically(root / latest_file_name, tag);
-  };
-  if (auto ok = write_all(); !ok) {
-    if (files.exists(working).value_or(false)) (void)remove_files_and_folder(files, working);
-    return fail(ok.error());
+  auto writing = folder_writing::begin(files, root, tag, report.bytes);
+  if (!writing) return fail(writing.error());
+  const auto written = [&](uint64_t bytes) { return writing->wrote(bytes, options.progress); };
+  for (const auto& p : plan) {
+    const auto file = filled(*parts, p, reader);
+    if (auto ok = write_torch_archive(writing->working() / p.name, file.root, file.storages(), written); !ok)
+      return fail(ok.error());
   }
+  if (auto ok = writing->commit(std::string(latest_file_name)); !ok) return fail(ok.error());
   return report;
 }
 

@@ -23,8 +23,8 @@ inline constexpr uint32_t max_deepspeed_ranks = 1 << 15;
 /// One parameter group of the optimizer, as torch.optim's state dicts have it.
 struct deepspeed_parameter_group {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
-  std::vector<std::string> parameters;  ///< as they are written; in one group it may be empty: all the others
-  std::string more = "{}";              ///< JSON object: keys that are added, or replace those above
+  std::vector<std::string> parameters = {};  ///< as they are written; in one group it may be empty: all the others
+  std::string more = "{}";                   ///< JSON object: keys that are added, or replace those above
 };
 
 /// What a source does not say.
@@ -32,21 +32,22 @@ struct deepspeed_write_options {
   uint32_t stage = 2;                          ///< 0 to 3
   uint32_t ranks = 1;                          ///< data-parallel
   core::dtype weight_type = core::dtype::f32;  ///< that DeepSpeed computes in: f32, bf16 or f16
-  std::optional<std::string> tag;              ///< none: global_step<steps>
+  std::optional<std::string> tag = {};         ///< none: global_step<steps>
   std::vector<deepspeed_parameter_group> groups = {{}};
   bool integer_step = false;                ///< steps as Python's int, as DeepSpeed's own optimizers want them; else
                                             ///< as torch.optim's tensors
   uint64_t sub_group_size = 1'000'000'000;  ///< stage 3: zero_optimization.sub_group_size of the engine that loads
-  std::optional<double> clip_grad;          ///< none: the engine keeps its own
-  std::string ds_config;                    ///< JSON object; empty: the least that says stage and type
+  std::optional<double> clip_grad = {};     ///< none: the engine keeps its own
+  std::string ds_config = {};               ///< JSON object; empty: the least that says stage and type
   std::string ds_version = "0.19.8";
-  std::string lr_scheduler;  ///< JSON object; empty: {last_batch_iteration} where the source says it
+  std::string lr_scheduler = {};  ///< JSON object; empty: {last_batch_iteration} where the source says it
   bool exclude_frozen_parameters = false;
-  std::function<std::string(const std::string&)> name;  ///< from a source's name to the written one; empty: the same
-  std::map<std::string, std::string> shared;            ///< more tied names: alias -> parameter, both as written
-  std::vector<std::string> order;                       ///< parameters as the source names them, in the order in which
-                                                        ///< the model registers them; empty: the source's own
-  progress_function progress;
+  std::function<std::string(const std::string&)> name =
+      {};                                          ///< from a source's name to the written one; empty: the same
+  std::map<std::string, std::string> shared = {};  ///< more tied names: alias -> parameter, both as written
+  std::vector<std::string> order = {};             ///< parameters as the source names them, in the order in which
+                                                   ///< the model registers them; empty: the source's own
+  progress_function progress = {};
 };
 
 struct deepspeed_report {

@@ -21,6 +21,10 @@ tl::unexpected<core::error> refused(const char* deed, const fs::path& path, cons
   return fail(error_kind::bad_input, fmt::format("cannot {} '{}': {}", deed, path.string(), why));
 }
 
+tl::unexpected<core::error> no_power(const fs::path& path) {
+  return fail(error_kind::io, fmt::format("cannot reach '{}': the power is gone", path.string()));
+}
+
 class fake_input : public input_file {
  public:
   fake_input(std::vector<std::byte> bytes, size_t longest) : bytes_(std::move(bytes)), longest_(longest) {}
@@ -39,23 +43,79 @@ class fake_input : public input_file {
 
 }  // namespace
 
+/// Writes that were begun are in the file at once, as unsynced as any, so that a power cut may keep each of them or
+/// not; that they are over, or failed, shows when somebody asks.
 class fake_output : public output_file {
  public:
   fake_output(fake_files& files, uint64_t id, fs::path path) : files_(&files), id_(id), path_(std::move(path)) {}
-  core::result<void> write(std::span<const std::byte> bytes) override { return files_->write(id_, path_, bytes); }
-  core::result<void> sync() override { return files_->sync(id_, path_); }
+
+  core::result<void> expect(uint64_t bytes) override { return files_->has_room(path_, bytes); }
+  core::result<void> write(std::span<const std::byte> bytes) override {
+    if (failed_) return fail(*failed_);
+    return files_->write(id_, path_, bytes);
+  }
+
+  core::result<uint64_t> start_write(std::span<const std::byte> bytes) override {
+    const auto aligned = [](uint64_t n) { return n % write_alignment_bytes == 0; };
+    if (!aligned(reinterpret_cast<uintptr_t>(bytes.data())) || !aligned(bytes.size()) ||
+        !aligned(files_->nodes_[id_].bytes.size()))
+      return fail(error_kind::bug, fmt::format("a write in flight to '{}' is not aligned", path_.string()));
+    const uint64_t at = files_->nodes_[id_].bytes.size();
+    flying_.push_back({bytes, at, files_->append(id_, path_, bytes)});
+    return ++begun_;
+  }
+
+  core::result<void> wait(uint64_t ticket) override {
+    for (; over_ < std::min(ticket, begun_); ++over_) {
+      auto& w = flying_[static_cast<size_t>(over_)];
+      const auto stored = std::span(std::as_const(files_->nodes_[id_].bytes));
+      if (w.done && !std::equal(w.memory.begin(), w.memory.end(), stored.begin() + static_cast<ptrdiff_t>(w.at)))
+        w.done = fail(error_kind::bug, fmt::format("memory in flight to '{}' was touched", path_.string()));
+      w.memory = {};
+      if (auto ok = files_->spend(path_); !ok && w.done) w.done = ok;
+      if (!w.done && !failed_) failed_ = w.done.error();
+    }
+    if (failed_) return fail(*failed_);
+    return {};
+  }
+
+  /// Not when it is asked for the first time.
+  bool is_over(uint64_t ticket) override {
+    if (over_ >= ticket) return true;
+    if (std::exchange(asked_, ticket) != ticket) return false;
+    (void)wait(ticket);
+    return true;
+  }
+
+  core::result<void> sync() override {
+    if (auto ok = wait(begun_); !ok) return ok;
+    return files_->sync(id_, path_);
+  }
 
  private:
+  struct flying {
+    std::span<const std::byte> memory;  ///< the caller's, until it is over
+    uint64_t at;                        ///< place in the file
+    core::result<void> done;
+  };
+
   fake_files* files_;
   uint64_t id_;
   fs::path path_;
+  std::vector<flying> flying_;
+  uint64_t begun_ = 0, over_ = 0, asked_ = 0;
+  std::optional<core::error> failed_;  ///< the first
 };
 
 fake_files::fake_files(uint64_t capacity_bytes) : capacity_bytes_(capacity_bytes) { nodes_[root_node].folder = true; }
 
 core::result<void> fake_files::spend(const fs::path& path) {
-  if (operations_++ >= power_until_)
-    return fail(error_kind::io, fmt::format("cannot reach '{}': the power is gone", path.string()));
+  const uint64_t number = operations_++;
+  if (number == failing_)
+    return fail(failure_,
+                fmt::format("cannot change '{}': {}", path.string(),
+                            failure_ == error_kind::no_space ? "No space left on device" : "Input/output error"));
+  if (number >= power_until_) return no_power(path);
   return {};
 }
 
@@ -90,10 +150,19 @@ core::result<std::unique_ptr<output_file>> fake_files::create(const fs::path& pa
   return std::make_unique<fake_output>(*this, id, path);
 }
 
+core::result<void> fake_files::has_room(const fs::path& path, uint64_t bytes) const {
+  if (bytes <= capacity_bytes_ - used_bytes_) return {};
+  return fail(error_kind::no_space, fmt::format("cannot write '{}': No space left on device", path.string()));
+}
+
 core::result<void> fake_files::write(uint64_t id, const fs::path& path, std::span<const std::byte> bytes) {
   if (auto ok = spend(path); !ok) return ok;
-  if (bytes.size() > capacity_bytes_ - used_bytes_)
-    return fail(error_kind::no_space, fmt::format("cannot write '{}': No space left on device", path.string()));
+  return append(id, path, bytes);
+}
+
+core::result<void> fake_files::append(uint64_t id, const fs::path& path, std::span<const std::byte> bytes) {
+  if (operations_ > power_until_) return no_power(path);
+  if (auto ok = has_room(path, bytes.size()); !ok) return ok;
   used_bytes_ += bytes.size();
   auto& n = nodes_[id];
   n.bytes.insert(n.bytes.end(), bytes.begin(), bytes.end());
@@ -126,6 +195,7 @@ core::result<void> fake_files::rename(const fs::path& from, const fs::path& to) 
   if (id == no_node) return refused("rename to", to, "No such file or directory");
   if (old != no_node && nodes_[old].folder != nodes_[id].folder) return refused("rename to", to, "of another kind");
   if (old != no_node && !nodes_[old].names.empty()) return refused("rename to", to, "Directory not empty");
+  if (old != no_node) used_bytes_ -= nodes_[old].bytes.size();
   auto& folder = nodes_[*parent];
   folder.names.erase(from.filename().string());
   folder.names[to.filename().string()] = id;

@@ -1,5 +1,5 @@
 // The file system's twin in memory that loses power: from a chosen operation on everything fails, and what was not
-// synced by then may be gone, torn or in another order. For tests of this library and of hosts.
+// synced by then may be gone, torn or in another order, writes in flight too. For tests of this library and of hosts.
 #pragma once
 
 #include <cstdint>
@@ -35,10 +35,12 @@ class fake_files : public file_system {
   core::result<bool> exists(const std::filesystem::path& path) override;
   core::result<uint64_t> free_bytes(const std::filesystem::path& path) override;
 
-  /// Operations that change or sync something, so far.
+  /// Operations that change or sync something, so far. A write in flight counts when it is found to be over.
   [[nodiscard]] uint64_t operations() const { return operations_; }
   /// Operation number `n` (from 0) and all behind it fail.
   void lose_power_at(uint64_t n) { power_until_ = n; }
+  /// Operation number `n` alone fails, changing nothing; the disk is full (error_kind::no_space) or broken (io).
+  void fail_once_at(uint64_t n, core::error_kind why) { failing_ = n, failure_ = why; }
   /// The machine as it starts again, all synced.
   [[nodiscard]] std::unique_ptr<fake_files> after_power_cut(survival what, uint64_t seed = 0) const;
 
@@ -67,12 +69,15 @@ class fake_files : public file_system {
   core::result<void> spend(const std::filesystem::path& path);
   [[nodiscard]] uint64_t find(const std::filesystem::path& path) const;
   core::result<uint64_t> parent_of(const std::filesystem::path& path) const;
+  core::result<void> has_room(const std::filesystem::path& path, uint64_t bytes) const;
   core::result<void> write(uint64_t id, const std::filesystem::path& path, std::span<const std::byte> bytes);
+  core::result<void> append(uint64_t id, const std::filesystem::path& path, std::span<const std::byte> bytes);
   core::result<void> sync(uint64_t id, const std::filesystem::path& path);
 
   std::map<uint64_t, node> nodes_;
   uint64_t next_ = 2, capacity_bytes_, used_bytes_ = 0;
-  uint64_t operations_ = 0, power_until_ = UINT64_MAX;
+  uint64_t operations_ = 0, power_until_ = UINT64_MAX, failing_ = UINT64_MAX;
+  core::error_kind failure_ = core::error_kind::io;
   size_t longest_read_ = SIZE_MAX;
 };
 

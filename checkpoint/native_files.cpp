@@ -1,4 +1,4 @@
-// The real file system, by its system calls.
+// The real file system: content through storage/, names by their system calls.
 #include "checkpoint/native_files.hpp"
 
 #include <dirent.h>
@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "checkpoint/atomic_file.hpp"
+#include "checkpoint/queued_output.hpp"
 #include "core/mapped_file.hpp"
 
 namespace troupe::checkpoint {
@@ -30,77 +31,39 @@ tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int 
               fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
 }
 
-class real_output : public output_file {
- public:
-  real_output(fs::path path, int fd) : path_(std::move(path)), fd_(fd) {}
-  ~real_output() override {
-    if (fd_ >= 0) ::close(fd_);
-  }
-
-  core::result<void> write(std::span<const std::byte> bytes) override {
-    while (!bytes.empty()) {
-      const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
-      if (n < 0 && errno == EINTR) continue;
-      if (n < 0) return refused("write", path_, errno);
-      bytes = bytes.subspan(static_cast<size_t>(n));
-    }
-    return {};
-  }
-
-  core::result<void> sync() override {
-    if (::fsync(fd_) != 0) return refused("sync", path_, errno);
-    // some file systems report a full disk only here
-    if (::close(std::exchange(fd_, -1)) != 0) return refused("close", path_, errno);
-    return {};
-  }
-
- private:
-  fs::path path_;
-  int fd_;
-};
-
 class real_input : public input_file {
  public:
-  real_input(fs::path path, int fd, uint64_t bytes) : path_(std::move(path)), fd_(fd), bytes_(bytes) {}
-  ~real_input() override { ::close(fd_); }
+  real_input(storage::file on, uint64_t bytes) : on_(std::move(on)), bytes_(bytes) {}
 
   [[nodiscard]] uint64_t bytes() const override { return bytes_; }
 
   [[nodiscard]] core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const override {
-    for (;;) {
-      const ssize_t n = ::pread(fd_, out.data(), out.size(), static_cast<off_t>(offset_bytes));
-      if (n >= 0) return static_cast<size_t>(n);
-      if (errno != EINTR)
-        return fail(error_kind::io, fmt::format("cannot read '{}' at byte {}: {}", path_.string(), offset_bytes,
-                                                core::system_message(errno)));
-    }
+    return on_.read_at(offset_bytes, out);
+  }
+
+  [[nodiscard]] std::optional<storage::file> direct() const override {
+    auto out = on_.reopened(storage::file_access::read, storage::file_mode::direct);
+    if (!out) return std::nullopt;  // the cache serves as well
+    return std::move(*out);
   }
 
  private:
-  fs::path path_;
-  int fd_;
+  storage::file on_;
   uint64_t bytes_;
 };
 
 class real_file_system : public file_system {
  public:
   core::result<std::unique_ptr<output_file>> create(const fs::path& path) override {
-    const int fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0666);
-    if (fd < 0) return refused("create", path, errno);
-    return std::make_unique<real_output>(path, fd);
+    return create_queued_output(path);
   }
 
   core::result<std::unique_ptr<input_file>> open(const fs::path& path) override {
-    const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (fd < 0) return refused("read", path, errno);
-    struct stat status {};
-    const bool known = ::fstat(fd, &status) == 0;
-    if (known && S_ISREG(status.st_mode))
-      return std::make_unique<real_input>(path, fd, static_cast<uint64_t>(status.st_size));
-    const int number = errno;
-    ::close(fd);
-    if (!known) return refused("read", path, number);
-    return fail(error_kind::bad_input, fmt::format("cannot read '{}': a regular file was wanted", path.string()));
+    auto file = storage::file::open(path, storage::file_access::read_regular, storage::file_mode::buffered);
+    if (!file) return fail(file.error());
+    const auto bytes = file->size_bytes();
+    if (!bytes) return fail(bytes.error());
+    return std::make_unique<real_input>(std::move(*file), *bytes);
   }
 
   core::result<void> rename(const fs::path& from, const fs::path& to) override {

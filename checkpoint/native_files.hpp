@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/error.hpp"
+#include "storage/file.hpp"
 
 namespace troupe::checkpoint {
 
@@ -20,7 +22,8 @@ inline constexpr size_t max_folder_entries = 1'000'000;
 /// What start_write() wants of addresses and lengths; every write in flight is then a direct one.
 inline constexpr uint64_t write_alignment_bytes = 4096;
 
-/// A new file, written from its begin to its end, by one thread at a time. After an error only destruction makes sense.
+/// A new file, written from its begin to its end by one thread, which outlives the writes that it started. After an
+/// error only destruction makes sense.
 class output_file {
  public:
   output_file() = default;
@@ -37,7 +40,7 @@ class output_file {
   /// at one too, else error_kind::bug. The memory stays untouched until `wait` with this ticket, or `sync`, returned,
   /// or `is_over`. Blocks only while as many writes are in flight as the file allows. Tickets ascend.
   virtual core::result<uint64_t> start_write(std::span<const std::byte> bytes);
-  /// Returns when this write and all before it are over; the first error of any write so far.
+  /// Returns when this write and all before it are over, failed or not; then the first error of any write so far.
   virtual core::result<void> wait(uint64_t ticket);
   /// Whether `wait` would not block.
   virtual bool is_over(uint64_t ticket);
@@ -59,6 +62,8 @@ class input_file {
   [[nodiscard]] virtual uint64_t bytes() const = 0;  ///< its length when it was opened
   /// Bytes read, fewer than out.size() at the file's end and, rarely, elsewhere.
   [[nodiscard]] virtual core::result<size_t> read_at(uint64_t offset_bytes, std::span<std::byte> out) const = 0;
+  /// The same file for many direct reads at once; nothing where there is no such thing.
+  [[nodiscard]] virtual std::optional<storage::file> direct() const { return std::nullopt; }
 };
 
 enum class entry_kind : uint8_t { file, folder, other };  ///< `other`: a link, a pipe, a device

@@ -15,6 +15,7 @@ core::result<safetensors_file> safetensors_file::open(const std::filesystem::pat
   auto mapped = core::mapped_file::open(path);
   if (!mapped) return fail(mapped.error());
   safetensors_file out;
+  out.path_ = path;
   out.file_ = std::move(*mapped);
   const auto all = out.file_.bytes();
   const auto refused = [&](error_kind kind, const std::string& why) {

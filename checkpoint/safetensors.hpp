@@ -25,6 +25,14 @@ class safetensors_file {
   [[nodiscard]] const std::vector<safetensors_entry>& entries() const { return header_.entries; }
   [[nodiscard]] const string_map& metadata() const { return header_.metadata; }
 
+  /// As it was opened.
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] uint64_t file_bytes() const { return file_.bytes().size(); }
+  /// Where in the file an entry's first byte lies.
+  [[nodiscard]] uint64_t offset_bytes(const safetensors_entry& entry) const {
+    return file_bytes() - data_.size() + entry.begin;
+  }
+
   /// Null where the file has no such tensor.
   [[nodiscard]] const safetensors_entry* find(std::string_view name) const;
 
@@ -38,6 +46,7 @@ class safetensors_file {
   [[nodiscard]] core::tensor_view view(const safetensors_entry& entry) const;
 
  private:
+  std::filesystem::path path_;
   core::mapped_file file_;
   safetensors_header header_;
   std::span<const std::byte> data_;  ///< behind the header

@@ -20,8 +20,9 @@ bool is_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-/// The file an index names, all links followed, where it lies inside.
-core::result<fs::path> inside(const fs::path& folder, const std::string& file) {
+}  // namespace
+
+core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
   std::error_code ec;
   const fs::path root = fs::canonical(folder, ec);
   const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
@@ -36,7 +37,7 @@ core::result<fs::path> inside(const fs::path& folder, const std::string& file) {
                                                  shown(file), folder.string()));
 }
 
-core::result<weight_map> read_index(const fs::path& path) {
+core::result<weight_map> read_weights_index(const fs::path& path) {
   auto file = core::mapped_file::open(path);
   if (!file) return fail(file.error());
   const auto bytes = file->bytes();
@@ -45,8 +46,6 @@ core::result<weight_map> read_index(const fs::path& path) {
   if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));
   return map;
 }
-
-}  // namespace
 
 core::result<weights_folder> weights_folder::open(const fs::path& path) {
   std::error_code ec;
@@ -64,7 +63,7 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
     return out;
   }
 
-  auto weights = read_index(index);
+  auto weights = read_weights_index(index);
   if (!weights) return fail(weights.error());
   std::map<std::string, uint32_t> shard_of;
   std::vector<std::pair<std::string, uint32_t>> wanted;
@@ -73,7 +72,7 @@ core::result<weights_folder> weights_folder::open(const fs::path& path) {
     if (added) {
       if (shard_of.size() > max_shards)
         return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
-      auto where = inside(path, file);
+      auto where = indexed_file(path, file);
       if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
       auto shard = safetensors_file::open(*where);
       if (!shard) return fail(shard.error());

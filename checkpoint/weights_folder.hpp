@@ -10,6 +10,7 @@
 
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/safetensors_writer.hpp"
+#include "checkpoint/weights_index.hpp"
 
 namespace troupe::checkpoint {
 
@@ -58,6 +59,12 @@ class weights_folder {
   std::vector<safetensors_file> shards_;
   std::vector<place> places_;  ///< ascending by name
 };
+
+/// The index at `path`; one that names nothing is refused too.
+core::result<weight_map> read_weights_index(const std::filesystem::path& path);
+
+/// The file that an index in `folder` names, all links followed, where it lies inside.
+core::result<std::filesystem::path> indexed_file(const std::filesystem::path& folder, const std::string& file);
 
 /// Which tensors share a file: sizes in, list of lists of indices out. Hugging Face's rule: in the given
 /// order, a tensor beyond the limit has a file of its own, any other opens a new file when it would not fit.

@@ -10,7 +10,6 @@ inline constexpr std::string_view offload = "offload to host memory and NVMe";
 inline constexpr std::string_view file_access = "the io_uring file tier";
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
 inline constexpr std::string_view shard_groups = "sharding within groups of ranks (hpZ, MiCS)";
-inline constexpr std::string_view checkpoints = "a checkpoint writer";
 inline constexpr std::string_view pipeline = "pipeline parallelism";
 inline constexpr std::string_view tensor = "tensor parallelism";
 inline constexpr std::string_view sequence = "sequence parallelism";

@@ -40,6 +40,8 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
   uint64_t stage3_max_live_parameters = 1'000'000'000;
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
+  bool stage3_gather_16bit_weights_on_model_save = false;
+  bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
 };
 
 /// What is summed first: ranks (per micro-batch) or micro-batches (per step).

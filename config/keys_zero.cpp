@@ -80,8 +80,8 @@ void add_stage_3(key_rows& t) {
   flag("stage3_gather_16bit_weights_on_model_save", "false")
       .also("gather_16bit_weights_on_model_save")
       .also("stage3_gather_fp16_weights_on_model_save", true)
-      .when(capability::checkpoints)
-      .means("Save whole 16-bit weights at stage 3.");
+      .into<section_of, &zero::stage3_gather_16bit_weights_on_model_save>()
+      .means("Stage 3: a host program's `save_16bit_model` writes whole weights; false: it writes nothing.");
   t.row("zero_optimization.stage3_module_granularity_threshold", integer)
       .by_default("0")
       .also("module_granularity_threshold")
@@ -151,8 +151,8 @@ void add_ignored(key_rows& t) {
       .ignored("parameters always start at 64-byte boundaries")
       .means("Start each parameter at a multiple of 16 bytes.");
   flag("load_from_fp32_weights", "true")
-      .when(capability::checkpoints)
-      .means("On load take master weights from saved fp32.");
+      .into<section_of, &zero::load_from_fp32_weights>()
+      .means("On load take master weights from saved fp32; false: from the 16-bit weights.");
   flag("elastic_checkpoint", "false")
       .ignored("every checkpoint loads at any degree")
       .means("Save states without padding; never at stage 3.");

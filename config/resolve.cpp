@@ -27,6 +27,7 @@ class rules {
     }
     precision();
     zero();
+    loading();
   }
 
  private:
@@ -148,6 +149,14 @@ class rules {
       if (config_.gradient_predivide_factor != 1.0)
         error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
     }
+  }
+
+  void loading() {
+    if (!config_.checkpoint.load.path.empty() || given_.was_refused("checkpoint.load.path")) return;
+    for (const char* key : {"checkpoint.load.tag", "checkpoint.load.module_only"})
+      if (const setting* s = value_of(key); s != nullptr && !is_default(*s->row, *s->value))
+        error(key, fmt::format("wanted checkpoint.load.path beside it, which says where to load from, got {} alone",
+                               s->value->text));
   }
 
   const settings& given_;

@@ -31,10 +31,33 @@ struct data_section {                        ///< `data`
   uint64_t prefetch_batches = 4;
 };
 
+struct checkpoint_load_section {  ///< `checkpoint.load`
+  std::filesystem::path path;     ///< where a run without checkpoints of its own begins; absolute; empty: at step 0
+  std::string tag;                ///< the checkpoint within `path`; empty: the newest that is named there
+  bool module_only = false;       ///< weights only: the run begins at step 0
+  bool optimizer_states = true;
+  bool lr_scheduler_states = true;
+  bool strict = true;                 ///< false: parameters that `path` lacks keep their first values
+  bool fallback_to_previous = false;  ///< where the newest is damaged, the newest that is whole
+};
+
 struct checkpoint_section {  ///< `checkpoint`
+  enum class error_policy : uint8_t { go_on, stop };
+  enum class busy_policy : uint8_t { wait, skip };
+
   uint64_t every_steps = 0;  ///< 0: none
+  double every_minutes = 0;  ///< 0: none
   uint64_t keep_last = 0;    ///< 0: all
   uint64_t keep_every = 0;   ///< 0: none stays beyond those
+  bool asynchronous = true;
+  uint64_t staging_bytes = uint64_t{64} << 20;  ///< of a rank
+  error_policy on_error = error_policy::go_on;  ///< of a checkpoint that cannot be written
+  busy_policy when_busy = busy_policy::wait;    ///< of one that is due while another is being written
+  bool exclude_frozen_parameters = false;
+  checkpoint_load_section load;
+
+  /// Whether the run writes any by itself.
+  [[nodiscard]] bool is_on() const { return every_steps > 0 || every_minutes > 0; }
 };
 
 struct evaluation_section {  ///< `evaluation`

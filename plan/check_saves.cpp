@@ -54,8 +54,8 @@ core::result<void> file_is_sound(const step_plan& p) {
 core::result<void> saved_once(rank_plans ranks) {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<slice>> saved;  // parameter, part
   for (const auto& p : ranks) {
-    if (p->options.saves == p->snapshots.empty())
-      return broken(*p, p->options.saves ? "it saves nothing" : "it has blocks of a checkpoint that it does not take");
+    if (!p->options.saves && !p->snapshots.empty())
+      return broken(*p, "it has blocks of a checkpoint that it does not take");
     if (auto ok = file_is_sound(*p); !ok) return ok;
     for (const auto& block : p->snapshots)
       for (const auto& x : block.pieces) saved[{x.parameter, x.part}].push_back(x.range);

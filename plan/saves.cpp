@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/writer_assignment.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -48,7 +49,14 @@ core::dtype saved_type(const step_plan& p, uint32_t parameter) {
   return p.trains(parameter) ? p.options.master() : p.options.parameter;
 }
 
-slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank) { return p.partition.of(parameter, rank); }
+slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank) {
+  const bool partitioned = p.trains(parameter) ? !p.options.updates_all() : p.gathers();
+  if (partitioned) return p.partition.of(parameter, rank);
+  const uint64_t element_bytes = core::size_of(saved_type(p, parameter));
+  const auto bytes =
+      aligned_range(p.table->parameters[parameter].numel() * element_bytes, p.options.ranks, rank, save_grain_bytes);
+  return {bytes.first / element_bytes, bytes.bytes / element_bytes};
+}
 
 uint64_t staging_slot_bytes(const step_plan& p) {
   uint64_t state_bytes = 0;  // of a rank, about

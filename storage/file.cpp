@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <cstdlib>
@@ -20,9 +21,21 @@ namespace {
 
 std::string reason(int errno_value) { return std::strerror(errno_value); }
 
-core::error open_failure(const std::filesystem::path& path, const std::string& what, int errno_value) {
-  const auto kind = errno_value == ENOSPC || errno_value == EDQUOT ? core::error_kind::no_space : core::error_kind::io;
-  return {kind, path.string() + ": " + what + ": " + reason(errno_value)};
+core::error_kind kind_of(int errno_value) {
+  const bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
+  return full ? core::error_kind::no_space : core::error_kind::io;
+}
+
+core::error open_failure(const std::filesystem::path& path, file_access access, int errno_value) {
+  const bool reads = access == file_access::read || access == file_access::read_regular;
+  const bool creates = access == file_access::create || access == file_access::create_new;
+  const std::array at_fault{ENOENT, EACCES, ENOTDIR, ELOOP, EPERM, EROFS, EEXIST, EISDIR, ENAMETOOLONG};
+  const bool users = std::find(at_fault.begin(), at_fault.end(), errno_value) != at_fault.end();
+  return {users ? core::error_kind::bad_input : kind_of(errno_value), std::string("cannot ") +
+                                                                          (creates ? "create '"
+                                                                           : reads ? "read '"
+                                                                                   : "open '") +
+                                                                          path.string() + "': " + reason(errno_value)};
 }
 
 // Where the kernel cannot say (before 6.1, or a file system that does not know): the least of the usual sector sizes at
@@ -75,29 +88,31 @@ file file::adopt(int descriptor, const std::filesystem::path& path, file_mode mo
 core::result<file> file::open(const std::filesystem::path& path, file_access access, file_mode mode,
                               mode_t permissions) {
   const bool direct = mode == file_mode::direct;
-  const std::string what = std::string("open ") + (access == file_access::read ? "for reading" : "for writing") +
-                           (direct ? ", direct" : ", buffered");
-  int flags = O_CLOEXEC | (access == file_access::read ? O_RDONLY : O_RDWR);
+  const bool reads = access == file_access::read || access == file_access::read_regular;
+  int flags = O_CLOEXEC | (reads ? O_RDONLY : O_RDWR);
   if (access == file_access::create) flags |= O_CREAT;
   if (access == file_access::create_new) flags |= O_CREAT | O_EXCL;
+  if (access == file_access::read_regular) flags |= O_NOFOLLOW | O_NONBLOCK;
   // Emptied only when all else is well: a refused O_DIRECT must not have cost the content.
   int descriptor = -1;
   do descriptor = ::open(path.c_str(), flags | (direct ? O_DIRECT : 0), permissions);
   while (descriptor < 0 && errno == EINTR);
   const auto no_direct = [&](const std::string& why) {
-    return core::fail(core::error_kind::mismatch,
-                      path.string() + ": " + what + ": the file system does no direct I/O here: " + why);
+    return core::fail(core::error_kind::mismatch, path.string() + ": the file system does no direct I/O here: " + why);
   };
   if (descriptor < 0) {
     const int why = errno;
-    if (!direct || why != EINVAL) return core::fail(open_failure(path, what, why));
+    if (!direct || why != EINVAL) return core::fail(open_failure(path, access, why));
     // Linux makes the file before it finds that it cannot be opened so.
     if (access == file_access::create_new) ::unlink(path.c_str());
     return no_direct(reason(why));
   }
   file out = adopt(descriptor, path, mode);
   struct stat about {};
-  if (::fstat(descriptor, &about) == 0 && S_ISDIR(about.st_mode)) return core::fail(open_failure(path, what, EISDIR));
+  const bool known = ::fstat(descriptor, &about) == 0;
+  if (access == file_access::read_regular && known && !S_ISREG(about.st_mode))
+    return core::fail(core::error_kind::bad_input, "cannot read '" + path.string() + "': a regular file was wanted");
+  if (known && S_ISDIR(about.st_mode)) return core::fail(open_failure(path, access, EISDIR));
   if (direct) {
     out.handle_->alignment = alignment_of(descriptor);
     const auto& wants = out.handle_->alignment;
@@ -108,7 +123,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
     }
   }
   if (access == file_access::create && ::ftruncate(descriptor, 0) != 0)
-    return core::fail(open_failure(path, "empty", errno));
+    return core::fail(open_failure(path, access, errno));
   return out;
 }
 
@@ -118,14 +133,20 @@ core::result<file> file::open_best(const std::filesystem::path& path, file_acces
   return open(path, access, file_mode::buffered, permissions);
 }
 
+core::result<file> file::reopened(file_access access, file_mode mode) const {
+  auto out = open("/proc/self/fd/" + std::to_string(descriptor()), access, mode);
+  if (out) out->handle_->path = path();
+  return out;
+}
+
 core::result<file> file::in_memory(const std::string& name) {
   const int descriptor = ::memfd_create(name.c_str(), MFD_CLOEXEC);
-  if (descriptor < 0) return core::fail(open_failure(name, "make in memory", errno));
+  if (descriptor < 0) return core::fail(open_failure(name, file_access::create, errno));
   return adopt(descriptor, name, file_mode::buffered);
 }
 
 core::error file::failure(const std::string& what, int errno_value) const {
-  return open_failure(path(), what, errno_value);
+  return {kind_of(errno_value), path().string() + ": " + what + ": " + reason(errno_value)};
 }
 
 core::result<uint64_t> file::size_bytes() const {

@@ -17,10 +17,11 @@
 namespace troupe::storage {
 
 enum class file_access : uint8_t {
-  read,        ///< an existing file, to be read
-  read_write,  ///< an existing file, to be read and written
-  create,      ///< made where it is missing, emptied where it is there; read and written
-  create_new,  ///< made; refused where anything is there, a symbolic link included
+  read,          ///< an existing file, to be read
+  read_regular,  ///< the same; refused where it is a symbolic link, a pipe, a device
+  read_write,    ///< an existing file, to be read and written
+  create,        ///< made where it is missing, emptied where it is there; read and written
+  create_new,    ///< made; refused where anything is there, a symbolic link included
 };
 
 enum class file_mode : uint8_t { buffered, direct };
@@ -40,12 +41,16 @@ class file {
 
   /// Opens `path`; new files get `permissions` less the umask.
   /// Errors  `mismatch` exactly when the file system has no direct I/O, or wants a larger alignment than
-  ///         `alignment_bytes_max`: the caller may open it buffered; `no_space`; else `io` with the system's reason.
+  ///         `alignment_bytes_max`: the caller may open it buffered; `no_space`; `bad_input` where the path is at fault
+  ///         (missing, there already, not permitted); else `io` with the system's reason.
   static core::result<file> open(const std::filesystem::path& path, file_access access, file_mode mode,
                                  mode_t permissions = 0666);
 
   /// As `open`, direct where the file system does that and buffered elsewhere; `mode` says which it became.
   static core::result<file> open_best(const std::filesystem::path& path, file_access access, mode_t permissions = 0666);
+
+  /// The same file, whatever became of its name, through a descriptor of its own; `access` is to read or to write.
+  [[nodiscard]] core::result<file> reopened(file_access access, file_mode mode) const;
 
   /// An empty file that has no name and no disk: for simulations. `name` appears in errors.
   static core::result<file> in_memory(const std::string& name);

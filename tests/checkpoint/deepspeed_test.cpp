@@ -3,11 +3,13 @@
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
-#include "checkpoint/deepspeed_consolidate.hpp"
-#include "checkpoint/deepspeed_folder.hpp"
+#include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/safetensors.hpp"
+#include "checkpoint/source_reader.hpp"
 #include "checkpoint/torch_archive.hpp"
+#include "checkpoint/weights_export.hpp"
 #include "checkpoint/weights_folder.hpp"
+#include "core/tensor_view.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -34,10 +36,11 @@ BOOST_AUTO_TEST_SUITE(deepspeed)
 BOOST_AUTO_TEST_CASE(weights_are_what_its_own_converter_makes) {
   for (const auto& name : cases) {
     const scratch_folder at;
-    const auto index = read_deepspeed_folder(fixtures / name);
-    check_ok(index);
-    BOOST_TEST(index->ranks == 2U);
-    check_ok(consolidate_to_fp32(*index, at / "out", {name == "stage2_bf16" ? 200 : default_shard_bytes, false}));
+    const auto source = read_deepspeed_source(fixtures / name);
+    check_ok(source);
+    weights_export_options options{.out = at / "out"};
+    if (name == "stage2_bf16") options.max_shard_bytes = 200;
+    check_ok(export_weights(*source, options));
     const auto ours = weights_folder::open(at / "out");
     const auto theirs = safetensors_file::open(fixtures / (name + ".safetensors"));
     check_ok(ours);
@@ -57,95 +60,120 @@ BOOST_AUTO_TEST_CASE(weights_are_what_its_own_converter_makes) {
 
 BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
   for (const auto& name : cases) {
-    const auto index = read_deepspeed_folder(fixtures / name);
+    const auto source = read_deepspeed_source(fixtures / name);
     const auto theirs = safetensors_file::open(fixtures / (name + ".moments.safetensors"));
-    check_ok(index);
+    check_ok(source);
     check_ok(theirs);
-    piece_reader reader(*index);
+    source_reader reader(*source);
     size_t compared = 0;
-    for (const auto& tensor : index->tensors)
-      for (const auto& state : tensor.states) {
-        const auto* entry = theirs->find(state.kind + "/" + tensor.name);
-        if (entry == nullptr) continue;
-        std::vector<std::byte> bytes(entry->end - entry->begin);
-        check_ok(reader.read(state, 0, bytes));
-        BOOST_TEST(same_bytes(bytes, theirs->bytes(*entry)), name << ": " << entry->name);
-        ++compared;
-      }
+    for (const auto& tensor : source->tensors) {
+      const auto* entry = theirs->find(tensor.moment + "/" + tensor.name);
+      if (entry == nullptr) continue;
+      BOOST_TEST((tensor.type == entry->type && tensor.shape == entry->shape), name << ": " << entry->name);
+      std::vector<std::byte> bytes(entry->end - entry->begin);
+      check_ok(reader.read(tensor, 0, core::numel_of(tensor.shape), bytes));
+      BOOST_TEST(same_bytes(bytes, theirs->bytes(*entry)), name << ": " << entry->name);
+      ++compared;
+    }
     BOOST_TEST(compared == theirs->entries().size(), name);
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_tag_its_folder_and_latest_name_the_same) {
-  const auto by_latest = read_deepspeed_folder(fixtures / "stage2_bf16");
-  const auto by_tag = read_deepspeed_folder(fixtures / "stage2_bf16", "step2");
-  const auto by_folder = read_deepspeed_folder(fixtures / "stage2_bf16" / "step2");
+  const auto by_latest = read_deepspeed_source(fixtures / "stage2_bf16");
+  const auto by_tag = read_deepspeed_source(fixtures / "stage2_bf16", "step2");
+  const auto by_folder = read_deepspeed_source(fixtures / "stage2_bf16" / "step2");
   check_ok(by_latest);
   check_ok(by_tag);
   check_ok(by_folder);
-  BOOST_TEST(by_latest->files == by_tag->files);
-  BOOST_TEST(by_latest->files == by_folder->files);
-  BOOST_TEST(by_latest->stage == 2);
+  BOOST_TEST((by_latest->tensors == by_tag->tensors && by_latest->tensors == by_folder->tensors));
+  BOOST_TEST(by_latest->folder == by_folder->folder);
+  BOOST_TEST(by_latest->format == "DeepSpeed ZeRO-2");
 }
 
-BOOST_AUTO_TEST_CASE(roles_are_told_apart_and_frozen_ones_can_stay_out) {
+BOOST_AUTO_TEST_CASE(kinds_are_told_apart_and_frozen_ones_can_stay_out) {
   const scratch_folder at;
-  const auto index = read_deepspeed_folder(fixtures / "stage3_bf16");
-  check_ok(index);
-  const auto role = [&](std::string_view name) {
-    return std::ranges::find(index->tensors, name, &deepspeed_tensor::name)->role;
-  };
-  BOOST_TEST((role("offset") == deepspeed_role::buffer));
-  BOOST_TEST((role("frozen.weight") == deepspeed_role::frozen));
-  BOOST_TEST((role("scale") == deepspeed_role::trainable));
-  BOOST_TEST((role("head.weight") == deepspeed_role::shared));
-  check_ok(consolidate_to_fp32(*index, at / "out", {default_shard_bytes, true}));
-  const auto out = weights_folder::open(at / "out");
+  for (const std::string name : {"stage1_bf16", "stage2_bf16", "stage3_bf16"}) {
+    const auto source = read_deepspeed_source(fixtures / name);
+    check_ok(source);
+    const auto has = [&](const char* tensor, tensor_kind kind) {
+      return find_tensor(*source, tensor, kind) != nullptr;
+    };
+    BOOST_TEST(has("offset", tensor_kind::buffer));
+    BOOST_TEST(has("frozen.weight", tensor_kind::frozen));
+    BOOST_TEST(has("scale", tensor_kind::master));
+    BOOST_TEST(!has("frozen.weight", tensor_kind::master));
+    // stage 3 keeps no 16-bit weights
+    BOOST_TEST(has("scale", tensor_kind::weight) == (name != "stage3_bf16"));
+    BOOST_TEST((source->tied == std::vector<tied_name>{{"head.weight", "embed.weight"}}));
+    const std::vector<std::string> order{"embed.weight", "first.weight",  "first.bias",    "norm.weight",
+                                         "norm.bias",    "frozen.weight", "second.weight", "second.bias"};
+    std::vector<std::string> found = source->parameter_order;
+    BOOST_TEST((std::erase(found, "scale") == 1U));  // a module's own parameters come before its children's
+    BOOST_TEST(found == order, boost::test_tools::per_element());
+  }
+  const auto source = read_deepspeed_source(fixtures / "stage3_bf16");
+  check_ok(source);
+  check_ok(export_weights(*source, {.out = at / "out.safetensors", .exclude_frozen = true}));
+  const auto out = weights_folder::open(at / "out.safetensors");
   check_ok(out);
   BOOST_TEST(!out->find("frozen.weight").has_value());
   BOOST_TEST(out->find("head.weight").has_value());
 }
 
+BOOST_AUTO_TEST_CASE(the_run_is_told_as_far_as_the_files_tell_it) {
+  const auto source = read_deepspeed_source(fixtures / "stage2_fp16");
+  check_ok(source);
+  BOOST_TEST(source->run.steps.value() == 2U);
+  BOOST_TEST(source->run.samples.value() == 8U);
+  BOOST_TEST(source->run.client_state == R"({"note":"kept"})");
+  BOOST_TEST(source->run.config.starts_with("{"));
+  BOOST_TEST(source->run.config.find("\"stage\":2") != std::string::npos);
+  BOOST_REQUIRE(source->run.loss_scale.has_value());
+  BOOST_TEST(source->run.loss_scale->cur_scale <= 256.0);
+  BOOST_TEST(source->run.applied_updates.value() <= 2U);
+}
+
 BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   const scratch_folder at;
   const auto bad = core::error_kind::bad_input;
-  check_failed(read_deepspeed_folder(at / "none"), bad, "cannot read the folder");
+  check_failed(read_deepspeed_source(at / "none"), bad, "cannot read the folder");
   fs::create_directories(at / "empty");
-  check_failed(read_deepspeed_folder(at / "empty"), bad, "not a DeepSpeed checkpoint");
+  check_failed(read_deepspeed_source(at / "empty"), bad, "not a DeepSpeed checkpoint");
   const auto folder = copied("stage2_bf16", at);
-  check_failed(read_deepspeed_folder(folder, "../stage2_bf16"), bad, "is no name of a checkpoint");
-  check_failed(read_deepspeed_folder(folder, "step3"), bad, "cannot read the folder");
+  check_failed(read_deepspeed_source(folder, "../stage2_bf16"), bad, "is no name of a checkpoint");
+  check_failed(read_deepspeed_source(folder, "step3"), bad, "cannot read the folder");
+  fs::copy_file(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
+                folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
+  check_failed(read_deepspeed_source(folder), bad, "are of one rank");
+  fs::remove(folder / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt");
   fs::remove(folder / "step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_folder(folder), bad, "one of 2 shards, 1 are there");
+  check_failed(read_deepspeed_source(folder), bad, "one of 2 shards, 1 are there");
   fs::remove(folder / "step2/bf16_zero_pp_rank_0_mp_rank_00_optim_states.pt");
-  check_failed(read_deepspeed_folder(folder), bad, "no '*_optim_states.pt'");
+  check_failed(read_deepspeed_source(folder), bad, "'*_optim_states.pt'");
   const auto mixed = copied("stage3_fp32", at);
   fs::copy_file(fixtures / "stage3_bf16/step2/bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
-  const auto read = read_deepspeed_folder(mixed);
-  check_ok(read);  // the same layout, so only the bytes differ
+  check_ok(read_deepspeed_source(mixed));  // the same layout, so only the bytes differ
   fs::copy_file(fixtures / "stage2_fp16/step2/zero_pp_rank_1_mp_rank_00_optim_states.pt",
                 mixed / "step2/zero_pp_rank_1_mp_rank_00_optim_states.pt", fs::copy_options::overwrite_existing);
-  check_failed(read_deepspeed_folder(mixed), bad, "its ZeRO stage is 2, 3 was wanted");
-  fs::copy_file(mixed / "step2/zero_pp_rank_0_mp_rank_00_model_states.pt", mixed / "step2/layer_00_model_states.pt");
-  check_failed(read_deepspeed_folder(mixed), bad, "pipeline");
+  check_failed(read_deepspeed_source(mixed), bad, "its ZeRO stage is 2, 3 was wanted");
+  fs::copy_file(mixed / "step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
+                mixed / "step2/layer_0_expert_0_mp_rank_00_model_states.pt");
+  check_failed(read_deepspeed_source(mixed), bad, "experts");
 }
 
-BOOST_AUTO_TEST_CASE(every_floating_type_widens_to_the_float_it_means) {
-  const auto one = [](core::dtype type, uint64_t bits) {
-    float out = -1;
-    widen_to_fp32(type, std::as_bytes(std::span(&bits, 1)).first(core::size_of(type)),
-                  std::as_writable_bytes(std::span(&out, 1)));
-    return out;
-  };
-  BOOST_TEST(one(core::dtype::f16, 0x3C00) == 1.0F);
-  BOOST_TEST(one(core::dtype::f16, 0xC500) == -5.0F);
-  BOOST_TEST(one(core::dtype::f16, 0x0001) == 0x1p-24F);
-  BOOST_TEST(one(core::dtype::f16, 0x83FF) == -0x3FFp-24F);
-  BOOST_TEST(one(core::dtype::f16, 0x7C00) == std::numeric_limits<float>::infinity());
-  BOOST_TEST(one(core::dtype::f16, 0x7BFF) == 65504.0F);
-  BOOST_TEST(one(core::dtype::bf16, 0x4049) == 3.140625F);
-  BOOST_TEST(one(core::dtype::f64, std::bit_cast<uint64_t>(0.1)) == 0.1F);
+BOOST_AUTO_TEST_CASE(shards_under_their_old_name_are_read) {
+  const scratch_folder at;
+  const auto folder = copied("stage3_fp32", at);
+  for (const char* rank : {"0", "1"}) {
+    const std::string stem = std::string("step2/zero_pp_rank_") + rank + "_mp_rank_00";
+    fs::rename(folder / (stem + "_optim_states.pt"), folder / (stem + "optim_states.pt"));
+  }
+  const auto source = read_deepspeed_source(folder), good = read_deepspeed_source(fixtures / "stage3_fp32");
+  check_ok(source);
+  check_ok(good);
+  BOOST_TEST((source->tensors == good->tensors));
 }
 
 BOOST_AUTO_TEST_CASE(every_name_in_its_files_is_understood) {

@@ -2,12 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <random>
 
 #include "checkpoint/commit.hpp"
 #include "checkpoint/load_plan.hpp"
 #include "checkpoint/native_read.hpp"
-#include "checkpoint/native_verify.hpp"
+#include "checkpoint/source_verify.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 namespace troupe::tests {
@@ -47,17 +48,52 @@ inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uin
   return {first, last - first};
 }
 
+/// How save_sample() hands over pieces.
+enum class piece_way : uint8_t { whole_and_by_source, in_flight };
+
+/// Memory that writes in flight lie in; outlives the file.
+struct write_ring {
+  static constexpr size_t block_bytes = 2 * checkpoint::piece_alignment_bytes;
+  struct alignas(checkpoint::piece_alignment_bytes) block {
+    std::array<std::byte, block_bytes> bytes;
+    uint64_t ticket = 0;
+  };
+  std::vector<block> blocks = std::vector<block>(4);
+  size_t turn = 0;
+};
+
+/// One piece in blocks; nothing is waited for but the memory of the next.
+inline core::result<checkpoint::written_piece> append_in_flight(checkpoint::shard_writer& to, write_ring& ring,
+                                                                std::span<const std::byte> bytes) {
+  using core::fail;
+  for (size_t done = 0; done < bytes.size(); ++ring.turn) {
+    auto& b = ring.blocks[ring.turn % ring.blocks.size()];
+    if (b.ticket != 0 && !to.is_over(b.ticket))
+      if (auto ok = to.wait(b.ticket); !ok) return fail(ok.error());
+    const size_t n = std::min(write_ring::block_bytes, bytes.size() - done);
+    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(done), n, b.bytes.begin());
+    const auto padded = static_cast<size_t>(core::round_up(n, checkpoint::piece_alignment_bytes));
+    const auto ticket = to.start_block(std::span(b.bytes).first(padded), n);
+    if (!ticket) return fail(ticket.error());
+    b.ticket = *ticket;
+    done += n;
+  }
+  return to.end_piece();
+}
+
 /// Saves `tensors` over `writers` files; `m` may hold run state and ties.
 inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& files,
                                                        const std::filesystem::path& root, uint64_t step,
                                                        const std::vector<sample_tensor>& tensors, uint32_t writers,
                                                        checkpoint::manifest m = {},
-                                                       checkpoint::digest128 id = checkpoint::random_save_id()) {
+                                                       checkpoint::digest128 id = checkpoint::random_save_id(),
+                                                       piece_way way = piece_way::whole_and_by_source) {
   using core::fail;
   auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id);
   if (!save) return fail(save.error());
   for (const auto& t : tensors) m.tensors.push_back(t.entry);
   for (uint32_t w = 0; w < writers; ++w) {
+    write_ring ring;
     auto shard = save->create_shard(w);
     if (!shard) return fail(shard.error());
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -69,7 +105,9 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
         std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
         return {};
       };
-      const auto wrote = i % 2 == 0 ? shard->append(bytes) : shard->append(bytes.size(), source);
+      const auto wrote = way == piece_way::in_flight ? append_in_flight(*shard, ring, bytes)
+                         : i % 2 == 0                ? shard->append(bytes)
+                                                     : shard->append(bytes.size(), source);
       if (!wrote) return fail(wrote.error());
       m.tensors[i].pieces.push_back({w, first, count, wrote->offset_bytes, wrote->digest});
     }

@@ -5,10 +5,11 @@
 #include <filesystem>
 #include <random>
 
-#include "checkpoint/deepspeed_consolidate.hpp"
-#include "checkpoint/deepspeed_folder.hpp"
+#include "checkpoint/deepspeed_source.hpp"
+#include "checkpoint/source_reader.hpp"
 #include "checkpoint/torch_archive.hpp"
 #include "checkpoint/zip_writer.hpp"
+#include "core/tensor_view.hpp"
 #include "tests/checkpoint/counted_memory.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
@@ -144,16 +145,13 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_indexed_or_refused) {
       const std::string good = scratch_folder::read(victim);
       fs::remove(victim);
       at.write(fs::relative(victim, at / "").string(), mutated(good, random));
-      const auto index = read_deepspeed_folder(at / name);
+      const auto index = read_deepspeed_source(at / name);
       if (index && ++indexed % 8 == 0) {
-        piece_reader reader(*index);
-        for (const auto& tensor : index->tensors)
-          for (const auto& state : tensor.states) {
-            uint64_t total = 0;
-            for (const auto& piece : state.pieces) total += piece.bytes;
-            std::vector<std::byte> bytes(total);
-            check_ok(reader.read(state, 0, bytes));
-          }
+        source_reader reader(*index);
+        for (const auto& t : index->tensors) {
+          std::vector<std::byte> bytes(core::numel_of(t.shape) * core::size_of(t.type));
+          check_ok(reader.read(t, 0, core::numel_of(t.shape), bytes));
+        }
       }
       fs::remove(victim);
       at.write(fs::relative(victim, at / "").string(), good);

@@ -230,9 +230,28 @@ BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
   BOOST_TEST(warnings_of(smallest + "dump_state: false\naio: {block_size: 1048576}\n") == "");
   BOOST_TEST(warnings_of(smallest_with("stage: 3", "stage: 3, stage3_gather_fp16_weights_on_model_save: true")) ==
              "j.yaml:8:31: warning: zero_optimization.stage3_gather_16bit_weights_on_model_save: "
-             "stage3_gather_fp16_weights_on_model_save is deprecated, write stage3_gather_16bit_weights_on_model_save\n"
-             "j.yaml:8:31: warning: zero_optimization.stage3_gather_16bit_weights_on_model_save: "
-             "acts once there is a checkpoint writer\n");
+             "stage3_gather_fp16_weights_on_model_save is deprecated, write "
+             "stage3_gather_16bit_weights_on_model_save\n");
+  BOOST_TEST(
+      warnings_of(smallest + "checkpoint: {load_universal: true, writer: {io_buffer_size: 1MiB}}\n") ==
+      "j.yaml:9:14: warning: checkpoint.load_universal: no effect: every checkpoint is universal, and DeepSpeed's "
+      "converted layout is recognised\n"
+      "j.yaml:9:45: warning: checkpoint.writer.io_buffer_size: no effect: checkpoint.staging_bytes says it\n");
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_are_described_by_one_section) {
+  using troupe::config::checkpoint_section;
+  const auto with = [](const std::string& keys) { return loaded_config(smallest + keys).checkpoint; };
+  BOOST_TEST((!with("").is_on() && with("").asynchronous && with("").load.strict));
+  const auto c = with(
+      "checkpoint: {every_minutes: 0.5, asynchronous: false, staging_bytes: 1MiB, on_error: stop, when_busy: skip, "
+      "exclude_frozen_parameters: true, load: {path: before, tag: step-00000007, strict: false, "
+      "optimizer_states: false}}\n");
+  BOOST_TEST((c.is_on() && c.every_minutes == 0.5 && !c.asynchronous && c.staging_bytes == 1 << 20));
+  BOOST_TEST((c.on_error == checkpoint_section::error_policy::stop));
+  BOOST_TEST((c.when_busy == checkpoint_section::busy_policy::skip));
+  BOOST_TEST((c.load.path.is_absolute() && c.load.path.filename() == "before" && c.load.tag == "step-00000007"));
+  BOOST_TEST((c.exclude_frozen_parameters && !c.load.strict && !c.load.optimizer_states && !c.load.module_only));
 }
 
 BOOST_AUTO_TEST_CASE(a_type_brings_its_own_defaults) {

@@ -53,7 +53,9 @@ inline bool is_free(const key_info& row) {
                                                    "scheduler.params.cycle_min_mom",
                                                    "scheduler.params.cycle_max_mom",
                                                    "data.text",
-                                                   "data.tokenizer"};
+                                                   "data.tokenizer",
+                                                   "checkpoint.load.tag",
+                                                   "checkpoint.load.module_only"};
   return row.has_field() && !row.only && row.section() != "model" && row.section() != "data_types" &&
          !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key);
 }

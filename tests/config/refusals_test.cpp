@@ -55,6 +55,20 @@ BOOST_AUTO_TEST_CASE(a_key_given_twice_is_refused) {
                        {}, "j.json") == "j.json:2:2: error: steps: given twice, first at line 1, column 2\n");
 }
 
+BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
+  BOOST_TEST(line_9("checkpoint: {on_error: true}") ==
+             "j.yaml:9:24: error: checkpoint.on_error: wanted one of continue, stop, got true\n");
+  BOOST_TEST(line_9("checkpoint: {when_busy: queue}") ==
+             "j.yaml:9:25: error: checkpoint.when_busy: wanted one of wait, skip, got queue\n");
+  BOOST_TEST(line_9("checkpoint: {every_minutes: -1}") ==
+             "j.yaml:9:29: error: checkpoint.every_minutes: wanted a number from 0 to 1000000, got -1\n");
+  BOOST_TEST(line_9("checkpoint: {load: {tag: a}}") ==
+             "j.yaml:9:26: error: checkpoint.load.tag: wanted checkpoint.load.path beside it, which says where to load "
+             "from, got a alone\n");
+  BOOST_TEST(line_9("checkpoint: {load: {module_only: true, path: \"\"}}") ==
+             "j.yaml:9:46: error: checkpoint.load.path: wanted a path, got \"\"\n");
+}
+
 BOOST_AUTO_TEST_CASE(types_are_strict) {
   BOOST_TEST(line_9("prescale_gradients: 1") ==
              "j.yaml:9:21: error: prescale_gradients: wanted true or false, got 1\n");

@@ -18,7 +18,8 @@ bool is_walked(const key_info& row) {
   static const std::set<std::string_view> sections = {
       "optimizer",      "optimizer.params",   "scheduler",   "scheduler.params", "data",
       "data.sources[]", "telemetry",          "tensorboard", "csv_monitor",      "comms_logger",
-      "flops_profiler", "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing"};
+      "flops_profiler", "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
+      "checkpoint",     "checkpoint.load"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
   return row.acts == effect::acts && row.refusal.empty() && row.type != value_type::section &&
          (alone || sections.contains(row.section()));
@@ -51,6 +52,7 @@ std::string file_with(const key_info& row, const std::string& value) {
            within(fmt::format("{}:\n  type: {}\n  params", row.section().substr(0, row.section().find('.')), type), "",
                   "    ");
   }
+  if (row.section() == "checkpoint.load") return base + within("checkpoint:\n  load", "", "    ");
   return base +
          within(std::string(row.section()), row.section() == "data" && row.name() != "text" ? "  text: a\n" : "", "  ");
 }

@@ -1,0 +1,42 @@
+#include "apps/checkpoint_arguments.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "checkpoint/open_source.hpp"
+
+namespace troupe::apps {
+
+using core::error_kind;
+using core::fail;
+
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
+  checkpoint::source_options options;
+  if (!a.tag.empty()) options.tag = a.tag;
+  options.fallback_to_previous = a.fallback_to_previous;
+  options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
+  return checkpoint::open_source(a.path, options);
+}
+
+int ended(const core::result<void>& r) {
+  if (r) return 0;
+  std::fprintf(stderr, "troupe: error: %s\n", r.error().text.c_str());
+  switch (r.error().kind) {
+    case error_kind::bad_input:
+    case error_kind::mismatch:
+    case error_kind::limit:
+      return 2;
+    case error_kind::stopped:
+      return 130;
+    default:
+      return 1;
+  }
+}
+
+core::result<core::dtype> dtype_from(const std::string& option, const std::string& text) {
+  if (const auto type = core::float_dtype_from(text); type && *type != core::dtype::f64) return *type;
+  return fail(error_kind::bad_input, fmt::format("{}: wanted fp32, bf16 or fp16, got '{}'", option, text));
+}
+
+}  // namespace troupe::apps

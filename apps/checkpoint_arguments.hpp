@@ -1,0 +1,36 @@
+// What the checkpoint commands are told, and how each ends. Exit codes: 0 well; 1 differs, damaged or failed; 2 the
+// arguments or what lies at PATH are refused; 130 interrupted.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "checkpoint/tensor_source.hpp"
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+
+namespace troupe::apps {
+
+struct source_arguments {  ///< of a command that reads a checkpoint
+  std::string path;
+  std::string tag;  ///< of several below `path`; empty: the one that `latest` names
+  bool fallback_to_previous = false;
+  bool quiet = false;
+};
+
+struct output_arguments {  ///< of a command that writes
+  std::string out;
+  bool force = false;
+};
+
+/// Opens what `a` names; what was passed over goes to stderr.
+core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a);
+
+/// 0, or says the error on stderr and gives its exit code.
+int ended(const core::result<void>& r);
+
+/// fp32, bf16, fp16 and their longer names. Refused with `option`.
+core::result<core::dtype> dtype_from(const std::string& option, const std::string& text);
+
+}  // namespace troupe::apps

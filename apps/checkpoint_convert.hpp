@@ -1,0 +1,36 @@
+// `troupe checkpoint to-fp32`, `to-hf`, `to-universal` and `to-deepspeed`: any checkpoint as files that others read.
+// OUT appears whole, or not at all.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "apps/checkpoint_arguments.hpp"
+
+namespace troupe::apps {
+
+struct weights_arguments {  ///< of to-fp32 and to-hf
+  source_arguments source;
+  output_arguments output;
+  std::string max_shard_size = "5GB";
+  bool exclude_frozen = false;
+  std::string dtype = "fp32";  ///< to-hf
+  std::string model_config;    ///< to-hf: a config.json where the checkpoint does not describe its model
+};
+
+struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks, to-universal
+  source_arguments source;
+  output_arguments output;
+  uint32_t stage = 2, ranks = 1;
+  std::string dtype = "fp32";
+  std::string job;             ///< a topology or ds_config.json in place of the checkpoint's own
+  std::string model_config;    ///< as weights_arguments::model_config
+  bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
+};
+
+int to_fp32(const weights_arguments& a);
+int to_hugging_face(const weights_arguments& a);
+int to_deepspeed(const deepspeed_arguments& a);
+int to_universal(const deepspeed_arguments& a);
+
+}  // namespace troupe::apps

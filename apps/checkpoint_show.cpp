@@ -1,0 +1,92 @@
+#include "apps/checkpoint_show.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "apps/stop_request.hpp"
+#include "apps/work_display.hpp"
+#include "checkpoint/source_diff.hpp"
+#include "checkpoint/source_inspect.hpp"
+#include "checkpoint/source_verify.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using checkpoint::human_bytes;
+
+int failed(const core::error& e) { return ended(core::fail(e)); }
+
+const char* plural(uint64_t n) { return n == 1 ? "" : "s"; }
+
+/// What a reader of the verdict must know of the format.
+std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoint::verify_report& r) {
+  if (s.has_digests) return fmt::format("{} against their digests", human_bytes(r.compared_bytes));
+  if (r.compared_bytes == 0)
+    return "the format has no digests: names, shapes and places are right and every byte can be read";
+  return fmt::format("{} against the archives' CRC-32; the format has no other digests", human_bytes(r.compared_bytes));
+}
+
+}  // namespace
+
+int inspect_checkpoint(const source_arguments& a, bool json) {
+  const auto s = open_checkpoint_at(a);
+  if (!s) return failed(s.error());
+  const auto text = json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  return 0;
+}
+
+int verify_checkpoint_at(const source_arguments& a) {
+  const stop_request stop;
+  const auto s = open_checkpoint_at(a);
+  if (!s) return failed(s.error());
+  work_display display("reading", a.quiet);
+  const auto r = checkpoint::verify_source(checkpoint::real_files(), *s, display.progress());
+  display.clear();
+  if (!r) return failed(r.error());
+  for (const auto& d : r->listed) std::fprintf(stderr, "troupe: error: %s\n", d.text.c_str());
+  if (r->damages > r->listed.size())
+    std::fprintf(stderr, "troupe: error: and %llu more\n",
+                 static_cast<unsigned long long>(r->damages - r->listed.size()));
+  if (!a.quiet)
+    std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", s->folder.string(),
+                                    r->damages == 0 ? "good" : fmt::format("{} damaged", r->damages), r->tensors,
+                                    plural(r->tensors), r->pieces, plural(r->pieces), human_bytes(r->bytes),
+                                    what_was_compared(*s, *r))
+                            .c_str());
+  return r->damages == 0 ? 0 : 1;
+}
+
+int diff_checkpoints_at(const diff_arguments& a) {
+  const stop_request stop;
+  if (a.tolerance && !(*a.tolerance >= 0))
+    return failed({core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance)});
+  const auto first = open_checkpoint_at(a.first);
+  if (!first) return failed(first.error());
+  source_arguments other = a.first;
+  other.path = a.second;
+  other.tag = "";
+  const auto second = open_checkpoint_at(other);
+  if (!second) return failed(second.error());
+  work_display display("comparing", a.first.quiet);
+  const auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
+                                          {.tolerance = a.tolerance, .progress = display.progress()});
+  display.clear();
+  if (!r) return failed(r.error());
+  if (!a.first.quiet) {
+    for (const auto& d : r->differences) std::printf("%s\n", d.text.c_str());
+    if (r->left_out_moments > 0)
+      std::printf("%llu moments not compared: one of the two has none\n",
+                  static_cast<unsigned long long>(r->left_out_moments));
+    std::printf("%s\n",
+                fmt::format("{} tensor{} compared, {}: {}", r->tensors, plural(r->tensors), human_bytes(r->bytes),
+                            r->differences.empty() ? (a.tolerance ? "equal within the tolerance" : "equal")
+                                                   : fmt::format("{} differ{}", r->differences.size(),
+                                                                 r->differences.size() == 1 ? "s" : ""))
+                    .c_str());
+  }
+  return r->differences.empty() ? 0 : 1;
+}
+
+}  // namespace troupe::apps

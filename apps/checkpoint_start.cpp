@@ -1,0 +1,110 @@
+#include "apps/checkpoint_start.hpp"
+
+#include <utility>
+#include <vector>
+
+#include "checkpoint/commit.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+core::result<std::vector<uint64_t>> steps_in(const fs::path& root) {
+  std::vector<uint64_t> out;
+  std::error_code e;
+  if (!fs::is_directory(root, e)) return out;
+  const auto entries = checkpoint::real_files().list(root);
+  if (!entries) return core::fail(entries.error());
+  for (const auto& x : *entries)
+    if (const auto step = checkpoint::step_of(x.name); step && x.kind == checkpoint::entry_kind::folder)
+      out.push_back(*step);
+  return out;
+}
+
+bool lies_in(const fs::path& path, const fs::path& root) {
+  std::error_code e;
+  const fs::path inner = fs::weakly_canonical(path, e), outer = fs::weakly_canonical(root, e);
+  return inner == outer || inner.parent_path() == outer;
+}
+
+core::error failed_to(const char* what, const fs::path& path, const std::error_code& e) {
+  return {core::error_kind::io, std::string("cannot ") + what + " '" + path.string() + "': " + e.message()};
+}
+
+core::result<fs::path> make_place_aside(const fs::path& root) {
+  for (uint32_t n = 1; n <= max_set_aside; ++n) {
+    const fs::path place = root.string() + "." + std::to_string(n);
+    std::error_code e;
+    if (fs::create_directory(place, e)) return place;
+    if (e) return core::fail(failed_to("make the folder", place, e));
+  }
+  return core::fail(core::error_kind::limit, root.string() + ".1 to ." + std::to_string(max_set_aside) +
+                                                 " hold earlier checkpoints: remove some of them");
+}
+
+}  // namespace
+
+checkpoint_start::checkpoint_start(fs::path root, config::checkpoint_load_section load, start_wishes wishes)
+    : root_(std::move(root)), load_(std::move(load)), wishes_(wishes) {}
+
+core::result<void> checkpoint_start::claim(const say_function& say) {
+  if (lock_) return {};
+  auto claimed = checkpoint::claim_folder(root_);
+  if (!claimed) return core::fail(claimed.error());
+  lock_.emplace(std::move(claimed->lock));
+  for (const auto& l : claimed->left)
+    say(root_.string() + ": a crash had left " + l.name + (l.restored ? ", which has its name again" : ": removed"));
+  return {};
+}
+
+core::result<run_start> checkpoint_start::choose(const say_function& say) {
+  std::error_code e;
+  if (fs::exists(root_, e))
+    if (auto ok = claim(say); !ok) return core::fail(ok.error());
+  run_start out;
+  out.load = load_;
+  if (wishes_.named_by_hand || wishes_.fresh) {
+    // People name the output folder of a run, too.
+    if (const fs::path inner = out.load.path / root_.filename(); !out.load.path.empty() && fs::is_directory(inner, e))
+      out.load.path = inner;
+    out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
+    return out;
+  }
+  const auto steps = steps_in(root_);
+  if (!steps) return core::fail(steps.error());
+  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  if (!latest && !load_.fallback_to_previous) return core::fail(latest.error());
+  if (steps->empty() && latest && !*latest) return out;
+  out.own = true;
+  out.load = {};
+  out.load.path = root_;
+  // Whoever reads a folder without `latest` is told that it is looked for.
+  out.load.fallback_to_previous = load_.fallback_to_previous || (latest && !*latest);
+  return out;
+}
+
+core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step, const say_function& say) const {
+  const auto steps = steps_in(root_);
+  if (!steps) return core::fail(steps.error());
+  std::vector<fs::path> moved;
+  for (const uint64_t s : *steps)
+    if (!start.own || s > step) moved.emplace_back(checkpoint::step_folder_name(s));
+  if (moved.empty()) return {};
+  // First: a crash in between must not leave a name of something that is gone.
+  std::error_code e;
+  if (fs::exists(root_ / checkpoint::latest_file_name, e)) moved.emplace(moved.begin(), checkpoint::latest_file_name);
+  const auto place = make_place_aside(root_);
+  if (!place) return core::fail(place.error());
+  for (const auto& name : moved) {
+    fs::rename(root_ / name, *place / name, e);
+    if (e) return core::fail(failed_to("move", root_ / name, e));
+  }
+  for (const auto& folder : {*place, root_, root_.parent_path()})
+    if (auto ok = checkpoint::real_files().sync_folder(folder); !ok) return ok;
+  say(root_.string() + ": checkpoints " + (start.own ? "after step " + std::to_string(step) : "of an earlier run") +
+      " are in " + place->string() + " now");
+  return {};
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,60 @@
+// Where a run from the command line begins: in its own newest checkpoint, in one that the user names, or at step 0; and
+// who may write to its folder of checkpoints. Reading them is the session's business.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "checkpoint/folder_lock.hpp"
+#include "config/run_config.hpp"
+#include "core/error.hpp"
+
+namespace troupe::apps {
+
+/// What `troupe train` was told about its beginning, beside the configuration.
+struct start_wishes {
+  bool fresh = false;         ///< not from the run's own checkpoints
+  bool named_by_hand = false; ///< checkpoint.load.path was given on the command line: before the run's own
+};
+
+struct run_start {  ///< where a run begins
+  /// Its path is empty where the run begins at step 0.
+  config::checkpoint_load_section load;
+  /// From a checkpoint of the run's own folder: the run is the same one, and goes on.
+  bool own = false;
+};
+
+/// Folders for checkpoints that are set aside: `checkpoints.1` and so on.
+inline constexpr uint32_t max_set_aside = 1000;
+
+class checkpoint_start {
+ public:
+  using say_function = std::function<void(const std::string&)>;
+
+  /// `root` is the run's own folder of checkpoints, absolute; it may be missing.
+  checkpoint_start(std::filesystem::path root, config::checkpoint_load_section load, start_wishes wishes);
+
+  /// Takes the folder for this process where it is there, removes what a crash left half-written, and says so. Then
+  /// where the run begins. Errors (bad_input): another run has the folder; `latest` is damaged and nothing may be taken
+  /// instead.
+  core::result<run_start> choose(const say_function& say);
+
+  /// Once the run has been opened at `step`: moves checkpoints of another course out of the way, into `checkpoints.1`
+  /// and so on beside the folder: all of them, or, where the run went on from its own, those of later steps.
+  core::result<void> begin(const run_start& start, uint64_t step, const say_function& say) const;
+
+  /// Takes the folder, which is made where it is missing. Before the first checkpoint of a run that found none.
+  core::result<void> claim(const say_function& say);
+
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+
+ private:
+  std::filesystem::path root_;
+  config::checkpoint_load_section load_;
+  start_wishes wishes_;
+  std::optional<checkpoint::folder_lock> lock_;
+};
+
+}  // namespace troupe::apps

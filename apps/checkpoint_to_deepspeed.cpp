@@ -1,0 +1,99 @@
+// The two commands whose files hold the optimizer too.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/checkpoint_convert.hpp"
+#include "apps/model_description.hpp"
+#include "apps/optimizer_description.hpp"
+#include "apps/output_place.hpp"
+#include "apps/stop_request.hpp"
+#include "apps/work_display.hpp"
+#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/deepspeed_writer.hpp"
+#include "checkpoint/source_inspect.hpp"
+#include "checkpoint/universal_writer.hpp"
+
+namespace troupe::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using core::fail;
+
+core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
+                                                              const checkpoint::tensor_source& s) {
+  const auto type = dtype_from("--dtype", a.dtype);
+  if (!type) return fail(type.error());
+  const auto model = describe_model(s, a.model_config);
+  if (!model) return fail(model.error());
+  auto groups = describe_optimizer(s, a.job);
+  if (!groups) return fail(groups.error());
+  checkpoint::deepspeed_write_options out;
+  out.stage = a.stage;
+  out.ranks = a.ranks;
+  out.weight_type = *type;
+  out.groups = std::move(*groups);
+  out.integer_step = a.integer_steps;
+  out.shared = shared_names(*model, s);
+  return out;
+}
+
+void say_written(const deepspeed_arguments& a, const checkpoint::deepspeed_report& r, const work_display& display) {
+  if (!a.source.quiet)
+    std::printf("%s\n", fmt::format("{}: {} in {} files, {:.1f} s", a.output.out, checkpoint::human_bytes(r.bytes),
+                                    r.files, display.seconds())
+                            .c_str());
+}
+
+core::result<void> write_deepspeed(const deepspeed_arguments& a) {
+  const auto s = open_checkpoint_at(a.source);
+  if (!s) return fail(s.error());
+  auto options = options_for(a, *s);
+  if (!options) return fail(options.error());
+  work_display display("writing", a.source.quiet);
+  options->progress = display.progress();
+  auto place = output_folder::prepare(a.output.out, a.output.force, 0, s->folder);
+  if (!place) return fail(place.error());
+  const auto report = checkpoint::write_deepspeed_folder(*s, place->working(), *options);
+  display.clear();
+  if (!report) return fail(report.error());
+  if (auto ok = place->commit(); !ok) return ok;
+  say_written(a, *report, display);
+  return {};
+}
+
+core::result<void> write_universal(const deepspeed_arguments& a) {
+  const auto s = open_checkpoint_at(a.source);
+  if (!s) return fail(s.error());
+  auto options = options_for(a, *s);
+  if (!options) return fail(options.error());
+  work_display display("writing", a.source.quiet);
+  options->progress = display.progress();
+  auto place = output_folder::prepare(a.output.out, a.output.force, 0, s->folder);
+  if (!place) return fail(place.error());
+  // Its parent gets a file that says its name; both take their places below.
+  const auto name = place->out().filename();
+  const auto report = checkpoint::write_universal_folder(*s, place->working() / name, *options);
+  display.clear();
+  if (!report) return fail(report.error());
+  if (auto ok = place->commit(name); !ok) return ok;
+  const auto parent = fs::absolute(place->out()).parent_path();
+  if (auto ok = checkpoint::write_file_atomically(parent / "latest_universal", name.string()); !ok) return ok;
+  say_written(a, *report, display);
+  return {};
+}
+
+}  // namespace
+
+int to_deepspeed(const deepspeed_arguments& a) {
+  const stop_request stop;
+  return ended(write_deepspeed(a));
+}
+
+int to_universal(const deepspeed_arguments& a) {
+  const stop_request stop;
+  return ended(write_universal(a));
+}
+
+}  // namespace troupe::apps

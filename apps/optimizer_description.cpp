@@ -1,0 +1,68 @@
+#include "apps/optimizer_description.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "config/load.hpp"
+#include "config/parameter_groups.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using checkpoint::deepspeed_parameter_group;
+using core::error_kind;
+using core::fail;
+
+core::result<config::job_config> loaded_config(const checkpoint::tensor_source& s, const std::filesystem::path& file) {
+  if (file.empty() && s.run.config.empty())
+    return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: wanted a topology or "
+                                                   "ds_config.json by --job",
+                                                   s.folder.string()));
+  config::load_options options;
+  options.read_as = config::reading::either;
+  const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
+  auto c = file.empty() ? config::load_text(s.run.config, name, s.folder, options) : config::load(file, options);
+  if (c) return std::move(c->config);
+  const std::string where = file.empty() ? fmt::format("the configuration in '{}'", s.folder.string()) : "--job";
+  return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
+}
+
+deepspeed_parameter_group group_of(const config::optimizer_section& o, const config::parameter_group* own) {
+  deepspeed_parameter_group out{.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
+  out.weight_decay = own != nullptr ? own->weight_decay.value_or(o.weight_decay) : o.weight_decay;
+  if (own != nullptr) out.lr = own->lr.value_or(o.lr);
+  if (o.type == "sgd")
+    out.more = nlohmann::json{{"momentum", o.momentum}, {"dampening", o.dampening}, {"nesterov", o.nesterov}}.dump();
+  return out;
+}
+
+}  // namespace
+
+core::result<std::vector<deepspeed_parameter_group>> describe_optimizer(const checkpoint::tensor_source& s,
+                                                                        const std::filesystem::path& file) {
+  const auto c = loaded_config(s, file);
+  if (!c) return fail(c.error());
+  std::vector<deepspeed_parameter_group> out{group_of(c->optimizer, nullptr)};
+  if (c->parameter_groups.empty()) return out;
+  std::vector<std::string> names;
+  for (const auto& t : s.tensors)
+    if (t.kind == checkpoint::tensor_kind::master) names.push_back(t.name);
+  // Order of registration: DeepSpeed's flat groups have no names.
+  if (const auto& order = s.parameter_order; !order.empty()) {
+    std::vector<std::string> ordered;
+    for (const auto& name : order)
+      if (std::binary_search(names.begin(), names.end(), name)) ordered.push_back(name);
+    names = std::move(ordered);
+  }
+  const auto place = config::groups_of(c->parameter_groups, names);
+  if (!place) return fail(place.error());
+  for (const auto& g : c->parameter_groups) out.push_back(group_of(c->optimizer, &g));
+  for (size_t i = 0; i < names.size(); ++i)
+    out[(*place)[i] == c->parameter_groups.size() ? 0 : (*place)[i] + 1].parameters.push_back(names[i]);
+  std::erase_if(out, [](const auto& g) { return g.parameters.empty(); });
+  return out;
+}
+
+}  // namespace troupe::apps

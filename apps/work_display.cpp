@@ -1,0 +1,62 @@
+#include "apps/work_display.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "apps/stop_request.hpp"
+#include "checkpoint/source_inspect.hpp"
+#include "core/clock.hpp"
+
+namespace troupe::apps {
+namespace {
+constexpr int64_t first_after_ns = 200'000'000, every_ns = 100'000'000;
+}  // namespace
+
+work_display::work_display(std::string what, bool quiet)
+    : what_(std::move(what)),
+      shown_(!quiet && ::isatty(STDERR_FILENO) != 0),
+      begin_(core::now_ns()),
+      next_(begin_ + first_after_ns) {}
+
+work_display::~work_display() { clear(); }
+
+checkpoint::progress_function work_display::progress() {
+  return [this](uint64_t done, uint64_t total) {
+    done_ = done;
+    if (shown_) show(done, total);
+    return !stop_request::made();
+  };
+}
+
+void work_display::show(uint64_t done, uint64_t total) {
+  const int64_t now = core::now_ns();
+  if (now < next_ || done == 0) return;
+  next_ = now + every_ns;
+  const double rate = static_cast<double>(done) / seconds();
+  const double left = static_cast<double>(total - std::min(done, total)) / rate;
+  const double percent = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
+  std::fprintf(stderr, "\r\x1b[K%s %s of %s, %.0f %%, %s/s, ETA %s", what_.c_str(),
+               checkpoint::human_bytes(done).c_str(), checkpoint::human_bytes(total).c_str(), percent,
+               checkpoint::human_bytes(static_cast<uint64_t>(rate)).c_str(), clock_text(left).c_str());
+  std::fflush(stderr);
+  drawn_ = true;
+}
+
+void work_display::clear() {
+  if (drawn_) std::fprintf(stderr, "\r\x1b[K");
+  drawn_ = false;
+}
+
+double work_display::seconds() const { return static_cast<double>(core::now_ns() - begin_) / 1e9; }
+
+std::string clock_text(double seconds) {
+  const auto all = static_cast<uint64_t>(std::ceil(std::max(seconds, 0.0)));
+  return all >= 3600 ? fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60)
+                     : fmt::format("{}:{:02}", all / 60, all % 60);
+}
+
+}  // namespace troupe::apps

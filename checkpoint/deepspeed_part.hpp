@@ -1,0 +1,28 @@
+// What one model-parallel rank of a DeepSpeed checkpoint holds, in names that are its module's.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed_files.hpp"
+#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/torch_archive.hpp"
+
+namespace troupe::checkpoint {
+
+struct deepspeed_part {
+  std::vector<tensor_entry> tensors;
+  std::vector<tied_name> tied;
+  std::vector<std::string> order;  ///< parameters as the module registers them
+  int64_t stage = 0;
+};
+
+/// Opens a file and enters it into the list that pieces count by, once.
+core::result<torch_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path,
+                                          uint32_t& number);
+
+/// `model` is file number `number`; `in` tells the rank's other files. Reads the shards that belong to rank `mp`.
+core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const torch_archive& model,
+                                                 uint32_t number, std::vector<source_file>& files, source_run& run);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,109 @@
+// A disk that fails or is full at any one operation: the run is told once, what was committed stays, and it can go on.
+#include "checkpoint/native_fake_files.hpp"
+#include "tests/crash/story.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::error_kind;
+
+namespace {
+
+const std::filesystem::path at = "/runs/checkpoints";
+
+std::vector<std::string> names_in(fake_files& files) {
+  std::vector<std::string> out;
+  if (const auto all = files.list(at))
+    for (const auto& e : *all) out.push_back(e.name);
+  return out;
+}
+
+/// What a reader finds; 0: nothing.
+uint64_t newest_seed(fake_files& files) {
+  const auto found = open_checkpoint(files, at);
+  if (!found) return 0;
+  const auto report = verify_checkpoint(files, found->folder);
+  check_ok(report);
+  BOOST_TEST(report->damages == 0U);
+  return found->content.run.seed;
+}
+
+/// The run goes on behind errors. `n` is the operation that fails.
+void tell_with_fault(uint64_t n, error_kind why, piece_way way) {
+  fake_files files;
+  files.fail_once_at(n, why);
+  size_t errors = 0;
+  uint64_t newest = 0;
+  for (const auto& c : story::chapters) {
+    const auto before = names_in(files);
+    const uint64_t begun = files.operations();
+    const auto saved = story::save(files, at, c, way);
+    const uint64_t now = newest_seed(files);
+    if (saved) {
+      BOOST_TEST(now == c.seed);
+    } else {
+      ++errors;
+      BOOST_TEST(static_cast<int>(saved.error().kind) == static_cast<int>(why), saved.error().text);
+      BOOST_TEST((n >= begun && n < files.operations()));
+      // the new one only where nothing but the last sync failed
+      const bool committed = now == c.seed;
+      BOOST_TEST((now == newest || committed), "operation " << n << ": " << saved.error().text);
+      if (!committed && !before.empty()) BOOST_TEST(names_in(files) == before, boost::test_tools::per_element());
+    }
+    newest = now;
+    if (const auto kept = apply_retention(files, at, {.keep_last = 2}); !kept) ++errors;
+    BOOST_TEST(newest_seed(files) == newest);
+  }
+  BOOST_TEST(errors <= 1U, "operation " << n);
+  BOOST_TEST(newest >= 3U);
+  check_ok(remove_leftovers(files, at));
+  for (const auto& name : names_in(files)) BOOST_TEST((name == "latest" || step_of(name)), name << " stayed");
+  BOOST_TEST(newest_seed(files) == newest);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(faults)
+
+BOOST_AUTO_TEST_CASE(any_operation_fails_once_and_the_error_comes_once_and_nothing_half_written_stays) {
+  for (const auto way : {piece_way::whole_and_by_source, piece_way::in_flight}) {
+    fake_files whole;
+    story::tell(whole, at, way);
+    for (const auto why : {error_kind::io, error_kind::no_space})
+      for (uint64_t n = 0; n < whole.operations(); ++n) tell_with_fault(n, why, way);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_at_any_byte_keeps_the_old_checkpoint) {
+  fake_files roomy;
+  check_ok(story::save(roomy, at, {10, 1}, piece_way::in_flight));
+  const uint64_t one = (uint64_t{1} << 40) - roomy.free_bytes(at).value();
+  for (const auto way : {piece_way::whole_and_by_source, piece_way::in_flight})
+    for (uint64_t room = one + 1; room < 2 * one; room += 2048) {
+      fake_files files(room);
+      check_ok(story::save(files, at, {10, 1}, way));
+      const auto second = story::save(files, at, {20, 2}, way);
+      check_failed(second, error_kind::no_space, "No space left on device");
+      BOOST_TEST(newest_seed(files) == 1U);
+      const std::vector<std::string> left{"latest", "step-00000010"};
+      BOOST_TEST(names_in(files) == left, boost::test_tools::per_element());
+      BOOST_TEST(files.free_bytes(at).value() == room - one);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(memory_in_flight_that_is_touched_is_found) {
+  fake_files files;
+  struct alignas(4096) page {
+    std::array<std::byte, 4096> bytes{};
+  } memory;
+  const auto file = files.create("/f");
+  check_ok(file);
+  const auto ticket = (*file)->start_write(memory.bytes);
+  check_ok(ticket);
+  memory.bytes[9] = std::byte{1};
+  check_failed((*file)->wait(*ticket), error_kind::bug, "memory in flight to '/f' was touched");
+  check_failed((*file)->sync(), error_kind::bug, "touched");
+  check_failed((*files.create("/g"))->start_write(std::span(memory.bytes).first(100)), error_kind::bug, "not aligned");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,104 @@
+// What a run does to its folder of checkpoints, and what must be there whenever it is cut off.
+#pragma once
+
+#include <functional>
+#include <map>
+
+#include "checkpoint/commit_names.hpp"
+#include "checkpoint/retention.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+
+namespace troupe::tests {
+
+/// Three steps, the second saved again with other bytes, over three files each; retention and clean-up.
+struct story {
+  struct chapter {
+    uint64_t step, seed;
+  };
+  static constexpr std::array<chapter, 4> chapters{{{10, 1}, {20, 2}, {20, 3}, {30, 4}}};
+  static constexpr uint32_t writers = 3;
+
+  static const std::vector<sample_tensor>& samples(uint64_t seed) {
+    static std::map<uint64_t, std::vector<sample_tensor>> all;
+    auto& out = all[seed];
+    if (out.empty()) out = sample_tensors(seed);
+    return out;
+  }
+
+  static core::result<std::filesystem::path> save(checkpoint::file_system& files, const std::filesystem::path& at,
+                                                  const chapter& c, piece_way way) {
+    checkpoint::manifest m;
+    m.run.seed = c.seed;
+    return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id(), way);
+  }
+
+  /// Chapters whose commit returned; the next may have been committed too when it was cut off. `note` is told of each.
+  static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at, piece_way way,
+                     const std::function<void()>& note = {}) {
+    size_t done = 0;
+    for (const auto& c : chapters) {
+      if (!checkpoint::remove_leftovers(files, at)) return done;
+      if (!save(files, at, c, way)) return done;
+      ++done;
+      if (note) note();
+      if (!checkpoint::apply_retention(files, at, {.keep_last = 2})) return done;
+    }
+    return done;
+  }
+
+  /// After a crash behind `done` commits: the newest committed one verifies, before and after the clean-up, which says
+  /// everything that lay there half-written, and `latest` names it.
+  static void check(checkpoint::file_system& files, const std::filesystem::path& at, size_t done) {
+    for (int cleaned = 0; cleaned < 2; ++cleaned) {
+      const auto found = checkpoint::open_checkpoint(files, at);
+      if (!found) {
+        BOOST_TEST(done == 0U, found.error().text);
+      } else {
+        // the chapter that was on its way may be there as a whole
+        const size_t last = std::min(done, chapters.size() - 1);
+        const uint64_t seed = found->content.run.seed;
+        BOOST_REQUIRE(seed >= 1);
+        const bool fits = seed == done || seed == last + 1;
+        BOOST_TEST(fits, "chapter " << seed << " behind " << done << " commits");
+        check_whole(files, found->folder);
+        BOOST_TEST(
+            to_hex((*find_tensor(found->content, "h.0.bias", checkpoint::tensor_kind::master)).pieces[0].digest) ==
+            to_hex(checkpoint::digest_of(samples(seed)[4].data)));
+        if (cleaned == 1) {
+          const auto latest = checkpoint::read_latest(files, at);
+          check_ok(latest);
+          BOOST_TEST((*latest)->folder == found->folder.filename().string());
+        }
+      }
+      if (cleaned == 0) clean(files, at);
+    }
+    const auto all = files.list(at);
+    if (!all) return;  // the crash came before there was a folder
+    for (const auto& e : *all) {
+      BOOST_TEST((e.name == "latest" || checkpoint::step_of(e.name)), e.name << " stayed");
+      if (e.kind == checkpoint::entry_kind::folder) check_whole(files, at / e.name);  // never a part under its name
+    }
+  }
+
+ private:
+  static void check_whole(checkpoint::file_system& files, const std::filesystem::path& folder) {
+    const auto report = checkpoint::verify_checkpoint(files, folder);
+    check_ok(report);
+    BOOST_TEST(report->damages == 0U);
+    BOOST_TEST(report->pieces > 0U);
+  }
+
+  static void clean(checkpoint::file_system& files, const std::filesystem::path& at) {
+    std::vector<std::string> odd;
+    if (const auto all = files.list(at))
+      for (const auto& e : *all)
+        if (e.name != "latest" && !checkpoint::step_of(e.name)) odd.push_back(e.name);
+    const auto left = checkpoint::remove_leftovers(files, at);
+    check_ok(left);
+    std::vector<std::string> said;
+    for (const auto& l : *left) said.push_back(l.name);
+    BOOST_TEST(said == odd, boost::test_tools::per_element());
+  }
+};
+
+}  // namespace troupe::tests

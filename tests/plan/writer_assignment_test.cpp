@@ -14,9 +14,13 @@ namespace {
 std::string shown(const core::result<std::vector<std::optional<writer_share>>>& of) {
   if (!of) return of.error().text;
   std::string out;
-  for (const auto& s : *of)
-    out += (out.empty() ? "" : " ") +
-           (s ? "(" + std::to_string(s->writers) + "," + std::to_string(s->index) + ")" : std::string("-"));
+  for (const auto& s : *of) {
+    if (!out.empty()) out += ' ';
+    if (s)
+      out.append("(").append(std::to_string(s->writers)).append(",").append(std::to_string(s->index)).append(")");
+    else
+      out += '-';
+  }
   return out;
 }
 

@@ -1,5 +1,5 @@
-// What a rank's memory holds of a checkpoint's tensors, and back again. Owns the map between slices of parameters and
-// named tensors; files and commits are checkpoint/'s, when it happens is the session's. Between steps only.
+// What a rank's memory gives to a checkpoint. Owns the map from slices of parameters to named tensors; files and commits
+// are checkpoint/'s, when it happens is the session's, the way back checkpoint_load.hpp's. Between steps only.
 #pragma once
 
 #include <memory>
@@ -32,11 +32,5 @@ std::vector<saved_slice> slices_of(const rank_memory& memory, const optimizer_gr
 core::result<std::filesystem::path> write_checkpoint(const std::filesystem::path& root,
                                                      const std::vector<std::shared_ptr<rank_memory>>& memory,
                                                      const optimizer_groups& groups, checkpoint::run_state run);
-
-/// Fills a rank's parameters, master weights and moments, whatever degrees and stage wrote them. Every byte that is
-/// read is held against its digest. Errors (bad_input, mismatch): a parameter that is missing or of another shape, a
-/// moment that is missing.
-core::result<void> read_checkpoint(const checkpoint::checkpoint_folder& from, rank_memory& memory,
-                                   const optimizer_groups& groups);
 
 }  // namespace troupe::actors

@@ -69,15 +69,18 @@ struct session::parts {
   caf::actor_system* system = nullptr;
   std::shared_ptr<company> actors;
   kernels::loss_scale_state scale;
-  uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
+  uint64_t runs = 0, steps = 0, collectives = 0;
+  uint64_t applied = 0;    // updates that the optimizer has counted
+  uint64_t scheduled = 0;  // those that the schedule has; others where a run took over only one of the two
   double last_factor = 1;  // makes the last step's reduced gradients means
   std::string client_state = "null";
   std::optional<core::error> over;
 
   core::result<void> read_data();
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
-  core::result<void> take_memory();
-  core::result<void> resume(const std::filesystem::path& from);
+  /// Without first weights where others follow at once.
+  core::result<void> take_memory(bool weights_follow);
+  core::result<void> resume(const std::filesystem::path& from, load_options options);
   core::result<void> start_actors();
   void end_actors();
   telemetry_setup make_telemetry();

@@ -95,6 +95,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
       auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
       options.staging = c.checkpoint.staging_bytes;
+      // A host may save whenever it likes; the budget has to hold for what the configuration says.
+      if (saves(static_cast<plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
       options.saves = saves(static_cast<plan_choice>(which));
       auto p = plan::generate(b.table, options, r);
       if (!p) return core::fail(p.error());

@@ -1,4 +1,5 @@
 #include "actors/session.hpp"
+#include "actors/checkpoint_load.hpp"
 
 #include <algorithm>
 
@@ -14,7 +15,7 @@
 
 namespace troupe::actors {
 
-core::result<void> session::parts::take_memory() {
+core::result<void> session::parts::take_memory(bool weights_follow) {
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
     std::vector<std::shared_ptr<const plan::step_plan>> all;
     for (size_t which = 0; which < num_plan_choices; ++which) {
@@ -23,7 +24,8 @@ core::result<void> session::parts::take_memory() {
     }
     auto m = rank_memory::allocate(all);
     if (!m) return core::fail(m.error());
-    if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
+    if (!weights_follow)
+      if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
     fill_initial_moments(*plan.optimizer, **m);
     memory.push_back(std::move(*m));
   }
@@ -94,9 +96,10 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   }
   p->scale = kernels::first_loss_scale(p->plan.loss_scale);
   if (auto ok = p->read_data(); !ok) return core::fail(ok.error());
-  if (auto ok = p->take_memory(); !ok) return core::fail(ok.error());
-  if (!options.resume.empty())
-    if (auto ok = p->resume(options.resume); !ok) return core::fail(ok.error());
+  const bool resumes = !options.resume.empty();
+  if (auto ok = p->take_memory(resumes && replaces_everything(options.load)); !ok) return core::fail(ok.error());
+  if (resumes)
+    if (auto ok = p->resume(options.resume, std::move(options.load)); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
   return std::unique_ptr<session>(new session(std::move(p)));
 }
@@ -122,7 +125,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->run = ++runs;
   order->step = step;
   order->applied = applied;
-  order->settings = settings_of(*plan.optimizer, applied);
+  order->settings = settings_of(*plan.optimizer, scheduled);
   order->loss_scale = scale.cur_scale;
   order->sequence_base = collectives;
   order->given = std::move(given);
@@ -155,7 +158,7 @@ core::result<step_report> session::step() {
   if (p.over) return core::fail(*p.over);
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
   step_report report;
-  report.lr = settings_of(*p.plan.optimizer, p.applied).front().lr;
+  report.lr = settings_of(*p.plan.optimizer, p.scheduled).front().lr;
   report.loss_scale = p.scale.cur_scale;
   const int64_t before = core::now_ns();
   auto did = p.run(p.save_waiting != nullptr ? plan_choice::train_saving : plan_choice::train, p.steps, nullptr);
@@ -168,7 +171,10 @@ core::result<step_report> session::step() {
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
   report.lanes = summarise(*did->contexts);
   p.record(report, did->contexts);
-  if (!report.skipped) ++p.applied;
+  if (!report.skipped) {
+    ++p.applied;
+    ++p.scheduled;
+  }
   p.last_factor =
       1.0 / (double(p.data.shape.ranks) * p.data.shape.micros * p.scale.cur_scale * p.plan.rules.input_scale);
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.scale, report.skipped);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/load_options.hpp"
 #include "actors/save_request.hpp"
 #include "actors/trace.hpp"
 #include "config/job_config.hpp"
@@ -96,9 +97,11 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
-  /// Where to go on from: a checkpoint, or a folder of checkpoints, whose `latest` says which. Any stage and any number
-  /// of ranks may have written it. Empty: from the beginning.
+  /// Where to go on from: a checkpoint of any format that checkpoint/open_source.hpp knows, or a folder of checkpoints,
+  /// whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it does not say
+  /// everything that a run is, a warning names what was assumed. Empty: from the beginning.
   std::filesystem::path resume{};
+  load_options load{};  ///< how much of it is taken over
   /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the
   /// configuration's.
   std::shared_ptr<const host_model> model{};

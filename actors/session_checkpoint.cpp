@@ -1,6 +1,5 @@
-// Saving a session and going on from what was saved. Owns what the run's own numbers mean in a checkpoint; tensors are
-// checkpoint_state.hpp's.
-#include "actors/checkpoint_state.hpp"
+// Saving a session. Owns what the run's own numbers mean in a checkpoint and when a save begins and ends; tensors are
+// save_job.hpp's.
 #include "actors/session_parts.hpp"
 
 namespace troupe::actors {
@@ -11,6 +10,7 @@ core::result<void> session::parts::begin_save(const save_request& request) {
   checkpoint::run_state run;
   run.step = steps;
   run.applied_updates = applied;
+  run.schedule_position = scheduled;
   run.loss_scale =
       checkpoint::loss_scale_record{scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
   run.data_position = steps * data.shape.global_rows();
@@ -72,28 +72,5 @@ bool session::save_under_way() const { return parts_->save_waiting != nullptr ||
 core::result<void> session::wait_for_saves() { return parts_->end_saves(); }
 
 const std::string& session::client_state() const { return parts_->client_state; }
-
-core::result<void> session::parts::resume(const std::filesystem::path& path) {
-  const auto from = checkpoint::open_checkpoint(checkpoint::real_files(), path);
-  if (!from) return core::fail(from.error());
-  const auto& run = from->content.run;
-  const auto mismatch = [&](const std::string& what, uint64_t wanted, uint64_t got) {
-    return core::fail(core::error_kind::mismatch, from->folder.string() + ": " + what + ": wanted " +
-                                                      std::to_string(wanted) + ", as in this run, the checkpoint has " +
-                                                      std::to_string(got));
-  };
-  // The order of samples and the dropout masks hang on both: with others this would be another run.
-  if (run.seed != plan.config->seed) return mismatch("seed", plan.config->seed, run.seed);
-  const uint64_t position = run.step * data.shape.global_rows();
-  if (run.data_position != position) return mismatch("the position in the data", position, run.data_position);
-  for (const auto& m : memory)
-    if (auto ok = read_checkpoint(*from, *m, *plan.optimizer); !ok) return ok;
-  steps = run.step;
-  applied = run.applied_updates;
-  if (const auto& s = run.loss_scale; s && plan.config->fp16.enabled)
-    scale = {s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis};
-  client_state = run.client_state;
-  return {};
-}
 
 }  // namespace troupe::actors

@@ -70,8 +70,10 @@ struct session::parts {
   caf::actor_system* system = nullptr;
   std::shared_ptr<company> actors;
   kernels::loss_scale_state scale;
-  uint64_t runs = 0, steps = 0, applied = 0, collectives = 0;
-  double last_factor = 1;                  // makes the last step's reduced gradients means
+  uint64_t runs = 0, steps = 0, collectives = 0;
+  uint64_t applied = 0;    // updates that the optimizer has counted
+  uint64_t scheduled = 0;  // those that the schedule has; others where a run took over only one of the two
+  double last_factor = 1;  // makes the last step's reduced gradients means
   std::shared_ptr<save_job> save_waiting;  // asked for; the next run that saves takes the copies
   std::shared_ptr<save_job> save_writing;  // copied or being copied
   std::string client_state = "null";
@@ -79,11 +81,12 @@ struct session::parts {
 
   core::result<void> read_data();
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
-  core::result<void> take_memory();
+  /// Without first weights where others follow at once.
+  core::result<void> take_memory(bool weights_follow);
+  core::result<void> resume(const std::filesystem::path& from, load_options options);
   core::result<void> begin_save(const save_request& request);
   core::result<void> end_saves();
   std::optional<core::error> collect_save(bool wait);
-  core::result<void> resume(const std::filesystem::path& from);
   core::result<void> start_actors();
   void end_actors();
   telemetry_setup make_telemetry();

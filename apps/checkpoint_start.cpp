@@ -71,6 +71,7 @@ core::result<run_start> checkpoint_start::choose(const say_function& say) {
     out.own = !out.load.path.empty() && lies_in(out.load.path, root_) && !out.load.module_only;
     return out;
   }
+  if (!fs::is_directory(root_, e)) return out;  // what is in the way of a folder is told by whoever makes it
   const auto steps = steps_in(root_);
   if (!steps) return core::fail(steps.error());
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);

@@ -15,8 +15,8 @@ namespace troupe::apps {
 
 /// What `troupe train` was told about its beginning, beside the configuration.
 struct start_wishes {
-  bool fresh = false;         ///< not from the run's own checkpoints
-  bool named_by_hand = false; ///< checkpoint.load.path was given on the command line: before the run's own
+  bool fresh = false;          ///< not from the run's own checkpoints
+  bool named_by_hand = false;  ///< checkpoint.load.path was given on the command line: before the run's own
 };
 
 struct run_start {  ///< where a run begins

@@ -1,30 +1,74 @@
-// The checkpoints of a run from the command line: where they lie, when one is written, which stay. The session writes
-// and reads them.
+// The checkpoints of a run from the command line: when one is written, which stay, what happens where one cannot be
+// written. The session writes them; where a run begins is checkpoint_start.hpp's.
 #pragma once
 
 #include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
 
 #include "actors/session.hpp"
+#include "apps/checkpoint_start.hpp"
 #include "config/job_config.hpp"
 
 namespace troupe::apps {
 
+/// Of a run, or of one checkpoint.
+struct checkpoint_counts {
+  uint64_t written = 0, failed = 0, skipped = 0;
+  uint64_t bytes = 0;
+  double seconds = 0;         ///< from the first copy to the commit
+  double waited_seconds = 0;  ///< of these, those in which training stood still
+};
+
+struct checkpoint_event {  ///< one checkpoint that is over
+  uint64_t step = 0;
+  std::filesystem::path folder;  ///< empty where it failed
+  uint64_t bytes = 0;
+  double seconds = 0, waited_seconds = 0;
+};
+
 class checkpoints {
  public:
-  /// `configuration` goes into every checkpoint as it is.
-  checkpoints(const config::job_config& config, std::string configuration);
+  struct listeners {
+    std::function<void(const std::string&)> on_warning;
+    std::function<void(const checkpoint_event&)> on_written;
+  };
+  /// Why `after_step` is called.
+  enum class moment : uint8_t {
+    step,     ///< another one follows
+    asked,    ///< another one follows, and somebody wants a checkpoint now
+    end,      ///< none follows
+    rescued,  ///< none follows, and the run is to go on elsewhere: one is written even where none was configured
+  };
 
-  /// Removes what a crash left half-written, and says so through `say`. Then where to go on from; empty where the run
-  /// begins, or keeps no checkpoints.
-  core::result<std::filesystem::path> prepare(const std::function<void(const std::string&)>& say) const;
-  /// After a step: writes one when it is time, or `at_end`, unless this step has one; removes those that need not stay.
-  core::result<void> after_step(actors::session& s, bool at_end);
+  /// `configuration` goes into every checkpoint as it is.
+  checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
+
+  /// See checkpoint_start.
+  core::result<run_start> choose_start();
+  core::result<void> begin(const run_start& start, const actors::session& s);
+
+  /// Between steps: writes one when it is time, unless this step has one, and removes those that need not stay. An
+  /// error only where `checkpoint.on_error` is stop; else a failure is a warning and counted.
+  core::result<void> after_step(actors::session& s, moment why);
+
+  [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
 
  private:
-  std::filesystem::path root_;
+  [[nodiscard]] bool is_due(uint64_t step, moment why) const;
+  core::result<void> save(actors::session& s);
+  core::result<void> failed(uint64_t step, const core::error& e);
+  void written(const checkpoint_event& e);
+
+  checkpoint_start start_;
   config::checkpoint_section when_;
   std::string configuration_;
-  uint64_t saved_step_ = 0;
+  listeners heard_;
+  checkpoint_counts counts_;
+  std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
+  std::optional<uint64_t> tried_step_;  ///< the last that should have one
+  int64_t last_begin_ns_ = 0;           ///< of the run or of the last checkpoint
 };
 
 }  // namespace troupe::apps

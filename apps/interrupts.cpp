@@ -15,11 +15,12 @@ std::mutex mutex;
 constexpr unsigned grace_s = 5;
 }  // namespace
 
-interrupts::interrupts() {
+interrupts::interrupts(bool takes_save_requests) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  if (takes_save_requests) sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGUSR2);  // our own: ends the watcher
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   watcher_ = std::thread([this, set] {
@@ -27,6 +28,12 @@ interrupts::interrupts() {
       int signal = 0;
       if (sigwait(&set, &signal) != 0 || done_.load()) return;
       if (signal == SIGUSR2) continue;
+      if (signal == SIGUSR1) {
+        save_ = true;
+        std::fputs("troupe: SIGUSR1: a checkpoint follows this step\n", stderr);
+        continue;
+      }
+      if (signal == SIGTERM && count_.load() == 0) terminated_ = true;
       const int n = ++count_;
       if (n == 1) {
         std::fputs("troupe: interrupted: the run ends after this step; once more ends it now\n", stderr);

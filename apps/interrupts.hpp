@@ -1,5 +1,5 @@
-// Ctrl-C for a program that trains: once finishes the step, twice stops now. Owns the process's SIGINT and SIGTERM;
-// the library never touches signals.
+// Signals for a program that trains. Ctrl-C or SIGTERM once finishes the step, twice stops now; SIGUSR1 asks for a
+// checkpoint. Owns the process's SIGINT, SIGTERM and SIGUSR1; the library never touches signals.
 #pragma once
 
 #include <atomic>
@@ -10,19 +10,24 @@ namespace troupe::apps {
 
 class interrupts {
  public:
-  /// Construct before any other thread starts: they inherit the blocked signals.
-  interrupts();
+  /// Construct before any other thread starts: they inherit the blocked signals. Without `takes_save_requests` SIGUSR1
+  /// is left alone.
+  explicit interrupts(bool takes_save_requests = false);
   ~interrupts();
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;
 
   [[nodiscard]] bool requested() const { return count_.load() > 0; }
+  /// The first of them was SIGTERM: somebody ends the run from outside and may want to go on elsewhere.
+  [[nodiscard]] bool terminated() const { return terminated_.load(); }
+  /// Whether SIGUSR1 came since the last call.
+  bool take_save_request() { return save_.exchange(false); }
   /// Called on the watching thread at the second signal.
   void on_second(std::function<void()> f);
 
  private:
   std::atomic<int> count_{0};
-  std::atomic<bool> done_{false};
+  std::atomic<bool> done_{false}, terminated_{false}, save_{false};
   std::function<void()> second_;
   std::thread watcher_;
 };

@@ -99,6 +99,22 @@ void progress::evaluation(uint64_t step, double loss) {
   std::fflush(stdout);
 }
 
+void progress::checkpoint(const checkpoint_event& e) {
+  if (style_ == output_style::json) {
+    std::printf(
+        "{\"event\":\"checkpoint\",\"step\":%llu,\"folder\":%s,\"bytes\":%llu,\"seconds\":%s,\"waited_seconds\":%s}\n",
+        static_cast<unsigned long long>(e.step), json_string(e.folder.string()).c_str(),
+        static_cast<unsigned long long>(e.bytes), json_number(e.seconds).c_str(),
+        json_number(e.waited_seconds).c_str());
+    std::fflush(stdout);
+  } else if (style_ == output_style::lines) {
+    std::printf("step %llu: checkpoint %s, %s in %.2f s; training waited %.2f s\n",
+                static_cast<unsigned long long>(e.step), e.folder.filename().c_str(),
+                plan::human_bytes(e.bytes).c_str(), e.seconds, e.waited_seconds);
+    std::fflush(stdout);
+  }
+}
+
 void progress::finish_line() {
   if (open_line_) std::printf("\n");
   open_line_ = false;
@@ -131,6 +147,11 @@ std::string end_json(const end_summary& e) {
          ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
          ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
          ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) +
+         ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
+         ",\"failed\":" + std::to_string(e.checkpoints.failed) +
+         ",\"skipped\":" + std::to_string(e.checkpoints.skipped) + ",\"bytes\":" + std::to_string(e.checkpoints.bytes) +
+         ",\"seconds\":" + json_number(e.checkpoints.seconds) +
+         ",\"waited_seconds\":" + json_number(e.checkpoints.waited_seconds) + "}" +
          ",\"trace\":" + json_string(e.trace_file) + ",\"report\":" + json_string(e.report_file) +
          ",\"not_recorded\":" + std::to_string(e.num_not_recorded) + ",\"output\":" + json_string(e.output_folder) +
          ",\"sample\":" + json_string(e.sample) + "}\n";
@@ -166,6 +187,15 @@ std::string end_text(const end_summary& e) {
       "a lane, %.0f us across lanes\n",
       1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us,
       e.lanes.wait_cross_lane_us);
+  if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
+    out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
+                   static_cast<unsigned long long>(c.written), plan::human_bytes(c.bytes).c_str(), c.seconds,
+                   c.waited_seconds);
+    if (c.failed > 0) out += text_of("; %llu could not be written", static_cast<unsigned long long>(c.failed));
+    if (c.skipped > 0)
+      out += text_of("; %llu left out, another was being written", static_cast<unsigned long long>(c.skipped));
+    out += "\n";
+  }
   if (!e.trace_file.empty()) out += "trace: " + e.trace_file + " (open in ui.perfetto.dev or chrome://tracing)\n";
   if (!e.report_file.empty()) out += "report: " + e.report_file + " (open in a browser)\n";
   out += e.communication_table;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "actors/session.hpp"
+#include "apps/checkpoints.hpp"
 
 namespace troupe::apps {
 
@@ -24,6 +25,7 @@ class progress {
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void evaluation(uint64_t step, double loss);
+  void checkpoint(const checkpoint_event& e);
   /// Leaves the bar's line, so that ordinary output may follow.
   void finish_line();
 
@@ -41,6 +43,7 @@ class progress {
 /// The end of a run, for people or as one JSON object.
 struct end_summary {
   uint64_t steps = 0, skipped = 0;
+  uint64_t trained = 0;  ///< steps of this process
   double seconds = 0;
   bool stopped = false;
   double last_loss = 0;
@@ -52,6 +55,7 @@ struct end_summary {
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
   actors::step_summary lanes;  ///< mean over the run's steps
+  checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string communication_table;  ///< comms_logger's
   uint64_t num_not_recorded = 0;    ///< steps and validations without a record

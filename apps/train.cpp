@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -14,6 +15,7 @@
 #include "apps/progress.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "config/explain.hpp"
+#include "config/values.hpp"
 #include "core/clock.hpp"
 #include "data/documents.hpp"
 #include "data/tokenizer.hpp"
@@ -79,7 +81,8 @@ class run {
   run(actors::session& s, const config::loaded& c, checkpoints& saved, progress& show)
       : session_(s), config_(c.config), loaded_(c), saved_(saved), show_(show) {}
 
-  core::result<end_summary> operator()(const interrupts& stop) {
+  core::result<end_summary> operator()(interrupts& stop) {
+    using moment = checkpoints::moment;
     const int64_t begin = core::now_ns();
     while (session_.steps_done() < config_.steps && !stop.requested()) {
       auto r = session_.step();
@@ -89,14 +92,19 @@ class run {
       const uint64_t every = config_.evaluation.every_steps;
       if (every > 0 && r->step % every == 0 && r->step < config_.steps)
         if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
-      if (auto ok = saved_.after_step(session_, false); !ok) return core::fail(ok.error());
+      const moment why = stop.take_save_request() ? moment::asked : moment::step;
+      if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
     }
-    if (steps_ > 0)
-      if (auto ok = saved_.after_step(session_, true); !ok) return core::fail(ok.error());
+    if (steps_ > 0 || stop.terminated()) {
+      const moment why = stop.terminated() ? moment::rescued : moment::end;
+      if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
+    }
     show_.finish_line();
     end_.seconds = double(core::now_ns() - begin) / 1e9;
     end_.stopped = session_.steps_done() < config_.steps;
     end_.steps = session_.steps_done();
+    end_.trained = steps_;
+    end_.checkpoints = saved_.counts();
     if (!end_.stopped && session_.validation_tokens() > 0) {
       if (auto ok = evaluate(0, end_.steps); !ok) return core::fail(ok.error());
       end_.has_validation = true;
@@ -169,6 +177,21 @@ class run {
   uint64_t steps_ = 0;
 };
 
+/// The flags of loading as the keys that they stand for.
+train_arguments with_load_keys(train_arguments a) {
+  const auto key = [&a](const char* name, const std::string& value) {
+    a.set.push_back(std::string("checkpoint.load.") + name + "=" + value);
+  };
+  if (!a.resume.empty()) key("path", config::quoted(fs::absolute(a.resume).string()));
+  if (!a.tag.empty()) key("tag", config::quoted(a.tag));
+  if (a.load_module_only) key("module_only", "true");
+  if (a.no_load_optimizer_states) key("optimizer_states", "false");
+  if (a.no_load_lr_scheduler_states) key("lr_scheduler_states", "false");
+  if (a.no_load_strict) key("strict", "false");
+  if (a.fallback_to_previous) key("fallback_to_previous", "true");
+  return a;
+}
+
 int report(const core::error& e) {
   std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
   return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? 130 : 1;
@@ -176,8 +199,9 @@ int report(const core::error& e) {
 
 }  // namespace
 
-int train(const train_arguments& a) {
-  interrupts stop;
+int train(const train_arguments& given) {
+  interrupts stop(true);
+  const train_arguments a = with_load_keys(given);
   auto loaded = load_configuration(a, a.steps);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
@@ -189,12 +213,24 @@ int train(const train_arguments& a) {
   hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
   hooks.on_log = [style](const std::string& line) { log_line(style, line); };
   hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
-  checkpoints saved(*config, config::effective_yaml(*loaded));
-  auto from = saved.prepare(hooks.on_warning);
-  if (!from) return report(from.error());
-  auto session = actors::session::open({.config = config, .hooks = std::move(hooks), .resume = *from});
+  progress* shown = nullptr;
+  checkpoints saved(*config, config::effective_yaml(*loaded), {a.fresh, !a.resume.empty()},
+                    {hooks.on_warning, [&shown](const checkpoint_event& e) {
+                       if (shown != nullptr) shown->checkpoint(e);
+                     }});
+  auto start = saved.choose_start();
+  if (!start) return report(start.error());
+  auto session = actors::session::open({.config = config, .hooks = std::move(hooks), .resume = start->load.path});
   if (!session) return report(session.error());
-  if (auto ok = prepare_output(*loaded, [&] { return (*session)->open_records(); }); !ok) return report(ok.error());
+  if (auto ok = prepare_output(*loaded,
+                               [&] {
+                                 // a run with nothing left to do leaves its curves as they are
+                                 return (*session)->steps_done() < config->steps ? (*session)->open_records()
+                                                                                 : core::result<void>();
+                               });
+      !ok)
+    return report(ok.error());
+  if (auto ok = saved.begin(*start, **session); !ok) return report(ok.error());
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
 
   const auto& first = (*session)->training_plan(0);
@@ -203,13 +239,20 @@ int train(const train_arguments& a) {
   const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
   progress show(style, config->steps, flops_per_token((*session)->table(), tokens), peak,
                 actors::print_interval(*config), unit);
+  shown = &show;
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
                 first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
-  if (!from->empty() && (style == output_style::bar || style == output_style::lines))
+  if (!start->load.path.empty() && (style == output_style::bar || style == output_style::lines))
     std::printf("goes on after step %llu, from %s\n", static_cast<unsigned long long>((*session)->steps_done()),
-                from->c_str());
+                start->load.path.c_str());
+  if ((*session)->steps_done() >= config->steps)
+    std::fprintf(stderr,
+                 "troupe: warning: nothing is left to train: %s is of step %llu, the run has %llu; more --steps go on, "
+                 "--fresh begins anew\n",
+                 start->load.path.c_str(), static_cast<unsigned long long>((*session)->steps_done()),
+                 static_cast<unsigned long long>(config->steps));
   std::fflush(stdout);  // a first step may take long
 
   auto end = run(**session, *loaded, saved, show)(stop);
@@ -220,20 +263,23 @@ int train(const train_arguments& a) {
     (*session)->finish({end.error(), {}, config::effective_yaml(*loaded), {}});
     return end.error().kind == core::error_kind::stopped ? 130 : 1;
   }
+  const int ended_well = end->stopped && stop.terminated() ? 128 + SIGTERM : 0;
   if (!a.export_folder.empty())
     if (auto ok = (*session)->export_hugging_face(a.export_folder); !ok) return report(ok.error());
   if (a.json) {
     std::printf("%s", end_json(*end).c_str());
-    return 0;
+    return ended_well;
   }
   if (!a.quiet) std::printf("%s", end_text(*end).c_str());
   if (end->has_validation)
     std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", end->validation_loss, unit,
                 static_cast<unsigned long long>(end->steps), end->seconds);
+  else if (end->trained == 0)
+    std::printf("done after %llu steps, all of them before this run\n", static_cast<unsigned long long>(end->steps));
   else
     std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", end->stopped ? "stopped" : "done",
                 static_cast<unsigned long long>(end->steps), end->seconds, end->last_loss, unit);
-  return 0;
+  return ended_well;
 }
 
 }  // namespace troupe::apps

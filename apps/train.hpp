@@ -17,6 +17,11 @@ struct train_arguments : common_arguments {
   std::optional<uint64_t> steps;
   bool json = false, quiet = false;
   std::string export_folder;  ///< Hugging Face folder of the trained weights; empty: none
+  std::string resume;         ///< where to go on from, before the run's own checkpoints; empty: those
+  bool fresh = false;         ///< not from the run's own checkpoints
+  std::string tag;            ///< of `resume`
+  bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
+  bool no_load_strict = false, fallback_to_previous = false;
 };
 
 struct plan_arguments : common_arguments {
@@ -25,7 +30,7 @@ struct plan_arguments : common_arguments {
   uint32_t rank = 0;               ///< of table and dot
 };
 
-/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice.
+/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM after its checkpoint.
 int train(const train_arguments& a);
 int show_plan(const plan_arguments& a);
 

@@ -27,6 +27,20 @@ int main(int argc, char** argv) {
   train_command->add_flag("--json", t.json, "one JSON object a line on stdout");
   train_command->add_flag("--quiet", t.quiet, "only the last line");
   train_command->add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
+  train_command->add_option("--resume", t.resume,
+                            "go on from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "
+                            "Face's), not from the run's own");
+  train_command->add_option("--tag", t.tag, "the checkpoint within --resume's folder")->needs("--resume");
+  train_command->add_flag("--fresh", t.fresh, "do not go on from the run's own checkpoints; they are set aside");
+  train_command->add_flag("--load-module-only", t.load_module_only, "take the weights alone; begin at step 0");
+  train_command->add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,
+                          "moments begin at zero, master weights are the model's weights");
+  train_command->add_flag("--no-load-lr-scheduler-states", t.no_load_lr_scheduler_states,
+                          "the learning rate begins anew");
+  train_command->add_flag("--no-load-strict", t.no_load_strict,
+                          "parameters that the checkpoint lacks keep their first values");
+  train_command->add_flag("--fallback-to-previous", t.fallback_to_previous,
+                          "where the newest checkpoint is damaged, take the newest that is whole");
 
   plan_arguments p;
   auto* plan_command =

@@ -40,12 +40,9 @@ class builder {
 
   /// Tensors come ascending by name, so that all of one parameter are neighbours.
   core::result<void> sort_tensors() {
-    std::map<std::string, std::map<std::string, const tensor_entry*>> moments;  // by source's name, by moment
-    std::set<std::string> all_moments;
     for (const auto& t : from_.tensors) {
       if (t.kind == tensor_kind::moment) {
-        moments[t.name][t.moment] = &t;
-        all_moments.insert(t.moment);
+        parameters_[t.name].moments.push_back(&t);
       } else if (t.kind == tensor_kind::master) {
         if (t.type != core::dtype::f32)
           return bad("master weight '{}' is {}, wanted fp32", shown(t.name), core::name_of(t.type));
@@ -58,21 +55,16 @@ class builder {
     }
     for (const auto& t : from_.tensors)
       if (const auto p = parameters_.find(t.name); t.kind == tensor_kind::weight && p != parameters_.end())
-        if (t.type == options_.weight_type && t.shape == p->second.master->shape) p->second.weight = &t;
-    out_.moments.assign(all_moments.begin(), all_moments.end());
+        if (p->second.master != nullptr && t.type == options_.weight_type && t.shape == p->second.master->shape)
+          p->second.weight = &t;
     for (auto& [name, p] : parameters_) {
+      if (p.master == nullptr) return bad("'{}' has moments but no fp32 master weight", shown(name));
       p.name = written(name);
       if (core::numel_of(p.master->shape) == 0) return bad("parameter '{}' has no elements", shown(name));
-      for (const auto& m : out_.moments) {
-        const auto* found = find_tensor(from_, name, tensor_kind::moment, m);
-        if (found == nullptr) return bad("'{}' has no moment {}, others have", shown(name), shown(m));
-        if (!is_floating(found->type) || found->shape != p.master->shape)
-          return bad("moment {} of '{}' has another shape, or is no number", shown(m), shown(name));
-        p.moments.push_back(found);
-      }
+      for (const auto* m : p.moments)
+        if (!is_floating(m->type) || m->shape != p.master->shape)
+          return bad("moment {} of '{}' has another shape, or is no number", shown(m->moment), shown(name));
     }
-    for (const auto& [name, of] : moments)
-      if (!parameters_.contains(name)) return bad("'{}' has moments but no master weight", shown(name));
     return {};
   }
 
@@ -122,8 +114,14 @@ class builder {
     }
     if (!group_of.empty())
       return bad("'{}' of the parameter groups is no parameter that is trained", shown(group_of.begin()->first));
-    for (size_t g = 0; g < out_.groups.size(); ++g)
-      if (out_.groups[g].empty()) return bad("parameter group {} is empty", g);
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      const auto& group = out_.groups[g];
+      if (group.empty()) return bad("parameter group {} is empty", g);
+      for (const auto& p : group)
+        if (!std::ranges::equal(p.moments, group.front().moments, {}, &tensor_entry::moment, &tensor_entry::moment))
+          return bad("'{}' and '{}' are in one parameter group but have other moments", shown(group.front().name),
+                     shown(p.name));
+    }
     for (const auto* others : {&out_.frozen, &out_.buffers})
       for (const auto& o : *others)
         if (!names.insert(o.name).second) return bad("two tensors are named '{}'", shown(o.name));

@@ -14,7 +14,7 @@ struct deepspeed_parameter {
   std::string name;                          ///< as written
   const tensor_entry* master = nullptr;      ///< fp32
   const tensor_entry* weight = nullptr;      ///< null: the master is the weight
-  std::vector<const tensor_entry*> moments;  ///< as deepspeed_model::moments
+  std::vector<const tensor_entry*> moments;  ///< ascending by name; in a group all have the same ones
   [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }
 };
 
@@ -26,7 +26,6 @@ struct deepspeed_named {
 /// Points into the source.
 struct deepspeed_model {
   std::vector<std::vector<deepspeed_parameter>> groups;  ///< as the options' groups, each in the model's order
-  std::vector<std::string> moments;                      ///< that every parameter has, ascending; empty: weights alone
   std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
   std::vector<deepspeed_named> frozen, buffers;  ///< frozen in the model's order
   std::map<std::string, std::string> shared;     ///< alias -> parameter

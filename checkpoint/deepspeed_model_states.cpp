@@ -23,7 +23,7 @@ class model_states {
     const auto& o = parts_.options;
     const auto& run = parts_.from.run;
     auto& root = file_.root;
-    root.set("module", module());
+    root.set("module", o.place.module_apart ? torch_value() : module());
     auto buffers = torch_value::list();
     for (const auto& b : model_.buffers) buffers.push(b.name);
     root.set("buffer_names", std::move(buffers));
@@ -36,8 +36,9 @@ class model_states {
     root.set("skipped_steps", static_cast<int64_t>(steps - std::min(steps, run.applied_updates.value_or(steps))));
     root.set("global_steps", static_cast<int64_t>(steps));
     root.set("global_samples", static_cast<int64_t>(run.samples.value_or(0)));
-    root.set("dp_world_size", int64_t{o.ranks}).set("mp_world_size", 1);
-    root.set("checkpoint_parallel_dimensions", torch_value::dict().set("pp_degree", 1).set("tp_degree", 1));
+    root.set("dp_world_size", int64_t{o.ranks}).set("mp_world_size", int64_t{o.place.stages} * o.place.tensor);
+    root.set("checkpoint_parallel_dimensions",
+             torch_value::dict().set("pp_degree", int64_t{o.place.stages}).set("tp_degree", int64_t{o.place.tensor}));
     root.set("ds_config", parts_.config).set("ds_version", o.ds_version);
     for (const auto& [key, value] : parts_.client) root.set(key, value);
   }
@@ -139,17 +140,26 @@ torch_value whole_optimizer(const deepspeed_parts& parts, torch_file& file) {
   for (const auto& group : parts.model.groups) {
     params.emplace_back();
     for (const auto& p : group) {
-      if (!parts.model.moments.empty()) {
+      if (!p.moments.empty()) {
         auto one = torch_value::dict();
         one.set("step", optimizer_step(parts, file));
-        for (size_t m = 0; m < p.moments.size(); ++m)
-          one.set(parts.model.moments[m], file.whole(dtype::f32, *p.moments[m]));
+        for (const auto* m : p.moments) one.set(m->moment, file.whole(dtype::f32, *m));
         state.set(number, std::move(one));
       }
       params.back().push_back(number++);
     }
   }
-  return torch_value::dict().set("state", std::move(state)).set("param_groups", parameter_groups(parts, params));
+  auto base = torch_value::dict();
+  base.set("state", std::move(state)).set("param_groups", parameter_groups(parts, params));
+  if (parts.options.weight_type == dtype::f32) return base;
+  auto wrapped = torch_value::dict(), masters = torch_value::list();
+  for (const auto& [key, value] : parts.scale_keys) wrapped.set(key, value);
+  for (const auto& group : parts.model.groups) {
+    auto one = torch_value::list();
+    for (const auto& p : group) one.push(file.whole(dtype::f32, *p.master));
+    masters.push(std::move(one));
+  }
+  return wrapped.set("optimizer_state_dict", std::move(base)).set("fp32_groups", std::move(masters));
 }
 
 }  // namespace troupe::checkpoint

@@ -18,6 +18,8 @@ using nlohmann::json;
 
 /// Values of JSON within each other.
 constexpr int max_json_depth = 100;
+/// By which a dynamic loss scale grows and falls.
+constexpr double scale_factor = 2.0;
 /// Keys of a model-state file; a client's would overwrite them.
 constexpr std::array own_keys{"module",
                               "buffer_names",
@@ -111,22 +113,29 @@ void take_loss_scaler(deepspeed_parts& parts, const json& config) {
   const double fixed = fp16.is_object() ? number_or(fp16, "loss_scale", 0.0) : 0.0;
   const auto& record = parts.from.run.loss_scale;
   parts.dynamic_loss_scale = parts.options.weight_type == dtype::f16 && fixed == 0.0;
+  const double first = std::ldexp(1.0, number_or(fp16, "initial_scale_power", 16));
+  const int64_t hysteresis = number_or(fp16, "hysteresis", int64_t{2});
+  const int64_t window = number_or(fp16, "loss_scale_window", int64_t{1000});
+  const double without_record = parts.dynamic_loss_scale ? first : fixed == 0.0 ? 1.0 : fixed;
+  const double scale = parts.dynamic_loss_scale && record ? record->cur_scale : without_record;
+  const int64_t iteration = record ? record->cur_iter : 0, overflow = record ? record->last_overflow_iter : -1;
   const char* module = "deepspeed.runtime.fp16.loss_scaler";
+  parts.scale_keys = {{"dynamic_loss_scale", parts.dynamic_loss_scale}, {"cur_scale", scale}, {"cur_iter", iteration}};
   if (!parts.dynamic_loss_scale) {
-    const double scale = parts.options.weight_type == dtype::f16 ? fixed : 1.0;
     parts.loss_scaler = torch_value::object(module, "LossScaler");
     parts.loss_scaler.set("cur_scale", scale).set("dynamic", false);
     return;
   }
-  const int64_t hysteresis = number_or(fp16, "hysteresis", int64_t{2});
-  const double first = std::ldexp(1.0, number_or(fp16, "initial_scale_power", 16));
+  parts.scale_keys.emplace_back("last_overflow_iter", overflow);
+  parts.scale_keys.emplace_back("scale_factor", scale_factor);
+  parts.scale_keys.emplace_back("scale_window", window);
   parts.loss_scaler = torch_value::object(module, "DynamicLossScaler");
-  parts.loss_scaler.set("cur_scale", record ? record->cur_scale : first)
+  parts.loss_scaler.set("cur_scale", scale)
       .set("dynamic", true)
-      .set("cur_iter", record ? record->cur_iter : 0)
-      .set("last_overflow_iter", record ? record->last_overflow_iter : -1)
-      .set("scale_factor", 2.0)
-      .set("scale_window", number_or(fp16, "loss_scale_window", int64_t{1000}))
+      .set("cur_iter", iteration)
+      .set("last_overflow_iter", overflow)
+      .set("scale_factor", scale_factor)
+      .set("scale_window", window)
       .set("min_scale", number_or(fp16, "min_loss_scale", 1.0))
       .set("delayed_shift", hysteresis)
       .set("cur_hysteresis", record ? int64_t{record->cur_hysteresis} : hysteresis)
@@ -155,7 +164,7 @@ json group_keys(const deepspeed_parameter_group& g) {
 
 core::result<deepspeed_parts> deepspeed_parts_of(const tensor_source& from, const deepspeed_write_options& options,
                                                  const deepspeed_model& model) {
-  deepspeed_parts out{from, options, model, {}, {}, false, {}, {}, {}};
+  deepspeed_parts out{from, options, model, {}, {}, false, {}, {}, {}, {}};
   auto config = options.ds_config.empty() ? core::result<json>(least_config(options))
                                           : parsed_object(options.ds_config, "DeepSpeed's configuration");
   if (!config) return fail(config.error());

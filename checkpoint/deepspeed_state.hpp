@@ -18,7 +18,8 @@ struct deepspeed_parts {
   torch_value config;  ///< ds_config
   torch_value loss_scaler;
   bool dynamic_loss_scale = false;
-  torch_value lr_scheduler;  ///< or None
+  std::vector<std::pair<std::string, torch_value>> scale_keys;  ///< the same without its class, as stage 0 has it
+  torch_value lr_scheduler;                                     ///< or None
   std::vector<std::pair<std::string, torch_value>> client;
   std::vector<torch_value> groups;  ///< dicts without `params`
 };
@@ -37,7 +38,8 @@ torch_value optimizer_step(const deepspeed_parts& parts, torch_file& file);
 /// Fills `file` with one rank's model states. `stage` 3: parameters are empty here, frozen ones are cut.
 void fill_model_states(const deepspeed_parts& parts, torch_file& file, uint32_t stage, uint32_t rank);
 
-/// The module's fp32 masters and moments as torch.optim has them, parameter by parameter: stage 0.
+/// The optimizer as it stands in the model states of stage 0: moments as torch.optim has them, parameter by parameter;
+/// for 16-bit weights the masters too, and the loss scale.
 torch_value whole_optimizer(const deepspeed_parts& parts, torch_file& file);
 
 /// Adds loss_scaler, dynamic_loss_scale and overflow.

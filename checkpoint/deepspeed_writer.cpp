@@ -50,7 +50,8 @@ class optimizer_states {
   torch_value moments(size_t group, const std::vector<flat_stretch>& stretches) {
     auto out = torch_value::dict();
     out.set("step", optimizer_step(parts_, file_));
-    for (size_t m = 0; m < model_.moments.size(); ++m) out.set(model_.moments[m], flat(group, stretches, m + 1));
+    const auto& names = model_.groups[group].front().moments;
+    for (size_t m = 0; m < names.size(); ++m) out.set(names[m]->moment, flat(group, stretches, m + 1));
     return out;
   }
 
@@ -64,7 +65,7 @@ class optimizer_states {
       auto padded = partition.stretches;
       if (partition.padding > 0) padded.push_back({flat_stretch::no_parameter, 0, partition.padding});
       const auto number = static_cast<int64_t>(g);
-      if (!model_.moments.empty()) state.set(number, moments(g, padded));
+      if (!model_.groups[g].front().moments.empty()) state.set(number, moments(g, padded));
       params.push_back({number});
       paddings.push(static_cast<int64_t>(partition.padding));
       counts.push(int64_t{parts_.options.ranks});
@@ -100,7 +101,7 @@ class optimizer_states {
       for (const auto& sub_group : sub_groups_of(numels, parts_.options.ranks, parts_.options.sub_group_size)) {
         const auto stretches = pieces_of_sub_group(numels, sub_group, parts_.options.ranks, rank_);
         masters.push(flat(g, stretches, 0));
-        if (!model_.moments.empty()) state.set(number, moments(g, stretches));
+        if (!model_.groups[g].front().moments.empty()) state.set(number, moments(g, stretches));
         params.back().push_back(number++);
       }
     }
@@ -123,11 +124,12 @@ class optimizer_states {
 std::vector<planned_file> files_of(const deepspeed_write_options& o) {
   std::vector<planned_file> out;
   const char* prefix = o.weight_type == dtype::bf16 ? "bf16_" : "";
-  if (o.stage < 3) out.push_back({"mp_rank_00_model_states.pt", 0, false});
+  const uint32_t mp = o.place.rank;
+  if (o.stage < 3) out.push_back({fmt::format("mp_rank_{:02}_model_states.pt", mp), 0, false});
   for (uint32_t r = 0; r < o.ranks && o.stage == 3; ++r)
-    out.push_back({fmt::format("zero_pp_rank_{}_mp_rank_00_model_states.pt", r), r, false});
+    out.push_back({fmt::format("zero_pp_rank_{}_mp_rank_{:02}_model_states.pt", r, mp), r, false});
   for (uint32_t r = 0; r < o.ranks && o.stage > 0; ++r)
-    out.push_back({fmt::format("{}zero_pp_rank_{}_mp_rank_00_optim_states.pt", prefix, r), r, true});
+    out.push_back({fmt::format("{}zero_pp_rank_{}_mp_rank_{:02}_optim_states.pt", prefix, r, mp), r, true});
   return out;
 }
 
@@ -148,8 +150,6 @@ core::result<void> check_options(const deepspeed_write_options& o) {
   if (o.weight_type != dtype::f32 && o.weight_type != dtype::bf16 && o.weight_type != dtype::f16)
     return bad(
         fmt::format("a DeepSpeed folder of {} weights: wanted fp32, bf16 or fp16", core::name_of(o.weight_type)));
-  if (o.stage == 0 && o.weight_type != dtype::f32)
-    return bad("a DeepSpeed folder of stage 0 holds its optimizer for fp32 weights only; wanted stage 1, 2 or 3");
   if (o.sub_group_size == 0 || o.groups.empty()) return bad("a DeepSpeed folder needs a parameter group and a size");
   return {};
 }

@@ -27,6 +27,14 @@ struct deepspeed_parameter_group {
   std::string more = "{}";                   ///< JSON object: keys that are added, or replace those above
 };
 
+/// Of which model-parallel rank the files are. A model of several is as many folders, whose files reshape.hpp puts
+/// together.
+struct deepspeed_place {
+  uint32_t rank = 0;                ///< stage * tensor + rank within the stage
+  uint32_t stages = 1, tensor = 1;  ///< pipeline and tensor degree
+  bool module_apart = false;        ///< a pipeline's module lies in its layers' files
+};
+
 /// What a source does not say.
 struct deepspeed_write_options {
   uint32_t stage = 2;                          ///< 0 to 3
@@ -47,6 +55,7 @@ struct deepspeed_write_options {
   std::map<std::string, std::string> shared = {};  ///< more tied names: alias -> parameter, both as written
   std::vector<std::string> order = {};             ///< parameters as the source names them, in the order in which
                                                    ///< the model registers them; empty: the source's own
+  deepspeed_place place = {};
   progress_function progress = {};
 };
 
@@ -59,8 +68,8 @@ struct deepspeed_report {
 /// Makes `root` where it is missing, writes `root/<tag>` under a working name, synced, then renames it and `latest`. An
 /// error or a crash leaves what was there. zero_to_fp32.py, which DeepSpeed puts beside `latest`, is DeepSpeed's own
 /// and not written. Refused, before a byte is written: a tag that is there, masters of other types than fp32, moments
-/// that some parameters lack, an unknown order of parameters, names that clash, groups that do not cover, too little
-/// space.
+/// that some parameters of a group lack, an unknown order of parameters, names that clash, groups that do not cover,
+/// too little space.
 core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from, const std::filesystem::path& root,
                                                       const deepspeed_write_options& options,
                                                       file_system& files = real_files());

@@ -76,9 +76,10 @@ struct loss_scale_record {
   bool operator==(const loss_scale_record&) const = default;
 };
 
-struct run_state {               ///< what a run needs to go on, apart from tensors
-  uint64_t step = 0;             ///< optimizer steps done, skipped ones too
-  uint64_t applied_updates = 0;  ///< of these, those that changed parameters
+struct run_state {                            ///< what a run needs to go on, apart from tensors
+  uint64_t step = 0;                          ///< optimizer steps done, skipped ones too
+  uint64_t applied_updates = 0;               ///< of these, those that changed parameters
+  std::optional<uint64_t> schedule_position;  ///< updates that the schedule has counted; none: the applied ones
   std::optional<loss_scale_record> loss_scale;
   uint64_t data_position = 0;  ///< the next sample's place in the training order
   uint64_t seed = 0;

@@ -143,7 +143,9 @@ class taker {
         !text(get("config"), out.config, at) || !text(get("model"), out.model, at) ||
         !text(get("client_state"), out.client_state, at))
       return false;
-    // An older manifest has no order.
+    // An older manifest has neither of these.
+    if (const auto position = v.find("schedule_position"); position != v.end() && !position->is_null())
+      if (!number(&*position, out.schedule_position.emplace(), at)) return false;
     if (const auto order = v.find("parameter_order"); order != v.end()) {
       if (!list(&*order, 0, "the parameters' order")) return false;
       out.parameter_order.reserve(order->size());
@@ -252,9 +254,9 @@ std::string body_of(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"parameter_order\":[{}]}},\n",
+      "\"schedule_position\":{},\"parameter_order\":[{}]}},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state), order);
+      quoted(r.client_state), r.schedule_position ? std::to_string(*r.schedule_position) : "null", order);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

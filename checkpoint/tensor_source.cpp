@@ -57,7 +57,7 @@ tensor_source source_of(const checkpoint_folder& c) {
              .samples = m.run.data_position,
              .seed = m.run.seed,
              .loss_scale = m.run.loss_scale,
-             .schedule_position = static_cast<int64_t>(m.run.applied_updates),
+             .schedule_position = static_cast<int64_t>(m.run.schedule_position.value_or(m.run.applied_updates)),
              .config = m.run.config,
              .model = m.run.model,
              .client_state = m.run.client_state};
@@ -89,40 +89,6 @@ core::result<void> complete(tensor_source& s) {
                   fmt::format("'{}': '{}' is tied to '{}', which is not there", s.folder.string(), t.name, t.of));
   }
   return {};
-}
-
-core::result<read_report> read_pieces(file_system& files, const tensor_source& from, const load_plan& plan,
-                                      std::span<std::byte> destination, const read_options& options) {
-  if (destination.size() < plan.destination_bytes)
-    return fail(error_kind::bug,
-                fmt::format("{} bytes are to be loaded into memory of {}", plan.destination_bytes, destination.size()));
-  read_report out;
-  auto check = plan.checks.begin();
-  for (auto read = plan.reads.begin(); read != plan.reads.end();) {
-    const uint32_t number = read->file;
-    const auto& path = from.files[number].path;
-    const auto file = open_source_file(files, from, number);
-    if (!file) return fail(file.error());
-    for (; read != plan.reads.end() && read->file == number; ++read) {
-      for (uint64_t done = 0; done < read->bytes;) {
-        const auto n = static_cast<size_t>(std::min<uint64_t>(read->bytes - done, read_block_bytes));
-        const auto into = destination.subspan(static_cast<size_t>(read->destination_bytes + done), n);
-        if (auto ok = read_exactly(**file, path, read->offset_bytes + done, into); !ok) return fail(ok.error());
-        done += n;
-      }
-      out.bytes += read->bytes;
-    }
-    for (; options.verify && from.has_digests && check != plan.checks.end() && check->range.file == number; ++check) {
-      const auto& r = check->range;
-      const auto got = destination.subspan(static_cast<size_t>(r.destination_bytes), static_cast<size_t>(r.bytes));
-      if (digest_of(got) != check->digest)
-        return fail(error_kind::bad_input,
-                    fmt::format("'{}': the {} bytes at byte {}, of tensor {}, do not have their digest", path.string(),
-                                r.bytes, r.offset_bytes, shown(from.tensors[check->tensor])));
-      out.verified_bytes += r.bytes;
-    }
-  }
-  return out;
 }
 
 }  // namespace troupe::checkpoint

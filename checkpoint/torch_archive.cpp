@@ -166,7 +166,14 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
                                                   std::optional<core::dtype> type) const {
   if (args.size() < 4) return refused("a tensor wants a storage, an offset, a size and strides");
   const auto id = torch_names::storage_id(tree_, args[0]);
-  if (!id) return refused("a tensor's storage is no storage");
+  if (!id) {
+    const bool calls =
+        tree_.kind(args[0]) == pickle_kind::object && tree_.kind(tree_.target(args[0])) == pickle_kind::global;
+    if (calls)
+      return refused(fmt::format("a tensor's storage depends on {}, which is not among the calls that are understood",
+                                 tree_.global_name(tree_.target(args[0]))));
+    return refused("a tensor's storage is no storage");
+  }
   if (!type) type = id->type;
   if (!type) return refused(fmt::format("a tensor's type is {}, which is not read here", shown(id->type_name)));
   place where{};

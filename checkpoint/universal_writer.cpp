@@ -20,8 +20,13 @@ using core::error_kind;
 using core::fail;
 
 constexpr double universal_version = 0.4;
-constexpr size_t max_folder_name_bytes = 255;
+constexpr size_t max_folder_name_bytes = 250;  // with `.pt` what file systems take
 constexpr uint32_t stages_of_whole_groups = 2, stage_of_cut_parameters = 3;
+
+bool names_a_folder(const std::string& name) {
+  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string::npos;
+}
 
 class matcher {
  public:
@@ -64,9 +69,11 @@ class universal_writer {
       return fail(error_kind::bad_input, "patterns of vocabulary parameters want the original vocabulary's size");
     for (const auto& group : parts_.model.groups)
       for (const auto& p : group) {
-        if (p.name.empty() || p.name.size() > max_folder_name_bytes || p.name == "." || p.name == ".." ||
-            p.name.find_first_of(std::string_view("/\0", 2)) != std::string::npos)
+        if (!names_a_folder(p.name))
           return fail(error_kind::bad_input, fmt::format("'{}' cannot name a folder", shown(p.name)));
+        for (const auto* m : p.moments)
+          if (!names_a_folder(m->moment) || m->moment == "fp32" || m->moment == "step")
+            return fail(error_kind::bad_input, fmt::format("moment '{}' cannot name a file", shown(m->moment)));
         if (vocabulary_(p.name) &&
             (p.master->shape.size() != 2 || p.master->shape[0] < static_cast<int64_t>(*patterns_.original_vocab_size)))
           return fail(error_kind::bad_input,
@@ -90,9 +97,8 @@ class universal_writer {
         const fs::path folder = fs::path("zero") / p.name;
         if (auto ok = make(folder); !ok) return fail(ok.error());
         if (auto ok = put(folder / "fp32.pt", state(p, *p.master)); !ok) return fail(ok.error());
-        for (size_t m = 0; m < p.moments.size(); ++m)
-          if (auto ok = put(folder / (parts_.model.moments[m] + ".pt"), state(p, *p.moments[m])); !ok)
-            return fail(ok.error());
+        for (const auto* m : p.moments)
+          if (auto ok = put(folder / (m->moment + ".pt"), state(p, *m)); !ok) return fail(ok.error());
         if (p.moments.empty()) continue;
         torch_file step(reader_);
         step.root = optimizer_step(parts_, step);
@@ -134,7 +140,7 @@ class universal_writer {
       zeros.push(0);
       counts.push(1);
       params.push_back({static_cast<int64_t>(g)});
-      if (!parts_.model.moments.empty())
+      if (!parts_.model.groups[g].front().moments.empty())
         state.set(static_cast<int64_t>(g), torch_value::dict().set("step", optimizer_step(parts_, out)));
     }
     const auto groups = parameter_groups(parts_, params);

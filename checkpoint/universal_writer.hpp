@@ -14,11 +14,11 @@ namespace troupe::checkpoint {
 /// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that a
 /// written name must match from its begin on. One without a match is cut by its rows.
 struct universal_patterns {
-  std::vector<std::string> replicated;    ///< every rank has all of it
-  std::vector<std::string> row_parallel;  ///< cut by its columns
-  std::vector<std::string> two_parts;     ///< two stacked matrices, each cut by its rows
-  std::vector<std::string> vocabulary;    ///< rows beyond original_vocab_size are padding and left out
-  std::optional<uint64_t> original_vocab_size;
+  std::vector<std::string> replicated = {};    ///< every rank has all of it
+  std::vector<std::string> row_parallel = {};  ///< cut by its columns
+  std::vector<std::string> two_parts = {};     ///< two stacked matrices, each cut by its rows
+  std::vector<std::string> vocabulary = {};    ///< rows beyond original_vocab_size are padding and left out
+  std::optional<uint64_t> original_vocab_size = {};
 };
 
 /// Writes `folder`, whose parent gets `latest_universal`. Of `options` the stage, ranks and tag say nothing here; the

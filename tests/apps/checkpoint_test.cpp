@@ -1,5 +1,6 @@
 // A run that is killed and goes on, as a user sees it.
 #include <signal.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,17 +28,150 @@ std::map<uint64_t, double> losses_of(const std::string& out) {
   return losses;
 }
 
-std::vector<std::string> checkpoints_in(const std::filesystem::path& folder) {
+std::vector<std::string> checkpoints_in(const std::filesystem::path& folder, const char* name = "checkpoints") {
   std::vector<std::string> out;
-  for (const auto& x : std::filesystem::directory_iterator(folder / "out/checkpoints"))
-    out.push_back(x.path().filename());
+  for (const auto& x : std::filesystem::directory_iterator(folder / "out" / name))
+    if (const auto file = x.path().filename(); file != ".lock") out.push_back(file);
   std::sort(out.begin(), out.end());
   return out;
 }
 
+void holds(const command_folder& f, const std::vector<std::string>& wanted, const char* name = "checkpoints") {
+  BOOST_TEST(checkpoints_in(f.folder.path(), name) == wanted, boost::test_tools::per_element());
+}
+
+/// Long enough to be met in the middle.
+const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(checkpoint)
+
+BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code) {
+  const command_folder f(endless);
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
+  p.send(SIGTERM);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 143, r.err);
+  const uint64_t last = losses_of(r.out).rbegin()->first;
+  const auto again = f.troupe({"train", "job.yaml", "--json", "--steps", std::to_string(last + 2)});
+  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  BOOST_TEST(losses_of(again.out).begin()->first == last + 1);
+}
+
+BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_goes_on) {
+  const command_folder f(endless);
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
+  p.send(SIGUSR1);
+  BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
+  BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"step\""));
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 2U);  // and `latest`: without checkpoint keys none at the end
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupted_run_saves_where_it_keeps_checkpoints) {
+  const command_folder f(endless + "checkpoint: {every_minutes: 1000}\n");
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "\"checkpoints\":{\"written\":1,\"failed\":0,\"skipped\":0,"), r.out);
+}
+
+BOOST_AUTO_TEST_CASE(minutes_are_counted_from_the_last_checkpoint) {
+  const command_folder f(smallest);
+  const auto with = [&](const char* minutes) {
+    const auto r = f.troupe({"train", "job.yaml", "--quiet", "--fresh", "--set", minutes, "--set",
+                             "checkpoint.when_busy=wait", "--set", "checkpoint.asynchronous=false"});
+    BOOST_TEST(r.code == 0, r.err);
+  };
+  with("checkpoint.every_minutes=1.0e-9");
+  BOOST_TEST(checkpoints_in(f.folder.path()).size() == 7U);  // every step, and `latest`
+  with("checkpoint.every_minutes=1000000");
+  holds(f, {"latest", "step-00000006"});
+}
+
+BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
+  const command_folder f(replaced(saving, "steps: 40", "steps: 10"));
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"train", "job.yaml", "--json"};
+    all.insert(all.end(), more.begin(), more.end());
+    const auto r = f.troupe(all);
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    return losses_of(r.out);
+  };
+  const auto first = train({});
+  const auto second = train({"--fresh"});
+  BOOST_TEST((first == second));
+  holds(f, {"latest", "step-00000005", "step-00000010"}, "checkpoints.1");
+  holds(f, {"latest", "step-00000005", "step-00000010"});
+  // back to an earlier one of its own: the later ones are of another course
+  const auto third = train({"--resume", "out/checkpoints/step-00000005", "--steps", "7"});
+  BOOST_TEST(third.begin()->first == 6U);
+  for (const auto& [step, loss] : third) BOOST_TEST(loss == first.at(step));
+  holds(f, {"latest", "step-00000010"}, "checkpoints.2");
+  holds(f, {"latest", "step-00000005", "step-00000007"});
+  // the output folder of a run stands for its newest
+  const auto fourth = train({"--resume", "out", "--steps", "8"});
+  BOOST_TEST(fourth.begin()->first == 8U);
+  // nothing left to do is no failure
+  const auto r = f.troupe({"train", "job.yaml", "--steps", "8"});
+  BOOST_TEST(r.code == 0);
+  BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
+  BOOST_TEST(has(r.out, "done after 8 steps, all of them before this run"), r.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_says) {
+  const command_folder f(saving), other(saving);
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "5"}).code == 0);
+  const std::string path = "checkpoint.load.path=" + (f.folder / "out/checkpoints").string();
+  const auto train = [&](const char* steps) {
+    const auto r = other.troupe({"train", "job.yaml", "--json", "--steps", steps, "--set", path});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    return losses_of(r.out).begin()->first;
+  };
+  BOOST_TEST(train("7") == 6U);
+  BOOST_TEST(train("9") == 8U);  // its own are newer than that
+}
+
+BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
+  const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
+  const auto second = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(second.code == 2);
+  BOOST_TEST(has(second.err, "is in use: process "), second.err);
+  p.send(SIGINT);
+  BOOST_TEST(p.end().code == 0);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where_it_should) {
+  const std::string job = replaced(smallest, "steps: 6", "steps: 3") +
+                          "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, on_error: ";
+  const auto small_files = [] {
+    const rlimit limit{100'000, 100'000};
+    ::signal(SIGXFSZ, SIG_IGN);
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  };
+  const command_folder on(job + "continue}\n"), stop(job + "stop}\n");
+  const auto went_on = on.troupe({"train", "job.yaml", "--json"}, small_files);
+  BOOST_TEST(went_on.code == 0, went_on.err);
+  BOOST_TEST(losses_of(went_on.out).size() == 3U);
+  BOOST_TEST(has(went_on.out, "\"checkpoints\":{\"written\":0,\"failed\":3,"), went_on.out);
+  for (const char* which : {"step 1: ", "step 2: ", "step 3: "})
+    BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
+  const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
+  BOOST_TEST(stopped.code == 1, stopped.err);
+  BOOST_TEST(losses_of(stopped.out).size() < 3U);
+  BOOST_TEST(has(stopped.err, "error: checkpoint of step 1: "), stopped.err);
+  for (const auto* f : {&on, &stop})
+    for (const auto& name : checkpoints_in(f->folder.path())) BOOST_TEST(!name.starts_with("step-"), name);
+}
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_killed_goes_on_with_the_same_bits) {
   const command_folder whole(saving), cut(saving);

@@ -1,0 +1,37 @@
+// From a checkpoint of any format into the memory of ranks, whatever degrees, stage and precision wrote it. Owns which
+// tensor becomes which parameter, master weight and moment; files are checkpoint/'s, a run's own numbers the session's.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/load_options.hpp"
+#include "actors/optimizer_groups.hpp"
+#include "actors/rank_memory.hpp"
+#include "checkpoint/native_read.hpp"
+#include "checkpoint/tensor_source.hpp"
+
+namespace troupe::actors {
+
+struct load_report {
+  checkpoint::read_report read;
+  uint64_t missing = 0;  ///< parameters that keep their first values
+  bool states = false;   ///< moments were loaded; false also where the checkpoint has none at all
+  std::string first_missing;
+};
+
+/// Fills parameters, master weights and moments of all ranks, which share one model; between steps. Every byte that is
+/// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
+/// holds weights alone, moments stay as they are. Errors: mismatch for a parameter that is missing or of another shape
+/// (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input for a piece that
+/// does not have its digest; io.
+core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
+                                       std::span<const std::shared_ptr<rank_memory>> memory,
+                                       const optimizer_groups& groups, const load_options& options = {});
+
+/// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
+bool replaces_everything(const load_options& options);
+
+}  // namespace troupe::actors

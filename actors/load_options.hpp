@@ -1,0 +1,35 @@
+// How a run takes over a checkpoint: which of it, how strictly, and what is left behind.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "core/model_table.hpp"
+
+namespace troupe::actors {
+
+/// What DeepSpeed's load_checkpoint is told, with the same effects; docs/embedding.md has the table.
+struct load_options {
+  std::optional<std::string> tag{};  ///< which checkpoint of a folder; none: the one that `latest` names
+  /// Every parameter must be there, and every tensor of the checkpoint wanted. False: parameters that are missing keep
+  /// their first values. Another shape is an error in both cases.
+  bool load_module_strict = true;
+  /// False: moments begin afresh, and master weights are the weights as the forward pass uses them.
+  bool load_optimizer_states = true;
+  bool load_lr_scheduler_states = true;  ///< false: the schedule begins afresh
+  /// Weights alone, as without optimizer states; steps, schedule, loss scale, position in the data and client state
+  /// begin afresh.
+  bool load_module_only = false;
+  /// Instead of names and strictness: the checkpoint's name of a parameter, or nothing for one that keeps its first
+  /// values.
+  std::function<std::optional<std::string>(const core::parameter_info&)> custom_load_fn{};
+  /// False: master weights are the 16-bit weights although fp32 was saved. None: zero_optimization's key of this name.
+  std::optional<bool> load_from_fp32_weights{};
+  /// Ranks load one after another, each only what it holds. None: zero_optimization's key of this name.
+  std::optional<bool> pipeline_loading_checkpoint{};
+  /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
+  bool fallback_to_previous = false;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,288 @@
+// `troupe checkpoint ...` as a user sees it: what comes out, what is said, how it ends, what stays behind.
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/topology.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string tiny_model =
+    R"({"model_type":"gpt2","n_layer":1,"n_embd":4,"n_head":1,"n_positions":4,"vocab_size":5})";
+
+/// A folder with the checkpoints ck/step-00000005 and ck/step-00000006 of a small model's embedding and norm.
+struct checkpoints {
+  scratch_folder folder;
+  std::vector<sample_tensor> tensors;
+
+  checkpoints() {
+    for (const uint64_t step : {5U, 6U}) {
+      tensors.clear();
+      for (const char* name : {"transformer.ln_f.weight", "transformer.wte.weight"}) {
+        const std::vector<int64_t> shape = name[12] == 'l' ? std::vector<int64_t>{4} : std::vector<int64_t>{5, 4};
+        for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
+          const auto kind = *moment != 0 ? checkpoint::tensor_kind::moment : checkpoint::tensor_kind::master;
+          std::vector<float> values(shape.size() == 1 ? 4 : 20);
+          for (size_t i = 0; i < values.size(); ++i)
+            values[i] = static_cast<float>(step) + static_cast<float>(tensors.size() * 100 + i) / 64;
+          const auto bytes = std::as_bytes(std::span(values));
+          tensors.push_back({{name, kind, moment, core::dtype::f32, shape, {}}, {bytes.begin(), bytes.end()}});
+        }
+      }
+      checkpoint::manifest m;
+      m.run.applied_updates = step;
+      m.run.model = tiny_model;
+      m.run.config = smallest;
+      m.run.parameter_order = {"transformer.wte.weight", "transformer.ln_f.weight"};
+      check_ok(save_sample(checkpoint::real_files(), folder / "ck", step, tensors, 2, std::move(m)));
+    }
+    folder.write("corpus.txt", "x");
+  }
+
+  finished troupe(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) const {
+    std::vector<std::string> command{TROUPE_BINARY, "checkpoint"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return run(command, folder.path(), prepare);
+  }
+  void flip(const fs::path& file, std::streamoff at) const {
+    std::fstream f(folder.path() / file, std::ios::in | std::ios::out | std::ios::binary);
+    f.seekg(at);
+    const int byte = f.get();
+    f.seekp(at);
+    f.put(static_cast<char>(byte ^ 1));
+  }
+  /// Names in the folder, `ck` and `corpus.txt` left out.
+  [[nodiscard]] std::vector<std::string> written() const {
+    std::vector<std::string> out;
+    for (const auto& e : fs::directory_iterator(folder.path()))
+      if (const auto name = e.path().filename().string(); name != "ck" && name != "corpus.txt") out.push_back(name);
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  void check_refused(const std::vector<std::string>& arguments, int code, const std::string& part) const {
+    const auto before = written();
+    const auto r = troupe(arguments);
+    BOOST_TEST(r.code == code, arguments.front() << " ended with " << r.code << ": " << r.err);
+    BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
+    BOOST_TEST(lines_of(r.err) == 1U, r.err);
+    BOOST_TEST(r.out == "");
+    BOOST_TEST(written() == before, boost::test_tools::per_element());
+  }
+};
+
+/// A header that says one tensor of so many fp16 elements, and a file of that length that takes no room.
+void write_sparse_safetensors(const fs::path& path, uint64_t elements) {
+  std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
+                       std::to_string(elements * 2) + "]}}";
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string head(8, '\0');
+  const uint64_t size = header.size();
+  std::memcpy(head.data(), &size, 8);
+  std::ofstream(path, std::ios::binary) << head << header;
+  fs::resize_file(path, 8 + header.size() + elements * 2);
+}
+
+/// The program that is executed next may not write where modes forbid it, even as root.
+void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(checkpoint_command)
+
+BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
+  const checkpoints c;
+  const auto r = c.troupe({"inspect", "ck"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part : {"ck/step-00000006: troupe, step 6 (6 updates applied), 6 tensors of 288 B in 2 files\n",
+                           "    wte\n      weight  [5, 4]\n        master fp32, 80 B, 1 piece: shard-0000"})
+    BOOST_TEST(has(r.out, part), r.out);
+  const auto j = c.troupe({"inspect", "ck", "--tag", "step-00000005", "--json"});
+  BOOST_TEST_REQUIRE(j.code == 0, j.err);
+  const auto parsed = json::parse(j.out);
+  BOOST_TEST(parsed["run"]["step"] == 5);
+  BOOST_TEST(parsed["tensors"].size() == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
+  const checkpoints c;
+  const auto good = c.troupe({"verify", "ck"});
+  BOOST_TEST(good.code == 0, good.err);
+  BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 288 B read, 288 B against their digests\n"),
+             good.out);
+  fs::path shard;  // that holds a piece: blocks of 1,024 elements leave one of the two empty
+  for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
+    if (fs::file_size(c.folder / "ck/step-00000006" / name) > 8192) shard = fs::path("ck/step-00000006") / name;
+  c.flip(shard, 4096 + 3);
+  const auto bad = c.troupe({"verify", "ck"});
+  BOOST_TEST(bad.code == 1);
+  BOOST_TEST(has(bad.err, shard.filename().string() + "': the 16 bytes at byte 4096, elements 0 to 4 of tensor "
+                                                      "'transformer.ln_f.weight' (master), do not have their digest"),
+             bad.err);
+  BOOST_TEST(has(bad.out, "1 damaged"), bad.out);
+}
+
+BOOST_AUTO_TEST_CASE(verify_says_so_where_the_format_has_no_digests) {
+  const checkpoints c;
+  BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.safetensors"}).code == 0);
+  BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.pt"}).code == 0);
+  const auto plain = c.troupe({"verify", "w.safetensors"});
+  BOOST_TEST(plain.code == 0, plain.err);
+  BOOST_TEST(has(plain.out, "the format has no digests"), plain.out);
+  const auto archive = c.troupe({"verify", "w.pt"});
+  BOOST_TEST(archive.code == 0, archive.err);
+  BOOST_TEST(has(archive.out, "against the archives' CRC-32"), archive.out);
+  const auto values = scratch_folder::read(c.folder / "w.pt");
+  const auto first = c.tensors[3].data;  // the embedding's master
+  const auto at = values.find(std::string(reinterpret_cast<const char*>(first.data()), first.size()));
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  c.flip("w.pt", static_cast<std::streamoff>(at));
+  const auto broken = c.troupe({"verify", "w.pt"});
+  BOOST_TEST(broken.code == 1, broken.out);
+  BOOST_TEST(has(broken.err, "with tensor 'transformer.wte.weight' (weight), do not have their CRC-32"), broken.err);
+}
+
+BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
+  const checkpoints c;
+  BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "hf", "--quiet"}).code == 0);
+  const auto same = c.troupe({"diff", "ck", "hf"});
+  BOOST_TEST(same.code == 0, same.out);
+  BOOST_TEST(same.out == "4 moments not compared: one of the two has none\n2 tensors compared, 96 B: equal\n");
+  const auto other = c.troupe({"diff", "ck/step-00000005", "hf"});
+  BOOST_TEST(other.code == 1);
+  BOOST_TEST(
+      has(other.out, "'transformer.wte.weight' (master) differs from element 0 on: 20 of 20 elements, by up to 1\n"),
+      other.out);
+  BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "1", "--quiet"}).code == 0);
+  BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "0.9", "--quiet"}).code == 1);
+  BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "half", "--dtype", "bf16"}).code == 0);
+  const auto types = c.troupe({"diff", "ck", "half"});
+  BOOST_TEST(types.code == 1);
+  BOOST_TEST(has(types.out, "is fp32 in the first, bf16 in the second; they differ by up to "), types.out);
+}
+
+BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
+  const checkpoints c;
+  for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
+    const auto r = c.troupe({"to-fp32", "ck", out, "--max-shard-size", "90"});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    BOOST_TEST(has(r.out, std::string(out) + ": 2 tensors, 96 B in "), r.out);
+    BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
+  }
+  BOOST_TEST(fs::exists(c.folder / "folder/model-00002-of-00002.safetensors"));
+  BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "hf"}).code == 0);
+  const auto config = json::parse(scratch_folder::read(c.folder / "hf/config.json"));
+  BOOST_TEST(config["architectures"][0] == "GPT2LMHeadModel");
+  BOOST_TEST(config["n_embd"] == 4);
+  BOOST_TEST(config["dtype"] == "float32");
+  // Hugging Face's folder is a checkpoint too, and says its own model.
+  BOOST_TEST_REQUIRE(c.troupe({"to-hf", "hf", "again"}).code == 0);
+  BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_there_already_stays_unless_told_otherwise) {
+  const checkpoints c;
+  c.folder.write("full/mine.txt", "mine");
+  c.folder.write("w.safetensors", "mine");
+  fs::create_directory(c.folder / "empty");
+  c.check_refused({"to-hf", "ck", "full"}, 2, "'full' exists and is not empty: wanted a new name, or --force");
+  c.check_refused({"to-fp32", "ck", "full"}, 2, "'full' exists and is not empty");
+  c.check_refused({"to-fp32", "ck", "w.safetensors"}, 2, "'w.safetensors' exists");
+  c.check_refused({"to-hf", "ck", "ck", "--force"}, 2, "'ck' cannot be replaced: 'ck/step-00000006', which is read");
+  BOOST_TEST(c.troupe({"to-hf", "ck", "empty"}).code == 0);
+  BOOST_TEST(c.troupe({"to-hf", "ck", "full/", "--force"}).code == 0);
+  BOOST_TEST(!fs::exists(c.folder / "full/mine.txt"));
+  BOOST_TEST(c.troupe({"to-fp32", "ck", "w.safetensors", "--force"}).code == 0);
+  const std::vector<std::string> all = {"empty", "full", "w.safetensors"};
+  BOOST_TEST(c.written() == all, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_in_one_line) {
+  const checkpoints c;
+  for (const char* command : {"inspect", "verify"}) {
+    c.check_refused({command, "nowhere"}, 2, "'nowhere'");
+    c.check_refused({command, "corpus.txt"}, 2, "corpus.txt'");
+    c.check_refused({command, "."}, 2, "'.'");
+  }
+  c.check_refused({"to-fp32", "nowhere", "out"}, 2, "'nowhere'");
+  c.check_refused({"diff", "ck", "nowhere"}, 2, "'nowhere'");
+  c.check_refused({"inspect", "ck", "--tag", "step-00000007"}, 2, "step-00000007");
+  c.check_refused({"to-fp32", "ck", "out", "--max-shard-size", "many"}, 2, "--max-shard-size: ");
+  c.check_refused({"to-hf", "ck", "out", "--dtype", "int8"}, 2, "--dtype: wanted fp32, bf16 or fp16, got 'int8'");
+}
+
+BOOST_AUTO_TEST_CASE(broken_checkpoints_are_refused_by_the_file_that_is_broken) {
+  const checkpoints c;
+  const auto ck = c.folder.path() / "ck";
+  fs::rename(ck / "step-00000006/shard-00001.bin", c.folder / "corpus.txt");
+  c.check_refused({"to-fp32", "ck", "out"}, 2, "'ck/step-00000006/shard-00001.bin': No such file");
+  const auto previous = c.troupe({"to-fp32", "ck", "out", "--fallback-to-previous"});
+  BOOST_TEST(previous.code == 0, previous.err);
+  BOOST_TEST(has(previous.err, "step-00000006"), previous.err);
+  BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "out", "--quiet"}).code == 0);
+  auto manifest = scratch_folder::read(ck / "step-00000005/manifest.json");
+  c.folder.write("ck/step-00000005/manifest.json", replaced(manifest, "\"version\":1", "\"version\":2"));
+  c.check_refused({"inspect", "ck/step-00000005"}, 2, "version 2");
+  c.folder.write("ck/latest", "step-00000009\n");
+  c.check_refused({"inspect", "ck"}, 2, "step-00000009");
+  c.folder.write("ck/latest", "../ck/step-00000005\n");
+  c.check_refused({"inspect", "ck"}, 2, "latest'");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_said_before_it_is_tried) {
+  const checkpoints c;
+  const auto free = fs::space(c.folder.path()).available;
+  write_sparse_safetensors(c.folder / "huge.safetensors", free / 4 + (1 << 20));
+  c.check_refused({"to-fp32", "huge.safetensors", "out"}, 1, "bytes are needed, ");
+  c.check_refused({"to-fp32", "huge.safetensors", "out.pt"}, 1, "are free in '.'");
+  c.check_refused({"to-fp32", "ck", "nowhere/out"}, 2, "'nowhere' is no folder");
+  fs::create_directory(c.folder / "locked");
+  fs::permissions(c.folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
+  for (const char* out : {"locked/out", "locked/out.safetensors"}) {
+    const auto r = c.troupe({"to-fp32", "ck", out}, obey_modes);
+    BOOST_TEST(r.code == 1, r.err);
+    BOOST_TEST(has(r.err, "'locked': Permission denied"), r.err);
+  }
+  fs::permissions(c.folder / "locked", fs::perms::owner_all);
+  BOOST_TEST(fs::is_empty(c.folder / "locked"));
+}
+
+BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {
+  using namespace std::string_literals;
+  const checkpoints c;
+  // torch.save's legacy stream: magic, version, system, the object, its storages' keys. The object is a dictionary with
+  // a tensor whose storage is what os.system("touch touched") would give.
+  const auto pickle = [](const std::string& body) { return "\x80\x02" + body + "."; };
+  const auto call = "cos\nsystem\nX\x0d\0\0\0touch touched\x85R"s;
+  c.folder.write("bad.pt", pickle("\x8a\nl\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19") + pickle("M\xe9\x03") + pickle("}") +
+                               pickle("}X\x01\0\0\0w"s + "ctorch._utils\n_rebuild_tensor_v2\n(" + call +
+                                      "K\0K\4\x85K\1\x85\x89NtRs"s) +
+                               pickle("]"));
+  c.check_refused({"inspect", "bad.pt"}, 2, "os.system");
+  c.check_refused({"to-fp32", "bad.pt", "out"}, 2, "os.system");
+  BOOST_TEST(!fs::exists(c.folder / "touched"));
+}
+
+BOOST_AUTO_TEST_CASE(an_interrupt_leaves_nothing_half_written) {
+  const checkpoints c;
+  write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 27);
+  process p({TROUPE_BINARY, "checkpoint", "to-fp32", "large.safetensors", "out"}, c.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(20)));
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 130, r.err);
+  const std::vector<std::string> all = {"large.safetensors"};
+  BOOST_TEST(c.written() == all, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -71,8 +71,17 @@ BOOST_AUTO_TEST_CASE(names_in_a_manifest_never_leave_its_folder) {
   fs::copy_file(*folder / "shard-00000.bin", f / "shard-00000.bin");
   const auto text = scratch_folder::read(*folder / "manifest.json");
   const auto body = text.substr(text.find('\n') + 1);
-  for (const std::string name : {"../../shard-00000.bin", (f / "shard-00000.bin").string().c_str(), "./shard-00000.bin",
-                                 "x/shard-00000.bin", "..", ".", "", ".lock", "manifest.json", "shard 0.bin"}) {
+  const std::vector<std::string> names{"../../shard-00000.bin",
+                                       (f / "shard-00000.bin").string(),
+                                       "./shard-00000.bin",
+                                       "x/shard-00000.bin",
+                                       "..",
+                                       ".",
+                                       "",
+                                       ".lock",
+                                       "manifest.json",
+                                       "shard 0.bin"};
+  for (const auto& name : names) {
     auto other = body;
     const std::string was = "\"shard-00000.bin\"";
     other.replace(other.find(was), was.size(), "\"" + name + "\"");

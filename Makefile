@@ -41,8 +41,8 @@ install: build ## installs programs, headers and libraries under PREFIX, with Li
 soak: setup ## runs the tests that draw cases at random, with many times the cases
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS)
-	@for folder in $$(grep -rl 'getenv("TROUPE_' tests | cut -d/ -f2 | sort -u); do \
-	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 build/release/tests/$$folder/tests_$$folder || exit 1; done
+	@for folder in $$(grep -rlE '"TROUPE_(MUTATIONS|SEEDS|KILLS|CASES)"' tests | cut -d/ -f2 | sort -u); do \
+	   TROUPE_MUTATIONS=100000 TROUPE_SEEDS=10000 TROUPE_KILLS=300 TROUPE_CASES=20000 build/release/tests/$$folder/tests_$$folder || exit 1; done
 
 asan: setup ## runs all tests under the address and undefined-behaviour sanitizers
 	@$(call configure,asan)

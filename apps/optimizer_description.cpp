@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "config/load.hpp"
 #include "config/parameter_groups.hpp"
@@ -46,21 +46,19 @@ core::result<std::vector<deepspeed_parameter_group>> describe_optimizer(const ch
   if (!c) return fail(c.error());
   std::vector<deepspeed_parameter_group> out{group_of(c->optimizer, nullptr)};
   if (c->parameter_groups.empty()) return out;
+  // Patterns are searched in all names, frozen ones too, which are then in no group.
   std::vector<std::string> names;
-  for (const auto& t : s.tensors)
-    if (t.kind == checkpoint::tensor_kind::master) names.push_back(t.name);
-  // Order of registration: DeepSpeed's flat groups have no names.
-  if (const auto& order = s.parameter_order; !order.empty()) {
-    std::vector<std::string> ordered;
-    for (const auto& name : order)
-      if (std::binary_search(names.begin(), names.end(), name)) ordered.push_back(name);
-    names = std::move(ordered);
+  std::set<std::string> trained;
+  for (const auto& t : s.tensors) {
+    if (t.kind == checkpoint::tensor_kind::master) trained.insert(t.name);
+    if (t.kind == checkpoint::tensor_kind::master || t.kind == checkpoint::tensor_kind::frozen) names.push_back(t.name);
   }
   const auto place = config::groups_of(c->parameter_groups, names);
   if (!place) return fail(place.error());
   for (const auto& g : c->parameter_groups) out.push_back(group_of(c->optimizer, &g));
   for (size_t i = 0; i < names.size(); ++i)
-    out[(*place)[i] == c->parameter_groups.size() ? 0 : (*place)[i] + 1].parameters.push_back(names[i]);
+    if (trained.contains(names[i]))
+      out[(*place)[i] == c->parameter_groups.size() ? 0 : (*place)[i] + 1].parameters.push_back(names[i]);
   std::erase_if(out, [](const auto& g) { return g.parameters.empty(); });
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "checkpoint/deepspeed_lists.hpp"
 #include "checkpoint/deepspeed_run.hpp"
+#include "checkpoint/deepspeed_stage0.hpp"
 #include "checkpoint/deepspeed_zero.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/torch_pieces.hpp"
@@ -24,13 +25,15 @@ tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::b
 
 class part_reader {
  public:
-  part_reader(const deepspeed_files& in, uint32_t mp, std::vector<source_file>& files)
-      : in_(in), mp_(mp), files_(files) {}
+  part_reader(const deepspeed_files& in, uint32_t mp, std::vector<source_file>& files,
+              std::optional<given_states> given)
+      : in_(in), mp_(mp), files_(files), given_(std::move(given)) {}
 
   core::result<deepspeed_part> run(const torch_archive& model, uint32_t number, source_run& run);
 
  private:
   core::result<void> read_shards(source_run& run);
+  core::result<void> read_optimizer(const torch_archive& model, source_run& run);
   core::result<void> read_frozen();
   core::result<void> add_whole(const std::string& name, tensor_kind kind, const torch_tensor& tensor);
   core::result<void> add_module();
@@ -39,6 +42,7 @@ class part_reader {
   const deepspeed_files& in_;
   uint32_t mp_;
   std::vector<source_file>& files_;
+  std::optional<given_states> given_;
   uint32_t number_ = 0;  ///< of the model file
   deepspeed_lists lists_;
   deepspeed_part out_;
@@ -58,6 +62,8 @@ core::result<deepspeed_part> part_reader::run(const torch_archive& model, uint32
   if (!lists) return fail(lists.error());
   lists_ = std::move(*lists);
   if (auto ok = read_shards(run); !ok) return fail(ok.error());
+  if (out_.stage == 0)
+    if (auto ok = read_optimizer(model, run); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
   for (const auto& t : out_.tensors) {
     listed_.insert(t.name);
     if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
@@ -72,6 +78,12 @@ core::result<deepspeed_part> part_reader::run(const torch_archive& model, uint32
 }
 
 core::result<void> part_reader::read_shards(source_run& run) {
+  if (given_) {
+    out_.tensors = std::move(given_->tensors);
+    out_.stage = given_->stage;
+    out_.has_optimizer = true;
+    return {};
+  }
   const auto shards = of_rank(in_.optimizer, mp_);
   if (shards.empty() && lists_.has_groups)
     return refused(
@@ -93,6 +105,7 @@ core::result<void> part_reader::read_shards(source_run& run) {
         run.loss_scale = loss_scale_of(*file, *state);
   }
   out_.stage = zero.stage();
+  out_.has_optimizer = true;
   auto ok = zero.place(lists_.groups, out_.tensors);
   if (ok) return ok;
   if (in_.has_offloaded)
@@ -103,12 +116,29 @@ core::result<void> part_reader::read_shards(source_run& run) {
   return fail(ok.error().in(fmt::format("'{}'", in_.folder.string())));
 }
 
+/// Stage 0: the optimizer lies in the model file.
+core::result<void> part_reader::read_optimizer(const torch_archive& model, source_run& run) {
+  std::set<std::string_view> left_out(lists_.buffers.begin(), lists_.buffers.end());
+  const auto aliases = aliases_in(lists_.module);
+  for (const auto& [name, owner] : aliases) left_out.insert(name);
+  named_tensors parameters;
+  std::ranges::copy_if(lists_.module, std::back_inserter(parameters),
+                       [&](const auto& t) { return !left_out.contains(t.first); });
+  auto states = read_stage0(model, number_, parameters);
+  if (!states) return fail(states.error());
+  out_.has_optimizer = states->has_value();
+  if (*states) out_.tensors = std::move(**states);
+  if (const auto optimizer = model.tree().find(model.root(), "optimizer"))
+    run.loss_scale = loss_scale_of(model, *optimizer);
+  return {};
+}
+
 /// Stage 3: every rank's model file holds its part of each frozen parameter.
 core::result<void> part_reader::read_frozen() {
   if (lists_.frozen.empty()) return {};
   std::vector<flat_vector> whole(lists_.frozen.size());
   const auto holders = of_rank(in_.model, mp_);
-  if (const size_t shards = of_rank(in_.optimizer, mp_).size(); holders.size() != shards)
+  if (const size_t shards = of_rank(in_.optimizer, mp_).size(); !given_ && holders.size() != shards)
     return refused(fmt::format("'{}': frozen parameters lie in {} model files, {} were wanted", in_.folder.string(),
                                holders.size(), shards));
   for (const auto& holder : holders) {
@@ -165,12 +195,11 @@ core::result<void> part_reader::add_module() {
       listed_.insert(name);
       continue;
     }
-    // what no shard trains: stage 0 trains in the module itself
-    const bool in_place = out_.stage == 0 && tensor.type == core::dtype::f32;
-    const auto kind = is_buffer         ? tensor_kind::buffer
-                      : out_.stage != 0 ? tensor_kind::frozen
-                      : in_place        ? tensor_kind::master
-                                        : tensor_kind::weight;
+    // what nobody trains; where that is not known, all may be trained
+    const auto kind = is_buffer                         ? tensor_kind::buffer
+                      : out_.has_optimizer              ? tensor_kind::frozen
+                      : tensor.type == core::dtype::f32 ? tensor_kind::master
+                                                        : tensor_kind::weight;
     if (auto ok = add_whole(name, kind, tensor); !ok) return ok;
     listed_.insert(name);
   }
@@ -203,8 +232,9 @@ core::result<torch_archive> open_numbered(std::vector<source_file>& files, const
 }
 
 core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const torch_archive& model,
-                                                 uint32_t number, std::vector<source_file>& files, source_run& run) {
-  return part_reader(in, mp, files).run(model, number, run);
+                                                 uint32_t number, std::vector<source_file>& files, source_run& run,
+                                                 std::optional<given_states> given) {
+  return part_reader(in, mp, files, std::move(given)).run(model, number, run);
 }
 
 }  // namespace troupe::checkpoint

@@ -52,7 +52,7 @@ class matcher {
 
 class universal_writer {
  public:
-  universal_writer(const deepspeed_parts& parts, source_reader& reader, const universal_patterns& patterns)
+  universal_writer(const deepspeed_parts& parts, source_reader& reader, const published_patterns& patterns)
       : parts_(parts), reader_(reader), patterns_(patterns) {}
 
   core::result<void> prepare() {
@@ -171,7 +171,7 @@ class universal_writer {
 
   const deepspeed_parts& parts_;
   source_reader& reader_;
-  const universal_patterns& patterns_;
+  const published_patterns& patterns_;
   matcher replicated_, row_parallel_, two_parts_, vocabulary_;
 };
 
@@ -179,7 +179,7 @@ class universal_writer {
 
 core::result<deepspeed_report> write_universal_folder(const tensor_source& from, const fs::path& folder,
                                                       const deepspeed_write_options& options,
-                                                      const universal_patterns& patterns, file_system& files) {
+                                                      const published_patterns& patterns, file_system& files) {
   auto settled = options;
   settled.stage = stages_of_whole_groups;
   settled.ranks = 1;

@@ -13,7 +13,7 @@ namespace troupe::checkpoint {
 
 /// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that a
 /// written name must match from its begin on. One without a match is cut by its rows.
-struct universal_patterns {
+struct published_patterns {
   std::vector<std::string> replicated = {};    ///< every rank has all of it
   std::vector<std::string> row_parallel = {};  ///< cut by its columns
   std::vector<std::string> two_parts = {};     ///< two stacked matrices, each cut by its rows
@@ -27,7 +27,7 @@ struct universal_patterns {
 /// does not take them. Refused as by write_deepspeed_folder(), and names that cannot name a folder.
 core::result<deepspeed_report> write_universal_folder(const tensor_source& from, const std::filesystem::path& folder,
                                                       const deepspeed_write_options& options,
-                                                      const universal_patterns& patterns = {},
+                                                      const published_patterns& patterns = {},
                                                       file_system& files = real_files());
 
 }  // namespace troupe::checkpoint

@@ -13,8 +13,9 @@ namespace troupe::tests {
 
 class scratch_folder {
  public:
-  scratch_folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "troupe-test-XXXXXX").string();
+  scratch_folder() : scratch_folder(std::filesystem::temp_directory_path()) {}
+  explicit scratch_folder(const std::filesystem::path& in) {
+    std::string name = (in / "troupe-test-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no scratch folder at " + name);
     path_ = std::filesystem::canonical(name);
   }

@@ -22,8 +22,9 @@ inline std::vector<std::byte> bytes_in(const checkpoint::tensor_source& s, const
   return out;
 }
 
-/// A source whose tensors lie in one file of `folder`. Weights are of `weight_type`; where that is fp32 the masters are
-/// the weights. Values are small whole numbers of eighths, which every type holds exactly.
+/// A source whose tensors lie in one file of `folder`; its first parameter, `layer.0.weight`, is a matrix. Weights are
+/// of `weight_type`; where that is fp32 the masters are the weights. Values are small whole numbers of eighths, which
+/// every type holds exactly.
 class random_source {
  public:
   random_source(uint64_t seed, core::dtype weight_type, std::filesystem::path folder)
@@ -33,7 +34,8 @@ class random_source {
     const size_t parameters = 1 + random_() % 7;
     for (size_t i = 0; i < parameters; ++i) {
       const auto name = "layer." + std::to_string(i) + (i % 2 == 0 ? ".weight" : ".bias");
-      const auto shape = drawn_shape();
+      auto shape = drawn_shape();
+      if (i == 0) shape = {2 + static_cast<int64_t>(random_() % 8), 1 + static_cast<int64_t>(random_() % 9)};
       add(name, tensor_kind::master, "", dtype::f32, shape);
       for (const char* moment : {"exp_avg", "exp_avg_sq"}) add(name, tensor_kind::moment, moment, dtype::f32, shape);
       if (weight_type != dtype::f32) add(name, tensor_kind::weight, "", weight_type, shape);
@@ -70,13 +72,14 @@ class random_source {
            std::vector<int64_t> shape) {
     checkpoint::tensor_entry entry{std::move(name), kind, std::move(moment), type, std::move(shape), {}};
     const uint64_t numel = core::numel_of(entry.shape), element = core::size_of(type);
+    std::mt19937_64 values(std::hash<std::string>()(entry.name + entry.moment));  // a weight is its master, rounded
     for (uint64_t first = 0; first < numel;) {
       const uint64_t count = 1 + random_() % (numel - first);
       content_.resize(content_.size() + random_() % 5);
       entry.pieces.push_back({0, first, count, content_.size(), {}});
       for (uint64_t i = 0; i < count; ++i) {
-        const auto value = static_cast<float>(static_cast<int>(random_() % 256) - 128) / 8.0F;
-        char bytes[8] = {static_cast<char>(random_() % 2)};
+        const auto value = static_cast<float>(static_cast<int>(values() % 256) - 128) / 8.0F;
+        char bytes[8] = {static_cast<char>(values() % 2)};
         if (checkpoint::is_floating(type))
           checkpoint::cast_elements(core::dtype::f32, reinterpret_cast<const std::byte*>(&value), type,
                                     reinterpret_cast<std::byte*>(bytes), 1);

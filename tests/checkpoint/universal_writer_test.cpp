@@ -2,8 +2,6 @@
 // load it at every stage.
 #include "checkpoint/universal_writer.hpp"
 
-#include <algorithm>
-
 #include "checkpoint/torch_archive.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
@@ -76,11 +74,8 @@ BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
   const scratch_folder at;
   const random_source drawn(9, dtype::f32, at.path());
   const auto& source = drawn.source;
-  const auto matrix = std::ranges::find_if(source.tensors, [](const auto& t) {
-    return t.kind == tensor_kind::master && t.shape.size() == 2 && t.shape[0] > 1;
-  });
-  BOOST_REQUIRE(matrix != source.tensors.end());
-  const auto written_with = [&](const universal_patterns& patterns, const std::string& folder) {
+  const auto* matrix = find_tensor(source, "layer.0.weight", tensor_kind::master);
+  const auto written_with = [&](const published_patterns& patterns, const std::string& folder) {
     check_ok(write_universal_folder(source, at / folder, {}, patterns));
     auto file = torch_archive::open(at / folder / "zero" / matrix->name / "fp32.pt");
     check_ok(file);
@@ -90,7 +85,7 @@ BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
   BOOST_TEST(integer_of(written_with({.replicated = {name}}, "a"), "cat_dim").has_value() == false);
   BOOST_TEST(integer_of(written_with({.row_parallel = {name}}, "b"), "cat_dim").value_or(-1) == 1);
   BOOST_TEST(integer_of(written_with({.two_parts = {name}}, "c"), "param_n_sub_params").value_or(-1) == 2);
-  universal_patterns vocabulary{.vocabulary = {name}};
+  published_patterns vocabulary{.vocabulary = {name}};
   vocabulary.original_vocab_size = static_cast<uint64_t>(matrix->shape[0]) - 1;
   const auto file = written_with(vocabulary, "d");
   check_param(file, {matrix->shape[0] - 1, matrix->shape[1]}, bytes_in(source, *matrix));
@@ -100,7 +95,7 @@ BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
 BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
   const scratch_folder at;
   const random_source drawn(5, dtype::f32, at.path());
-  const auto refused = [&](const deepspeed_write_options& o, const universal_patterns& patterns, const char* words) {
+  const auto refused = [&](const deepspeed_write_options& o, const published_patterns& patterns, const char* words) {
     check_failed(write_universal_folder(drawn.source, at / "new/made", o, patterns), error_kind::bad_input, words);
     BOOST_TEST(!std::filesystem::exists(at / "new"));
   };
@@ -109,7 +104,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
   refused(outside, {}, "cannot name a folder");
   refused({}, {.replicated = {"("}}, "no regular expression");
   refused({}, {.vocabulary = {"layer"}}, "the original vocabulary's size");
-  universal_patterns too_many{.vocabulary = {"layer"}};
+  published_patterns too_many{.vocabulary = {"layer"}};
   too_many.original_vocab_size = 1'000'000;
   refused({}, too_many, "no matrix of 1000000 rows");
 }

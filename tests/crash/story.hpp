@@ -32,16 +32,21 @@ struct story {
     return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id(), way);
   }
 
-  /// Chapters whose commit returned; the next may have been committed too when it was cut off. `note` is told of each.
+  /// Chapters whose commit returned; the next may have been committed too when it was cut off. `note` is told of each,
+  /// `why` of the error that ends it.
   static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at, piece_way way,
-                     const std::function<void()>& note = {}) {
+                     const std::function<void()>& note = {}, std::string* why = nullptr) {
     size_t done = 0;
+    const auto good = [why](const auto& r) {
+      if (!r && why != nullptr) *why = r.error().text;
+      return r.has_value();
+    };
     for (const auto& c : chapters) {
-      if (!checkpoint::remove_leftovers(files, at)) return done;
-      if (!save(files, at, c, way)) return done;
+      if (!good(checkpoint::remove_leftovers(files, at))) return done;
+      if (!good(save(files, at, c, way))) return done;
       ++done;
       if (note) note();
-      if (!checkpoint::apply_retention(files, at, {.keep_last = 2})) return done;
+      if (!good(checkpoint::apply_retention(files, at, {.keep_last = 2}))) return done;
     }
     return done;
   }

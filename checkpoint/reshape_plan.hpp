@@ -1,0 +1,60 @@
+// Which tensors each model-parallel rank of other degrees has: pipeline layers by the parameters' names, stages by
+// layers, tensor-parallel slices by rules. Pure lists of pieces; writing them is reshape.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint_degrees.hpp"
+#include "checkpoint/megatron_source.hpp"
+#include "checkpoint/tensor_source.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// A tensor's place in a pipeline: `3.mlp.bias` is `mlp.bias` of layer 3.
+struct layer_place {
+  uint32_t layer = 0;
+  std::string key;
+};
+
+struct pipeline_map {
+  std::map<std::string, layer_place, std::less<>> places;  ///< by the tensor's name
+  /// What stands in front of the keys of a layer, where that is not its number: a model that was no pipeline. By layer.
+  std::map<uint32_t, std::string> prefixes;
+};
+
+/// Layers by names. A pipeline's own names begin with their layer's number; `tied_modules.*` go to layer 1, or to 0
+/// where the pipeline begins there. In any other model blocks are what is in front of the first number in a name; what
+/// comes before the first block is layer 0, the blocks follow, then all the rest. Refused: no blocks.
+core::result<pipeline_map> pipeline_map_of(const tensor_source& whole);
+
+/// The name that a pipeline has for a tensor; its own where the map does not know it.
+std::string pipeline_name(const pipeline_map& map, const std::string& name);
+
+/// By layer its stage: the first layer is the first stage's, the last one the last's, those between are divided evenly,
+/// where they do not divide the first stages have one more. Refused: fewer layers than stages.
+core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages);
+
+struct reshape_plan {
+  std::vector<tensor_source> ranks;  ///< at stage * tensor degree + rank; names as a whole pipeline has them
+  pipeline_map map;                  ///< of a pipeline; empty else
+  size_t cut = 0;                    ///< tensors that differ from rank to rank
+  uint64_t bytes = 0;                ///< of all ranks' tensors
+};
+
+/// Every rank's source. `zeros`: see split_entry(). Names of a model that becomes a pipeline get their layer's number
+/// in front. Refused: tensor-parallel ranks where no rule cuts anything.
+core::result<reshape_plan> plan_reshape(const tensor_source& whole, const parallel_degrees& to,
+                                        const rule_chooser& rules, std::optional<uint32_t> zeros);
+
+/// Elements of zeros that the cutting needs at most in one piece; 0 where it needs none.
+core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules);
+
+/// The names that a model had before it became a pipeline, from the prefixes that were kept with it.
+core::result<tensor_source> without_layers(tensor_source pipeline, const std::map<uint32_t, std::string>& prefixes);
+
+}  // namespace troupe::checkpoint

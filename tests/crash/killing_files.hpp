@@ -1,0 +1,104 @@
+// The real file system, that ends its process with SIGKILL at the n-th operation. What was done before is there, as a
+// killed process leaves it.
+#pragma once
+
+#include <unistd.h>
+
+#include <csignal>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/native_files.hpp"
+
+namespace troupe::tests {
+
+class killing_files : public checkpoint::file_system {
+ public:
+  using path = std::filesystem::path;
+
+  /// `torn`: in the middle of the operation where that is a write, half of it being done or in flight; else before it.
+  explicit killing_files(uint64_t n, bool torn) : n_(n), torn_(torn) {}
+
+  [[nodiscard]] const std::vector<std::string>& points() const { return points_; }  ///< names of what was done
+
+  core::result<std::unique_ptr<checkpoint::output_file>> create(const path& p) override {
+    point("create", p);
+    auto file = checkpoint::real_files().create(p);
+    if (!file) return file;
+    return std::make_unique<output>(*this, std::move(*file), p);
+  }
+  core::result<std::unique_ptr<checkpoint::input_file>> open(const path& p) override {
+    return checkpoint::real_files().open(p);
+  }
+  core::result<void> rename(const path& from, const path& to) override {
+    point("rename", to);
+    return checkpoint::real_files().rename(from, to);
+  }
+  core::result<void> remove(const path& p) override {
+    point("unlink", p);
+    return checkpoint::real_files().remove(p);
+  }
+  core::result<void> make_folder(const path& p) override {
+    point("mkdir", p);
+    return checkpoint::real_files().make_folder(p);
+  }
+  core::result<void> sync_folder(const path& p) override {
+    point("sync folder", p);
+    return checkpoint::real_files().sync_folder(p);
+  }
+  core::result<std::vector<checkpoint::folder_entry>> list(const path& p) override {
+    return checkpoint::real_files().list(p);
+  }
+  core::result<bool> exists(const path& p) override { return checkpoint::real_files().exists(p); }
+  core::result<uint64_t> free_bytes(const path& p) override { return checkpoint::real_files().free_bytes(p); }
+
+ private:
+  using bytes_view = std::span<const std::byte>;
+
+  struct output : checkpoint::output_file {
+    output(killing_files& k, std::unique_ptr<checkpoint::output_file> f, path p)
+        : owner(&k), file(std::move(f)), where(std::move(p)) {}
+
+    core::result<void> expect(uint64_t bytes) override {
+      owner->point("reserve", where);
+      return file->expect(bytes);
+    }
+    core::result<void> write(bytes_view bytes) override {
+      if (owner->tears()) (void)file->write(bytes.first(bytes.size() / 2));
+      owner->point("write", where);
+      return file->write(bytes);
+    }
+    core::result<uint64_t> start_write(bytes_view bytes) override {
+      const uint64_t half = bytes.size() / 2;
+      if (owner->tears()) (void)file->start_write(bytes.first(half - half % checkpoint::write_alignment_bytes));
+      owner->point("start of a write", where);
+      auto ticket = file->start_write(bytes);
+      owner->point("write in flight", where);
+      return ticket;
+    }
+    core::result<void> wait(uint64_t ticket) override { return file->wait(ticket); }
+    bool is_over(uint64_t ticket) override { return file->is_over(ticket); }
+    core::result<void> sync() override {
+      owner->point("sync", where);
+      return file->sync();
+    }
+
+    killing_files* owner;
+    std::unique_ptr<checkpoint::output_file> file;
+    path where;
+  };
+
+  [[nodiscard]] bool tears() const { return torn_ && points_.size() == n_; }
+
+  void point(const char* deed, const path& p) {
+    if (points_.size() == n_) ::kill(::getpid(), SIGKILL);
+    points_.push_back(std::string(deed) + " " + p.filename().string());
+  }
+
+  uint64_t n_;
+  bool torn_;
+  std::vector<std::string> points_;
+};
+
+}  // namespace troupe::tests

@@ -116,6 +116,10 @@ shapes gpt2() {
   return out;
 }
 
+core::result<reshape_report> rewritten(const tensor_source& from, const fs::path& root, const reshape_options& o) {
+  return checkpoint::reshape(from, root, o);
+}
+
 reshape_options to(const parallel_degrees& d, uint32_t stage = 2) {
   reshape_options o;
   o.to = d;
@@ -171,6 +175,199 @@ BOOST_AUTO_TEST_CASE(weights_alone_need_model_files_alone) {
   const scratch_folder at;
   chain(made(at, megatron_pipeline(), false), at, {2});
   BOOST_TEST(files_in(at / "out2/global_step5") == 4U + 2 * 6);
+}
+
+BOOST_AUTO_TEST_CASE(stage_0_is_cut_over_tensor_parallel_ranks) {
+  const scratch_folder at;
+  const auto from = made(at, megatron_pipeline());
+  check_ok(rewritten(from, at / "a", to({1, 2, 1}, 0)));
+  const auto cut = read_deepspeed_source(at / "a");
+  check_ok(cut);
+  check_ok(rewritten(*cut, at / "b", to({1, 1, 1}, 0)));
+  const auto back = read_deepspeed_source(at / "b");
+  check_ok(back);
+  check_same(contents_of(*back), contents_of(from), "stage 0");
+}
+
+BOOST_AUTO_TEST_CASE(the_engine_may_compute_in_16_bits) {
+  const scratch_folder at;
+  const auto from = made(at, megatron_pipeline());
+  auto o = to({2, 2, 2}, 1);
+  o.write.weight_type = core::dtype::bf16;
+  check_ok(rewritten(from, at / "a", o));
+  const auto cut = read_deepspeed_source(at / "a");
+  check_ok(cut);
+  auto got = *cut;
+  size_t weights = 0;
+  for (const auto& t : got.tensors)
+    if (t.kind == tensor_kind::weight) {
+      BOOST_TEST((t.type == core::dtype::bf16), t.name);
+      ++weights;
+    }
+  BOOST_TEST(weights == megatron_pipeline().size());
+  std::erase_if(got.tensors, [](const auto& t) { return t.kind == tensor_kind::weight; });
+  check_same(contents_of(got), contents_of(from), "masters");
+}
+
+BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
+  const scratch_folder at;
+  const auto from = made(at, megatron_pipeline());
+  const std::string name = "3.self_attention.query_key_value.weight";
+  auto o = to({1, 2, 1});
+  o.qkv_version = 0;
+  o.to_qkv_version = 2;
+  o.heads = 4;
+  check_ok(rewritten(from, at / "a", o));
+  auto second = read_deepspeed_source(at / "a");
+  check_ok(second);
+  BOOST_TEST(nlohmann::json::parse(second->run.client_state).at("checkpoint_version") == 2.0);
+  const auto changed = contents_of(*second);
+  const auto original = contents_of(from);
+  const auto& before = original.at(name + "/").second;
+  const auto& after = changed.at(name + "/").second;
+  const auto rows = qkv_rows(qkv_version::v0, qkv_version::v2, 4, 2);
+  for (size_t i = 0; i < rows.size(); ++i)
+    BOOST_TEST(same_bytes(std::span(after).subspan(i * 32, 32), std::span(before).subspan(rows[i] * 32, 32)));
+  auto back = to({1, 1, 2});  // from what the folder itself says
+  back.to_qkv_version = 0;
+  back.heads = 4;
+  check_ok(rewritten(*second, at / "b", back));
+  const auto first = read_deepspeed_source(at / "b");
+  check_ok(first);
+  check_same(contents_of(*first), contents_of(from), "version 0 again");
+}
+
+BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_say) {
+  const scratch_folder at;
+  const auto from = made(at, megatron_pipeline());
+  check_ok(rewritten(from, at / "a", to({1, 2, 1})));
+  for (int rank = 0; rank < 2; ++rank) {
+    const auto file = torch_archive::open(at / fmt::format("a/global_step5/mp_rank_{:02}_model_states.pt", rank));
+    check_ok(file);
+    const auto& tree = file->tree();
+    const auto module = *tree.find(file->root(), "module");
+    const auto shape = [&](const std::string& name) { return file->tensor(*tree.find(module, name)).value().shape; };
+    BOOST_TEST((shape("3.self_attention.dense.weight") == std::vector<int64_t>{8, 4}));
+    BOOST_TEST((shape("3.self_attention.query_key_value.bias") == std::vector<int64_t>{12}));
+    BOOST_TEST((shape("1.word_embeddings.weight") == std::vector<int64_t>{6, 8}));
+    BOOST_TEST((shape("1.position_embeddings.weight") == std::vector<int64_t>{5, 8}));
+    BOOST_TEST(file->integer(*tree.find(file->root(), "mp_world_size")).value() == 2);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tied_names_and_groups_go_with_their_parameters) {
+  const scratch_folder at;
+  auto from = made(at, gpt2());
+  from.tied.push_back({"lm_head.weight", "wte.weight"});
+  auto o = to({2, 2, 1});
+  o.write.groups = {{.weight_decay = 0.1, .parameters = {}}, {.parameters = {"ln_f.weight", "h.0.ln_1.weight"}}};
+  check_ok(rewritten(from, at / "a", o));
+  const auto cut = read_deepspeed_source(at / "a");
+  check_ok(cut);
+  check_ok(rewritten(*cut, at / "b", to({1, 1, 1})));
+  const auto back = read_deepspeed_source(at / "b");
+  check_ok(back);
+  check_same(contents_of(*back), contents_of(from), "tied");
+  BOOST_TEST((back->tied == from.tied));
+  const auto file = torch_archive::open(at / "a/global_step5/zero_pp_rank_0_mp_rank_03_optim_states.pt");
+  check_ok(file);
+  const auto inner = file->tree().find(file->root(), "optimizer_state_dict");
+  const auto masters = file->tree().find(*inner, "single_partition_of_fp32_groups");
+  BOOST_TEST(file->tree().items(*masters).size() == 2U);  // the last stage has ln_f in a group of its own
+}
+
+BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
+  const scratch_folder at;
+  const auto map = pipeline_map_of(made(at, megatron_pipeline()));
+  check_ok(map);
+  using stages = std::map<uint32_t, uint32_t>;
+  BOOST_TEST((stages_of(*map, 2).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 1}, {8, 1}}));
+  BOOST_TEST((stages_of(*map, 3).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 2}, {8, 2}}));
+  BOOST_TEST((stages_of(*map, 6).value() == stages{{1, 0}, {3, 1}, {4, 2}, {5, 3}, {6, 4}, {8, 5}}));
+  check_failed(stages_of(*map, 7), core::error_kind::bad_input, "6 layers cannot be divided over 7 stages");
+  const auto other = pipeline_map_of(made(at, gpt2()));
+  check_ok(other);
+  BOOST_TEST(pipeline_name(*other, "wpe.weight") == "0.wpe.weight");
+  BOOST_TEST(pipeline_name(*other, "h.2.ln_1.weight") == "3.ln_1.weight");
+  BOOST_TEST(pipeline_name(*other, "ln_f.weight") == "4.ln_f.weight");
+}
+
+BOOST_AUTO_TEST_CASE(published_patterns_say_the_rules_that_they_came_from) {
+  const std::vector<published_rule> all{
+      {"wte.weight", {13, 8}, *hugging_face_rule("wte.weight", {13, 8})},
+      {"c_attn", {8, 24}, *hugging_face_rule("h.0.attn.c_attn.weight", {8, 24})},
+      {"ln", {8}, {}},
+      {"mean", {8}, {.kind = cut_kind::averaged}},
+      {"row", {8, 8}, *hugging_face_rule("layers.0.mlp.down_proj.weight", {8, 8})},
+      {"uneven", {7, 2}, {.kind = cut_kind::along, .part_sizes = {4, 3}, .uneven = uneven_split::one_more_each}}};
+  const auto info = universal_info_json(all, 2);
+  check_ok(info);
+  const auto j = nlohmann::json::parse(*info);
+  BOOST_TEST(j.at("vocabulary_parameter_patterns").at(0) == R"(^wte\.weight$)");
+  BOOST_TEST(j.at("original_vocab_size") == 13);
+  BOOST_TEST(j.at("padded_vocab_size") == 14);
+  BOOST_TEST(j.at("tp_replicated_parameter_patterns").at(0) == "^ln$");
+  BOOST_TEST(j.at("parameter_to_average_patterns").at(0) == "^mean$");
+  BOOST_TEST(j.at("parameter_with_row_parallelism_patterns").at(0) == "^row$");
+  const auto widths = nlohmann::json::parse("[[2,2],[2,1]]");
+  BOOST_TEST(j.at("sub_param_shard_widths").at("^uneven$") == widths);
+  BOOST_TEST(j.at("sub_param_shard_widths").at("^c_attn$") == nlohmann::json::parse("[[4,4],[4,4],[4,4]]"));
+  check_failed(universal_info_json({{"a", {3, 1}, *hugging_face_rule("wte.weight", {3, 1})},
+                                    {"b", {4, 1}, *hugging_face_rule("wte.weight", {4, 1})}},
+                                   2),
+               core::error_kind::bad_input, "vocabularies of 3 and of 4 rows");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_reshaped_leaves_nothing) {
+  const scratch_folder at, other;
+  const auto from = made(at, megatron_pipeline());
+  const auto unknown = made(other, {{"a", {4, 4}}, {"b", {4}}});
+  const fs::path root = at / "out";
+  const auto bad = core::error_kind::bad_input;
+  check_failed(rewritten(from, root, to({1, 3, 1})), bad, "cannot be divided");
+  check_failed(rewritten(from, root, to({7, 1, 1})), bad, "6 layers cannot be divided over 7 stages");
+  check_failed(rewritten(from, root, to({0, 1, 1})), core::error_kind::limit, "0 stages");
+  check_failed(rewritten(unknown, root, to({1, 2, 1})), bad, "no rule cuts any");
+  check_failed(rewritten(unknown, root, to({2, 1, 1})), bad, "no numbered blocks");
+  auto o = to({1, 2, 1});
+  o.qkv_version = 3;
+  check_failed(rewritten(from, root, o), bad, "wanted checkpoint version 0, 1.0 or 2.0");
+  o.qkv_version = 0;
+  o.to_qkv_version = 2;
+  check_failed(rewritten(from, root, o), bad, "0 heads");
+  o = to({1, 2, 1});
+  o.write.tag = "a/b";
+  check_failed(rewritten(from, root, o), bad, "cannot be the tag");
+  BOOST_TEST(!fs::exists(root));
+  check_ok(rewritten(from, root, to({1, 2, 1})));
+  check_failed(rewritten(from, root, to({1, 2, 1})), bad, "is there already");
+}
+
+BOOST_AUTO_TEST_CASE(work_that_is_stopped_leaves_what_was_there) {
+  const scratch_folder at;
+  const auto from = made(at, gpt2());
+  const fs::path root = at / "out";
+  check_ok(rewritten(from, root, to({1, 1, 1})));
+  const auto before = files_in(root);
+  for (const int stop : {1, 3, 9}) {
+    auto o = to({2, 4, 2});
+    o.write.tag = "other";
+    uint64_t last = 0, all = 0;
+    int calls = 0;
+    o.write.progress = [&](uint64_t done, uint64_t total) {
+      BOOST_TEST(done >= last);
+      BOOST_TEST(done <= total);
+      last = done;
+      all = total;
+      return ++calls < stop;
+    };
+    check_failed(rewritten(from, root, o), core::error_kind::stopped, "stopped");
+    BOOST_TEST(all > 0U);
+    BOOST_TEST(files_in(root) == before);
+  }
+  std::string latest;
+  std::ifstream(root / "latest") >> latest;
+  BOOST_TEST(latest == "global_step5");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,156 @@
+// Saving beside training, as a host sees it: what it costs (no bit), what it keeps, what happens when the disk fails.
+#include <boost/test/unit_test.hpp>
+
+#include "checkpoint/commit.hpp"
+#include "tests/checkpoint/file_size_limit.hpp"
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const settings three_stages_up{"zero_optimization={stage: 3, stage3_param_persistence_threshold: 0}",
+                               "parallel.data=2"};
+
+struct saves_heard {
+  std::vector<actors::save_report> reports;
+  actors::session_hooks hooks() {
+    actors::session_hooks h;
+    h.on_saved = [this](const actors::save_report& r) { reports.push_back(r); };
+    return h;
+  }
+};
+
+std::unique_ptr<actors::session> opened(const small_job& job, const settings& set, actors::session_hooks hooks,
+                                        std::filesystem::path resume = {}) {
+  actors::session_options options;
+  options.config = job.config(set);
+  options.hooks = std::move(hooks);
+  options.resume = std::move(resume);
+  auto s = actors::session::open(std::move(options));
+  if (!s) throw std::runtime_error(s.error().text);
+  return std::move(*s);
+}
+
+std::vector<uint64_t> losses_of(actors::session& s, uint64_t steps) {
+  std::vector<uint64_t> out;
+  for (uint64_t i = 0; i < steps; ++i) out.push_back(std::bit_cast<uint64_t>(step_of(s).loss));
+  return out;
+}
+
+checkpoint::manifest manifest_of(const std::filesystem::path& folder) {
+  auto c = checkpoint::open_checkpoint(checkpoint::real_files(), folder);
+  if (!c) throw std::runtime_error(c.error().text);
+  return c->content;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_save)
+
+BOOST_AUTO_TEST_CASE(saving_beside_training_changes_no_bit_and_keeps_the_states_of_its_step) {
+  const small_job job(tiny_gpt2_with_dropout);
+  for (const settings& more : {settings{}, settings{"bf16.enabled=true"}, settings{"zero_optimization.stage=0"},
+                               settings{"checkpoint.staging_bytes=65536"}}) {
+    const auto set = three_stages_up + more;
+    const auto alone = opened(job, set, {});
+    const auto expected = losses_of(*alone, 6);
+    saves_heard heard;
+    const auto root = job.folder() / ("saved" + std::to_string(std::hash<std::string>()(set.back())));
+    const auto s = opened(job, set, heard.hooks());
+    auto losses = losses_of(*s, 2);
+    BOOST_REQUIRE(s->save({.root = root / "at_once"}).has_value());
+    BOOST_REQUIRE(s->save_async({.root = root / "beside"}).has_value());
+    BOOST_TEST(s->save_under_way());
+    for (const uint64_t l : losses_of(*s, 4)) losses.push_back(l);
+    BOOST_REQUIRE(s->wait_for_saves().has_value());
+    BOOST_TEST(!s->save_under_way());
+    BOOST_TEST(losses == expected, boost::test_tools::per_element());
+    BOOST_REQUIRE(heard.reports.size() == 2U);
+    for (const auto& r : heard.reports) BOOST_TEST((!r.failure && r.step == 2 && r.bytes > 0));
+    // The same tensors with the same digests, although one was taken while the next step ran.
+    const auto at_once = manifest_of(root / "at_once"), beside = manifest_of(root / "beside");
+    BOOST_TEST((at_once.tensors == beside.tensors));
+    const auto again = opened(job, set, {}, root / "beside");
+    BOOST_TEST(losses_of(*again, 4) == std::vector<uint64_t>(expected.begin() + 2, expected.end()),
+               boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(one_save_at_a_time_is_under_way) {
+  const small_job job;
+  saves_heard heard;
+  const auto s = opened(job, three_stages_up, heard.hooks());
+  step_of(*s);
+  BOOST_REQUIRE(s->save_async({.root = job.folder() / "saved"}).has_value());
+  const auto second = s->save_async({.root = job.folder() / "saved"});
+  BOOST_REQUIRE(!second.has_value());
+  BOOST_TEST((second.error().kind == core::error_kind::limit));
+  BOOST_TEST(second.error().text.find("step 1") != std::string::npos);
+  BOOST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // waits for the first
+  BOOST_TEST(heard.reports.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(a_save_that_fails_is_told_once_and_training_goes_on) {
+  const small_job job;
+  saves_heard heard;
+  const auto root = job.folder() / "saved";
+  const auto s = opened(job, three_stages_up, heard.hooks());
+  const auto expected = losses_of(*opened(job, three_stages_up, {}), 5);
+  auto losses = losses_of(*s, 1);
+  BOOST_REQUIRE(s->save({.root = root}).has_value());
+  {
+    const file_size_limit small(20'000);
+    BOOST_REQUIRE(s->save_async({.root = root}).has_value());
+    for (const uint64_t l : losses_of(*s, 2)) losses.push_back(l);
+    const auto ended = s->wait_for_saves();
+    BOOST_TEST(heard.reports.size() == 2U);
+    BOOST_REQUIRE(heard.reports.back().failure.has_value());
+    BOOST_TEST(heard.reports.back().folder.empty());
+    (void)ended;  // the failure, unless a step had told of it before
+  }
+  BOOST_TEST(manifest_of(root).run.step == 1U);
+  BOOST_TEST(std::distance(std::filesystem::directory_iterator(root), {}) == 2);  // step 1 and `latest`
+  for (const uint64_t l : losses_of(*s, 2)) losses.push_back(l);
+  BOOST_TEST(losses == expected, boost::test_tools::per_element());
+  BOOST_REQUIRE(s->save({.root = root}).has_value());
+  BOOST_TEST(manifest_of(root).run.step == 5U);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_of_a_session_waits_for_its_save) {
+  const small_job job;
+  const auto root = job.folder() / "saved";
+  for (const bool with_step : {false, true}) {
+    auto s = opened(job, three_stages_up, {});
+    step_of(*s);
+    BOOST_REQUIRE(s->save_async({.root = root}).has_value());
+    if (with_step) step_of(*s);
+    s.reset();
+    BOOST_TEST(manifest_of(root).run.step == 1U);
+    std::filesystem::remove_all(root);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_run_keeps_what_was_copied_and_drops_what_was_not) {
+  const small_job job;
+  const auto root = job.folder() / "saved";
+  saves_heard heard;
+  auto s = opened(job, three_stages_up, heard.hooks());
+  step_of(*s);
+  BOOST_REQUIRE(s->save_async({.root = root}).has_value());
+  s->stop("enough");
+  while (s->step().has_value()) {
+  }
+  BOOST_TEST(!s->save({.root = root}).has_value());
+  BOOST_TEST(!s->save_under_way());
+  s.reset();
+  // Committed or not there at all: nothing half-written, and it was told once where it had begun.
+  if (std::filesystem::exists(root / "latest"))
+    BOOST_TEST(manifest_of(root).run.step >= 1U);
+  else
+    BOOST_TEST((!std::filesystem::exists(root) || std::filesystem::is_empty(root)));
+  BOOST_TEST(heard.reports.size() <= 1U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -255,6 +255,25 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_say) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(patterns_outlive_a_pipeline) {
+  const scratch_folder at;
+  check_ok(rewritten(made(at, gpt2()), at / "a", to({2, 2, 1})));
+  const auto pipeline = read_deepspeed_source(at / "a");
+  check_ok(pipeline);
+  check_ok(rewritten(*pipeline, at / "b", to({1, 4, 1})));
+  const auto file = torch_archive::open(at / "b/global_step5/mp_rank_03_model_states.pt");
+  check_ok(file);
+  const auto& tree = file->tree();
+  const auto module = *tree.find(file->root(), "module");
+  const auto shape = [&](const std::string& name) { return file->tensor(*tree.find(module, name)).value().shape; };
+  BOOST_TEST((shape("h.2.ln_1.weight") == std::vector<int64_t>{8}));
+  BOOST_TEST((shape("h.2.attn.c_attn.weight") == std::vector<int64_t>{8, 6}));
+  BOOST_TEST((shape("h.2.mlp.c_fc.bias") == std::vector<int64_t>{8}));
+  BOOST_TEST((shape("h.2.mlp.c_proj.weight") == std::vector<int64_t>{8, 8}));
+  BOOST_TEST((shape("wte.weight") == std::vector<int64_t>{4, 8}));
+  BOOST_TEST((shape("wpe.weight") == std::vector<int64_t>{4, 8}));
+}
+
 BOOST_AUTO_TEST_CASE(tied_names_and_groups_go_with_their_parameters) {
   const scratch_folder at;
   auto from = made(at, gpt2());

@@ -12,6 +12,7 @@ struct checkpoint_command::arguments {
   diff_arguments diff;
   weights_arguments fp32, hugging_face;
   deepspeed_arguments deepspeed, universal;
+  reshape_arguments reshape;
   bool json = false;
 };
 
@@ -105,6 +106,20 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*universal, a.universal.output, "a folder; `latest_universal` beside it names it");
   add_deepspeed(*universal, a.universal);
   actions_.emplace_back(universal, [&a] { return to_universal(a.universal); });
+
+  auto* reshape = command_->add_subcommand("reshape", "files for other tensor-parallel, pipeline and data degrees");
+  add_source(*reshape, a.reshape.written.source);
+  add_output(*reshape, a.reshape.written.output, "a folder: gets `latest` and the tag's folder");
+  reshape->add_option("--tp", a.reshape.tensor, "tensor-parallel degree")->capture_default_str();
+  reshape->add_option("--pp", a.reshape.pipeline, "pipeline degree")->capture_default_str();
+  reshape->add_option("--dp", a.reshape.written.ranks, "data-parallel degree")->capture_default_str();
+  reshape->add_option("--stage", a.reshape.written.stage, "of ZeRO, 0 to 3")->capture_default_str();
+  reshape->add_option("--qkv-version", a.reshape.qkv_version,
+                      "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says");
+  reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
+  reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version");
+  add_deepspeed(*reshape, a.reshape.written);
+  actions_.emplace_back(reshape, [&a] { return reshape_checkpoint(a.reshape); });
 }
 
 checkpoint_command::~checkpoint_command() = default;

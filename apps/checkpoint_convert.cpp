@@ -10,6 +10,7 @@
 #include "apps/output_place.hpp"
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
+#include "checkpoint/name_map.hpp"
 #include "checkpoint/source_inspect.hpp"
 #include "checkpoint/weights_export.hpp"
 #include "core/tensor_view.hpp"
@@ -99,7 +100,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   // transformers ties what the configuration says is tied, and wants it once.
   options.rename = [&](const std::string& name) -> std::optional<std::string> {
     if (model->tied_embedding && is_tied(name)) return std::nullopt;
-    return name;
+    return checkpoint::hugging_face_name(model->model_type, name);
   };
   options.progress = display.progress();
   const auto needed = needed_bytes(*s, options);

@@ -1,8 +1,9 @@
-// `troupe checkpoint to-fp32`, `to-hf`, `to-universal` and `to-deepspeed`: any checkpoint as files that others read.
+// `troupe checkpoint to-fp32`, `to-hf`, `to-universal`, `to-deepspeed`, `reshape`: any checkpoint as files for others.
 // OUT appears whole, or not at all.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "apps/checkpoint_arguments.hpp"
@@ -28,9 +29,17 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
   bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
 };
 
+struct reshape_arguments {
+  deepspeed_arguments written;  ///< its `ranks` are the data-parallel ones
+  uint32_t tensor = 1, pipeline = 1;
+  std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
+  uint32_t heads = 0;                                 ///< of attention: for to_qkv_version
+};
+
 int to_fp32(const weights_arguments& a);
 int to_hugging_face(const weights_arguments& a);
 int to_deepspeed(const deepspeed_arguments& a);
 int to_universal(const deepspeed_arguments& a);
+int reshape_checkpoint(const reshape_arguments& a);
 
 }  // namespace troupe::apps

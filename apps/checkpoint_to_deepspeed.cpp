@@ -1,6 +1,7 @@
-// The two commands whose files hold the optimizer too.
+// The commands whose files hold the optimizer too.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -12,6 +13,8 @@
 #include "apps/work_display.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "checkpoint/deepspeed_writer.hpp"
+#include "checkpoint/name_map.hpp"
+#include "checkpoint/reshape.hpp"
 #include "checkpoint/source_inspect.hpp"
 #include "checkpoint/universal_writer.hpp"
 
@@ -22,20 +25,24 @@ namespace fs = std::filesystem;
 using core::fail;
 
 core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
-                                                              const checkpoint::tensor_source& s) {
+                                                              const checkpoint::tensor_source& s,
+                                                              bool has_optimizer = true) {
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
   const auto model = describe_model(s, a.model_config);
   if (!model) return fail(model.error());
-  auto groups = describe_optimizer(s, a.job);
-  if (!groups) return fail(groups.error());
   checkpoint::deepspeed_write_options out;
+  if (has_optimizer) {
+    auto groups = describe_optimizer(s, a.job);
+    if (!groups) return fail(groups.error());
+    out.groups = std::move(*groups);
+  }
   out.stage = a.stage;
   out.ranks = a.ranks;
   out.weight_type = *type;
-  out.groups = std::move(*groups);
   out.integer_step = a.integer_steps;
   out.shared = shared_names(*model, s);
+  out.name = [type = model->model_type](const std::string& name) { return checkpoint::hugging_face_name(type, name); };
   return out;
 }
 
@@ -84,6 +91,33 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   return {};
 }
 
+/// Megatron's files say how they are cut; other models' parameters by their names.
+core::result<void> write_reshaped(const reshape_arguments& a) {
+  const auto s = open_checkpoint_at(a.written.source);
+  if (!s) return fail(s.error());
+  // Without moments there is no optimizer to describe.
+  const bool has_optimizer = std::any_of(s->tensors.begin(), s->tensors.end(),
+                                         [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
+  auto options = options_for(a.written, *s, has_optimizer);
+  if (!options) return fail(options.error());
+  work_display display("writing", a.written.source.quiet);
+  options->progress = display.progress();
+  auto place = output_folder::prepare(a.written.output.out, a.written.output.force, 0, s->folder);
+  if (!place) return fail(place.error());
+  checkpoint::reshape_options how;
+  how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
+  how.qkv_version = a.qkv_version;
+  how.to_qkv_version = a.to_qkv_version;
+  how.heads = a.heads;
+  how.write = std::move(*options);
+  const auto report = checkpoint::reshape(*s, place->working(), how);
+  display.clear();
+  if (!report) return fail(report.error());
+  if (auto ok = place->commit(); !ok) return ok;
+  say_written(a.written, {report->folder, report->bytes, report->files}, display);
+  return {};
+}
+
 }  // namespace
 
 int to_deepspeed(const deepspeed_arguments& a) {
@@ -94,6 +128,11 @@ int to_deepspeed(const deepspeed_arguments& a) {
 int to_universal(const deepspeed_arguments& a) {
   const stop_request stop;
   return ended(write_universal(a));
+}
+
+int reshape_checkpoint(const reshape_arguments& a) {
+  const stop_request stop;
+  return ended(write_reshaped(a));
 }
 
 }  // namespace troupe::apps

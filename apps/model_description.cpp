@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/name_map.hpp"
 #include "checkpoint/native_files.hpp"
 
 namespace troupe::apps {
@@ -15,7 +16,6 @@ using core::error_kind;
 using core::fail;
 using json = nlohmann::ordered_json;
 
-constexpr const char* head_name = "lm_head.weight";
 constexpr int max_depth = 64;
 
 json parsed(const std::string& text) {
@@ -67,14 +67,13 @@ std::string hugging_face_config(const model_description& m, core::dtype type) {
 
 std::map<std::string, std::string> shared_names(const model_description& m, const checkpoint::tensor_source& s) {
   if (!m.tied_embedding) return {};
-  const auto has = [&](std::string_view name) {
-    return std::any_of(s.tensors.begin(), s.tensors.end(), [&](const auto& t) { return t.name == name; }) ||
-           std::any_of(s.tied.begin(), s.tied.end(), [&](const auto& t) { return t.name == name; });
-  };
-  if (has(head_name)) return {};
-  for (const char* embedding : {"transformer.wte.weight", "model.embed_tokens.weight"})
-    if (has(embedding)) return {{head_name, embedding}};
-  return {};
+  std::vector<std::string> names;
+  for (const auto& t : s.tensors) names.push_back(checkpoint::hugging_face_name(m.model_type, t.name));
+  for (const auto& t : s.tied) names.push_back(checkpoint::hugging_face_name(m.model_type, t.name));
+  std::map<std::string, std::string> out;
+  for (const auto& t : checkpoint::hugging_face_tied(m.model_type, names))
+    if (std::find(names.begin(), names.end(), t.name) == names.end()) out.emplace(t.name, t.of);
+  return out;
 }
 
 }  // namespace troupe::apps

@@ -43,8 +43,8 @@ class checkpoint_save {
   checkpoint_save& operator=(const checkpoint_save&) = delete;
   ~checkpoint_save();
 
-  /// The file `shard-00003.bin` of writer 3; each number once.
-  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number) const;
+  /// The file `shard-00003.bin` of writer 3; each number once. `expected_bytes` as shard_writer::create() takes them.
+  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t expected_bytes = 0) const;
 
   /// After every shard is finished: `m` holds their files and pieces; step and save_id are filled in, order too. From
   /// the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of the

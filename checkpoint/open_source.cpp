@@ -9,6 +9,7 @@
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/hugging_face_source.hpp"
 #include "checkpoint/torch_source.hpp"
+#include "checkpoint/universal_source.hpp"
 #include "checkpoint/weights_folder.hpp"
 
 namespace troupe::checkpoint {
@@ -161,7 +162,7 @@ core::result<tensor_source> open_source(const fs::path& path, const source_optio
     case source_format::deepspeed:
       return read_deepspeed_source(path, options.tag);
     case source_format::universal:
-      return refused(fmt::format("'{}' is {}, which is not read here", path.string(), described(*format)));
+      return read_universal_source(options.tag ? path / *options.tag : path);
     case source_format::hugging_face:
       return read_hugging_face_source(options.tag ? path / *options.tag : path);
     case source_format::torch:

@@ -103,15 +103,21 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
   auto client = client_of(from);
   if (!client) return fail(client.error());
   p.client = std::move(*client);
+  auto rules = choose_rules(from, o.patterns, o.qkv_version);
+  if (!rules) return fail(rules.error());
+  p.rules = std::move(*rules);
   if (const auto prefixes = prefixes_in(p.client); !prefixes.empty()) {
+    std::map<std::string, std::string, std::less<>> names;  // the folder's own, which its patterns are about
+    for (const auto& t : from.tensors) names.emplace(without_layer(t.name, prefixes), t.name);
     auto named = without_layers(std::move(p.whole), prefixes);
     if (!named) return fail(named.error());
     p.whole = std::move(*named);
+    p.rules.rule = [names = std::move(names), inner = p.rules.rule](std::string_view name) {
+      const auto at = names.find(name);
+      return inner(at == names.end() ? name : std::string_view(at->second));
+    };
   }
   if (!o.write.order.empty()) p.whole.parameter_order = o.write.order;
-  auto rules = choose_rules(p.whole, o.patterns, o.qkv_version);
-  if (!rules) return fail(rules.error());
-  p.rules = std::move(*rules);
   if (!p.rules.are_megatrons) return {};
   auto written = p.rules.version;
   if (o.to_qkv_version) {

@@ -207,12 +207,14 @@ core::result<reshape_plan> plan_reshape(const tensor_source& whole, const parall
   return out;
 }
 
+std::string without_layer(const std::string& name, const std::map<uint32_t, std::string>& prefixes) {
+  const auto place = numbered(name);
+  const auto prefix = place ? prefixes.find(place->layer) : prefixes.end();
+  return prefix == prefixes.end() ? name : prefix->second + place->key;
+}
+
 core::result<tensor_source> without_layers(tensor_source pipeline, const std::map<uint32_t, std::string>& prefixes) {
-  const auto renamed = [&](const std::string& name) {
-    const auto place = numbered(name);
-    const auto prefix = place ? prefixes.find(place->layer) : prefixes.end();
-    return prefix == prefixes.end() ? name : prefix->second + place->key;
-  };
+  const auto renamed = [&](const std::string& name) { return without_layer(name, prefixes); };
   for (auto& t : pipeline.tensors) t.name = renamed(t.name);
   for (auto& t : pipeline.tied) t = {renamed(t.name), renamed(t.of)};
   for (auto& name : pipeline.parameter_order) name = renamed(name);

@@ -54,7 +54,10 @@ core::result<reshape_plan> plan_reshape(const tensor_source& whole, const parall
 /// Elements of zeros that the cutting needs at most in one piece; 0 where it needs none.
 core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules);
 
-/// The names that a model had before it became a pipeline, from the prefixes that were kept with it.
+/// The name that a pipeline's tensor had before, from the prefixes that were kept with the pipeline.
+std::string without_layer(const std::string& name, const std::map<uint32_t, std::string>& prefixes);
+
+/// The same for all names of a source.
 core::result<tensor_source> without_layers(tensor_source pipeline, const std::map<uint32_t, std::string>& prefixes);
 
 }  // namespace troupe::checkpoint

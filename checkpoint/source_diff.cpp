@@ -13,6 +13,7 @@
 #include <set>
 
 #include "checkpoint/element_cast.hpp"
+#include "checkpoint/name_map.hpp"
 #include "checkpoint/source_reader.hpp"
 #include "core/tensor_view.hpp"
 
@@ -21,19 +22,13 @@ namespace {
 
 using core::fail;
 
-std::string without_prefixes(std::string_view name) {
-  for (const std::string_view prefix : {"module.", "transformer.", "model."})
-    if (name.starts_with(prefix)) name.remove_prefix(prefix.size());
-  return std::string(name);
-}
-
 /// A source's tensors by the names under which the other looks for them.
 class tensors_by_name {
  public:
   explicit tensors_by_name(const tensor_source& s) {
     std::map<std::string, std::string> full;
     for (const auto& t : s.tensors) {
-      const auto [at, fresh] = full.try_emplace(without_prefixes(t.name), t.name);
+      const auto [at, fresh] = full.try_emplace(std::string(bare_name(t.name)), t.name);
       if (!fresh && at->second != t.name) shorten_ = false;
       moments_ = moments_ || t.kind == tensor_kind::moment;
     }
@@ -61,7 +56,9 @@ class tensors_by_name {
   }
 
  private:
-  [[nodiscard]] std::string key(const std::string& name) const { return shorten_ ? without_prefixes(name) : name; }
+  [[nodiscard]] std::string key(const std::string& name) const {
+    return shorten_ ? std::string(bare_name(name)) : name;
+  }
   [[nodiscard]] const std::vector<const tensor_entry*>& of(const tensor_entry& t) const {
     static const std::vector<const tensor_entry*> none;
     auto at = by_name_.find(key(t.name));

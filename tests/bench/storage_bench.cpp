@@ -7,14 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -22,6 +18,7 @@
 #include "core/clock.hpp"
 #include "storage/io_queue.hpp"
 #include "storage/staging_pool.hpp"
+#include "tests/bench/fio.hpp"
 
 namespace {
 
@@ -42,32 +39,6 @@ T must(core::result<T> r) {
   if (!r) give_up(r.error());
   return std::move(*r);
 }
-
-// fio's buffers on huge pages want pages set aside; given back at the end.
-class huge_pages {
- public:
-  huge_pages() {
-    std::ifstream(path) >> before_;
-    if (before_ >= wanted) return;
-    set(wanted);
-    unsigned now = 0;
-    std::ifstream(path) >> now;
-    enough_ = now >= wanted;
-  }
-  ~huge_pages() {
-    if (before_ < wanted) set(before_);
-  }
-  huge_pages(const huge_pages&) = delete;
-  huge_pages& operator=(const huge_pages&) = delete;
-  [[nodiscard]] bool enough() const { return enough_; }
-
- private:
-  static constexpr const char* path = "/proc/sys/vm/nr_hugepages";
-  static constexpr unsigned wanted = 64;
-  static void set(unsigned pages) { std::ofstream(path) << pages << std::flush; }
-  unsigned before_ = 0;
-  bool enough_ = true;
-};
 
 struct scratch {
   std::filesystem::path path;
@@ -129,23 +100,7 @@ double pass(queue_engine engine, const place& where, io_kind kind, file_mode mod
   return static_cast<double>(where.bytes) / ns;
 }
 
-/// The same by fio; nothing when it fails.
-std::optional<double> fio(const place& where, io_kind kind, unsigned depth) {
-  const std::string rw = kind == io_kind::read ? "read" : "write";
-  const std::string command =
-      "fio --name=bench --filename='" + where.path.string() + "' --rw=" + rw +
-      " --bs=1M --direct=1 --ioengine=io_uring --mem=mmaphuge --iodepth=" + std::to_string(depth) +
-      " --size=" + std::to_string(where.bytes) + " --output-format=json 2>/dev/null";
-  FILE* out = ::popen(command.c_str(), "r");
-  if (out == nullptr) return std::nullopt;
-  std::string text;
-  std::array<char, 4096> part{};
-  while (const size_t got = std::fread(part.data(), 1, part.size(), out)) text.append(part.data(), got);
-  if (::pclose(out) != 0) return std::nullopt;
-  const auto json = nlohmann::json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.contains("jobs")) return std::nullopt;
-  return json["jobs"][0][rw].value("bw_bytes", 0.0) / 1e9;
-}
+const char* fio_kind(io_kind kind) { return kind == io_kind::read ? "read" : "write"; }
 
 void print(const char* who, std::vector<double> runs) {
   if (runs.empty()) return;
@@ -187,14 +142,9 @@ int run(int argc, char** argv) {
   std::printf("storage: %llu MiB a run, 1 MiB blocks, %u rounds in turn, GB/s; %s allows %s\n",
               static_cast<unsigned long long>(mebibytes), rounds, folder.c_str(), mode_text.c_str());
   for (const auto& r : best->remarks()) std::printf("  %s\n", r.c_str());
-  std::optional<huge_pages> pages;
-  bool peer = std::system("fio --version >/dev/null 2>&1") == 0;
-  if (!peer)
-    std::printf("  fio is skipped: not installed\n");
-  else if (!(pages.emplace().enough())) {
-    std::printf("  fio is skipped: wanted vm.nr_hugepages of 64, which root may set\n");
-    peer = false;
-  }
+  const tests::fio_room room;
+  const bool peer = room.why_not().empty();
+  if (!peer) std::printf("  fio is skipped: %s\n", room.why_not().c_str());
   for (const auto mode : {file_mode::direct, file_mode::buffered}) {
     if (mode == file_mode::direct && !direct) continue;
     for (const auto kind : {io_kind::write, io_kind::read})
@@ -204,7 +154,8 @@ int run(int argc, char** argv) {
           if (uring) by_uring.push_back(pass(queue_engine::uring, where, kind, mode, depth, pool));
           by_threads.push_back(pass(queue_engine::threads, where, kind, mode, depth, pool));
           if (peer && mode == file_mode::direct)
-            if (const auto rate = fio(where, kind, depth)) by_fio.push_back(*rate);
+            if (const auto rate = tests::fio_rate(where.path, fio_kind(kind), depth, where.bytes))
+              by_fio.push_back(*rate);
         }
         std::printf("  %s, %s, depth %u\n", kind == io_kind::read ? "read" : "write", describe(mode).c_str(), depth);
         print("io_uring", by_uring);

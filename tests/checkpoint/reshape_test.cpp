@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -46,7 +47,8 @@ tensor_source made(const scratch_folder& at, const shapes& parameters, bool has_
     add(name, shape, tensor_kind::moment, "exp_avg");
     add(name, shape, tensor_kind::moment, "exp_avg_sq");
   }
-  const auto bytes = noise(offset, parameters.size());
+  auto bytes = noise(offset, parameters.size());
+  for (size_t i = 3; i < bytes.size(); i += 4) bytes[i] &= std::byte{0xBF};  // numbers below 2, no infinity, no NaN
   std::ofstream(at / "data", std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(offset));
   s.files = {{at / "data", offset}};
@@ -125,6 +127,12 @@ reshape_options to(const parallel_degrees& d, uint32_t stage = 2) {
   o.to = d;
   o.write.stage = stage;
   return o;
+}
+
+/// Where tests/peer/deepspeed_opens_reshaped.py wants the folders, else the scratch folder.
+fs::path place(const scratch_folder& at) {
+  const char* wanted = std::getenv("TROUPE_RESHAPED");
+  return wanted == nullptr ? at / "" : fs::path(wanted);
 }
 
 const parallel_degrees degrees[] = {{1, 1, 1}, {1, 4, 2}, {2, 2, 2}, {4, 1, 1}, {3, 2, 1}, {1, 2, 3}, {1, 1, 1}};
@@ -237,6 +245,26 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   check_same(contents_of(*first), contents_of(from), "version 0 again");
 }
 
+BOOST_AUTO_TEST_CASE(folders_for_others_hold_what_the_whole_holds) {
+  const scratch_folder at, second;
+  const auto megatron = made(at, megatron_pipeline()), model = made(second, gpt2());
+  for (const auto& [name, from, d] : {std::tuple{"megatron", &megatron, parallel_degrees{2, 2, 2}},
+                                      {"megatron_tp", &megatron, {1, 2, 1}},
+                                      {"gpt2", &model, {1, 2, 2}}}) {
+    auto whole = to({1, 1, 1}, 1), cut = to(d, 1);
+    whole.write.integer_step = cut.write.integer_step = true;
+    whole.qkv_version = cut.qkv_version = 2;  // as DeepSpeedCheckpoint joins layers, whatever they say
+    check_ok(rewritten(*from, place(at) / name / "whole", whole));
+    check_ok(rewritten(*from, place(at) / name / "cut", cut));
+    const auto both = {read_deepspeed_source(place(at) / name / "whole"),
+                       read_deepspeed_source(place(at) / name / "cut")};
+    for (const auto& back : both) {
+      check_ok(back);
+      check_same(contents_of(*back), contents_of(*from), name);
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_say) {
   const scratch_folder at;
   const auto from = made(at, megatron_pipeline());
@@ -253,6 +281,25 @@ BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_say) {
     BOOST_TEST((shape("1.position_embeddings.weight") == std::vector<int64_t>{5, 8}));
     BOOST_TEST(file->integer(*tree.find(file->root(), "mp_world_size")).value() == 2);
   }
+}
+
+BOOST_AUTO_TEST_CASE(patterns_outlive_a_pipeline) {
+  const scratch_folder at;
+  check_ok(rewritten(made(at, gpt2()), at / "a", to({2, 2, 1})));
+  const auto pipeline = read_deepspeed_source(at / "a");
+  check_ok(pipeline);
+  check_ok(rewritten(*pipeline, at / "b", to({1, 4, 1})));
+  const auto file = torch_archive::open(at / "b/global_step5/mp_rank_03_model_states.pt");
+  check_ok(file);
+  const auto& tree = file->tree();
+  const auto module = *tree.find(file->root(), "module");
+  const auto shape = [&](const std::string& name) { return file->tensor(*tree.find(module, name)).value().shape; };
+  BOOST_TEST((shape("h.2.ln_1.weight") == std::vector<int64_t>{8}));
+  BOOST_TEST((shape("h.2.attn.c_attn.weight") == std::vector<int64_t>{8, 6}));
+  BOOST_TEST((shape("h.2.mlp.c_fc.bias") == std::vector<int64_t>{8}));
+  BOOST_TEST((shape("h.2.mlp.c_proj.weight") == std::vector<int64_t>{8, 8}));
+  BOOST_TEST((shape("wte.weight") == std::vector<int64_t>{4, 8}));
+  BOOST_TEST((shape("wpe.weight") == std::vector<int64_t>{4, 8}));
 }
 
 BOOST_AUTO_TEST_CASE(tied_names_and_groups_go_with_their_parameters) {

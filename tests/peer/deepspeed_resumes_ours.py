@@ -6,10 +6,12 @@ losses of steps 4 to 6 must be Troupe's, to the type's rounding. DeepSpeed's own
 ds_to_universal must take the folders and give the bits that Troupe's checkpoint has, read here from the description in
 docs/formats.md. One epoch is one batch, so that the order of samples does not matter.
 
-Needs build/release/troupe (make build), or another named by TROUPE.
+Needs build/release/troupe (make build), or another named by TROUPE. Arguments: some of the RUNS alone.
 """
 
 import argparse
+import contextlib
+import io
 import json
 import os
 import pathlib
@@ -26,16 +28,20 @@ LR, DECAY, BETA2, CLIP = 3e-3, 0.1, 0.95, 1.0
 SAVED, STEPS = 3, 6
 # By what is trained: type of weights, whether positions are frozen and biases and norms do not decay, and what engines
 # load, as folder, stage of the engine, ranks. Loading a universal folder at stage 3, DeepSpeed gives all groups the first
-# one's values and one and the same tensor of steps done, so it gets one group.
+# one's values and one and the same tensor of steps done, so it gets one group. Stage 0 is left out in fp16: there
+# DeepSpeed divides gradients by a loss scale that the loss never had, in runs of its own just so.
 RUNS = {
     "two groups and a frozen parameter": ("fp32", True, [("stage0", 0, 2), ("stage1", 1, 2), ("stage2", 2, 2),
                                                          ("stage3", 3, 2), ("universal", 1, 1), ("universal", 2, 2)]),
     "one group": ("fp32", False, [("stage3", 3, 2), ("universal", 3, 2)]),
     "bf16": ("bf16", False, [("stage0", 0, 2), ("stage1", 1, 2), ("stage2", 2, 2), ("stage3", 3, 2),
                              ("universal", 2, 2), ("universal", 3, 2)]),
+    "fp16": ("fp16", False, [("stage1", 1, 2), ("stage2", 2, 2), ("stage3", 3, 2),
+                             ("universal", 2, 2)]),
 }
-# most that a loss may differ: bf16 rounds activations to 8 bits, elsewhere in torch's modules than in Troupe's
-ALLOWED = {"fp32": 2e-6, "bf16": 2e-2}
+# most that a loss may differ: activations of 16 bits are rounded elsewhere in torch's modules than in Troupe's
+ALLOWED = {"fp32": 2e-6, "bf16": 5e-4, "fp16": 1e-4}
+SCALE_POWER = 8  # the loss scale of fp16 begins at 2 to this
 JOB = f"""
 model: {{model_type: gpt2, n_layer: {LAYERS}, n_embd: {WIDTH}, n_head: {HEADS}, n_positions: {COLUMNS},
         vocab_size: {VOCABULARY}, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}}
@@ -89,18 +95,24 @@ def resume(run, folder, stage, ranks, root):
     }
     if dtype != "fp32":
         config[dtype] = {"enabled": True}
+    if dtype == "fp16":  # the CPU computes in it well enough for a few steps, though DeepSpeed does not offer it there
+        deepspeed.get_accelerator().is_fp16_supported = lambda: True
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
     path, _ = engine.load_checkpoint(f"{root}/{folder}")
     if path is None:
         raise RuntimeError("nothing was loaded")
     if engine.global_steps != SAVED or engine.global_samples != SAVED * SAMPLES:
         raise RuntimeError(f"loaded step {engine.global_steps} and sample {engine.global_samples}")
+    if dtype == "fp16":
+        scaler = getattr(engine.optimizer, "loss_scaler", None) or engine.optimizer.loss_scale_config
+        if (scaler.cur_scale, scaler.cur_iter, scaler.last_overflow_iter) != (2.0**SCALE_POWER, SAVED, -1):
+            raise RuntimeError(f"loaded the loss scale {vars(scaler)}")
     tokens = torch.frombuffer(bytearray((pathlib.Path(root) / "corpus.txt").read_bytes()), dtype=torch.uint8).long()
     windows = torch.stack([tokens[i * COLUMNS:(i + 1) * COLUMNS + 1] for i in range(SAMPLES)])
     mine = windows[rank * (SAMPLES // ranks):(rank + 1) * (SAMPLES // ranks)]
     losses = []
     for _ in range(STEPS - SAVED):
-        logits = engine(input_ids=mine[:, :-1]).logits
+        logits = engine(input_ids=mine[:, :-1]).logits.float()
         loss = torch.nn.functional.cross_entropy(logits.reshape(-1, VOCABULARY), mine[:, 1:].reshape(-1))
         engine.backward(loss)
         engine.step()
@@ -195,12 +207,12 @@ def converters(ours, root):
 def opens_safely(root):
     """Model states hold no class of anybody's; optimizer shards only those of DeepSpeed that are named here."""
     import torch
-    from deepspeed.runtime.fp16.loss_scaler import LossScaler
+    from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
     from deepspeed.utils.tensor_fragment import fragment_address
 
     for path in root.rglob("*_model_states.pt"):
         torch.load(path, weights_only=True)
-    torch.serialization.add_safe_globals([LossScaler, fragment_address])
+    torch.serialization.add_safe_globals([DynamicLossScaler, LossScaler, fragment_address])
     for path in [*root.rglob("*_optim_states.pt"), *root.rglob("optimizer_state.pt")]:
         torch.load(path, weights_only=True)
 
@@ -210,7 +222,8 @@ def check(run, root):
     draw = random.Random(3)
     (root / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
     (root / "job.yaml").write_text(JOB + (GROUPS if grouped else "") +
-                                   (f"{dtype}: {{enabled: true}}\n" if dtype != "fp32" else ""))
+                                   (f"{dtype}: {{enabled: true}}\n" if dtype == "bf16" else "") +
+                                   (f"fp16: {{enabled: true, initial_scale_power: {SCALE_POWER}}}\n" if dtype == "fp16" else ""))
     subprocess.run([TROUPE, "train", str(root / "job.yaml"), "--quiet", "--set", f"output={root}/run"], check=True)
     lines = [json.loads(line) for line in (root / "run/steps.jsonl").read_text().splitlines()]
     wanted = [line["loss"] for line in lines if "loss" in line and line["step"] > SAVED]
@@ -221,6 +234,7 @@ def check(run, root):
     for stage in range(4):
         subprocess.run([*convert, "to-deepspeed", str(saved), str(root / f"stage{stage}"), "--stage", str(stage), "--ranks",
                         "2", "--dtype", dtype, "--quiet"], check=True)
+    (root / "universal").mkdir()
     subprocess.run([*convert, "to-universal", str(saved), str(root / "universal/ours"), "--dtype", dtype, "--quiet"],
                    check=True)
     opens_safely(root)
@@ -231,7 +245,8 @@ def check(run, root):
               f"at most {worst:.1e} from Troupe's", flush=True)
         if len(got) != len(wanted) or not worst <= ALLOWED[dtype]:
             fail(f"{run} {case}: wanted {wanted}, got {got}")
-    compared = converters(tensors_of_ours(saved), root)
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        compared = converters(tensors_of_ours(saved), root)
     print(f"{run}: DeepSpeed's converters give {compared} tensors the bits of Troupe's checkpoint", flush=True)
 
 
@@ -239,6 +254,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 6:
         resume(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]), sys.argv[5])
     else:
-        for name in RUNS:
+        for name in sys.argv[1:] or RUNS:
             with tempfile.TemporaryDirectory() as scratch:
                 check(name, pathlib.Path(scratch))

@@ -1,0 +1,86 @@
+// The real program, killed at random instants while it saves every step, and started again each time.
+#include <csignal>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "checkpoint/commit.hpp"
+#include "checkpoint/source_verify.hpp"
+#include "core/math.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/crash/wanted_cases.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using nlohmann::json;
+
+namespace {
+
+/// Of a run that may have ended in the middle of a line.
+std::map<uint64_t, double> losses_of(const std::string& out) {
+  std::map<uint64_t, double> losses;
+  std::istringstream lines(out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = json::parse(line, nullptr, false);
+    if (event.is_object() && event.contains("loss") && event.contains("step")) losses[event["step"]] = event["loss"];
+  }
+  return losses;
+}
+
+/// The step of the newest committed checkpoint, every byte of which is good; 0: none yet.
+uint64_t newest_step(const std::filesystem::path& root) {
+  const auto found = open_checkpoint(real_files(), root);
+  if (!found) return 0;
+  const auto report = verify_checkpoint(real_files(), found->folder);
+  BOOST_REQUIRE_MESSAGE(report.has_value(), (report ? "" : report.error().text));
+  BOOST_TEST(report->damages == 0U);
+  return found->content.run.step;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(train_killed)
+
+BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_goes_on_with_the_losses_of_one_that_was_not) {
+  const uint64_t kills = std::max<uint64_t>(1, wanted_cases("TROUPE_KILLS", 40) / 10), steps = 4 * kills + 4;
+  const std::string job = replaced(smallest, "steps: 6", "steps: " + std::to_string(steps)) +
+                          "checkpoint: {every_steps: 1, keep_last: 2}\n";
+  const command_folder whole(job), cut(job);
+  const std::vector<std::string> train{TROUPE_BINARY, "train", "job.yaml", "--json"};
+  const auto reference = whole.troupe({"train", "job.yaml", "--json"});
+  BOOST_REQUIRE_MESSAGE(reference.code == 0, reference.err);
+  const auto wanted = losses_of(reference.out);
+  BOOST_REQUIRE(wanted.size() == steps);
+
+  const auto root = cut.folder.path() / "out/checkpoints";
+  uint64_t reached = 0;
+  const auto compare = [&](const finished& f) {
+    const auto got = losses_of(f.out);
+    if (!got.empty()) BOOST_TEST(got.begin()->first == reached + 1);  // behind the newest committed one, no other
+    for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step), "step " << step);
+  };
+  for (uint64_t round = 0; round < kills; ++round) {
+    process p(train, cut.folder.path());
+    const uint64_t draw = core::mix64(round);
+    const bool begun = p.wait_for("\"step\":" + std::to_string(std::min(steps, reached + 1 + draw % 4)) + ",");
+    const bool at_it = begun && p.wait_for_work(std::chrono::milliseconds(draw / 4 % 40));
+    p.send(SIGKILL);
+    const auto f = p.end();
+    BOOST_TEST((f.code == 128 + SIGKILL || (!at_it && f.code == 0)), f.err);
+    compare(f);
+    const uint64_t now = newest_step(root);
+    BOOST_TEST(now >= reached);
+    reached = now;
+  }
+  const auto last = cut.troupe({"train", "job.yaml", "--json"});
+  BOOST_REQUIRE_MESSAGE(last.code == 0, last.err);
+  compare(last);
+  BOOST_TEST(newest_step(root) == steps);
+  for (const auto& e : std::filesystem::directory_iterator(root)) {
+    const auto name = e.path().filename().string();
+    BOOST_TEST((name == "latest" || name == ".lock" || step_of(name)), name << " stayed");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,6 +1,7 @@
 // What crashes leave, and taking checkpoints away.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "checkpoint/commit.hpp"
@@ -23,7 +24,23 @@ core::result<void> make_folders(file_system& files, const fs::path& path) {
   return files.sync_folder(parent);
 }
 
+namespace {
+
+/// No link to one, whose files are somebody else's.
+core::result<void> check_is_folder(file_system& files, const fs::path& folder) {
+  const auto around = files.list(folder.parent_path());
+  if (!around) return fail(around.error());
+  const auto itself = std::find_if(around->begin(), around->end(),
+                                   [&](const folder_entry& e) { return e.name == folder.filename().string(); });
+  if (itself == around->end() || itself->kind != entry_kind::folder)
+    return fail(error_kind::bad_input, fmt::format("'{}' is not removed: it is no folder", folder.string()));
+  return {};
+}
+
+}  // namespace
+
 core::result<void> remove_files_and_folder(file_system& files, const fs::path& folder) {
+  if (auto ok = check_is_folder(files, folder); !ok) return ok;
   const auto inside = files.list(folder);
   if (!inside) return fail(inside.error());
   for (const auto& e : *inside)
@@ -36,6 +53,7 @@ core::result<void> remove_files_and_folder(file_system& files, const fs::path& f
 }
 
 core::result<void> remove_checkpoint(file_system& files, const fs::path& root, const std::string& name) {
+  if (auto ok = check_is_folder(files, root / name); !ok) return ok;
   const fs::path aside = root / beside(name, removing_mark, random_save_id());
   if (auto ok = files.rename(root / name, aside); !ok) return ok;
   if (auto ok = files.sync_folder(root); !ok) return ok;

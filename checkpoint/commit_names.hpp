@@ -32,7 +32,8 @@ inline bool is_beside(std::string_view entry, std::string_view name, std::string
 /// Makes `path` and every folder above it that is missing, each synced into the one above.
 core::result<void> make_folders(file_system& files, const std::filesystem::path& path);
 
-/// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else.
+/// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else, or
+/// is itself a link to a folder.
 core::result<void> remove_files_and_folder(file_system& files, const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

@@ -17,7 +17,7 @@ using core::fail;
 using tensor_key = std::tuple<std::string, tensor_kind, std::string>;
 tensor_key key_of(const tensor_entry& t) { return {t.name, t.kind, t.moment}; }
 
-/// Elements [at, at + count) from the file of zeros, in as many pieces as its length takes.
+/// Elements [at, at + count) from the file of zeros.
 core::result<void> append_zeros(tensor_entry& to, std::optional<uint32_t> zeros, uint64_t count, uint64_t at) {
   if (!zeros)
     return fail(error_kind::bad_input,
@@ -109,25 +109,34 @@ core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const te
   return out;
 }
 
+core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
+                                       std::optional<uint32_t> zeros) {
+  auto out = like(whole, cut.slices[rank]);
+  uint64_t reached = 0;
+  const auto pad = [&](uint64_t to) -> core::result<void> {
+    if (to == reached) return {};
+    return append_zeros(out, zeros, to - reached, reached);
+  };
+  for (const auto& r : cut.runs) {
+    if (r.rank != rank) continue;
+    if (auto ok = pad(r.slice_first); !ok) return fail(ok.error());
+    append_elements(out.pieces, whole, r.whole_first, r.count, r.slice_first);
+    reached = r.slice_first + r.count;
+  }
+  if (auto ok = pad(core::numel_of(out.shape)); !ok) return fail(ok.error());
+  if (auto ok = check_piece_count(out); !ok) return fail(ok.error());
+  return out;
+}
+
 core::result<std::vector<tensor_entry>> split_entry(const cut_rule& rule, const tensor_entry& whole, uint32_t ranks,
                                                     std::optional<uint32_t> zeros) {
-  auto cut = cut_to_split(whole.name, rule, whole.shape, ranks);
+  const auto cut = cut_to_split(whole.name, rule, whole.shape, ranks);
   if (!cut) return fail(cut.error());
   std::vector<tensor_entry> out;
-  for (auto& s : cut->slices) out.push_back(like(whole, std::move(s)));
-  std::vector<uint64_t> reached(ranks, 0);
-  const auto pad = [&](uint32_t r, uint64_t to) -> core::result<void> {
-    if (to == reached[r]) return {};
-    return append_zeros(out[r], zeros, to - reached[r], reached[r]);
-  };
-  for (const auto& r : cut->runs) {
-    if (auto ok = pad(r.rank, r.slice_first); !ok) return fail(ok.error());
-    append_elements(out[r.rank].pieces, whole, r.whole_first, r.count, r.slice_first);
-    reached[r.rank] = r.slice_first + r.count;
-  }
   for (uint32_t r = 0; r < ranks; ++r) {
-    if (auto ok = pad(r, core::numel_of(out[r].shape)); !ok) return fail(ok.error());
-    if (auto ok = check_piece_count(out[r]); !ok) return fail(ok.error());
+    auto slice = slice_entry(*cut, whole, r, zeros);
+    if (!slice) return fail(slice.error());
+    out.push_back(std::move(*slice));
   }
   return out;
 }

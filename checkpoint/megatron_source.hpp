@@ -47,6 +47,10 @@ struct merged_source {
 /// rank's, digests are gone. Refused: no ranks, a tensor that some ranks have and others not.
 core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const rule_chooser& rules);
 
+/// Rank `rank`'s tensor alone, of as many as the cut has slices.
+core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
+                                       std::optional<uint32_t> zeros = std::nullopt);
+
 struct split_sources {
   std::vector<tensor_source> ranks;
   size_t cut = 0;  ///< tensors that are not on all ranks alike

@@ -137,7 +137,7 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
 
 core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_options& o) {
   const auto written = [&](const std::string& name) {
-    const auto own = pipeline_name(plan.map, name);
+    const auto own = pipeline_name(plan.map(), name);
     return o.write.name ? o.write.name(own) : own;
   };
   if (!p.rules.are_megatrons && o.to.tensor > 1) {
@@ -154,9 +154,9 @@ core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_
     p.client["universal_checkpoint_info"] = json::parse(*info);
   }
   // a pipeline's own names need no prefix, and those of its tied modules come back by their shapes
-  if (!plan.map.prefixes.empty() && plan.map.prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
+  if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
     auto& prefixes = p.client[std::string(layer_prefixes_key)] = json::object();
-    for (const auto& [layer, prefix] : plan.map.prefixes) prefixes[std::to_string(layer)] = prefix;
+    for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;
   }
   return {};
 }
@@ -188,10 +188,10 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
     zeros_file = static_cast<uint32_t>(p.whole.files.size());
     p.whole.files.push_back({zeros, *padding});
   }
-  auto plan = plan_reshape(p.whole, options.to, p.rules.rule, zeros_file);
+  const auto plan = reshape_plan::create(p.whole, options.to, p.rules.rule, zeros_file);
   if (!plan) return fail(plan.error());
   if (auto ok = publish(p, *plan, options); !ok) return fail(ok.error());
-  for (auto& rank : plan->ranks) rank.run.client_state = p.client.dump();
+  p.whole.run.client_state = p.client.dump();
 
   reshape_report report{root / tag, 0, 0};
   if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
@@ -201,16 +201,19 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
   if (auto ok = remove_unfinished(files, root, tag); !ok) return fail(ok.error());
   const auto room = files.free_bytes(root);
   if (!room) return fail(room.error());
-  if (*room < plan->bytes)
+  if (*room < plan->bytes())
     return fail(error_kind::no_space,
-                fmt::format("'{}' needs at least {} bytes, {} are free", report.folder.string(), plan->bytes, *room));
+                fmt::format("'{}' needs at least {} bytes, {} are free", report.folder.string(), plan->bytes(), *room));
   const auto write_all = [&]() -> core::result<void> {
     if (auto ok = files.make_folder(working); !ok) return ok;
     if (*padding > 0)
       if (auto ok = write_zeros(zeros, *padding); !ok) return ok;
-    reshape_files writer(files, working, options.to, *plan);
-    for (uint32_t r = 0; r < plan->ranks.size(); ++r)
-      if (auto ok = writer.write_rank(r, options_of(options.write, plan->ranks[r], plan->map)); !ok) return ok;
+    reshape_files writer(files, working, *plan);
+    for (uint32_t r = 0; r < plan->ranks(); ++r) {
+      const auto source = plan->rank(r);
+      if (!source) return fail(source.error());
+      if (auto ok = writer.write_rank(r, *source, options_of(options.write, *source, plan->map())); !ok) return ok;
+    }
     report.bytes = writer.bytes();
     report.files = writer.files();
     if (*padding > 0)

@@ -40,7 +40,7 @@ struct reshape_report {
 /// Writes `root/<tag>` with mp_rank_XX_model_states.pt, of a pipeline also layer_NN-model_XX-model_states.pt, and the
 /// optimizer's shards; `root/latest` names it. It appears whole or not at all. A folder of tensor-parallel ranks says
 /// how it goes together: Megatron's by `checkpoint_version`, any other by `universal_checkpoint_info`. Refused before a
-/// byte is written: what cannot be cut (see plan_reshape and cut_to_split), a tag that is there, too little space, and
+/// byte is written: what cannot be cut (see reshape_plan and cut_to_split), a tag that is there, too little space, and
 /// what write_deepspeed_folder() refuses.
 core::result<reshape_report> reshape(const tensor_source& from, const std::filesystem::path& root,
                                      const reshape_options& options, file_system& files = real_files());

@@ -70,33 +70,32 @@ core::result<void> write_zeros(const fs::path& path, uint64_t bytes) {
   return {};
 }
 
-reshape_files::reshape_files(file_system& files, fs::path folder, const parallel_degrees& to, const reshape_plan& plan)
-    : files_(files), folder_(std::move(folder)), to_(to), plan_(plan) {
-  for (const auto& rank : plan.ranks)
-    for (const auto& t : rank.tensors) has_optimizer_ = has_optimizer_ || t.kind == tensor_kind::moment;
+reshape_files::reshape_files(file_system& files, fs::path folder, const reshape_plan& plan)
+    : files_(files), folder_(std::move(folder)), to_(plan.to()), plan_(plan) {
+  for (const auto& t : plan.whole().tensors) has_optimizer_ = has_optimizer_ || t.kind == tensor_kind::moment;
 }
 
-core::result<void> reshape_files::write_rank(uint32_t rank, deepspeed_write_options options) {
+core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source& source,
+                                             deepspeed_write_options options) {
   options.place = {rank, to_.pipeline, to_.tensor, to_.pipeline > 1};
   options.ranks = to_.data;
+  options.tag = "rank";  // its folder is emptied at once
   if (to_.pipeline > 1)
-    if (auto ok = write_layers(rank, options); !ok) return ok;
-  if (!has_optimizer_) return write_model_file(rank, options);
-  const auto ranks = plan_.ranks.size();
+    if (auto ok = write_layers(rank, source, options); !ok) return ok;
+  if (!has_optimizer_) return write_model_file(rank, source, options);
+  const auto ranks = plan_.ranks();
   if (const auto all = options.progress)
     options.progress = [all, rank, ranks, this](uint64_t done, uint64_t total) {
       const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
-      const double bytes = static_cast<double>(plan_.bytes) * (rank + part) / static_cast<double>(ranks);
-      return all(std::min(static_cast<uint64_t>(bytes), plan_.bytes), plan_.bytes);
+      const double bytes = static_cast<double>(plan_.bytes()) * (rank + part) / static_cast<double>(ranks);
+      return all(std::min(static_cast<uint64_t>(bytes), plan_.bytes()), plan_.bytes());
     };
-  return write_with_optimizer(rank, std::move(options));
+  return write_with_optimizer(source, options);
 }
 
-core::result<void> reshape_files::write_with_optimizer(uint32_t rank, deepspeed_write_options options) {
-  static const std::string tag = "rank";
+core::result<void> reshape_files::write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options) {
   const fs::path own = folder_ / "parts";
-  options.tag = tag;
-  const auto written = write_deepspeed_folder(plan_.ranks[rank], own, options, files_);
+  const auto written = write_deepspeed_folder(s, own, options, files_);
   if (!written) return fail(written.error());
   const auto entries = files_.list(written->folder);
   if (!entries) return fail(entries.error());
@@ -109,8 +108,8 @@ core::result<void> reshape_files::write_with_optimizer(uint32_t rank, deepspeed_
   return {};
 }
 
-core::result<void> reshape_files::write_model_file(uint32_t rank, const deepspeed_write_options& options) {
-  const auto& s = plan_.ranks[rank];
+core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_source& s,
+                                                   const deepspeed_write_options& options) {
   source_reader reader(s, files_);
   torch_file file(reader);
   auto module = torch_value::ordered_dict(), shared = torch_value::dict();
@@ -144,7 +143,7 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const deepspee
     for (const auto& [key, inner] : client.items()) root.set(key, value_of(inner));
   const auto told = [&](uint64_t n) -> core::result<void> {
     bytes_ += n;
-    if (options.progress && !options.progress(std::min(bytes_, plan_.bytes), plan_.bytes))
+    if (options.progress && !options.progress(std::min(bytes_, plan_.bytes()), plan_.bytes()))
       return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));
     return {};
   };
@@ -152,11 +151,11 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const deepspee
   return write_torch_archive(folder_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), root, file.storages(), told);
 }
 
-core::result<void> reshape_files::write_layers(uint32_t rank, const deepspeed_write_options& options) {
-  const auto& s = plan_.ranks[rank];
+core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_source& s,
+                                               const deepspeed_write_options& options) {
   std::map<uint32_t, std::vector<std::pair<std::string, const tensor_entry*>>> layers;
   std::map<std::string, const layer_place*> places;
-  for (const auto& [name, place] : plan_.map.places) places.emplace(pipeline_name(plan_.map, name), &place);
+  for (const auto& [name, place] : plan_.map().places) places.emplace(pipeline_name(plan_.map(), name), &place);
   for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
     const auto* place = places.at(t->name);
     layers[place->layer].emplace_back(place->key, t);
@@ -172,8 +171,8 @@ core::result<void> reshape_files::write_layers(uint32_t rank, const deepspeed_wr
     const auto told = [&](uint64_t n) -> core::result<void> {
       bytes_ += n;
       // where an optimizer follows its shards are what takes the time
-      const uint64_t done = has_optimizer_ ? plan_.bytes / plan_.ranks.size() * rank : std::min(bytes_, plan_.bytes);
-      if (options.progress && !options.progress(done, plan_.bytes))
+      const uint64_t done = has_optimizer_ ? plan_.bytes() / plan_.ranks() * rank : std::min(bytes_, plan_.bytes());
+      if (options.progress && !options.progress(done, plan_.bytes()))
         return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));
       return {};
     };

@@ -17,18 +17,18 @@ core::result<void> write_zeros(const std::filesystem::path& path, uint64_t bytes
 class reshape_files {
  public:
   /// Files appear in `folder`, one after the other; `plan` outlives this.
-  reshape_files(file_system& files, std::filesystem::path folder, const parallel_degrees& to, const reshape_plan& plan);
+  reshape_files(file_system& files, std::filesystem::path folder, const reshape_plan& plan);
 
-  /// All files of rank `rank`. `options.progress` hears of all ranks' bytes together.
-  core::result<void> write_rank(uint32_t rank, deepspeed_write_options options);
+  /// All files of rank `rank`, which has `source`. `options.progress` hears of all ranks' bytes together.
+  core::result<void> write_rank(uint32_t rank, const tensor_source& source, deepspeed_write_options options);
 
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
   [[nodiscard]] size_t files() const { return count_; }
 
  private:
-  core::result<void> write_with_optimizer(uint32_t rank, deepspeed_write_options options);
-  core::result<void> write_model_file(uint32_t rank, const deepspeed_write_options& options);
-  core::result<void> write_layers(uint32_t rank, const deepspeed_write_options& options);
+  core::result<void> write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options);
+  core::result<void> write_model_file(uint32_t rank, const tensor_source& s, const deepspeed_write_options& options);
+  core::result<void> write_layers(uint32_t rank, const tensor_source& s, const deepspeed_write_options& options);
 
   file_system& files_;
   std::filesystem::path folder_;

@@ -74,23 +74,6 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
   return out;
 }
 
-/// What one stage has of a source, under the pipeline's names.
-tensor_source stage_part(const tensor_source& from, const pipeline_map& map,
-                         const std::map<uint32_t, uint32_t>& stage_of, uint32_t stage) {
-  tensor_source out = from;
-  const auto elsewhere = [&](const std::string& name) {
-    const auto at = map.places.find(name);
-    return at == map.places.end() || stage_of.at(at->second.layer) != stage;
-  };
-  std::erase_if(out.tensors, [&](const auto& t) { return elsewhere(t.name); });
-  std::erase_if(out.tied, [&](const auto& t) { return elsewhere(t.of); });
-  std::erase_if(out.parameter_order, elsewhere);
-  for (auto& t : out.tensors) t.name = pipeline_name(map, t.name);
-  for (auto& t : out.tied) t.of = pipeline_name(map, t.of);
-  for (auto& name : out.parameter_order) name = pipeline_name(map, name);
-  return out;
-}
-
 /// Whether it stands before the first block.
 bool comes_first(const std::string& name, const std::map<std::string, size_t>& order, size_t first_block) {
   if (const auto at = order.find(name); at != order.end()) return at->second < first_block;
@@ -173,37 +156,70 @@ core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor
   return out;
 }
 
-core::result<reshape_plan> plan_reshape(const tensor_source& whole, const parallel_degrees& to,
-                                        const rule_chooser& rules, std::optional<uint32_t> zeros) {
+core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, const parallel_degrees& to,
+                                                rule_chooser rules, std::optional<uint32_t> zeros) {
   if (to.pipeline == 0 || to.tensor == 0 || to.data == 0 || uint64_t{to.pipeline} * to.tensor > max_tensor_ranks)
     return fail(error_kind::limit,
                 fmt::format("wanted 1 to {} model-parallel ranks, got {} stages of {} tensor-parallel ranks",
                             max_tensor_ranks, to.pipeline, to.tensor));
   reshape_plan out;
-  auto split = split_ranks(whole, to.tensor, rules, zeros);
-  if (!split) return fail(split.error());
-  out.cut = split->cut;
-  if (to.pipeline == 1) {
-    out.ranks = std::move(split->ranks);
-  } else {
-    auto map = pipeline_map_of(whole);
-    if (!map) return fail(map.error());
-    const auto stage_of = stages_of(*map, to.pipeline);
-    if (!stage_of) return fail(stage_of.error().in(whole.folder.string()));
-    out.map = std::move(*map);
-    for (uint32_t s = 0; s < to.pipeline; ++s)
-      for (const auto& slice : split->ranks) {
-        out.ranks.push_back(stage_part(slice, out.map, *stage_of, s));
-        if (auto ok = complete(out.ranks.back()); !ok) return fail(ok.error());
-      }
+  out.whole_ = &whole;
+  out.to_ = to;
+  out.rules_ = std::move(rules);
+  out.zeros_ = zeros;
+  bool cuts = false;
+  for (const auto& t : whole.tensors) {
+    const auto rule = out.rules_(t.name);
+    if (!rule) return fail(rule.error());
+    const auto cut = cut_to_split(t.name, *rule, t.shape, to.tensor);
+    if (!cut) return fail(cut.error().in(whole.folder.string()));
+    cuts = cuts || cut->kind == cut_kind::along;
+    for (const auto& s : cut->slices) out.bytes_ += core::numel_of(s) * core::size_of(t.type);
   }
-  for (const auto& rank : out.ranks)
-    for (const auto& t : rank.tensors) out.bytes += core::numel_of(t.shape) * core::size_of(t.type);
-  if (to.tensor > 1 && out.cut == 0)
+  if (to.tensor > 1 && !cuts)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': no rule cuts any of its parameters over {} tensor-parallel ranks; they have neither "
                             "Megatron's names nor published patterns",
                             whole.folder.string(), to.tensor));
+  if (to.pipeline == 1) return out;
+  auto map = pipeline_map_of(whole);
+  if (!map) return fail(map.error());
+  auto stages = stages_of(*map, to.pipeline);
+  if (!stages) return fail(stages.error().in(whole.folder.string()));
+  out.map_ = std::move(*map);
+  out.stage_of_ = std::move(*stages);
+  return out;
+}
+
+bool reshape_plan::is_elsewhere(const std::string& name, uint32_t stage) const {
+  if (to_.pipeline == 1) return false;
+  const auto at = map_.places.find(name);
+  return at == map_.places.end() || stage_of_.at(at->second.layer) != stage;
+}
+
+core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
+  const uint32_t stage = number / to_.tensor, place = number % to_.tensor;
+  tensor_source out;
+  out.format = whole_->format;
+  out.folder = whole_->folder;
+  out.files = whole_->files;
+  out.run = whole_->run;
+  for (const auto& t : whole_->tensors) {
+    if (is_elsewhere(t.name, stage)) continue;
+    const auto rule = rules_(t.name);
+    if (!rule) return fail(rule.error());
+    const auto cut = cut_to_split(t.name, *rule, t.shape, to_.tensor);
+    if (!cut) return fail(cut.error().in(whole_->folder.string()));
+    auto slice = slice_entry(*cut, t, place, zeros_);
+    if (!slice) return fail(slice.error().in(whole_->folder.string()));
+    slice->name = pipeline_name(map_, t.name);
+    out.tensors.push_back(std::move(*slice));
+  }
+  for (const auto& t : whole_->tied)
+    if (!is_elsewhere(t.of, stage)) out.tied.push_back({t.name, pipeline_name(map_, t.of)});
+  for (const auto& name : whole_->parameter_order)
+    if (!is_elsewhere(name, stage)) out.parameter_order.push_back(pipeline_name(map_, name));
+  if (auto ok = complete(out); !ok) return fail(ok.error());
   return out;
 }
 

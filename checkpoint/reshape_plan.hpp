@@ -39,17 +39,34 @@ std::string pipeline_name(const pipeline_map& map, const std::string& name);
 /// where they do not divide the first stages have one more. Refused: fewer layers than stages.
 core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages);
 
-struct reshape_plan {
-  std::vector<tensor_source> ranks;  ///< at stage * tensor degree + rank; names as a whole pipeline has them
-  pipeline_map map;                  ///< of a pipeline; empty else
-  size_t cut = 0;                    ///< tensors that differ from rank to rank
-  uint64_t bytes = 0;                ///< of all ranks' tensors
-};
+/// Who has what; each rank's list of pieces is made when it is asked for, since all of them together may be long.
+class reshape_plan {
+ public:
+  /// `whole` outlives the plan. `zeros`: see split_entry(). Refused: what the rules cannot cut, tensor-parallel ranks
+  /// where no rule cuts anything, and what pipeline_map_of() and stages_of() refuse.
+  static core::result<reshape_plan> create(const tensor_source& whole, const parallel_degrees& to, rule_chooser rules,
+                                           std::optional<uint32_t> zeros);
 
-/// Every rank's source. `zeros`: see split_entry(). Names of a model that becomes a pipeline get their layer's number
-/// in front. Refused: tensor-parallel ranks where no rule cuts anything.
-core::result<reshape_plan> plan_reshape(const tensor_source& whole, const parallel_degrees& to,
-                                        const rule_chooser& rules, std::optional<uint32_t> zeros);
+  [[nodiscard]] const tensor_source& whole() const { return *whole_; }
+  [[nodiscard]] const parallel_degrees& to() const { return to_; }
+  [[nodiscard]] uint32_t ranks() const { return to_.pipeline * to_.tensor; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< of all ranks' tensors
+  [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< of a pipeline; empty else
+
+  /// The source of rank stage * tensor degree + place in the stage. Names of a model that becomes a pipeline get their
+  /// layer's number in front.
+  [[nodiscard]] core::result<tensor_source> rank(uint32_t number) const;
+
+ private:
+  [[nodiscard]] bool is_elsewhere(const std::string& name, uint32_t stage) const;
+  const tensor_source* whole_ = nullptr;
+  parallel_degrees to_;
+  rule_chooser rules_;
+  std::optional<uint32_t> zeros_;
+  pipeline_map map_;
+  std::map<uint32_t, uint32_t> stage_of_;  ///< by layer
+  uint64_t bytes_ = 0;
+};
 
 /// Elements of zeros that the cutting needs at most in one piece; 0 where it needs none.
 core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules);

@@ -70,6 +70,15 @@ class tensors_by_name {
   std::map<std::string, std::vector<const tensor_entry*>> by_name_;
 };
 
+/// Whom `t` of `own` is compared with: the most exact weights with the most exact ones, any other with its like.
+const tensor_entry* counterpart(const tensor_entry& t, const tensors_by_name& own, const tensors_by_name& other) {
+  const auto* like = other.same(t);
+  if (t.kind == tensor_kind::moment) return like;
+  const auto* best = other.weights(t);
+  if (own.weights(t) == &t) return best;
+  return like == best ? nullptr : like;
+}
+
 struct counterparts {
   std::vector<std::pair<const tensor_entry*, const tensor_entry*>> pairs;
   diff_report report;
@@ -92,8 +101,7 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
     }
   };
   for (const auto& t : first.tensors) {
-    const auto* other = two.same(t);
-    if (other == nullptr && one.weights(t) == &t) other = two.weights(t);
+    const auto* other = counterpart(t, one, two);
     if (other == nullptr) {
       alone(t, two, one, false);
       continue;
@@ -103,8 +111,7 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   }
   for (const auto& t : second.tensors) {
     if (taken.contains(&t)) continue;
-    const auto* other = one.same(t);  // of a tied name that has bytes of its own here
-    if (other == nullptr && two.weights(t) == &t) other = one.weights(t);
+    const auto* other = counterpart(t, two, one);  // of a tied name that has bytes of its own here
     if (other == nullptr)
       alone(t, one, two, true);
     else

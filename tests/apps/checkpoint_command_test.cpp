@@ -190,6 +190,30 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
 }
 
+BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_own_script_does) {
+  const checkpoints c;
+  const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+  for (const char* name : {"stage1_bf16", "stage2_fp16", "stage3_fp32", "stage3_bf16"}) {
+    const auto folder = (fixtures / name).string();
+    const auto good = c.troupe({"verify", folder});
+    BOOST_TEST(good.code == 0, good.err);
+    BOOST_TEST(has(good.out, "against the archives' CRC-32"), good.out);
+    const auto r = c.troupe({"to-fp32", folder, name});
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    const auto back = c.troupe({"diff", folder, name});
+    BOOST_TEST(back.code == 0, back.out);
+    const auto script = c.troupe({"diff", name, folder + ".safetensors"});
+    // which forgets stage 1's frozen parameters
+    BOOST_TEST(has(script.out, std::string(name) == "stage1_bf16" ? "'frozen.weight' (weight) is only in the first\n11"
+                                                                  : "12 tensors compared, "),
+               script.out);
+    BOOST_TEST(script.code == (std::string(name) == "stage1_bf16" ? 1 : 0), script.out);
+  }
+  const auto shown = c.troupe({"inspect", (fixtures / "stage3_bf16").string()});
+  BOOST_TEST(has(shown.out, "\n  head.weight is embed.weight\n"), shown.out);
+  BOOST_TEST(has(shown.out, "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt: "), shown.out);
+}
+
 BOOST_AUTO_TEST_CASE(what_is_there_already_stays_unless_told_otherwise) {
   const checkpoints c;
   c.folder.write("full/mine.txt", "mine");

@@ -124,6 +124,19 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_ok(apply_retention(real_files(), f / "c", {.keep_last = 1}));
   BOOST_TEST(scratch_folder::read(aside / "mine") == "as it was");
   BOOST_TEST(fs::is_symlink(f / "c/step-00000000"));
+  // a checkpoint that lies elsewhere is replaced here, not there
+  fs::rename(f / "c/step-00000003", f / "far");
+  fs::create_directory_symlink(f / "far", f / "c/step-00000003");
+  check_newest(real_files(), f / "c", 3, sample_tensors(1));
+  check_ok(save_sample(real_files(), f / "c", 3, sample_tensors(2), 1));
+  check_newest(real_files(), f / "c", 3, sample_tensors(2));
+  const auto far = open_folder(real_files(), f / "far");
+  check_ok(far);
+  check_loads(real_files(), *far, sample_tensors(1), 1);
+  fs::create_directory_symlink(f / "far", f / "c/step-00000004");
+  check_failed(remove_checkpoint(real_files(), f / "c", "step-00000004"), bad, "it is no folder");
+  BOOST_TEST(fs::is_symlink(f / "c/step-00000004"));
+  check_ok(open_folder(real_files(), f / "far"));
 }
 
 BOOST_AUTO_TEST_CASE(no_permission_is_said_with_the_path_and_nothing_is_written) {

@@ -1,0 +1,118 @@
+// The README's commands for checkpoints, taken from the README and run: train, kill, go on at other degrees, export.
+#include <signal.h>
+
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+using nlohmann::json;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Words of the lines that begin with `troupe` in the README's section, comments left out.
+std::vector<std::vector<std::string>> commands_of_the_readme() {
+  const auto readme = scratch_folder::read(fs::path(TROUPE_SOURCE_DIR) / "README.md");
+  const auto section = readme.find("## Saving and going on");
+  const auto begin = readme.find("```sh", section), end = readme.find("\n```\n", begin);
+  std::vector<std::vector<std::string>> out;
+  std::istringstream lines(readme.substr(begin, end - begin));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("troupe ", 0) != 0) continue;
+    std::istringstream words(line.substr(7, line.find('#') - 7));
+    auto& command = out.emplace_back();
+    for (std::string word; words >> word;) command.push_back(word);
+  }
+  return out;
+}
+
+std::vector<std::string> with(std::vector<std::string> command, const std::vector<std::string>& more) {
+  command.insert(command.end(), more.begin(), more.end());
+  return command;
+}
+
+std::map<uint64_t, double> losses_of(const finished& run) {
+  std::map<uint64_t, double> out;
+  std::istringstream lines(run.out);
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = json::parse(line);
+    if (event.contains("loss") && event.contains("step")) out[event["step"]] = event["loss"];
+  }
+  return out;
+}
+
+/// A place where the README's relative paths lead to the example.
+struct checkout {
+  scratch_folder folder;
+  checkout() {
+    for (const char* name : {"elastic.yaml", "corpus.txt"})
+      folder.write(std::string("examples/") + name,
+                   scratch_folder::read(fs::path(TROUPE_SOURCE_DIR) / "examples" / name));
+  }
+  finished troupe(const std::vector<std::string>& arguments) const {
+    return run(with({TROUPE_BINARY}, arguments), folder.path());
+  }
+  /// Kills the run once it has said that a checkpoint is there.
+  void train_and_kill(const std::vector<std::string>& command) const {
+    process p(with({TROUPE_BINARY}, with(command, {"--json"})), folder.path());
+    BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
+    p.send(SIGKILL);
+    p.end();
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(checkpoint_sequence)
+
+BOOST_AUTO_TEST_CASE(the_readmes_commands_lead_from_four_ranks_over_a_kill_to_two_and_to_other_programs) {
+  const auto commands = commands_of_the_readme();
+  BOOST_TEST_REQUIRE(commands.size() == 5U);
+  const auto& [train, resume, verify, to_hf, to_deepspeed] =
+      std::tie(commands[0], commands[1], commands[2], commands[3], commands[4]);
+  const checkout whole, cut;
+  const auto wanted = losses_of(whole.troupe(with(train, {"--json"})));
+  BOOST_TEST_REQUIRE(wanted.size() == 40U);
+
+  cut.train_and_kill(train);
+  // The same degrees, another stage: the same bits.
+  const auto same = cut.troupe(with(train, {"--json", "--steps", "25", "--set", "zero_optimization.stage=1"}));
+  BOOST_TEST_REQUIRE(same.code == 0, same.err);
+  const auto again = losses_of(same);
+  BOOST_TEST_REQUIRE(!again.empty());
+  BOOST_TEST(again.begin()->first > 5U);
+  BOOST_TEST(again.rbegin()->first == 25U);
+  for (const auto& [step, loss] : again) BOOST_TEST(loss == wanted.at(step));
+  // Half the ranks, as the README has it: to rounding.
+  const auto fewer = cut.troupe(with(resume, {"--json"}));
+  BOOST_TEST_REQUIRE(fewer.code == 0, fewer.err);
+  const auto on_two = losses_of(fewer);
+  BOOST_TEST_REQUIRE(!on_two.empty());
+  BOOST_TEST(on_two.begin()->first == 26U);
+  BOOST_TEST(on_two.rbegin()->first == 40U);
+  for (const auto& [step, loss] : on_two)
+    BOOST_TEST(std::abs(loss - wanted.at(step)) < 1e-4, "step " << step << ": " << loss << " " << wanted.at(step));
+
+  for (const auto& command : {verify, to_hf, to_deepspeed}) {
+    const auto r = cut.troupe(command);
+    BOOST_TEST(r.code == 0, command[1] << ": " << r.err);
+  }
+  for (const auto& exported : {to_hf[3], to_deepspeed[3]}) {
+    const auto r = cut.troupe({"checkpoint", "diff", to_hf[2], exported});
+    BOOST_TEST(r.code == 0, r.out);
+  }
+  // Back from DeepSpeed's form: the same bits as from our own.
+  const auto more = [&](const std::string& from, const std::string& output) {
+    return losses_of(
+        cut.troupe(with(resume, {"--json", "--steps", "42", "--resume", from, "--set", "output=" + output})));
+  };
+  const auto ours = more(to_hf[2], "one"), theirs = more(to_deepspeed[3], "two");
+  BOOST_TEST(ours.size() == 2U);
+  BOOST_TEST((ours == theirs));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

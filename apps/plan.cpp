@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "actors/blueprint.hpp"
@@ -7,6 +8,27 @@
 #include "plan/render.hpp"
 
 namespace troupe::apps {
+namespace {
+
+/// What a checkpoint adds to the step in which it is taken.
+void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_model& costs) {
+  const auto& plans = b.plans[static_cast<size_t>(actors::plan_choice::train_saving)];
+  const auto timeline = plan::predict(plans, costs);
+  uint64_t bytes = 0;
+  double written_s = 0;
+  for (const auto& p : plans)
+    for (const auto& x : p->snapshots) bytes += x.bytes;
+  for (uint32_t r = 0; r < plans.size(); ++r)
+    for (uint32_t id : plans[r]->lanes[static_cast<size_t>(plan::lane::writer)])
+      written_s = std::max(written_s, timeline.ranks[r].instructions[id].end_s);
+  std::printf(
+      "a checkpoint: %s of all ranks through %s of staging on this one; predicted %.1f ms more in its step, %s\n",
+      plan::human_bytes(bytes).c_str(), plan::human_bytes(plans[rank]->memory.staging).c_str(),
+      1e3 * std::max(0.0, timeline.step_s - plan::predict(b.train(), costs).step_s),
+      written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
+}
+
+}  // namespace
 
 int show_plan(const plan_arguments& a) {
   auto loaded = load_configuration(a, std::nullopt);
@@ -20,8 +42,10 @@ int show_plan(const plan_arguments& a) {
     std::fprintf(stderr, "troupe: error: --rank: wanted one below %zu, got %u\n", b->train().size(), a.rank);
     return 2;
   }
-  const auto& mine = *b->train()[a.rank];
-  const auto timeline = plan::predict(b->train(), plan::default_costs(loaded->config.parameter_dtype()));
+  const auto& plans = a.saving ? b->plans[static_cast<size_t>(actors::plan_choice::train_saving)] : b->train();
+  const auto& mine = *plans[a.rank];
+  const auto costs = plan::default_costs(loaded->config.parameter_dtype());
+  const auto timeline = plan::predict(plans, costs);
   if (!a.trace_file.empty())
     if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
@@ -34,12 +58,13 @@ int show_plan(const plan_arguments& a) {
   } else if (a.format == "perfetto") {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
-    std::printf("%s", plan::memory_summary(b->train()).c_str());
+    std::printf("%s", plan::memory_summary(plans).c_str());
     const auto& t = timeline.ranks[a.rank];
     std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(),
                 mine.num_collectives);
     std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
                 1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+    if (loaded->config.checkpoint.is_on() || a.saving) show_saving(*b, a.rank, costs);
     if (mine.gathers())
       std::printf("at most %llu of %llu parameters whole at once\n",
                   static_cast<unsigned long long>(mine.peak_live_elements),

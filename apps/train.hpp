@@ -28,6 +28,7 @@ struct plan_arguments : common_arguments {
   std::string format = "summary";  ///< summary, table, perfetto, dot
   std::string trace_file;          ///< Perfetto JSON of the predicted step; empty: none
   uint32_t rank = 0;               ///< of table and dot
+  bool saving = false;             ///< the step in which a checkpoint is taken
 };
 
 /// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM after its checkpoint.

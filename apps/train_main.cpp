@@ -50,6 +50,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"summary", "table", "perfetto", "dot"}));
   plan_command->add_option("--trace", p.trace_file, "write the predicted step as a Perfetto trace");
   plan_command->add_option("--rank", p.rank, "of table and dot");
+  plan_command->add_flag("--saving", p.saving, "the step in which a checkpoint is taken");
 
   CLI11_PARSE(app, argc, argv);
   try {

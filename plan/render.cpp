@@ -43,8 +43,8 @@ std::string list_of(const std::vector<uint32_t>& ids) {
 std::string place_of(const step_plan& p, const instruction& x) {
   if (x.buffer == none) return "-";
   const buffer& b = p.buffers[x.buffer];
-  return (b.pool == pool::gathered ? "gathered:" : "buckets:") + std::to_string(b.offset) + "+" +
-         std::to_string(b.bytes);
+  constexpr const char* pools[num_pools] = {"gathered:", "buckets:", "directions:", "staging:"};
+  return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
 }
 
 using row = std::vector<std::string>;

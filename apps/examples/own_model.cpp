@@ -77,8 +77,10 @@ int main() {
   const auto config = std::make_shared<const config::job_config>(std::move(loaded->config));
 
   // [snippet: own session]
-  auto opened = actors::session::open(
-      {.config = config, .model = actors::own_model({make_classifier, pictures, /*evaluation=*/pictures})});
+  actors::session_options wanted;
+  wanted.config = config;
+  wanted.model = actors::own_model({make_classifier, pictures, /*evaluation=*/pictures});
+  auto opened = actors::session::open(std::move(wanted));
   // [end]
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;

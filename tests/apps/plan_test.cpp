@@ -42,6 +42,18 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_r
   BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_says_what_a_checkpoint_costs_its_step) {
+  const command_folder f;
+  const auto without = f.troupe({"plan", "job.yaml"});
+  BOOST_TEST(!has(without.out, "a checkpoint:"), without.out);
+  const auto with = f.troupe({"plan", "job.yaml", "--set", "checkpoint.every_steps=1"});
+  BOOST_TEST(has(with.out, "a checkpoint: "), with.out);
+  BOOST_TEST(has(with.out, " of staging"), with.out);
+  const auto table = f.troupe({"plan", "job.yaml", "--saving", "--format", "table"});
+  BOOST_TEST(has(table.out, "snapshot 0"), table.out);
+  BOOST_TEST(has(table.out, "write 0"), table.out);
+}
+
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   const command_folder f;
   const auto r = run({TROUPE_EMBED_BINARY, "job.yaml"}, f.folder.path());

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "checkpoint/manifest_text.hpp"
+#include "checkpoint/source_reader.hpp"
+#include "checkpoint/weights_export.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -241,6 +243,39 @@ BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_s
   const auto older = open_checkpoint(real_files(), d.root, {.fallback_to_previous = true});
   check_ok(older);
   BOOST_TEST(older->content.run.step == 10U);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_made_of_a_damaged_piece) {
+  const disk d;
+  const auto source = source_of(d.good);
+  const auto& t = *find_tensor(source, "h.0.weight", tensor_kind::master);
+  const auto& p = t.pieces[1];
+  const auto path = d.newest / d.good.content.files[p.file].name;
+  disk::flip(path, p.offset_bytes + 40);
+  const std::string words = "'" + path.string() + "': the " + std::to_string(p.count * 4) + " bytes at byte " +
+                            std::to_string(p.offset_bytes);
+  const auto read = [&](source_reader& reader, uint64_t first, uint64_t count) {
+    std::vector<std::byte> into(count * 4);
+    return reader.read(t, first, count, into);
+  };
+  source_reader reader(source);
+  for (int again = 0; again < 2; ++again) {
+    check_ok(read(reader, 0, p.first));                                                  // the piece in front of it
+    check_failed(read(reader, p.first + p.count - 1, 1), error_kind::bad_input, words);  // not the bad byte itself
+    check_failed(read(reader, 0, p.first + p.count), error_kind::bad_input, shown(t));
+  }
+  const auto out = d.scratch / "out";
+  fs::create_directory(out);
+  for (const char* name : {"weights.safetensors", "weights.pt", "folder"})
+    for (const uint64_t shard_bytes : {uint64_t{2000}, uint64_t{1} << 30}) {
+      check_failed(export_weights(source, {.out = out / name, .max_shard_bytes = shard_bytes}), error_kind::bad_input,
+                   words);
+      const bool clean = fs::is_empty(out) || (files_in(out) == 1 && fs::is_empty(out / "folder"));
+      BOOST_TEST(clean, name << " left something");
+    }
+  disk::flip(path, p.offset_bytes + 40);
+  check_ok(read(reader, p.first + 1, 1));
+  check_ok(export_weights(source, {.out = out / "weights.safetensors"}));
 }
 
 BOOST_AUTO_TEST_CASE(any_damage_is_passed_over_for_the_checkpoint_before_it) {

@@ -78,6 +78,11 @@ struct disk {
   }
 };
 
+std::string quoted(const fs::path& path) {
+  std::string out = "'";
+  return out.append(path.string()).append("'");
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// What a byte of a data file is.
@@ -123,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
           const auto said = d.ask();
           if (what.tensor == nullptr) {
             ++seen["header"];
-            BOOST_TEST(has(said.open, "'" + path.string() + "': it"), said.open);
+            BOOST_TEST(has(said.open, quoted(path) + ": it"), said.open);
           } else {
             BOOST_TEST(said.open.empty(), said.open);
             BOOST_REQUIRE(said.verify.size() == 1U);
@@ -173,8 +178,8 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
        {uint64_t{0}, uint64_t{100}, uint64_t{4096}, size - 4096, size - 1, size + 1, size + 4096}) {
     fs::copy_file(first, old);
     fs::resize_file(first, wrong);
-    BOOST_TEST(has(d.ask().open, "'" + first.string() + "': it has " + std::to_string(wrong) +
-                                     " bytes, its manifest says " + std::to_string(size)),
+    BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) + " bytes, its manifest says " +
+                                     std::to_string(size)),
                d.ask().open);
     fs::rename(old, first);
   }
@@ -187,9 +192,9 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   fs::remove(first);
   fs::copy_file(d.root / "step-00000010/shard-00000.bin", first);
   BOOST_REQUIRE(fs::file_size(first) == size);
-  BOOST_TEST(has(d.ask().open, "'" + first.string() + "': it belongs to another save than its manifest"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(first) + ": it belongs to another save than its manifest"), d.ask().open);
   fs::remove(first);
-  BOOST_TEST(has(d.ask().open, "'" + first.string() + "': No such file"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(first) + ": No such file"), d.ask().open);
   fs::rename(old, first);
   BOOST_TEST(d.ask().open.empty());
 
@@ -205,7 +210,7 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   fs::copy_file(d.root / "step-00000010/manifest.json", text);  // good in itself, of other files
   BOOST_TEST(has(d.ask().open, "another save"), d.ask().open);
   fs::remove(text);
-  BOOST_TEST(has(d.ask().open, "'" + text.string() + "': No such file"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(text) + ": No such file"), d.ask().open);
 }
 
 BOOST_AUTO_TEST_CASE(pieces_that_changed_places_do_not_have_their_digests) {
@@ -252,8 +257,8 @@ BOOST_AUTO_TEST_CASE(nothing_is_made_of_a_damaged_piece) {
   const auto& p = t.pieces[1];
   const auto path = d.newest / d.good.content.files[p.file].name;
   disk::flip(path, p.offset_bytes + 40);
-  const std::string words = "'" + path.string() + "': the " + std::to_string(p.count * 4) + " bytes at byte " +
-                            std::to_string(p.offset_bytes);
+  const std::string words =
+      quoted(path) + ": the " + std::to_string(p.count * 4) + " bytes at byte " + std::to_string(p.offset_bytes);
   const auto read = [&](source_reader& reader, uint64_t first, uint64_t count) {
     std::vector<std::byte> into(count * 4);
     return reader.read(t, first, count, into);

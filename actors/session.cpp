@@ -98,6 +98,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (auto ok = p->read_data(); !ok) return core::fail(ok.error());
   const bool resumes = !options.resume.empty();
   if (auto ok = p->take_memory(resumes && replaces_everything(options.load)); !ok) return core::fail(ok.error());
+  p->resumed_from = options.resume;
   if (resumes)
     if (auto ok = p->resume(options.resume, std::move(options.load)); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());

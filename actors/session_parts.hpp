@@ -77,6 +77,7 @@ struct session::parts {
   std::shared_ptr<save_job> save_waiting;  // asked for; the next run that saves takes the copies
   std::shared_ptr<save_job> save_writing;  // copied or being copied
   std::string client_state = "null";
+  std::filesystem::path resumed_from;  // empty: from the beginning
   std::optional<core::error> over;
 
   core::result<void> read_data();

@@ -35,7 +35,9 @@ core::result<void> check_same_run(const checkpoint::tensor_source& from, uint64_
 }  // namespace
 
 core::result<void> session::parts::resume(const std::filesystem::path& path, load_options options) {
-  const auto say = [this](const std::string& line) { warnings->put(line); };
+  const auto say = [this](const std::string& line) {
+    if (hooks.on_warning) hooks.on_warning(line);
+  };
   const auto from = checkpoint::open_source(
       path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .say = say});
   if (!from) return fail(from.error());

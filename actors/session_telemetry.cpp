@@ -11,6 +11,13 @@ std::filesystem::path monitor_folder(const config::monitor_section& m, const std
   return (m.output_path.empty() ? output : m.output_path) / m.job_name;
 }
 
+// A run that goes on from a checkpoint in its own folder is the same run; from another's it is a new one.
+bool lies_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code e;
+  const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
+  return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
 telemetry::recorder_options recorder_options_of(const blueprint& plan, bool tokens_are_bytes) {
   const auto& c = *plan.config;
   telemetry::recorder_options o;
@@ -82,7 +89,10 @@ core::result<void> session::parts::open_records() {
     return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: there can be no file " +
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be one");
-  if (auto ok = recording.recorder->open(core::unix_seconds()); !ok) return ok;
+  std::optional<uint64_t> goes_on_after;
+  if (steps > 0 && !c.output.empty() && lies_below(resumed_from, c.output))
+    goes_on_after = steps * data.shape.global_rows();
+  if (auto ok = recording.recorder->open(core::unix_seconds(), goes_on_after); !ok) return ok;
   recording.is_open = true;
   if (flops.enabled && flops.profile_step >= c.steps)
     warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +

@@ -33,9 +33,10 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   if (!model) return fail(model.error());
   checkpoint::deepspeed_write_options out;
   if (has_optimizer) {
-    auto groups = describe_optimizer(s, a.job);
-    if (!groups) return fail(groups.error());
-    out.groups = std::move(*groups);
+    auto optimizer = describe_optimizer(s, a.job, a.stage, *type);
+    if (!optimizer) return fail(optimizer.error());
+    out.groups = std::move(optimizer->groups);
+    out.ds_config = std::move(optimizer->ds_config);
   }
   out.stage = a.stage;
   out.ranks = a.ranks;

@@ -2,25 +2,10 @@
 
 #include <utility>
 
-#include "checkpoint/retention.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::apps {
-namespace {
-
 namespace fs = std::filesystem;
-
-uint64_t bytes_of(const fs::path& folder) {
-  uint64_t n = 0;
-  std::error_code e;
-  for (fs::directory_iterator at(folder, e), end; !e && at != end; at.increment(e)) {
-    const auto size = at->file_size(e);
-    n += e ? 0 : size;
-  }
-  return n;
-}
-
-}  // namespace
 
 checkpoints::checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes,
                          listeners heard)
@@ -54,41 +39,92 @@ bool checkpoints::is_due(uint64_t step, moment why) const {
 }
 
 core::result<void> checkpoints::after_step(actors::session& s, moment why) {
-  if (saved_step_ == s.steps_done() || !is_due(s.steps_done(), why)) return {};
-  return save(s);
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
+  const bool last = why == moment::end || why == moment::rescued;
+  if (last)
+    if (auto ok = end_saves(s); !ok) return ok;
+  const uint64_t step = s.steps_done();
+  if (saved_step_ == step) return {};
+  const bool due = is_due(step, why);
+  if (!due && !waiting_) return {};
+  if (last || !when_.asynchronous) return save(s);
+  if (!s.save_under_way()) return begin_save(s);
+  if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
+    ++counts_.skipped;
+    last_begin_ns_ = core::now_ns();
+    heard_.on_warning("checkpoint of step " + std::to_string(step) + ": left out, another is still being written");
+  } else {
+    waiting_ = true;
+  }
+  return {};
+}
+
+void checkpoints::heard(const actors::save_report& r) {
+  told_ = true;
+  if (r.folder.empty()) {
+    if (auto ok = failed(r.step, *r.failure); !ok) failure_ = ok.error();
+    return;
+  }
+  if (r.failure) heard_.on_warning("removing checkpoints that need not stay: " + r.failure->text);
+  const double waited = blocking_ ? r.seconds : r.waited_seconds;
+  ++counts_.written;
+  counts_.bytes += r.bytes;
+  counts_.seconds += r.seconds;
+  counts_.waited_seconds += waited;
+  if (heard_.on_written) heard_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
+}
+
+core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
+  tried_step_ = saved_step_ = step;
+  waiting_ = false;
+  last_begin_ns_ = core::now_ns();
+  if (auto ok = start_.claim(heard_.on_warning); !ok) return core::fail(ok.error());
+  return actors::save_request{.root = start_.root(),
+                              .configuration = configuration_,
+                              .keep_last = static_cast<uint32_t>(when_.keep_last),
+                              .keep_every = when_.keep_every,
+                              .exclude_frozen_parameters = when_.exclude_frozen_parameters};
+}
+
+core::result<void> checkpoints::begin_save(actors::session& s) {
+  const auto request = prepare(s.steps_done());
+  if (!request) return failed(s.steps_done(), request.error());
+  if (auto ok = s.save_async(*request); !ok) return failed(s.steps_done(), ok.error());
+  return {};
 }
 
 core::result<void> checkpoints::save(actors::session& s) {
-  const uint64_t step = s.steps_done();
-  tried_step_ = step;
-  last_begin_ns_ = core::now_ns();
-  if (auto ok = start_.claim(heard_.on_warning); !ok) return failed(step, ok.error());
-  auto saved = s.save({.root = start_.root(), .configuration = configuration_});
-  if (!saved) return failed(step, saved.error());
-  const double seconds = double(core::now_ns() - last_begin_ns_) / 1e9;
-  saved_step_ = step;
-  written({step, *saved, bytes_of(*saved), seconds, seconds});
+  const auto request = prepare(s.steps_done());
+  if (!request) return failed(s.steps_done(), request.error());
+  told_ = false;
+  blocking_ = true;
+  const auto saved = s.save(*request);
+  blocking_ = false;
+  // What was known at once is told by the call alone.
+  if (!saved && !told_) return failed(s.steps_done(), saved.error());
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
+  return {};
+}
+
+core::result<void> checkpoints::end_saves(actors::session& s) {
+  if (!s.save_under_way()) return {};
+  const int64_t begin = core::now_ns();
+  told_ = false;
+  const auto ended = s.wait_for_saves();
+  counts_.waited_seconds += double(core::now_ns() - begin) / 1e9;
+  if (!ended && !told_) return failed(s.steps_done(), ended.error());
+  if (failure_) return core::fail(*std::exchange(failure_, std::nullopt));
   return {};
 }
 
 // Once for each: the next one that is due tries again.
 core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   ++counts_.failed;
+  if (saved_step_ == step) saved_step_.reset();
   const std::string what = "checkpoint of step " + std::to_string(step);
   if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(e.in(what));
   heard_.on_warning(what + ": " + e.text + "; the earlier ones stay as they are, the run goes on");
   return {};
-}
-
-void checkpoints::written(const checkpoint_event& e) {
-  ++counts_.written;
-  counts_.bytes += e.bytes;
-  counts_.seconds += e.seconds;
-  counts_.waited_seconds += e.waited_seconds;
-  if (heard_.on_written) heard_.on_written(e);
-  const auto kept = checkpoint::apply_retention(checkpoint::real_files(), start_.root(),
-                                                {static_cast<uint32_t>(when_.keep_last), when_.keep_every});
-  if (!kept) heard_.on_warning("removing checkpoints that need not stay: " + kept.error().text);
 }
 
 }  // namespace troupe::apps

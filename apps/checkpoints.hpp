@@ -49,17 +49,22 @@ class checkpoints {
   core::result<run_start> choose_start();
   core::result<void> begin(const run_start& start, const actors::session& s);
 
-  /// Between steps: writes one when it is time, unless this step has one, and removes those that need not stay. An
+  /// Between steps: begins one when it is time, unless this step has one; at the end, none is under way any more. An
   /// error only where `checkpoint.on_error` is stop; else a failure is a warning and counted.
   core::result<void> after_step(actors::session& s, moment why);
+
+  /// For session_hooks::on_saved.
+  void heard(const actors::save_report& r);
 
   [[nodiscard]] const checkpoint_counts& counts() const { return counts_; }
 
  private:
   [[nodiscard]] bool is_due(uint64_t step, moment why) const;
+  core::result<actors::save_request> prepare(uint64_t step);
+  core::result<void> begin_save(actors::session& s);
   core::result<void> save(actors::session& s);
+  core::result<void> end_saves(actors::session& s);
   core::result<void> failed(uint64_t step, const core::error& e);
-  void written(const checkpoint_event& e);
 
   checkpoint_start start_;
   config::checkpoint_section when_;
@@ -67,6 +72,10 @@ class checkpoints {
   listeners heard_;
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
+  std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
+  bool waiting_ = false;                ///< one is due and another under way
+  bool blocking_ = false;               ///< training stands still for the one under way
+  bool told_ = false;                   ///< `heard` was called
   std::optional<uint64_t> tried_step_;  ///< the last that should have one
   int64_t last_begin_ns_ = 0;           ///< of the run or of the last checkpoint
 };

@@ -35,17 +35,37 @@ deepspeed_parameter_group group_of(const config::optimizer_section& o, const con
   if (own != nullptr) out.lr = own->lr.value_or(o.lr);
   if (o.type == "sgd")
     out.more = nlohmann::json{{"momentum", o.momentum}, {"dampening", o.dampening}, {"nesterov", o.nesterov}}.dump();
+  if (!o.adam_w_mode) out.more = nlohmann::json{{"decoupled_weight_decay", false}}.dump();
   return out;
+}
+
+std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype type) {
+  nlohmann::json out{{"train_micro_batch_size_per_gpu", c.train_micro_batch_size_per_gpu},
+                     {"gradient_accumulation_steps", c.gradient_accumulation_steps},
+                     {"gradient_clipping", c.gradient_clipping},
+                     {"zero_optimization", {{"stage", stage}}}};
+  if (type == core::dtype::bf16) out["bf16"] = {{"enabled", true}};
+  if (type == core::dtype::f16)
+    out["fp16"] = {{"enabled", true},
+                   {"loss_scale", c.fp16.loss_scale},
+                   {"initial_scale_power", c.fp16.initial_scale_power},
+                   {"loss_scale_window", c.fp16.loss_scale_window},
+                   {"hysteresis", c.fp16.hysteresis},
+                   {"consecutive_hysteresis", c.fp16.consecutive_hysteresis},
+                   {"min_loss_scale", c.fp16.min_loss_scale}};
+  return out.dump();
 }
 
 }  // namespace
 
-core::result<std::vector<deepspeed_parameter_group>> describe_optimizer(const checkpoint::tensor_source& s,
-                                                                        const std::filesystem::path& file) {
+core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
+                                                       const std::filesystem::path& file, uint32_t stage,
+                                                       core::dtype type) {
   const auto c = loaded_config(s, file);
   if (!c) return fail(c.error());
-  std::vector<deepspeed_parameter_group> out{group_of(c->optimizer, nullptr)};
-  if (c->parameter_groups.empty()) return out;
+  optimizer_description described{{group_of(c->optimizer, nullptr)}, engine_of(*c, stage, type)};
+  if (c->parameter_groups.empty()) return described;
+  auto& out = described.groups;
   // Patterns are searched in all names, frozen ones too, which are then in no group.
   std::vector<std::string> names;
   std::set<std::string> trained;
@@ -60,7 +80,7 @@ core::result<std::vector<deepspeed_parameter_group>> describe_optimizer(const ch
     if (trained.contains(names[i]))
       out[(*place)[i] == c->parameter_groups.size() ? 0 : (*place)[i] + 1].parameters.push_back(names[i]);
   std::erase_if(out, [](const auto& g) { return g.parameters.empty(); });
-  return out;
+  return described;
 }
 
 }  // namespace troupe::apps

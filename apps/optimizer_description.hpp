@@ -1,7 +1,8 @@
-// The optimizer of the run that wrote a checkpoint, as DeepSpeed's files have it.
+// The optimizer and precision of the run that wrote a checkpoint, as DeepSpeed's files have them.
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include "checkpoint/deepspeed_writer.hpp"
@@ -9,9 +10,15 @@
 
 namespace troupe::apps {
 
-/// Parameter groups from the configuration that the checkpoint keeps, or from `file`, a topology or ds_config.json,
-/// where that is given. Refused: no configuration, one that does not load.
-core::result<std::vector<checkpoint::deepspeed_parameter_group>> describe_optimizer(const checkpoint::tensor_source& s,
-                                                                                    const std::filesystem::path& file);
+struct optimizer_description {
+  std::vector<checkpoint::deepspeed_parameter_group> groups;
+  std::string ds_config;  ///< JSON: batch, clipping and precision of that run, for an engine of `stage` and `type`
+};
+
+/// From the configuration that the checkpoint keeps, or from `file`, a topology or ds_config.json, where that is given.
+/// Refused: no configuration, one that does not load.
+core::result<optimizer_description> describe_optimizer(const checkpoint::tensor_source& s,
+                                                       const std::filesystem::path& file, uint32_t stage,
+                                                       core::dtype type);
 
 }  // namespace troupe::apps

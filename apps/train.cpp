@@ -197,6 +197,17 @@ int report(const core::error& e) {
   return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? 130 : 1;
 }
 
+actors::load_options load_options_of(const config::checkpoint_load_section& load) {
+  actors::load_options out;
+  if (!load.tag.empty()) out.tag = load.tag;
+  out.load_module_strict = load.strict;
+  out.load_optimizer_states = load.optimizer_states;
+  out.load_lr_scheduler_states = load.lr_scheduler_states;
+  out.load_module_only = load.module_only;
+  out.fallback_to_previous = load.fallback_to_previous;
+  return out;
+}
+
 }  // namespace
 
 int train(const train_arguments& given) {
@@ -218,9 +229,11 @@ int train(const train_arguments& given) {
                     {hooks.on_warning, [&shown](const checkpoint_event& e) {
                        if (shown != nullptr) shown->checkpoint(e);
                      }});
+  hooks.on_saved = [&saved](const actors::save_report& r) { saved.heard(r); };
   auto start = saved.choose_start();
   if (!start) return report(start.error());
-  auto session = actors::session::open({.config = config, .hooks = std::move(hooks), .resume = start->load.path});
+  auto session = actors::session::open(
+      {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = load_options_of(start->load)});
   if (!session) return report(session.error());
   if (auto ok = prepare_output(*loaded,
                                [&] {

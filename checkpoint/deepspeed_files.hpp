@@ -38,7 +38,9 @@ core::result<std::filesystem::path> tag_folder(const std::filesystem::path& path
                                                const char* latest_file = "latest");
 
 /// Refused with the file: experts' files, two files of one rank, ranks that are missing. A folder without any model
-/// file is no checkpoint of DeepSpeed's.
-core::result<deepspeed_files> list_deepspeed_files(const std::filesystem::path& folder);
+/// file is no checkpoint of DeepSpeed's. A universal folder may have a model file under the name of stage 3 too, so
+/// that every stage loads it (`may_have_both_names`): the other one is taken.
+core::result<deepspeed_files> list_deepspeed_files(const std::filesystem::path& folder,
+                                                   bool may_have_both_names = false);
 
 }  // namespace troupe::checkpoint

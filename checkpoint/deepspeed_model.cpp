@@ -76,7 +76,7 @@ class builder {
     const auto place = [&](const std::string& name) {
       if (!placed.insert(name).second) return;
       if (const auto p = parameters_.find(name); p != parameters_.end()) {
-        ordered_.push_back(&p->second);
+        ordered_.emplace_back(name, &p->second);
         out_.module.push_back({p->second.name, &p->second.value()});
       } else if (const auto f = frozen_.find(name); f != frozen_.end()) {
         out_.frozen.push_back({written(name), f->second});
@@ -105,10 +105,10 @@ class builder {
     }
     out_.groups.resize(options_.groups.size());
     std::set<std::string> names;
-    for (const auto* p : ordered_) {
+    for (const auto& [name, p] : ordered_) {
       if (!names.insert(p->name).second) return bad("two parameters are named '{}'", shown(p->name));
-      const auto g = group_of.find(p->name);
-      if (g == group_of.end() && !rest) return bad("'{}' is in no parameter group", shown(p->name));
+      const auto g = group_of.find(name);
+      if (g == group_of.end() && !rest) return bad("'{}' is in no parameter group", shown(name));
       out_.groups[g == group_of.end() ? *rest : g->second].push_back(*p);
       if (g != group_of.end()) group_of.erase(g);
     }
@@ -150,7 +150,7 @@ class builder {
   const deepspeed_write_options& options_;
   std::map<std::string, deepspeed_parameter> parameters_;  ///< by the source's name
   std::map<std::string, const tensor_entry*> frozen_;
-  std::vector<const deepspeed_parameter*> ordered_;
+  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< by the source's name
   deepspeed_model out_;
 };
 

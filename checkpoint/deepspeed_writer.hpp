@@ -23,7 +23,7 @@ inline constexpr uint32_t max_deepspeed_ranks = 1 << 15;
 /// One parameter group of the optimizer, as torch.optim's state dicts have it.
 struct deepspeed_parameter_group {
   double lr = 1e-3, beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.0;
-  std::vector<std::string> parameters = {};  ///< as they are written; in one group it may be empty: all the others
+  std::vector<std::string> parameters = {};  ///< as the source names them; in one group it may be empty: the others
   std::string more = "{}";                   ///< JSON object: keys that are added, or replace those above
 };
 

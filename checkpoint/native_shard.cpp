@@ -17,6 +17,7 @@ using core::fail;
 
 constexpr std::string_view magic("troupe shard\n\0\0\0", 16);
 constexpr size_t version_at = 16, length_at = 20, high_at = 24, low_at = 32;
+constexpr size_t append_block_bytes = size_t{1} << 20;
 constexpr size_t seal_at = shard_header_bytes - 16;
 
 template <class T>
@@ -72,13 +73,19 @@ core::result<void> shard_writer::write(std::span<const std::byte> bytes) {
 }
 
 core::result<written_piece> shard_writer::append(std::span<const std::byte> bytes) {
-  const written_piece out{written_bytes_, bytes.size(), digest_of(bytes)};
-  const size_t whole = bytes.size() - bytes.size() % piece_alignment_bytes;
-  if (auto ok = write(bytes.first(whole)); !ok) return fail(ok.error());
-  if (whole == bytes.size()) return out;
-  std::array<std::byte, piece_alignment_bytes> last{};
-  std::copy(bytes.begin() + static_cast<ptrdiff_t>(whole), bytes.end(), last.begin());
-  if (auto ok = write(last); !ok) return fail(ok.error());
+  written_piece out{written_bytes_, bytes.size(), {}};
+  digest_stream digest;
+  // block by block: the disk writes one while the next is looked at
+  for (auto rest = bytes; !rest.empty();) {
+    const auto block = rest.first(std::min<size_t>(rest.size(), append_block_bytes));
+    digest.add(block);
+    if (auto ok = write(block); !ok) return fail(ok.error());
+    rest = rest.subspan(block.size());
+  }
+  const std::array<std::byte, piece_alignment_bytes> zeros{};
+  const auto padding = core::round_up(bytes.size(), piece_alignment_bytes) - bytes.size();
+  if (auto ok = write(std::span(zeros).first(static_cast<size_t>(padding))); !ok) return fail(ok.error());
+  out.digest = digest.value();
   return out;
 }
 

@@ -18,7 +18,7 @@ struct queued_output_options {
   unsigned depth = 32;                            ///< requests in flight
   uint64_t request_bytes = uint64_t{1} << 20;     ///< most of one; longer writes are cut
   uint64_t copy_block_bytes = uint64_t{1} << 20;  ///< of the memory that plain writes are copied through
-  unsigned copy_blocks = 8;                       ///< at least 2: one is filled while the others are written
+  unsigned copy_blocks = 16;                      ///< at least 2: one is filled while the others are written
   bool direct = true;                             ///< past the page cache where the file system does that
 };
 

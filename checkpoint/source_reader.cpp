@@ -59,7 +59,35 @@ core::result<void> source_reader::read(const tensor_entry& t, uint64_t first, ui
                                   static_cast<size_t>((to - from) * element_bytes));
     const uint64_t at = p->offset_bytes + (from - p->first) * element_bytes;
     if (auto ok = read_exactly(**file, from_.files[p->file].path, at, into); !ok) return ok;
+    if (from_.has_digests)
+      if (auto ok = check(t, *p, **file, into); !ok) return ok;
   }
+  return {};
+}
+
+core::result<void> source_reader::check(const tensor_entry& t, const piece& p, const input_file& file,
+                                        std::span<const std::byte> there) {
+  const std::pair key(p.file, p.offset_bytes);
+  if (checked_.contains(key)) return {};
+  const auto& path = from_.files[p.file].path;
+  const uint64_t bytes = p.count * core::size_of(t.type);
+  digest_stream digest;
+  if (there.size() == bytes) {
+    digest.add(there);
+  } else {
+    check_block_.resize(cast_block_bytes);
+    for (uint64_t done = 0; done < bytes;) {
+      const auto part = std::span(check_block_).first(std::min<uint64_t>(bytes - done, check_block_.size()));
+      if (auto ok = read_exactly(file, path, p.offset_bytes + done, part); !ok) return ok;
+      digest.add(part);
+      done += part.size();
+    }
+  }
+  if (digest.value() != p.digest)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': the {} bytes at byte {}, elements {} to {} of tensor {}, do not have their digest",
+                            path.string(), bytes, p.offset_bytes, p.first, p.first + p.count, shown(t)));
+  checked_.insert(key);
   return {};
 }
 

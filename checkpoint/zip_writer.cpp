@@ -42,7 +42,7 @@ uint16_t flags_of(uint64_t bytes) { return bytes == 0 ? utf8_flag : utf8_flag | 
 }  // namespace
 
 core::result<zip_writer> zip_writer::create(const std::filesystem::path& path) {
-  auto file = atomic_file::create(path);
+  auto file = streamed_file::create(path);
   if (!file) return fail(file.error());
   return zip_writer(std::move(*file));
 }

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/streamed_file.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -40,11 +40,11 @@ class zip_writer {
     uint64_t header, bytes;
     uint32_t crc32;
   };
-  explicit zip_writer(atomic_file file) : file_(std::move(file)) {}
+  explicit zip_writer(streamed_file file) : file_(std::move(file)) {}
   core::result<void> put(std::string_view bytes);
   core::result<void> end_entry();
 
-  atomic_file file_;
+  streamed_file file_;
   uint64_t at_ = 0;    ///< bytes written
   uint64_t left_ = 0;  ///< bytes that the open entry still wants
   bool open_ = false;

@@ -61,8 +61,7 @@ bool transfer::account(int64_t answer) {
   }
   if (answer < 0) {
     const auto code = static_cast<int>(-answer);
-    const bool full = code == ENOSPC || code == EDQUOT;
-    return end(full ? core::error_kind::no_space : core::error_kind::io, std::strerror(code));
+    return end(request_.on.failure({}, code).kind, std::strerror(code));
   }
   interruptions_ = 0;
   if (answer == 0) return reads || end(core::error_kind::io, "the system wrote nothing");

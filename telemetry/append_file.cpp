@@ -29,6 +29,16 @@ core::result<append_file> append_file::create(const std::filesystem::path& file)
   return append_file(file, fd);
 }
 
+core::result<append_file> append_file::go_on(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (fd < 0) return core::fail(failure(file, "go on with", errno));
+  append_file out(file, fd);
+  const off_t end = ::lseek(fd, 0, SEEK_END);
+  if (end < 0) return core::fail(failure(file, "go on with", errno));
+  out.written_ = static_cast<uint64_t>(end);
+  return out;
+}
+
 append_file::append_file(append_file&& other) noexcept
     : path_(std::move(other.path_)),
       fd_(std::exchange(other.fd_, -1)),

@@ -18,6 +18,8 @@ class append_file {  ///< a file that only grows
  public:
   /// A new file. One of that name becomes NAME.previous, over an earlier one. The folder must exist.
   static core::result<append_file> create(const std::filesystem::path& file);
+  /// Goes on behind what a file of that name holds; a new one where there is none.
+  static core::result<append_file> go_on(const std::filesystem::path& file);
 
   append_file(append_file&& other) noexcept;
   append_file& operator=(append_file&&) = delete;
@@ -31,6 +33,7 @@ class append_file {  ///< a file that only grows
   /// Hands what waits to the system. After an error it still waits, and the file ends with the last whole flush.
   core::result<void> flush();
 
+  [[nodiscard]] bool is_empty() const { return written_ == 0 && waiting_.empty(); }
   [[nodiscard]] uint64_t num_dropped() const { return num_dropped_; }  ///< records
   [[nodiscard]] uint64_t waiting_bytes() const { return waiting_.size(); }
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "telemetry/cut_curve.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -40,6 +41,17 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
+// All of them, also those that this run may write nothing to for long.
+core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
+  std::error_code e;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder, e), end; !e && at != end && seen < continued_files_limit;
+       at.increment(e), ++seen)
+    if (at->path().extension() == ".csv")
+      if (auto ok = cut_curve(at->path(), last, csv_place); !ok) return ok;
+  return {};
+}
+
 }  // namespace
 
 std::string csv_file_name(std::string_view label) {
@@ -49,12 +61,20 @@ std::string csv_file_name(std::string_view label) {
   return out + ".csv";
 }
 
+core::result<append_file> curve_files::make(const fs::path& file) const {
+  return goes_on_ ? append_file::go_on(file) : append_file::create(file);
+}
+
 core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
   curve_files out;
+  out.goes_on_ = options.goes_on_after.has_value();
   if (!options.csv_folder.empty()) {
     if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
     if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
     out.csv_folder_ = options.csv_folder;
+    if (out.goes_on_)
+      if (auto ok = cut_csv_files(options.csv_folder, *options.goes_on_after); !ok)
+        return core::fail(ok.error().in("csv_monitor"));
   }
   if (!options.events_folder.empty()) {
     if (auto ok = make_folder(options.events_folder); !ok) return core::fail(ok.error().in("tensorboard"));
@@ -62,12 +82,16 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
     if (!file) return core::fail(file.error().in("tensorboard"));
     out.events_.emplace(std::move(*file));
     out.events_->add(tf_record(version_event(unix_s)));
+    if (out.goes_on_) out.events_->add(tf_record(restart_event(unix_s, *options.goes_on_after + 1)));
     if (auto ok = out.events_->flush(); !ok) return core::fail(ok.error().in("tensorboard"));
   }
   if (!options.json_lines_file.empty()) {
     if (auto ok = make_folder(options.json_lines_file.parent_path()); !ok)
       return core::fail(ok.error().in("telemetry.json_lines"));
-    auto file = append_file::create(options.json_lines_file);
+    if (out.goes_on_)
+      if (auto ok = cut_curve(options.json_lines_file, *options.goes_on_after, json_place); !ok)
+        return core::fail(ok.error().in("telemetry.json_lines"));
+    auto file = out.make(options.json_lines_file);
     if (!file) return core::fail(file.error().in("telemetry.json_lines"));
     out.lines_.emplace(std::move(*file));
   }
@@ -87,14 +111,15 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
   for (const auto& v : values) {
     auto file = csv_.find(v.label);
     if (file == csv_.end()) {
-      auto made = append_file::create(csv_folder_ / csv_file_name(v.label));
+      auto made = make(csv_folder_ / csv_file_name(v.label));
       if (!made) {
         ++num_lost_;
         note(core::fail(made.error()));
         continue;
       }
       file = csv_.emplace(std::string(v.label), std::move(*made)).first;
-      file->second.add("step," + std::string(v.label.substr(v.label.rfind('/') + 1)) + "\n");
+      if (file->second.is_empty())
+        file->second.add("step," + std::string(v.label.substr(v.label.rfind('/') + 1)) + "\n");
     }
     file->second.add(std::to_string(global_samples) + "," + csv_number(v.value) + "\n");
     note(file->second.flush());

@@ -15,9 +15,15 @@
 
 namespace troupe::telemetry {
 
+/// Files of a folder that are looked at for curves that go on.
+inline constexpr size_t continued_files_limit = 10'000;
+
 /// An empty path: that kind is not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
+  /// Global samples that a run goes on behind. Rows up to there stay, those of steps that were lost are dropped, and
+  /// new ones follow: one curve. None: a new run.
+  std::optional<uint64_t> goes_on_after{};
 };
 
 /// `Train/Samples/lr` is in `Train_Samples_lr.csv`, as DeepSpeed names it: '/' and ' ' become '_'.
@@ -25,7 +31,9 @@ std::string csv_file_name(std::string_view label);
 
 class curve_files {  ///< the files that curves are written to
  public:
-  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous. Every folder has been written
+  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous, where this one does not go on
+  /// from it. An event file is always a new one; where a run goes on it begins with the mark that makes tensorboard
+  /// leave out what older ones have from there on. Every folder has been written
   /// to when this returns well. Errors: io, no_space, with the key that asked for the file in front.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
@@ -42,7 +50,10 @@ class curve_files {  ///< the files that curves are written to
   [[nodiscard]] bool complete() const;
 
  private:
+  [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;
+
   std::filesystem::path csv_folder_;
+  bool goes_on_ = false;
   std::map<std::string, append_file, std::less<>> csv_;  ///< by label
   std::optional<append_file> events_, lines_;
   uint64_t num_lost_ = 0;  ///< values whose file could not even be made

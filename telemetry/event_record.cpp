@@ -82,6 +82,18 @@ std::string summary_event(double unix_s, uint64_t step, std::span<const curve_va
   return event;
 }
 
+std::string restart_event(double unix_s, uint64_t step) {
+  std::string session;  // SessionLog: its status, which is START
+  put_varint(session, 1 << 3 | 0);
+  put_varint(session, 1);
+  std::string event;
+  put_wall_time(event, unix_s);
+  put_varint(event, 2 << 3 | 0);
+  put_varint(event, step);
+  put_bytes(event, 7, session);
+  return event;
+}
+
 std::string event_file_name(double unix_s, std::string_view host, int64_t process) {
   std::string name(host);
   for (char& c : name)

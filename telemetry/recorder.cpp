@@ -6,7 +6,8 @@ namespace troupe::telemetry {
 
 recorder::recorder(recorder_options options) : options_(std::move(options)), communication_(options_.collectives) {}
 
-core::result<void> recorder::open(double unix_s) {
+core::result<void> recorder::open(double unix_s, std::optional<uint64_t> goes_on_after) {
+  options_.curves.goes_on_after = goes_on_after;
   auto files = curve_files::open(options_.curves, unix_s);
   if (!files) return core::fail(files.error());
   files_.emplace(std::move(*files));

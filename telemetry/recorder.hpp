@@ -32,8 +32,9 @@ class recorder {  ///< all that a run writes about itself
  public:
   explicit recorder(recorder_options options);
 
-  /// Makes the folders and files of curves. Errors: io, no_space; nothing has run yet.
-  core::result<void> open(double unix_s);
+  /// Makes the folders and files of curves; see curve_options::goes_on_after. Errors: io, no_space; nothing has run
+  /// yet.
+  core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
 
   void step(const step_values& v, std::vector<rank_spans> spans);
   void validation(const validation_values& v);

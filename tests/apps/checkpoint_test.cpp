@@ -139,6 +139,33 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
   BOOST_TEST(train("9") == 8U);  // its own are newer than that
 }
 
+BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_goes_on_have_one_curve) {
+  const std::string job = replaced(saving, "steps: 40", "steps: 20") +
+                          "telemetry: {json_lines: true}\ncsv_monitor: {enabled: true, job_name: csv}\n";
+  const command_folder whole(job), cut(job);
+  BOOST_TEST_REQUIRE(whole.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  {
+    process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, cut.folder.path());
+    BOOST_TEST_REQUIRE(p.wait_for("\"step\":12,"));
+    p.send(SIGKILL);
+    p.end();
+  }
+  BOOST_TEST_REQUIRE(cut.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  const char* const curve = "out/csv/Train_Samples_train_loss.csv";
+  BOOST_TEST(scratch_folder::read(cut.folder / curve) == scratch_folder::read(whole.folder / curve));
+  const auto rows = [](const command_folder& f) {
+    std::vector<double> out;
+    std::istringstream lines(scratch_folder::read(f.folder / "out/steps.jsonl"));
+    for (std::string line; std::getline(lines, line);) {
+      const auto row = json::parse(line);
+      out.push_back(row.at("step"));
+      out.push_back(row.at("loss"));
+    }
+    return out;
+  };
+  BOOST_TEST(rows(cut) == rows(whole), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
   const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
   process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());

@@ -5,6 +5,8 @@
 #include <map>
 
 #include "checkpoint/manifest_text.hpp"
+#include "checkpoint/source_reader.hpp"
+#include "checkpoint/weights_export.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -76,6 +78,11 @@ struct disk {
   }
 };
 
+std::string quoted(const fs::path& path) {
+  std::string out = "'";
+  return out.append(path.string()).append("'");
+}
+
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 /// What a byte of a data file is.
@@ -121,7 +128,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
           const auto said = d.ask();
           if (what.tensor == nullptr) {
             ++seen["header"];
-            BOOST_TEST(has(said.open, "'" + path.string() + "': it"), said.open);
+            BOOST_TEST(has(said.open, quoted(path) + ": it"), said.open);
           } else {
             BOOST_TEST(said.open.empty(), said.open);
             BOOST_REQUIRE(said.verify.size() == 1U);
@@ -171,8 +178,8 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
        {uint64_t{0}, uint64_t{100}, uint64_t{4096}, size - 4096, size - 1, size + 1, size + 4096}) {
     fs::copy_file(first, old);
     fs::resize_file(first, wrong);
-    BOOST_TEST(has(d.ask().open, "'" + first.string() + "': it has " + std::to_string(wrong) +
-                                     " bytes, its manifest says " + std::to_string(size)),
+    BOOST_TEST(has(d.ask().open, quoted(first) + ": it has " + std::to_string(wrong) + " bytes, its manifest says " +
+                                     std::to_string(size)),
                d.ask().open);
     fs::rename(old, first);
   }
@@ -185,9 +192,9 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   fs::remove(first);
   fs::copy_file(d.root / "step-00000010/shard-00000.bin", first);
   BOOST_REQUIRE(fs::file_size(first) == size);
-  BOOST_TEST(has(d.ask().open, "'" + first.string() + "': it belongs to another save than its manifest"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(first) + ": it belongs to another save than its manifest"), d.ask().open);
   fs::remove(first);
-  BOOST_TEST(has(d.ask().open, "'" + first.string() + "': No such file"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(first) + ": No such file"), d.ask().open);
   fs::rename(old, first);
   BOOST_TEST(d.ask().open.empty());
 
@@ -203,7 +210,7 @@ BOOST_AUTO_TEST_CASE(truncated_extended_swapped_and_missing_files_are_refused_at
   fs::copy_file(d.root / "step-00000010/manifest.json", text);  // good in itself, of other files
   BOOST_TEST(has(d.ask().open, "another save"), d.ask().open);
   fs::remove(text);
-  BOOST_TEST(has(d.ask().open, "'" + text.string() + "': No such file"), d.ask().open);
+  BOOST_TEST(has(d.ask().open, quoted(text) + ": No such file"), d.ask().open);
 }
 
 BOOST_AUTO_TEST_CASE(pieces_that_changed_places_do_not_have_their_digests) {
@@ -241,6 +248,39 @@ BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_s
   const auto older = open_checkpoint(real_files(), d.root, {.fallback_to_previous = true});
   check_ok(older);
   BOOST_TEST(older->content.run.step == 10U);
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_made_of_a_damaged_piece) {
+  const disk d;
+  const auto source = source_of(d.good);
+  const auto& t = *find_tensor(source, "h.0.weight", tensor_kind::master);
+  const auto& p = t.pieces[1];
+  const auto path = d.newest / d.good.content.files[p.file].name;
+  disk::flip(path, p.offset_bytes + 40);
+  const std::string words =
+      quoted(path) + ": the " + std::to_string(p.count * 4) + " bytes at byte " + std::to_string(p.offset_bytes);
+  const auto read = [&](source_reader& reader, uint64_t first, uint64_t count) {
+    std::vector<std::byte> into(count * 4);
+    return reader.read(t, first, count, into);
+  };
+  source_reader reader(source);
+  for (int again = 0; again < 2; ++again) {
+    check_ok(read(reader, 0, p.first));                                                  // the piece in front of it
+    check_failed(read(reader, p.first + p.count - 1, 1), error_kind::bad_input, words);  // not the bad byte itself
+    check_failed(read(reader, 0, p.first + p.count), error_kind::bad_input, shown(t));
+  }
+  const auto out = d.scratch / "out";
+  fs::create_directory(out);
+  for (const char* name : {"weights.safetensors", "weights.pt", "folder"})
+    for (const uint64_t shard_bytes : {uint64_t{2000}, uint64_t{1} << 30}) {
+      check_failed(export_weights(source, {.out = out / name, .max_shard_bytes = shard_bytes}), error_kind::bad_input,
+                   words);
+      const bool clean = fs::is_empty(out) || (files_in(out) == 1 && fs::is_empty(out / "folder"));
+      BOOST_TEST(clean, name << " left something");
+    }
+  disk::flip(path, p.offset_bytes + 40);
+  check_ok(read(reader, p.first + 1, 1));
+  check_ok(export_weights(source, {.out = out / "weights.safetensors"}));
 }
 
 BOOST_AUTO_TEST_CASE(any_damage_is_passed_over_for_the_checkpoint_before_it) {

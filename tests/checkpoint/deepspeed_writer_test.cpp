@@ -7,6 +7,7 @@
 
 #include "checkpoint/deepspeed_layout.hpp"
 #include "checkpoint/deepspeed_source.hpp"
+#include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -135,6 +136,8 @@ BOOST_AUTO_TEST_CASE(names_and_further_tied_names_are_the_options) {
   deepspeed_write_options o{.stage = 2, .ranks = 2};
   o.name = [](const std::string& name) { return "transformer." + name; };
   o.shared = {{"lm_head.weight", "transformer.layer.0.weight"}};
+  o.groups = {{.parameters = {"layer.0.weight"}}};  // groups are of the source's names
+  if (drawn.source.parameter_order.size() > 1) o.groups.emplace_back();
   check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
   const auto back = read_deepspeed_source(at / "deepspeed");
   check_ok(back);
@@ -196,6 +199,35 @@ BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never
   BOOST_TEST(files_in(root) == 2U);
   BOOST_TEST(files_in(root / "global_step12") == 4U);
   check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "is there already");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_what_was_there) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  const auto root = at / "deepspeed";
+  check_ok(write_deepspeed_folder(drawn.source, root, {.stage = 2, .ranks = 2, .tag = "first"}));
+  {
+    const file_size_limit full(0);
+    check_failed(write_deepspeed_folder(drawn.source, root, {.stage = 2, .ranks = 2, .tag = "second"}),
+                 error_kind::no_space, "second");
+  }
+  BOOST_TEST(files_in(root) == 2U);
+  const auto back = read_deepspeed_source(root);
+  check_ok(back);
+  check_same(*back, drawn.source);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_tag_goes_when_it_is_written_again) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  const auto root = at / "deepspeed";
+  const auto left = root / ("ours.writing-" + std::string(32, 'a'));
+  std::filesystem::create_directories(left / "zero/x");
+  std::ofstream(left / "zero/x/fp32.pt") << "half";
+  std::filesystem::create_directories(root / "ours.writing-not-an-id");
+  check_ok(write_deepspeed_folder(drawn.source, root, {.tag = "ours"}));
+  BOOST_TEST(!std::filesystem::exists(left));
+  BOOST_TEST(std::filesystem::exists(root / "ours.writing-not-an-id"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

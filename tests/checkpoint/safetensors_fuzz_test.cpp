@@ -4,12 +4,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <new>
-#include <random>
 
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/weights_index.hpp"
 #include "tests/checkpoint/counted_memory.hpp"
+#include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -56,53 +57,12 @@ namespace {
 
 constexpr size_t allowed_bytes_beyond_file = 64 * 1024;
 
-/// As many as TROUPE_MUTATIONS says, for longer soaks; a thousand otherwise.
-size_t mutations() {
-  const char* wanted = std::getenv("TROUPE_MUTATIONS");
-  return wanted == nullptr ? 1000 : std::max<size_t>(1000, std::strtoull(wanted, nullptr, 10));
-}
-
 std::string valid_file(const scratch_folder& at) {
   const std::vector<owned_tensor> tensors{
       {"wte.weight", dtype::f32, {16, 4}}, {"h.0.ln.bias", dtype::bf16, {4}}, {"h.0.attn.weight", dtype::f16, {4, 12}},
       {"empty", dtype::f64, {0, 3}},       {"step", dtype::i64, {}},          {"mask", dtype::boolean, {3}}};
   check_ok(write_safetensors(at / "valid.safetensors", all_to_write(tensors)));
   return scratch_folder::read(at / "valid.safetensors");
-}
-
-/// One to four small damages: bits, bytes that JSON cares about, cuts, doubled and swapped stretches, digits.
-std::string mutated(std::string text, std::mt19937_64& random) {
-  static const std::string telling = "{}[]\",:0987654321eE-+.\\u nulltrefas\0\xFF\xEF";
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  for (size_t damages = 1 + below(4); damages > 0 && !text.empty(); --damages) {
-    // most of them in the header, where the decisions are
-    const size_t at = below(below(4) == 0 ? text.size() : std::min<size_t>(text.size(), 520));
-    switch (below(7)) {
-      case 0:
-        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        text[at] = telling[below(telling.size())];
-        break;
-      case 2:
-        text.insert(at, 1, telling[below(telling.size())]);
-        break;
-      case 3:
-        text.erase(at, 1 + below(9));
-        break;
-      case 4:
-        text.insert(at, text.substr(at, 1 + below(60)));
-        break;
-      case 5:
-        text.resize(at);
-        break;
-      default: {
-        const size_t digit = text.find_first_of("0123456789", at);
-        if (digit != std::string::npos) text[digit] = static_cast<char>('0' + below(10));
-      }
-    }
-  }
-  return text;
 }
 
 /// Touches every byte that the file says is a tensor's.
@@ -120,12 +80,10 @@ BOOST_AUTO_TEST_SUITE(safetensors_fuzz)
 BOOST_AUTO_TEST_CASE(mutations_neither_crash_nor_allocate_beyond_the_file) {
   const scratch_folder at;
   const std::string valid = valid_file(at);
-  std::mt19937_64 random(20240607);
   size_t opened = 0;
   size_t refused = 0;
   uint64_t sum = 0;
-  for (size_t i = 0; i < mutations(); ++i) {
-    const std::string content = mutated(valid, random);
+  for_mutations(valid, 20240607, json_hints, [&](size_t i, const std::string& content) {
     const auto path = at.write("m.safetensors", content);
     const size_t before = live_bytes;
     peak_bytes = before;
@@ -139,7 +97,7 @@ BOOST_AUTO_TEST_CASE(mutations_neither_crash_nor_allocate_beyond_the_file) {
       ++refused;
       BOOST_TEST(file.error().text.size() < 1000U);
     }
-  }
+  });
   // both ways out were taken, so the mutations are neither harmless nor all alike
   BOOST_TEST(opened > 20U);
   BOOST_TEST(refused > 500U);
@@ -176,17 +134,17 @@ BOOST_AUTO_TEST_CASE(a_mutated_index_never_names_a_file_outside) {
   const std::string valid =
       R"({"metadata":{"total_size":12,"deep":[{"a":[1,2,{"b":null}]}]},"weight_map":{"a":"m-1.safetensors","b":"sub/m-2.safetensors"}})";
   check_ok(parse_weights_index(valid));
-  std::mt19937_64 random(7);
   size_t parsed = 0;
-  for (size_t i = 0; i < 3 * mutations(); ++i) {
-    const auto map = parse_weights_index(mutated(valid, random));
-    if (!map) continue;
+  const auto look = [&](size_t, const std::string& text) {
+    const auto map = parse_weights_index(text);
+    if (!map) return;
     ++parsed;
     for (const auto& [tensor, file] : *map) {
       const auto path = std::filesystem::path(file);
       BOOST_TEST((path.is_relative() && std::find(path.begin(), path.end(), "..") == path.end()));
     }
-  }
+  };
+  for_mutations(valid, 7, json_hints, look, 3 * mutations());
   BOOST_TEST(parsed > 50U);
 }
 

@@ -8,9 +8,12 @@
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/source_reader.hpp"
 #include "checkpoint/torch_archive.hpp"
+#include "checkpoint/universal_source.hpp"
+#include "checkpoint/zip_reader.hpp"
 #include "checkpoint/zip_writer.hpp"
 #include "core/tensor_view.hpp"
 #include "tests/checkpoint/counted_memory.hpp"
+#include "tests/checkpoint/mutations.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -23,41 +26,6 @@ namespace {
 
 const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
 constexpr size_t constant_bytes = 256 * 1024;
-
-size_t mutations() {
-  const char* wanted = std::getenv("TROUPE_MUTATIONS");
-  return wanted == nullptr ? 1000 : std::max<size_t>(1000, std::strtoull(wanted, nullptr, 10));
-}
-
-/// One to four damages: bits, opcodes, lengths of ones, cuts, doubled stretches.
-std::string mutated(std::string text, std::mt19937_64& random) {
-  static const std::string telling =
-      "(.0123NJKMGXabcd}ehjl]qrRsut)QBC\x80\x81\x85\x86\x87\x8a\x8b\x8c\x93\x94\x95PK\1\2";
-  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
-  for (size_t damages = 1 + below(4); damages > 0 && text.size() > 8; --damages) {
-    const size_t at = below(text.size());
-    switch (below(6)) {
-      case 0:
-        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        text[at] = telling[below(telling.size())];
-        break;
-      case 2:
-        for (size_t i = at; i < std::min(text.size(), at + 1 + below(8)); ++i) text[i] = '\xFF';
-        break;
-      case 3:
-        text.resize(at);
-        break;
-      case 4:
-        text.insert(below(text.size()), text.substr(at, below(64)));
-        break;
-      default:
-        text.erase(at, below(32));
-    }
-  }
-  return text;
-}
 
 /// Looks at everything that a reader may look at.
 size_t walked(const torch_archive& file) {
@@ -75,10 +43,8 @@ size_t walked(const torch_archive& file) {
 void damage(const fs::path& valid, uint64_t seed) {
   const scratch_folder at;
   const std::string good = scratch_folder::read(valid);
-  std::mt19937_64 random(seed);
   size_t opened = 0, seen = 0;
-  for (size_t i = 0; i < mutations(); ++i) {
-    const std::string broken = mutated(good, random);
+  for_mutations(good, seed, pickle_hints, [&](size_t i, const std::string& broken) {
     fs::remove(at / "broken.pt");  // writing over a file makes some file systems wait for the disk
     at.write("broken.pt", broken);
     const memory_mark mark;
@@ -91,7 +57,7 @@ void damage(const fs::path& valid, uint64_t seed) {
     }
     BOOST_REQUIRE_MESSAGE(mark.taken() <= broken.size() * 4 + constant_bytes,
                           "mutation " << i << " took " << mark.taken() << " bytes for a file of " << broken.size());
-  }
+  });
   BOOST_TEST(opened > 0U);
   BOOST_TEST(opened < mutations());
   BOOST_TEST(seen > 0U);
@@ -120,15 +86,51 @@ BOOST_AUTO_TEST_CASE(damaged_pickles_are_read_or_refused) {
   const auto* entry = find_entry(*entries, "zero_pp_rank_0_mp_rank_00_model_states/data.pkl");
   BOOST_REQUIRE(entry != nullptr);
   const std::string good(reinterpret_cast<const char*>(bytes.data()) + entry->begin, entry->bytes);
-  std::mt19937_64 random(3);
   size_t read = 0;
-  for (size_t i = 0; i < mutations(); ++i) {
-    const std::string broken = mutated(good, random);
+  for_mutations(good, 3, pickle_hints, [&](size_t, const std::string& broken) {
     const memory_mark mark;
     read += read_pickle(as_bytes_of(broken)).has_value();
     BOOST_REQUIRE(mark.taken() <= broken.size() * max_pickle_memory_factor + constant_bytes);
-  }
+  });
   BOOST_TEST(read < mutations());
+}
+
+BOOST_AUTO_TEST_CASE(damaged_archives_list_entries_inside_or_are_refused) {
+  const std::string good = scratch_folder::read(fixtures / "stage2_bf16/step2/mp_rank_00_model_states.pt");
+  size_t listed = 0;
+  for_mutations(good, 5, {"PK\1\2\3\4\5\6\7\x08./\\\xFF"}, [&](size_t, const std::string& broken) {
+    const memory_mark mark;
+    const auto entries = read_zip(as_bytes_of(broken));
+    BOOST_REQUIRE(mark.taken() <= broken.size() + constant_bytes);
+    if (!entries) return;
+    ++listed;
+    for (const auto& e : *entries) BOOST_REQUIRE((e.begin <= broken.size() && e.bytes <= broken.size() - e.begin));
+  });
+  BOOST_TEST(listed > 0U);
+  BOOST_TEST(listed < mutations());
+}
+
+BOOST_AUTO_TEST_CASE(damaged_universal_folders_are_read_or_refused) {
+  const scratch_folder at;
+  fs::copy(fixtures / "universal_stage3", at / "u", fs::copy_options::recursive);
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(at / "u"))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::mt19937_64 random(6);
+  size_t read = 0;
+  const size_t count = mutations() / 10;  // each reads thirty files
+  for (size_t i = 0; i < count; ++i) {
+    const auto& victim = files[i % files.size()];
+    const std::string good = scratch_folder::read(victim);
+    fs::remove(victim);
+    at.write(fs::relative(victim, at / "").string(), mutated(good, random, pickle_hints));
+    read += read_universal_source(at / "u").has_value();
+    fs::remove(victim);
+    at.write(fs::relative(victim, at / "").string(), good);
+  }
+  BOOST_TEST(read > 0U);
+  BOOST_TEST(read < count);
 }
 
 BOOST_AUTO_TEST_CASE(damaged_folders_are_indexed_or_refused) {
@@ -144,7 +146,7 @@ BOOST_AUTO_TEST_CASE(damaged_folders_are_indexed_or_refused) {
       const auto& victim = files[i % files.size()];
       const std::string good = scratch_folder::read(victim);
       fs::remove(victim);
-      at.write(fs::relative(victim, at / "").string(), mutated(good, random));
+      at.write(fs::relative(victim, at / "").string(), mutated(good, random, pickle_hints));
       const auto index = read_deepspeed_source(at / name);
       if (index && ++indexed % 8 == 0) {
         source_reader reader(*index);

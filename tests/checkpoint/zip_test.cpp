@@ -55,6 +55,18 @@ BOOST_AUTO_TEST_CASE(the_sum_is_the_one_that_everybody_uses) {
                                  checkpoint::crc32(bytes_of_text(text.substr(0, cut)))) == 0x414FA339U);
 }
 
+BOOST_AUTO_TEST_CASE(the_sum_of_many_bytes_at_once_is_that_of_one_after_the_other) {
+  std::string text;
+  uint32_t one_by_one = 0;
+  for (uint32_t i = 0; i < 1000; ++i) {
+    text += static_cast<char>(i * 2654435761U >> 24);
+    one_by_one = checkpoint::crc32(bytes_of_text(text.substr(i)), one_by_one);
+    BOOST_REQUIRE(checkpoint::crc32(bytes_of_text(text)) == one_by_one);
+    BOOST_REQUIRE(checkpoint::crc32(bytes_of_text(text.substr(i / 3)),
+                                    checkpoint::crc32(bytes_of_text(text.substr(0, i / 3)))) == one_by_one);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_is_written_reads_back_aligned_and_whole) {
   const scratch_folder at;
   const std::string archive = small_archive(at);

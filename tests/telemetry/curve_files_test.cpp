@@ -1,6 +1,8 @@
 // Curves on disk: DeepSpeed's names, every kind of file at once, folders that refuse.
 #include "telemetry/curve_files.hpp"
 
+#include "telemetry/cut_curve.hpp"
+
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -51,6 +53,64 @@ BOOST_AUTO_TEST_CASE(an_event_file_and_json_lines_grow_with_every_write) {
   BOOST_TEST(files->write_line("{\"a\":1}").has_value());
   BOOST_TEST(files->write_line("{\"a\":2}").has_value());
   BOOST_TEST(scratch_folder::read(f / "out/steps.jsonl") == "{\"a\":1}\n{\"a\":2}\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
+  const scratch_folder f;
+  const auto open = [&](std::optional<uint64_t> after) {
+    auto files = telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", after}, 1700000000);
+    BOOST_TEST_REQUIRE(files.has_value());
+    return std::move(*files);
+  };
+  const auto write = [](telemetry::curve_files& files, uint64_t samples, double value) {
+    const std::vector<curve_value> values = {{"Train/lr", value}};
+    BOOST_TEST(files.write(0, samples, values).has_value());
+    BOOST_TEST(files.write_line("{\"global_samples\":" + std::to_string(samples) + "}").has_value());
+  };
+  {
+    auto files = open(std::nullopt);
+    for (uint64_t step = 1; step <= 4; ++step) write(files, 8 * step, 1);
+    const std::vector<curve_value> rare = {{"rare", 1.0}};
+    BOOST_TEST(files.write(0, 16, rare).has_value());
+    BOOST_TEST(files.write(0, 32, rare).has_value());
+  }
+  f.write("steps.jsonl", scratch_folder::read(f / "steps.jsonl") + "{\"global_sam");  // a torn row
+  for (const auto& e : fs::directory_iterator(f / "events")) fs::remove(e.path());
+  {
+    auto files = open(16);
+    for (uint64_t step = 3; step <= 4; ++step) write(files, 8 * step, 2);
+  }
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_lr.csv") == "step,lr\n8,1\n16,1\n24,2\n32,2\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/rare.csv") == "step,rare\n16,1\n");
+  BOOST_TEST(scratch_folder::read(f / "steps.jsonl") ==
+             "{\"global_samples\":8}\n{\"global_samples\":16}\n{\"global_samples\":24}\n{\"global_samples\":32}\n");
+  BOOST_TEST(!fs::exists(f / "steps.jsonl.previous"));
+  const std::string head = tf_record(version_event(1700000000)) + tf_record(restart_event(1700000000, 17));
+  for (const auto& e : fs::directory_iterator(f / "events"))
+    BOOST_TEST(scratch_folder::read(e.path()).starts_with(head));
+  // where the rows are those of the run already, nothing is lost; a new run sets them aside
+  open(32);
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_lr.csv").ends_with("32,2\n"));
+  open(std::nullopt);
+  BOOST_TEST(fs::exists(f / "steps.jsonl.previous"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_is_cut_behind_its_last_row_that_counts) {
+  const scratch_folder f;
+  const auto cut = [&](const std::string& text, uint64_t last, row_place place) {
+    f.write("a", text);
+    BOOST_TEST(cut_curve(f / "a", last, place).has_value());
+    return scratch_folder::read(f / "a");
+  };
+  BOOST_TEST(cut("", 8, csv_place).empty());
+  BOOST_TEST(cut("step,lr", 8, csv_place).empty());
+  BOOST_TEST(cut("step,lr\n", 8, csv_place) == "step,lr\n");
+  BOOST_TEST(cut("step,lr\n8,1\n9,2\n", 8, csv_place) == "step,lr\n8,1\n");
+  BOOST_TEST(cut("8,1\n8,2\n16,", 8, csv_place) == "8,1\n8,2\n");
+  BOOST_TEST(cut("{\"step\":9,\"global_samples\":8,\"x\":1}\n{\"global_samples\":99}\n", 8, json_place) ==
+             "{\"step\":9,\"global_samples\":8,\"x\":1}\n");
+  BOOST_TEST(cut(std::string(row_bytes_limit + 1, 'x') + "\n", 8, csv_place).empty());
+  BOOST_TEST(cut_curve(f / "none", 8, csv_place).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(what_is_not_asked_for_is_not_made) {

@@ -1,0 +1,71 @@
+// Damages to valid files, drawn at random: bits, bytes that the format cares about, cuts, doubled and lost stretches.
+#pragma once
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <string>
+#include <string_view>
+
+namespace troupe::tests {
+
+/// As many as TROUPE_MUTATIONS says, for longer soaks; a thousand otherwise.
+inline size_t mutations() {
+  const char* wanted = std::getenv("TROUPE_MUTATIONS");
+  return wanted == nullptr ? 1000 : std::max<size_t>(1000, std::strtoull(wanted, nullptr, 10));
+}
+
+/// What decides in a format.
+struct mutation_hints {
+  std::string_view telling;                   ///< bytes that mean something
+  size_t hot_bytes = std::string_view::npos;  ///< most damages fall into the first so many
+};
+
+inline constexpr mutation_hints json_hints{"{}[]\",:0987654321eE-+.\\u nulltrefas\xFF\xEF", 520};
+inline constexpr mutation_hints pickle_hints{
+    "(.0123NJKMGXabcd}ehjl]qrRsut)QBC\x80\x81\x85\x86\x87\x8a\x8b\x8c\x93\x94\x95PK\1\2"};
+
+/// One to four damages.
+inline std::string mutated(std::string text, std::mt19937_64& random, const mutation_hints& hints) {
+  const auto below = [&](size_t n) { return static_cast<size_t>(random() % n); };
+  for (size_t damages = 1 + below(4); damages > 0 && !text.empty(); --damages) {
+    const size_t at = below(below(4) == 0 ? text.size() : std::min(text.size(), hints.hot_bytes));
+    switch (below(8)) {
+      case 0:
+        text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
+        break;
+      case 1:
+        text[at] = hints.telling[below(hints.telling.size())];
+        break;
+      case 2:
+        text.insert(at, 1, hints.telling[below(hints.telling.size())]);
+        break;
+      case 3:  // a length or an offset of ones
+        for (size_t i = at; i < std::min(text.size(), at + 1 + below(8)); ++i) text[i] = '\xFF';
+        break;
+      case 4:
+        text.insert(below(text.size()), text.substr(at, 1 + below(64)));
+        break;
+      case 5:
+        text.erase(at, 1 + below(32));
+        break;
+      case 6:
+        text.resize(at);
+        break;
+      default:
+        if (const size_t digit = text.find_first_of("0123456789", at); digit != std::string::npos)
+          text[digit] = static_cast<char>('0' + below(10));
+    }
+  }
+  return text;
+}
+
+/// Hands `look` every mutation of a valid text, with its number.
+inline void for_mutations(const std::string& valid, uint64_t seed, const mutation_hints& hints,
+                          const std::function<void(size_t, const std::string&)>& look, size_t count = mutations()) {
+  std::mt19937_64 random(seed);
+  for (size_t i = 0; i < count; ++i) look(i, mutated(valid, random, hints));
+}
+
+}  // namespace troupe::tests

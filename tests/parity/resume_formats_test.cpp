@@ -1,0 +1,312 @@
+// A run goes on from what others wrote: DeepSpeed's folders at any degrees, weights of Hugging Face, our own
+// checkpoints in another precision or only in part.
+#include <fstream>
+#include <map>
+
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+using core::error_kind;
+
+namespace {
+
+struct opened {
+  std::unique_ptr<actors::session> session;
+  std::vector<std::string> warnings;
+
+  [[nodiscard]] bool warned(const std::string& words) const {
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [&](const std::string& w) { return w.find(words) != std::string::npos; });
+  }
+};
+
+core::result<opened> try_resume(std::shared_ptr<const config::job_config> config, const fs::path& from,
+                                actors::load_options load = {}) {
+  opened out;
+  auto heard = std::make_shared<std::vector<std::string>>();
+  actors::session_hooks hooks{.on_warning = [heard](const std::string& line) { heard->push_back(line); }};
+  auto s = actors::session::open(
+      {.config = std::move(config), .hooks = std::move(hooks), .resume = from, .load = std::move(load)});
+  if (!s) return core::fail(s.error());
+  out.session = std::move(*s);
+  out.warnings = *heard;
+  return out;
+}
+
+opened resume(std::shared_ptr<const config::job_config> config, const fs::path& from, actors::load_options load = {}) {
+  auto out = try_resume(std::move(config), from, std::move(load));
+  BOOST_TEST_REQUIRE(out.has_value(), (out ? "" : out.error().text));
+  return std::move(*out);
+}
+
+void check_refused(const core::result<opened>& r, error_kind kind, const std::string& words) {
+  BOOST_TEST_REQUIRE(!r.has_value());
+  BOOST_TEST((r.error().kind == kind));
+  BOOST_TEST(r.error().text.find(words) != std::string::npos, r.error().text);
+}
+
+std::vector<double> losses_of(actors::session& s, uint64_t steps) {
+  std::vector<double> out;
+  for (uint64_t i = 0; i < steps; ++i) out.push_back(step_of(s).loss);
+  return out;
+}
+
+std::vector<std::vector<float>> weights_of(const actors::session& s) {
+  std::vector<std::vector<float>> out;
+  for (uint32_t q = 0; q < s.table().parameters.size(); ++q) out.push_back(parameter_of(s, q));
+  return out;
+}
+std::vector<std::vector<float>> moments_of(const actors::session& s) {
+  std::vector<std::vector<float>> out;
+  for (uint32_t q = 0; q < s.table().parameters.size(); ++q) out.push_back(moment_of(s, q, 0));
+  return out;
+}
+bool all_zero(const std::vector<std::vector<float>>& all) {
+  return std::all_of(all.begin(), all.end(),
+                     [](const auto& v) { return std::all_of(v.begin(), v.end(), [](float x) { return x == 0; }); });
+}
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2";
+
+/// As tests/peer/troupe_resumes_deepspeed.py has it.
+const std::string peers_model =
+    "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
+    "attn_pdrop: 0, resid_pdrop: 0}\n";
+settings peers_job(int ranks, int stage) {
+  return {"parallel.data=" + std::to_string(ranks),
+          "zero_optimization.stage=" + std::to_string(stage),
+          "train_micro_batch_size_per_gpu=" + std::to_string(6 / ranks),
+          "data.sequence_length=8",
+          "gradient_clipping=1.0",
+          "optimizer={type: AdamW, params: {lr: 3.0e-3, betas: [0.9, 0.95], weight_decay: 0.1}}",
+          "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, warmup_max_lr: 3.0e-3, warmup_num_steps: 10, "
+          "warmup_type: linear}}",
+          "zero_optimization.stage3_param_persistence_threshold=0"};
+}
+
+actors::save_request request_of(const fs::path& root, std::string client_state = "null") {
+  actors::save_request out;
+  out.root = root;
+  out.client_state = std::move(client_state);
+  return out;
+}
+
+/// Two steps of a small run, saved.
+struct saved_run {
+  small_job job;
+  fs::path folder;
+  std::vector<std::vector<float>> weights, moments;
+  std::vector<double> next;  ///< losses of the two steps behind the checkpoint
+
+  explicit saved_run(const settings& set = {}) {
+    auto s = job.open(base() + set);
+    losses_of(*s, 2);
+    folder = job.folder() / "saved";
+    const auto did = s->save(request_of(folder, R"({"note": "kept"})"));
+    BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
+    weights = weights_of(*s);
+    moments = moments_of(*s);
+    next = losses_of(*s, 2);
+  }
+  static settings base() { return {"parallel.data=2", "zero_optimization.stage=2"}; }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(resume_formats)
+
+BOOST_AUTO_TEST_CASE(deepspeed_folders_go_on_at_any_degrees_with_deepspeeds_losses) {
+  const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
+  const std::vector<std::pair<int, int>> places{{1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 0}, {3, 3}};
+  for (const std::string name : {"stage1_bf16", "stage2_fp32", "stage3_fp32"}) {
+    const bool bf16 = name.ends_with("bf16");
+    std::vector<double> wanted(3);
+    std::ifstream in(fixtures / (name + ".losses"));
+    for (auto& loss : wanted) in >> loss;
+    BOOST_TEST_REQUIRE(in.good());
+    std::map<int, std::vector<double>> at_ranks;
+    for (const auto& [ranks, stage] : places)
+      BOOST_TEST_CONTEXT(name << " on " << ranks << " ranks at stage " << stage) {
+        const auto set = peers_job(ranks, stage) + (bf16 ? settings{"bf16.enabled=true"} : settings{});
+        auto run = resume(job.config(set), fixtures / name);
+        BOOST_TEST(run.session->steps_done() == 3U);
+        BOOST_TEST(run.warned("does not say its seed"));
+        BOOST_TEST(run.warnings.size() == 1U);
+        const auto got = losses_of(*run.session, 3);
+        for (size_t i = 0; i < 3; ++i)
+          BOOST_TEST(std::abs(got[i] - wanted[i]) <= (bf16 ? 2e-2 : 2e-6) * wanted[i], got[i] << " and " << wanted[i]);
+        const auto [first, fresh] = at_ranks.try_emplace(ranks, got);
+        BOOST_TEST((fresh || first->second == got));
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_goes_on_in_another_precision) {
+  const saved_run fp32;
+  const auto narrow = resume(fp32.job.config(saved_run::base() + settings{"bf16.enabled=true"}), fp32.folder);
+  BOOST_TEST(same_bits(weights_of(*narrow.session), fp32.weights));  // master weights stay fp32
+  BOOST_TEST(same_bits(moments_of(*narrow.session), fp32.moments));
+  const auto losses = losses_of(*narrow.session, 2);
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(losses[i] - fp32.next[i]) < 0.05);
+
+  const saved_run bf16({"bf16.enabled=true"});
+  const auto wide = resume(bf16.job.config({"parallel.data=1", "train_micro_batch_size_per_gpu=4"}), bf16.folder);
+  BOOST_TEST(same_bits(weights_of(*wide.session), bf16.weights));
+  BOOST_TEST(same_bits(moments_of(*wide.session), bf16.moments));
+  const auto wider = losses_of(*wide.session, 2);
+  for (size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(wider[i] - bf16.next[i]) < 0.05);
+}
+
+BOOST_AUTO_TEST_CASE(each_load_option_takes_over_what_its_table_says) {
+  const saved_run saved({"bf16.enabled=true",
+                         "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, "
+                         "warmup_max_lr: 1.0e-2, warmup_num_steps: 50, warmup_type: linear}}"});
+  const auto config = saved.job.config(saved_run::base() +
+                                       settings{"bf16.enabled=true",
+                                                "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, "
+                                                "warmup_max_lr: 1.0e-2, warmup_num_steps: 50, warmup_type: linear}}"});
+  auto rounded = saved.weights;
+  for (auto& v : rounded)
+    for (auto& x : v) {
+      const auto bits = std::bit_cast<uint32_t>(x);
+      x = std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U);
+    }
+  BOOST_TEST(!same_bits(rounded, saved.weights));
+  double usual_lr = 0, first_lr = 0;
+  {
+    auto all = resume(config, saved.folder);
+    BOOST_TEST(same_bits(weights_of(*all.session), saved.weights));
+    BOOST_TEST(same_bits(moments_of(*all.session), saved.moments));
+    BOOST_TEST(all.session->client_state() == R"({"note": "kept"})");
+    const auto step = step_of(*all.session);
+    BOOST_TEST(step.step == 3U);
+    BOOST_TEST(step.loss == saved.next[0]);
+    usual_lr = step.lr;
+    BOOST_TEST(all.warnings.empty());
+  }
+  {
+    auto module = resume(config, saved.folder, {.load_module_only = true});
+    BOOST_TEST(module.session->steps_done() == 0U);
+    BOOST_TEST(same_bits(weights_of(*module.session), rounded));
+    BOOST_TEST(all_zero(moments_of(*module.session)));
+    BOOST_TEST(module.session->client_state() == "null");
+    first_lr = step_of(*module.session).lr;
+    BOOST_TEST(first_lr < usual_lr);
+  }
+  {
+    auto without = resume(config, saved.folder, {.load_optimizer_states = false});
+    BOOST_TEST(same_bits(weights_of(*without.session), rounded));
+    BOOST_TEST(all_zero(moments_of(*without.session)));
+    const auto step = step_of(*without.session);
+    BOOST_TEST(step.step == 3U);
+    BOOST_TEST(step.lr == usual_lr);
+    // what was taken over in parts is saved and goes on as it is
+    const auto again = saved.job.folder() / "again";
+    BOOST_TEST_REQUIRE(without.session->save(request_of(again)).has_value());
+    auto later = resume(config, again);
+    const auto wanted = step_of(*without.session), got = step_of(*later.session);
+    BOOST_TEST(got.lr == wanted.lr);
+    BOOST_TEST(got.loss == wanted.loss);
+    BOOST_TEST(same_bits(weights_of(*later.session), weights_of(*without.session)));
+  }
+  {
+    auto schedule = resume(config, saved.folder, {.load_lr_scheduler_states = false});
+    BOOST_TEST(same_bits(weights_of(*schedule.session), saved.weights));
+    const auto step = step_of(*schedule.session);
+    BOOST_TEST(step.step == 3U);
+    BOOST_TEST(step.lr == first_lr);
+  }
+  {
+    auto narrow = resume(config, saved.folder, {.load_from_fp32_weights = false, .pipeline_loading_checkpoint = true});
+    BOOST_TEST(same_bits(weights_of(*narrow.session), rounded));
+    BOOST_TEST(same_bits(moments_of(*narrow.session), saved.moments));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_and_found) {
+  const saved_run saved;
+  const std::string wider_text =
+      "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 100}\n";
+  const std::string deeper_text =
+      "model: {model_type: gpt2, n_layer: 7, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96}\n";
+  const std::string shallow_text =
+      "model: {model_type: gpt2, n_layer: 5, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96}\n";
+  const small_job wider(wider_text), deeper(deeper_text), shallow(shallow_text);
+  check_refused(try_resume(wider.config(saved_run::base()), saved.folder), error_kind::mismatch,
+                "parameter 'transformer.wte.weight': wanted [100, 32], found [96, 32]");
+  check_refused(try_resume(deeper.config(saved_run::base()), saved.folder), error_kind::mismatch,
+                "parameter 'transformer.h.6.ln_1.weight', [32], is wanted and not in the checkpoint");
+  check_refused(try_resume(shallow.config(saved_run::base()), saved.folder), error_kind::mismatch,
+                "holds 12 parameters that this model has not, as transformer.h.5.");
+  check_refused(try_resume(saved.job.config(saved_run::base() + settings{"seed=8"}), saved.folder),
+                error_kind::mismatch, "seed: wanted 8");
+  check_refused(try_resume(saved.job.config({"train_micro_batch_size_per_gpu=3"}), saved.folder), error_kind::mismatch,
+                "the position in the data");
+  check_refused(try_resume(saved.job.config(saved_run::base()), saved.folder, {.tag = "step-00000009"}),
+                error_kind::bad_input, "step-00000009");
+
+  auto generous = resume(deeper.config(saved_run::base()), saved.folder, {.load_module_strict = false});
+  BOOST_TEST(generous.warned("12 parameters keep their first values, as transformer.h.6."));
+  BOOST_TEST(same_bits({parameter_of(*generous.session, 0)}, {saved.weights[0]}));
+  auto smaller = resume(shallow.config(saved_run::base()), saved.folder, {.load_module_strict = false});
+  BOOST_TEST(same_bits({parameter_of(*smaller.session, 0)}, {saved.weights[0]}));
+
+  // the sixth block again as the seventh; the embedding of positions stays as it was drawn
+  const auto fresh = deeper.open(saved_run::base());
+  const auto config = deeper.config(saved_run::base());
+  auto chosen =
+      resume(config, saved.folder, {.custom_load_fn = [](const core::parameter_info& p) -> std::optional<std::string> {
+               if (p.name == "transformer.wpe.weight") return std::nullopt;
+               auto name = p.name;
+               if (const auto at = name.find(".h.6."); at != name.npos) name.replace(at, 5, ".h.5.");
+               return name;
+             }});
+  const auto& table = chosen.session->table().parameters;
+  for (uint32_t q = 0; q < table.size(); ++q) {
+    if (table[q].name == "transformer.wpe.weight")
+      BOOST_TEST(same_bits({parameter_of(*chosen.session, q)}, {parameter_of(*fresh, q)}));
+    if (table[q].name == "transformer.h.6.mlp.c_fc.weight")
+      for (uint32_t k = 0; k < q; ++k)
+        if (table[k].name == "transformer.h.5.mlp.c_fc.weight")
+          BOOST_TEST(same_bits({parameter_of(*chosen.session, q)}, {saved.weights[k]}));
+  }
+  check_refused(
+      try_resume(config, saved.folder,
+                 {.custom_load_fn = [](const core::parameter_info&) { return std::optional<std::string>("no"); }}),
+      error_kind::mismatch, "is wanted as 'no' and not in the checkpoint");
+}
+
+BOOST_AUTO_TEST_CASE(weights_of_hugging_face_begin_a_run_at_step_0) {
+  const saved_run saved;
+  auto s = resume(saved.job.config(saved_run::base()), saved.folder);
+  const auto folder = saved.job.folder() / "exported";
+  BOOST_TEST_REQUIRE(s.session->export_hugging_face(folder.string()).has_value());
+  auto begun = resume(saved.job.config({"parallel.data=2", "zero_optimization.stage=3"}), folder);
+  BOOST_TEST(begun.session->steps_done() == 0U);
+  BOOST_TEST(begun.warned("holds weights alone"));
+  BOOST_TEST(same_bits(weights_of(*begun.session), saved.weights));
+  BOOST_TEST(all_zero(moments_of(*begun.session)));
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_one_before_is_taken_where_that_is_wanted) {
+  const saved_run saved;
+  auto s = resume(saved.job.config(saved_run::base()), saved.folder);
+  losses_of(*s.session, 1);
+  const auto newest = s.session->save(request_of(saved.folder));
+  BOOST_TEST_REQUIRE(newest.has_value());
+  {
+    std::fstream file(*newest / "shard-00001.bin", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(4096 + 100);
+    file.put('!');
+  }
+  const auto config = saved.job.config(saved_run::base());
+  check_refused(try_resume(config, saved.folder), error_kind::bad_input, "do not have their digest");
+  auto older = resume(config, saved.folder, {.fallback_to_previous = true});
+  BOOST_TEST(older.session->steps_done() == 2U);
+  BOOST_TEST(older.warned("step-00000002"));
+  BOOST_TEST(same_bits(weights_of(*older.session), saved.weights));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

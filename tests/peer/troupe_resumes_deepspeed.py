@@ -1,0 +1,140 @@
+"""Troupe goes on from what the real DeepSpeed saved, with the losses that DeepSpeed itself has.
+
+Two processes on the CPU (Gloo) train transformers' GPT-2 of about two thousand parameters with DeepSpeed for three
+steps, save, and train three more. Writes tests/checkpoint/fixtures/deepspeed_gpt2/<case>/: the folder, which
+tests/parity resumes at many degrees, and beside it <case>.losses with the three; corpus.txt is what both read. One
+epoch is one batch, so that the order of samples does not matter. Then `troupe train --resume` must have those losses,
+to the type's rounding.
+
+Needs build/release/troupe (make build), or another named by TROUPE; TROUPE= (empty) makes the fixtures alone.
+"""
+
+import json
+import os
+import pathlib
+import random
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+OUT = ROOT / "tests/checkpoint/fixtures/deepspeed_gpt2"
+TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
+COLUMNS, SAMPLES, VOCABULARY, WIDTH, LAYERS, HEADS = 8, 6, 128, 8, 1, 2
+SAVED, STEPS, RANKS = 3, 6, 2
+CASES = {"stage1_bf16": (1, "bf16"), "stage2_fp32": (2, "fp32"), "stage3_fp32": (3, "fp32")}
+ALLOWED = {"fp32": 2e-6, "bf16": 2e-2}
+OPTIMIZER = {"type": "AdamW", "params": {"lr": 3e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}}
+SCHEDULER = {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-4, "warmup_max_lr": 3e-3, "warmup_num_steps": 10,
+                                            "warmup_type": "linear"}}
+MODEL = {"n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEADS, "n_positions": COLUMNS, "vocab_size": VOCABULARY,
+         "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
+
+
+def train(case):
+    """One rank; rank 0 writes the losses of the steps behind the checkpoint."""
+    import deepspeed
+    import torch
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    stage, dtype = CASES[case]
+    rank = int(os.environ["RANK"])
+    torch.manual_seed(5)
+    model = GPT2LMHeadModel(GPT2Config(**MODEL, bos_token_id=0, eos_token_id=0))
+    with torch.no_grad():  # larger than GPT-2 begins, so that three steps show what was loaded
+        for p in model.parameters():
+            if p.dim() >= 2:
+                p.mul_(10)
+    given = OPTIMIZER["params"]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=given["lr"], betas=tuple(given["betas"]),
+                                  weight_decay=given["weight_decay"])
+    config = {
+        "train_micro_batch_size_per_gpu": SAMPLES // RANKS,
+        "gradient_clipping": 1.0,
+        "scheduler": SCHEDULER,
+        "zero_optimization": {"stage": stage, "stage3_param_persistence_threshold": 0},
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+    if dtype != "fp32":
+        config[dtype] = {"enabled": True}
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
+    tokens = torch.frombuffer(bytearray((OUT / "corpus.txt").read_bytes()), dtype=torch.uint8).long()
+    windows = torch.stack([tokens[i * COLUMNS:(i + 1) * COLUMNS + 1] for i in range(SAMPLES)])
+    mine = windows[rank * (SAMPLES // RANKS):(rank + 1) * (SAMPLES // RANKS)]
+    losses = []
+    for step in range(STEPS):
+        if step == SAVED:
+            engine.save_checkpoint(str(OUT / case), client_state={"note": "kept"})
+        logits = engine(input_ids=mine[:, :-1]).logits
+        loss = torch.nn.functional.cross_entropy(logits.float().reshape(-1, VOCABULARY), mine[:, 1:].reshape(-1))
+        engine.backward(loss)
+        engine.step()
+        whole = loss.detach().clone().double()
+        deepspeed.comm.all_reduce(whole)
+        losses.append(whole.item() / RANKS)
+    if rank == 0:
+        (OUT / f"{case}.losses").write_text("".join(f"{loss!r}\n" for loss in losses[SAVED:]))
+    deepspeed.comm.barrier()
+    sys.stderr.flush()
+    os._exit(0)  # threads of the process group may outlive the interpreter, which then aborts
+
+
+def launch(case):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    shutil.rmtree(OUT / case, ignore_errors=True)
+    ranks = []
+    for rank in range(RANKS):
+        env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
+                   MASTER_PORT=str(port), OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
+        ranks.append(subprocess.Popen([sys.executable, __file__, case], env=env, stdout=subprocess.DEVNULL,
+                                      stderr=subprocess.PIPE, text=True))
+    for rank in ranks:
+        _, errors = rank.communicate(timeout=600)
+        if rank.returncode != 0:
+            sys.exit(f"troupe_resumes_deepspeed: {case}: {errors[-3000:]}")
+    for script in (OUT / case).glob("*.py"):  # DeepSpeed's own converters
+        script.unlink()
+
+
+def resume(case, ranks, stage):
+    """The losses of Troupe's steps behind DeepSpeed's checkpoint."""
+    dtype = CASES[case][1]
+    job = {
+        "model": {"model_type": "gpt2", **MODEL}, "data": {"text": str(OUT / "corpus.txt")},
+        "parallel": {"data": ranks}, "seed": 7, "steps": STEPS, "train_micro_batch_size_per_gpu": SAMPLES // ranks,
+        "gradient_clipping": 1.0, "optimizer": OPTIMIZER, "scheduler": SCHEDULER,
+        "zero_optimization": {"stage": stage}, "telemetry": {"json_lines": True},
+    }
+    if dtype != "fp32":
+        job[dtype] = {"enabled": True}
+    with tempfile.TemporaryDirectory() as folder:
+        root = pathlib.Path(folder)
+        (root / "job.yaml").write_text(json.dumps(job))  # JSON is YAML
+        subprocess.run([TROUPE, "train", str(root / "job.yaml"), "--quiet", "--resume", str(OUT / case), "--set",
+                        f"output={root}/run"], check=True)
+        lines = [json.loads(line) for line in (root / "run/steps.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line]
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        train(sys.argv[1])
+    OUT.mkdir(parents=True, exist_ok=True)
+    draw = random.Random(3)
+    (OUT / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
+    for name in CASES:
+        launch(name)
+        wanted = [float(line) for line in (OUT / f"{name}.losses").read_text().split()]
+        for ranks, stage in [(1, 0), (2, 3), (3, 1)] if TROUPE else []:
+            got = resume(name, ranks, stage)
+            if len(got) != len(wanted):
+                sys.exit(f"troupe_resumes_deepspeed: {name}: {len(got)} losses")
+            worst = max(abs(a - b) / b for a, b in zip(got, wanted))
+            print(f"{name} on {ranks} ranks at stage {stage}: losses differ by {worst:.2g}")
+            if not worst <= ALLOWED[CASES[name][1]]:
+                sys.exit(f"troupe_resumes_deepspeed: {name}: wanted {wanted}, got {got}")

@@ -180,6 +180,12 @@ class session {  ///< a training run
   /// Writes config.json and model.safetensors (sharded beyond `max_shard_bytes`) for Hugging Face. Between steps only.
   core::result<void> export_hugging_face(const std::string& folder, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
 
+  /// The weights in the type in which the forward pass uses them, under Hugging Face's names: `*.safetensors`, `*.bin`
+  /// and `*.pt` are files, anything else is a folder, for pytorch_model.bin. In torch's files a tied head is one more
+  /// name. At stage 3 only where zero_optimization.stage3_gather_16bit_weights_on_model_save is set; else a warning, and
+  /// false. Between steps only. Errors: io, no_space; what was there stays.
+  core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
+
  private:
   struct parts;
   explicit session(std::unique_ptr<parts> p);

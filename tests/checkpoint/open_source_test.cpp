@@ -2,6 +2,7 @@
 #include "checkpoint/open_source.hpp"
 
 #include "checkpoint/source_reader.hpp"
+#include "checkpoint/tag_validation.hpp"
 #include "checkpoint/weights_folder.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
@@ -125,6 +126,35 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_with_what_was_looked_for) 
   check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint");
   scratch.write("latest", std::string(5'000, 'x'));
   check_failed(open_source(scratch.path()), error_kind::limit, "latest");
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_mean_different_checkpoints_are_told) {
+  const std::vector<std::string> same{"a", "a", "a"}, other{"a", "a", "b"};
+  std::vector<std::string> said;
+  const auto say = [&](const std::string& s) { said.push_back(s); };
+  check_ok(validate_tags(same, tag_validation_from("FAIL").value(), say));
+  check_ok(validate_tags(other, tag_validation_from("Ignore").value(), say));
+  BOOST_TEST(said.empty());
+  check_ok(validate_tags(other, tag_validation_from("Warn").value(), say));
+  BOOST_TEST(said == std::vector<std::string>{"ranks name different checkpoints: rank 0 'a', rank 2 'b'"});
+  check_failed(validate_tags(other, tag_validation::fail, say), error_kind::mismatch, "rank 2 'b'");
+  BOOST_TEST(!tag_validation_from("maybe").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_their_tag) {
+  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32";
+  for (const auto& s :
+       {open_source(root), open_source(root / "global_step3"), open_source(root, {.tag = "global_step3"})}) {
+    check_ok(s);
+    BOOST_TEST(find_tensor(*s, "transformer.wte.weight", tensor_kind::moment, "exp_avg") != nullptr);
+    BOOST_TEST(s->run.steps.value() == 3U);
+  }
+  // one of its files by itself: the module's tensors, the tied head among them
+  const auto file = open_source(root / "global_step3" / "mp_rank_00_model_states.pt");
+  check_ok(file);
+  BOOST_TEST(file->format == "torch.save");
+  BOOST_TEST(find_tensor(*file, "lm_head.weight", tensor_kind::weight) ==
+             find_tensor(*file, "transformer.wte.weight", tensor_kind::weight));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -3,6 +3,8 @@
 #include <fstream>
 #include <map>
 
+#include "checkpoint/open_source.hpp"
+#include "checkpoint/state_dict.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -84,6 +86,14 @@ settings peers_job(int ranks, int stage) {
           "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, warmup_max_lr: 3.0e-3, warmup_num_steps: 10, "
           "warmup_type: linear}}",
           "zero_optimization.stage3_param_persistence_threshold=0"};
+}
+
+std::vector<float> rounded_to_bf16(std::vector<float> values) {
+  for (auto& x : values) {
+    const auto bits = std::bit_cast<uint32_t>(x);
+    x = std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U);
+  }
+  return values;
 }
 
 actors::save_request request_of(const fs::path& root, std::string client_state = "null") {
@@ -168,11 +178,7 @@ BOOST_AUTO_TEST_CASE(each_load_option_takes_over_what_its_table_says) {
                                                 "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, "
                                                 "warmup_max_lr: 1.0e-2, warmup_num_steps: 50, warmup_type: linear}}"});
   auto rounded = saved.weights;
-  for (auto& v : rounded)
-    for (auto& x : v) {
-      const auto bits = std::bit_cast<uint32_t>(x);
-      x = std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U);
-    }
+  for (auto& v : rounded) v = rounded_to_bf16(v);
   BOOST_TEST(!same_bits(rounded, saved.weights));
   double usual_lr = 0, first_lr = 0;
   {
@@ -288,6 +294,48 @@ BOOST_AUTO_TEST_CASE(weights_of_hugging_face_begin_a_run_at_step_0) {
   BOOST_TEST(begun.warned("holds weights alone"));
   BOOST_TEST(same_bits(weights_of(*begun.session), saved.weights));
   BOOST_TEST(all_zero(moments_of(*begun.session)));
+}
+
+BOOST_AUTO_TEST_CASE(weights_as_they_are_used_go_into_one_file_at_any_stage) {
+  for (const std::string stage : {"1", "3"}) {
+    const settings set{"parallel.data=2", "zero_optimization.stage=" + stage, "bf16.enabled=true",
+                       "parameter_groups=[{match: wpe, trainable: false}]"};
+    const small_job job;
+    const auto gathering = settings{"zero_optimization.stage3_gather_16bit_weights_on_model_save=true"};
+    const auto s = job.open(set + gathering);
+    losses_of(*s, 1);
+    for (const char* name : {"model.safetensors", "model.bin", "folder"}) {
+      const auto path = job.folder() / name;
+      const auto did = s->save_16bit_model(path);
+      BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
+      BOOST_TEST(*did);
+      const auto source = checkpoint::open_source(path);
+      BOOST_TEST_REQUIRE(source.has_value(), (source ? "" : source.error().text));
+      const auto dict = checkpoint::load_state_dict(*source);
+      BOOST_TEST_REQUIRE(dict.has_value());
+      const auto& table = s->table().parameters;
+      BOOST_TEST(dict->size() == table.size() + (path.extension() == ".safetensors" ? 0 : 1));
+      for (uint32_t q = 0; q < table.size(); ++q) {
+        const auto& got = dict->at(table[q].name);
+        BOOST_TEST((got.shape == table[q].shape));
+        BOOST_TEST(same_bits({*got.values}, {rounded_to_bf16(parameter_of(*s, q))}));
+      }
+      if (dict->contains("lm_head.weight"))
+        BOOST_TEST((dict->at("lm_head.weight").values == dict->at("transformer.wte.weight").values));
+    }
+    const auto trained = job.folder() / "trained.bin";
+    BOOST_TEST(s->save_16bit_model(trained, true).value());
+    const auto without = checkpoint::open_source(trained);
+    BOOST_TEST_REQUIRE(without.has_value());
+    BOOST_TEST(!checkpoint::load_state_dict(*without)->contains("transformer.wpe.weight"));
+    const auto limited = checkpoint::load_state_dict(*without, false, 100);
+    BOOST_TEST((!limited && limited.error().kind == error_kind::limit));
+    if (stage == "3") {
+      const auto refusing = job.open(set);
+      BOOST_TEST(!refusing->save_16bit_model(job.folder() / "none.bin").value());
+      BOOST_TEST(!fs::exists(job.folder() / "none.bin"));
+    }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_one_before_is_taken_where_that_is_wanted) {

@@ -16,14 +16,19 @@ using core::error_kind;
 using core::fail;
 
 core::result<config::job_config> loaded_config(const checkpoint::tensor_source& s, const std::filesystem::path& file) {
-  if (file.empty() && s.run.config.empty())
+  const auto unknown = [&] {
+    const auto where = file.empty() ? s.folder : file;
     return fail(error_kind::bad_input, fmt::format("'{}' does not say which optimizer wrote it: wanted a topology or "
                                                    "ds_config.json by --job",
-                                                   s.folder.string()));
+                                                   where.string()));
+  };
+  if (file.empty() && s.run.config.empty()) return unknown();
   config::load_options options;
   options.read_as = config::reading::either;
   const std::string name = s.run.config.starts_with('{') ? "config.json" : "config.yaml";
   auto c = file.empty() ? config::load_text(s.run.config, name, s.folder, options) : config::load(file, options);
+  const auto is_of_optimizer = [](const std::string& key) { return key.starts_with("optimizer"); };
+  if (c && std::none_of(c->given.begin(), c->given.end(), is_of_optimizer)) return unknown();
   if (c) return std::move(c->config);
   const std::string where = file.empty() ? fmt::format("the configuration in '{}'", s.folder.string()) : "--job";
   return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));

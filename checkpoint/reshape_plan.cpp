@@ -193,6 +193,8 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
 
 bool reshape_plan::is_elsewhere(const std::string& name, uint32_t stage) const {
   if (to_.pipeline == 1) return false;
+  // the embedding's weights, which the last stage has a copy of
+  if (name.starts_with(tied_modules) && stage + 1 == to_.pipeline) return false;
   const auto at = map_.places.find(name);
   return at == map_.places.end() || stage_of_.at(at->second.layer) != stage;
 }

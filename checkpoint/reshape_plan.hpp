@@ -53,8 +53,8 @@ class reshape_plan {
   [[nodiscard]] uint64_t bytes() const { return bytes_; }         ///< of all ranks' tensors
   [[nodiscard]] const pipeline_map& map() const { return map_; }  ///< of a pipeline; empty else
 
-  /// The source of rank stage * tensor degree + place in the stage. Names of a model that becomes a pipeline get their
-  /// layer's number in front.
+  /// The source of rank stage * tensor degree + place in the stage; `tied_modules.*` are the last stage's too. Names of
+  /// a model that becomes a pipeline get their layer's number in front.
   [[nodiscard]] core::result<tensor_source> rank(uint32_t number) const;
 
  private:

@@ -1,12 +1,16 @@
 // How parameters lie over tensor-parallel ranks: the rules by name, the arithmetic against values worked out by hand,
 // and round trips.
+#include <fmt/format.h>
+
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <random>
 
 #include "checkpoint/megatron_source.hpp"
+#include "checkpoint/torch_archive_writer.hpp"
 #include "core/tensor_view.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -15,6 +19,7 @@ using namespace troupe::tests;
 namespace {
 
 using shape = std::vector<int64_t>;
+using shape_type = shape;
 using values = std::vector<int>;
 
 values counted(size_t n, int from = 0) {
@@ -277,6 +282,48 @@ BOOST_AUTO_TEST_CASE(patterns_that_cannot_be_followed_are_refused) {
   check_failed(pattern_rules::create(p), core::error_kind::bad_input, "is no pattern");
   p.replicated = {std::string(5000, 'a')};
   check_failed(pattern_rules::create(p), core::error_kind::limit, "5000 bytes");
+}
+
+BOOST_AUTO_TEST_CASE(patterns_are_read_from_a_file) {
+  const scratch_folder at;
+  const auto list = [](std::vector<torch_value> items) { return torch_value::list(std::move(items)); };
+  auto shape = torch_value::object("deepspeed.checkpoint.universal_checkpoint", "SubparamShape");
+  shape.set("patterns", list({"^qkv$"})).set("partition_dim", 0);
+  shape.set("shape", list({torch_value::tuple({4, 2, 2}), -1}));
+  auto counted_parts = torch_value::dict();
+  counted_parts.set("patterns", list({"^gate$"})).set("partition_dim", 1).set("shape", list({8, 2}));
+  auto info = torch_value::dict();
+  info.set("universal_checkpoint_version", 0.4).set("original_vocab_size", 13).set("padded_vocab_size", 16);
+  info.set("vocabulary_parameter_patterns", list({"^wte$"}));
+  info.set("parameter_with_sub_params", list({std::move(shape), std::move(counted_parts)}));
+  info.set("sub_param_shard_widths",
+           torch_value::dict().set("^qkv$", list({list({2, 2}), list({1, 1}), list({1, 1})})));
+  info.set("autotp_unsupported_parameter_patterns", torch_value::dict().set("^odd$", "why"));
+  const auto written = [&](const char* name, torch_value value) {
+    check_ok(write_torch_archive(at / name, torch_value::dict().set("info", std::move(value)), {}));
+    auto file = torch_archive::open(at / name);
+    check_ok(file);
+    return read_universal_patterns(*file, *file->tree().find(file->root(), "info"));
+  };
+  const auto read = written("good.pt", info);
+  check_ok(read);
+  BOOST_TEST(read->version == 0.4);
+  BOOST_TEST(read->original_vocabulary == 13);
+  BOOST_REQUIRE(read->sub_parameters.size() == 2U);
+  BOOST_TEST((read->sub_parameters[0].part_sizes == shape_type{4, 2, 2}));
+  BOOST_TEST((read->sub_parameters[0].view == shape_type{0, -1}));
+  BOOST_TEST(read->sub_parameters[1].parts == 2U);
+  BOOST_TEST(read->sub_parameters[1].dimension == 1U);
+  BOOST_TEST((read->shard_widths.at("^qkv$") == std::vector<shape_type>{{2, 2}, {1, 1}, {1, 1}}));
+  BOOST_TEST(read->unsupported.at("^odd$") == "why");
+  const auto refused = [&](const char* key, torch_value value) {
+    check_failed(written(fmt::format("{}.pt", key).c_str(), torch_value::dict().set(key, std::move(value))),
+                 core::error_kind::bad_input, key);
+  };
+  refused("tp_replicated_parameter_patterns", "text");
+  refused("parameter_with_sub_params", list({torch_value::dict()}));
+  refused("sub_param_shard_widths", torch_value::dict().set("a", 3));
+  refused("original_vocab_size", -1);
 }
 
 BOOST_AUTO_TEST_CASE(sources_of_ranks_are_joined_and_cut_without_reading) {

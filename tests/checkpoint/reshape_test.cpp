@@ -180,6 +180,24 @@ BOOST_AUTO_TEST_CASE(gpt_2_is_cut_by_its_names_and_says_how_it_goes_together) {
   chain(made(at, gpt2()), at, {{{1, 4, 2}, 1}, {{2, 2, 1}, 3}, {{1, 1, 1}, 2}});
 }
 
+BOOST_AUTO_TEST_CASE(both_ends_of_a_pipeline_have_what_is_tied) {
+  const scratch_folder at;
+  shapes parameters{{"tied_modules.embed.word_embeddings.weight", {12, 8}}};
+  for (int layer = 3; layer < 5; ++layer)
+    for (auto& p : megatron_layer(fmt::format("{}.", layer))) parameters.push_back(std::move(p));
+  parameters.emplace_back("6.weight", std::vector<int64_t>{8});
+  chain(made(at, parameters), at, {{{2, 2, 1}, 1}, {{1, 1, 1}, 1}});
+  const fs::path folder = at / "out0/global_step5";
+  BOOST_TEST(fs::exists(folder / "layer_01-model_01-model_states.pt"));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto file = torch_archive::open(folder / fmt::format("zero_pp_rank_0_mp_rank_{:02}_optim_states.pt", rank));
+    check_ok(file);
+    const auto& tree = file->tree();
+    const auto mappings = tree.find(*tree.find(file->root(), "optimizer_state_dict"), "param_slice_mappings");
+    BOOST_TEST(tree.find(tree.items(*mappings)[0], parameters[0].first).has_value());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(weights_alone_need_model_files_alone) {
   const scratch_folder at;
   chain(made(at, megatron_pipeline(), false), at, {{{1, 4, 2}, 2}, {{2, 2, 2}, 2}, {{1, 1, 1}, 2}});

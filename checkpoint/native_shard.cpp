@@ -7,6 +7,7 @@
 #include <cstring>
 #include <utility>
 
+#include "core/clock.hpp"
 #include "core/math.hpp"
 
 namespace troupe::checkpoint {
@@ -31,9 +32,26 @@ T get(std::span<const std::byte> from, size_t at) {
   return value;
 }
 
+/// Adds the time of its life.
+class stopwatch {
+ public:
+  explicit stopwatch(int64_t& to) : to_(to), began_(core::now_ns()) {}
+  ~stopwatch() { to_ += core::now_ns() - began_; }
+  stopwatch(const stopwatch&) = delete;
+  stopwatch& operator=(const stopwatch&) = delete;
+
+ private:
+  int64_t& to_;
+  int64_t began_;
+};
+
 }  // namespace
 
 std::string shard_file_name(uint32_t number) { return fmt::format("shard-{:05}.bin", number); }
+
+double write_statistics::gigabytes_per_second() const {
+  return seconds > 0 ? static_cast<double>(bytes) / 1e9 / seconds : 0;
+}
 
 uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes) {
   uint64_t out = shard_header_bytes;
@@ -56,17 +74,25 @@ std::array<std::byte, shard_header_bytes> make_shard_header(digest128 save_id) {
 
 core::result<shard_writer> shard_writer::create(file_system& files, const std::filesystem::path& path,
                                                 digest128 save_id, uint64_t expected_bytes) {
+  const int64_t began = core::now_ns();
   auto file = files.create(path);
   if (!file) return fail(file.error());
   if (expected_bytes > 0)
     if (auto ok = (*file)->expect(expected_bytes); !ok) return fail(ok.error());
   shard_writer out(path, std::move(*file));
+  out.began_ns_ = began;
   const auto header = make_shard_header(save_id);
   if (auto ok = out.write(header); !ok) return fail(ok.error());
   return out;
 }
 
+core::result<void> shard_writer::wait(uint64_t ticket) {
+  const stopwatch waits(waited_ns_);
+  return file_->wait(ticket);
+}
+
 core::result<void> shard_writer::write(std::span<const std::byte> bytes) {
+  const stopwatch waits(waited_ns_);
   if (auto ok = file_->write(bytes); !ok) return ok;
   written_bytes_ += bytes.size();
   return {};
@@ -118,6 +144,7 @@ core::result<uint64_t> shard_writer::start_block(std::span<std::byte> block, uin
   const auto padded = static_cast<size_t>(core::round_up(used_bytes, piece_alignment_bytes));
   open_digest_.add(block.first(used));
   std::fill(block.begin() + static_cast<ptrdiff_t>(used), block.begin() + static_cast<ptrdiff_t>(padded), std::byte{0});
+  const stopwatch waits(waited_ns_);
   auto ticket = file_->start_write(block.first(padded));
   if (!ticket) return ticket;
   written_bytes_ += padded;
@@ -133,8 +160,17 @@ written_piece shard_writer::end_piece() {
 }
 
 core::result<shard_file> shard_writer::finish() {
-  if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  {
+    const stopwatch waits(waited_ns_);
+    if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  }
+  ended_ns_ = core::now_ns();
   return shard_file{path_.filename().string(), written_bytes_};
+}
+
+write_statistics shard_writer::statistics() const {
+  const int64_t end = ended_ns_ != 0 ? ended_ns_ : core::now_ns();
+  return {path_, written_bytes_, static_cast<double>(end - began_ns_) / 1e9, static_cast<double>(waited_ns_) / 1e9};
 }
 
 core::result<void> check_shard(const input_file& file, const std::filesystem::path& path, const shard_file& expected,

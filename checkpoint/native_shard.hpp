@@ -29,6 +29,15 @@ struct written_piece {
   digest128 digest;
 };
 
+/// How the writing of one file went, for those who show it.
+struct write_statistics {
+  std::filesystem::path path;
+  uint64_t bytes = 0;         ///< with header and padding
+  double seconds = 0;         ///< from its creation until it was synced
+  double waited_seconds = 0;  ///< of these, the writing thread's in the file: copying, waiting for the disk, syncing
+  [[nodiscard]] double gigabytes_per_second() const;  ///< 10^9 bytes; 0 where no time passed
+};
+
 /// The file's whole size for pieces of these sizes: what must be free before a save.
 uint64_t shard_bytes_for(std::span<const uint64_t> piece_bytes);
 
@@ -52,11 +61,13 @@ class shard_writer {
   core::result<uint64_t> start_block(std::span<std::byte> block, uint64_t used_bytes);
   /// Ends the piece that start_block() began; nothing is waited for. A piece of no block is empty.
   written_piece end_piece();
-  core::result<void> wait(uint64_t ticket) { return file_->wait(ticket); }        ///< that block and all before it
+  core::result<void> wait(uint64_t ticket);                                       ///< that block and all before it
   [[nodiscard]] bool is_over(uint64_t ticket) { return file_->is_over(ticket); }  ///< `wait` would not block
 
   /// Waits for every block, syncs and closes; name and size for the manifest. Last call.
   core::result<shard_file> finish();
+  /// So far; from finish() on it does not change.
+  [[nodiscard]] write_statistics statistics() const;
 
  private:
   shard_writer(std::filesystem::path path, std::unique_ptr<output_file> file)
@@ -68,6 +79,7 @@ class shard_writer {
   std::vector<std::byte> block_;
   uint64_t written_bytes_ = 0;
   written_piece open_;  ///< of start_block
+  int64_t began_ns_ = 0, ended_ns_ = 0, waited_ns_ = 0;
   digest_stream open_digest_;
 };
 

@@ -17,6 +17,8 @@
 #include "checkpoint/commit.hpp"
 #include "checkpoint/load_plan.hpp"
 #include "checkpoint/native_read.hpp"
+#include "checkpoint/scatter_read.hpp"
+#include "checkpoint/tensor_source.hpp"
 #include "core/clock.hpp"
 #include "storage/huge_memory.hpp"
 #include "storage/staging_pool.hpp"
@@ -105,23 +107,23 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
   return static_cast<double>(payload.size()) / static_cast<double>(core::now_ns() - start);
 }
 
-/// GB/s of one load, digests compared.
-double load(const std::filesystem::path& root, std::span<std::byte> into) {
+/// GB/s of one load, digests compared; by a plan of ranges, or scattered as runs read.
+double load(const std::filesystem::path& root, std::span<std::byte> into, bool scattered) {
   auto& files = checkpoint::real_files();
   const int64_t start = core::now_ns();
-  const auto from = must(checkpoint::open_checkpoint(files, root));
+  const auto from = checkpoint::source_of(must(checkpoint::open_checkpoint(files, root)));
+  constexpr uint64_t count = tensor_bytes / 4;
   std::vector<checkpoint::wanted_slice> wanted;
-  for (uint64_t i = 0; i < into.size() / tensor_bytes; ++i)
-    wanted.push_back({name_of(i),
-                      checkpoint::tensor_kind::master,
-                      "",
-                      core::dtype::f32,
-                      {static_cast<int64_t>(tensor_bytes / 4)},
-                      0,
-                      tensor_bytes / 4,
-                      i * tensor_bytes});
-  const auto plan = must(checkpoint::plan_load(from.content, wanted));
-  const auto report = must(checkpoint::read_pieces(files, from, plan, into));
+  std::vector<checkpoint::scattered_tensor> targets;
+  for (uint64_t i = 0; i < into.size() / tensor_bytes; ++i) {
+    const auto kind = checkpoint::tensor_kind::master;
+    const uint64_t at = i * tensor_bytes;
+    wanted.push_back({name_of(i), kind, "", core::dtype::f32, {static_cast<int64_t>(count)}, 0, count, at});
+    targets.push_back({checkpoint::find_tensor(from, name_of(i), kind), {{0, count, core::dtype::f32, &into[at]}}});
+  }
+  const auto plan = must(checkpoint::plan_load(from, wanted));
+  const auto report =
+      must(scattered ? checkpoint::read_scattered(files, from, targets) : read_pieces(files, from, plan, into));
   const auto ns = static_cast<double>(core::now_ns() - start);
   if (report.verified_bytes != into.size()) throw std::runtime_error("a load left bytes without their digest compared");
   return static_cast<double>(into.size()) / ns;
@@ -170,7 +172,7 @@ int run(int argc, char** argv) {
   std::printf("checkpoint: %llu MiB, %u rounds in turn, GB/s; saves end synced and committed\n",
               static_cast<unsigned long long>(mebibytes), rounds);
   if (!room.why_not().empty()) std::printf("  fio is skipped: %s\n", room.why_not().c_str());
-  std::vector<double> fio_write, appended, blocks, fio_read, loads;
+  std::vector<double> fio_write, appended, blocks, fio_read, loads, scattered;
   for (unsigned round = 0; round < rounds; ++round) {
     if (interrupted != 0) throw std::runtime_error("interrupted");
     if (room.why_not().empty())
@@ -182,15 +184,19 @@ int run(int argc, char** argv) {
     if (room.why_not().empty())
       if (const auto rate = tests::fio_rate(root / "step-00000001" / "shard-00000.bin", "read", fio_depth, from.size()))
         fio_read.push_back(*rate);
-    loads.push_back(load(root, into));
-    if (std::memcmp(from.data(), into.data(), into.size()) != 0) throw std::runtime_error("a load gave other bytes");
+    for (const bool as_runs_do : {false, true}) {
+      std::memset(loaded.data(), 1, loaded.bytes());
+      (as_runs_do ? scattered : loads).push_back(load(root, into, as_runs_do));
+      if (std::memcmp(from.data(), into.data(), into.size()) != 0) throw std::runtime_error("a load gave other bytes");
+    }
     std::filesystem::remove_all(root);
   }
   print("fio write", fio_write, fio_write);
   print("save, staged blocks", blocks, fio_write);
   print("save, appended", appended, fio_write);
   print("fio read", fio_read, fio_read);
-  print("load", loads, fio_read);
+  print("load, ranges", loads, fio_read);
+  print("load, scattered", scattered, fio_read);
   return 0;
 }
 

@@ -41,7 +41,7 @@ RUNS = {
 }
 # most that a loss may differ: activations of 16 bits are rounded elsewhere in torch's modules than in Troupe's
 ALLOWED = {"fp32": 2e-6, "bf16": 5e-4, "fp16": 1e-4}
-SCALE_POWER = 8  # the loss scale of fp16 begins at 2 to this
+SCALE_POWER, SCALE_WINDOW = 8, 700  # the loss scale of fp16 begins at 2 to the first; no default of anybody's
 JOB = f"""
 model: {{model_type: gpt2, n_layer: {LAYERS}, n_embd: {WIDTH}, n_head: {HEADS}, n_positions: {COLUMNS},
         vocab_size: {VOCABULARY}, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}}
@@ -56,6 +56,7 @@ zero_optimization: {{stage: 3}}
 checkpoint: {{every_steps: {SAVED}}}
 telemetry: {{json_lines: true}}
 """
+FP16 = f"fp16: {{enabled: true, initial_scale_power: {SCALE_POWER}, loss_scale_window: {SCALE_WINDOW}}}\n"
 GROUPS = "parameter_groups: [{match: wpe, trainable: false}, {match: 'bias$|ln_', weight_decay: 0}]\n"
 
 
@@ -104,8 +105,8 @@ def resume(run, folder, stage, ranks, root):
     if engine.global_steps != SAVED or engine.global_samples != SAVED * SAMPLES:
         raise RuntimeError(f"loaded step {engine.global_steps} and sample {engine.global_samples}")
     if dtype == "fp16":
-        scaler = getattr(engine.optimizer, "loss_scaler", None) or engine.optimizer.loss_scale_config
-        if (scaler.cur_scale, scaler.cur_iter, scaler.last_overflow_iter) != (2.0**SCALE_POWER, SAVED, -1):
+        scaler = engine.optimizer.loss_scaler
+        if (scaler.cur_scale, scaler.cur_iter, scaler.scale_window) != (2.0**SCALE_POWER, SAVED, SCALE_WINDOW):
             raise RuntimeError(f"loaded the loss scale {vars(scaler)}")
     tokens = torch.frombuffer(bytearray((pathlib.Path(root) / "corpus.txt").read_bytes()), dtype=torch.uint8).long()
     windows = torch.stack([tokens[i * COLUMNS:(i + 1) * COLUMNS + 1] for i in range(SAMPLES)])
@@ -223,7 +224,7 @@ def check(run, root):
     (root / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))
     (root / "job.yaml").write_text(JOB + (GROUPS if grouped else "") +
                                    (f"{dtype}: {{enabled: true}}\n" if dtype == "bf16" else "") +
-                                   (f"fp16: {{enabled: true, initial_scale_power: {SCALE_POWER}}}\n" if dtype == "fp16" else ""))
+                                   (FP16 if dtype == "fp16" else ""))
     subprocess.run([TROUPE, "train", str(root / "job.yaml"), "--quiet", "--set", f"output={root}/run"], check=True)
     lines = [json.loads(line) for line in (root / "run/steps.jsonl").read_text().splitlines()]
     wanted = [line["loss"] for line in lines if "loss" in line and line["step"] > SAVED]

@@ -3,6 +3,7 @@
 #include "checkpoint/universal_writer.hpp"
 
 #include "checkpoint/torch_archive.hpp"
+#include "checkpoint/universal_source.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -58,6 +59,15 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
         check_ok(torch_archive::open(folder / "zero" / t.name / "step.pt"));
       }
     }
+    const auto back = read_universal_source(folder);
+    check_ok(back);
+    for (const auto& t : source.tensors) {
+      if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
+      const auto* found = find_tensor(*back, t.name, t.kind, t.moment);
+      BOOST_REQUIRE_MESSAGE(found != nullptr, "missing: " << shown(t));
+      BOOST_TEST((found->shape == t.shape && found->type == t.type && bytes_in(*back, *found) == bytes_in(source, t)));
+    }
+    BOOST_TEST(back->run.steps.value_or(0) == 12U);
     BOOST_TEST(written->files == 4 * parameters + 3);
     BOOST_TEST(files_in(folder / "zero") == parameters + 1);
     const auto once = torch_archive::open(folder / "zero/optimizer_state.pt");

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 namespace {
 
 const std::string tiny_model =
-    R"({"model_type":"gpt2","n_layer":1,"n_embd":4,"n_head":1,"n_positions":4,"vocab_size":5})";
+    R"({"model_type":"gpt2","n_layer":1,"n_embd":4,"n_head":1,"n_positions":4,"vocab_size":6})";
 
 /// A folder with the checkpoints ck/step-00000005 and ck/step-00000006 of a small model's embedding and norm.
 struct checkpoints {
@@ -30,10 +30,10 @@ struct checkpoints {
     for (const uint64_t step : {5U, 6U}) {
       tensors.clear();
       for (const char* name : {"transformer.ln_f.weight", "transformer.wte.weight"}) {
-        const std::vector<int64_t> shape = name[12] == 'l' ? std::vector<int64_t>{4} : std::vector<int64_t>{5, 4};
+        const std::vector<int64_t> shape = name[12] == 'l' ? std::vector<int64_t>{4} : std::vector<int64_t>{6, 4};
         for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
           const auto kind = *moment != 0 ? checkpoint::tensor_kind::moment : checkpoint::tensor_kind::master;
-          std::vector<float> values(shape.size() == 1 ? 4 : 20);
+          std::vector<float> values(shape.size() == 1 ? 4 : 24);
           for (size_t i = 0; i < values.size(); ++i)
             values[i] = static_cast<float>(step) + static_cast<float>(tensors.size() * 100 + i) / 64;
           const auto bytes = std::as_bytes(std::span(values));
@@ -48,6 +48,7 @@ struct checkpoints {
       check_ok(save_sample(checkpoint::real_files(), folder / "ck", step, tensors, 2, std::move(m)));
     }
     folder.write("corpus.txt", "x");
+    folder.write("job.json", R"({"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})");
   }
 
   finished troupe(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) const {
@@ -62,11 +63,12 @@ struct checkpoints {
     f.seekp(at);
     f.put(static_cast<char>(byte ^ 1));
   }
-  /// Names in the folder, `ck` and `corpus.txt` left out.
+  /// Names in the folder, those of the constructor left out.
   [[nodiscard]] std::vector<std::string> written() const {
     std::vector<std::string> out;
     for (const auto& e : fs::directory_iterator(folder.path()))
-      if (const auto name = e.path().filename().string(); name != "ck" && name != "corpus.txt") out.push_back(name);
+      if (const auto name = e.path().filename().string(); name != "ck" && name != "corpus.txt" && name != "job.json")
+        out.push_back(name);
     std::sort(out.begin(), out.end());
     return out;
   }
@@ -104,8 +106,8 @@ BOOST_AUTO_TEST_CASE(inspect_shows_tensors_files_and_the_run) {
   const checkpoints c;
   const auto r = c.troupe({"inspect", "ck"});
   BOOST_TEST_REQUIRE(r.code == 0, r.err);
-  for (const char* part : {"ck/step-00000006: troupe, step 6 (6 updates applied), 6 tensors of 288 B in 2 files\n",
-                           "    wte\n      weight  [5, 4]\n        master fp32, 80 B, 1 piece: shard-0000"})
+  for (const char* part : {"ck/step-00000006: troupe, step 6 (6 updates applied), 6 tensors of 336 B in 2 files\n",
+                           "    wte\n      weight  [6, 4]\n        master fp32, 96 B, 1 piece: shard-0000"})
     BOOST_TEST(has(r.out, part), r.out);
   const auto j = c.troupe({"inspect", "ck", "--tag", "step-00000005", "--json"});
   BOOST_TEST_REQUIRE(j.code == 0, j.err);
@@ -118,7 +120,7 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   const checkpoints c;
   const auto good = c.troupe({"verify", "ck"});
   BOOST_TEST(good.code == 0, good.err);
-  BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 288 B read, 288 B against their digests\n"),
+  BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 336 B read, 336 B against their digests\n"),
              good.out);
   fs::path shard;  // that holds a piece: blocks of 1,024 elements leave one of the two empty
   for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
@@ -157,11 +159,11 @@ BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "hf", "--quiet"}).code == 0);
   const auto same = c.troupe({"diff", "ck", "hf"});
   BOOST_TEST(same.code == 0, same.out);
-  BOOST_TEST(same.out == "4 moments not compared: one of the two has none\n2 tensors compared, 96 B: equal\n");
+  BOOST_TEST(same.out == "4 moments not compared: one of the two has none\n2 tensors compared, 112 B: equal\n");
   const auto other = c.troupe({"diff", "ck/step-00000005", "hf"});
   BOOST_TEST(other.code == 1);
   BOOST_TEST(
-      has(other.out, "'transformer.wte.weight' (master) differs from element 0 on: 20 of 20 elements, by up to 1\n"),
+      has(other.out, "'transformer.wte.weight' (master) differs from element 0 on: 24 of 24 elements, by up to 1\n"),
       other.out);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "1", "--quiet"}).code == 0);
   BOOST_TEST(c.troupe({"diff", "ck/step-00000005", "hf", "--tolerance", "0.9", "--quiet"}).code == 1);
@@ -174,9 +176,9 @@ BOOST_AUTO_TEST_CASE(diff_compares_any_two_formats) {
 BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   const checkpoints c;
   for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
-    const auto r = c.troupe({"to-fp32", "ck", out, "--max-shard-size", "90"});
+    const auto r = c.troupe({"to-fp32", "ck", out, "--max-shard-size", "100"});
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
-    BOOST_TEST(has(r.out, std::string(out) + ": 2 tensors, 96 B in "), r.out);
+    BOOST_TEST(has(r.out, std::string(out) + ": 2 tensors, 112 B in "), r.out);
     BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
   }
   BOOST_TEST(fs::exists(c.folder / "folder/model-00002-of-00002.safetensors"));
@@ -188,6 +190,27 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   // Hugging Face's folder is a checkpoint too, and says its own model.
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "hf", "again"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_for_deepspeed_comes_back_equal) {
+  const checkpoints c;
+  const std::vector<std::vector<std::string>> commands = {
+      {"to-deepspeed", "ck", "stage1", "--stage", "1", "--ranks", "3"},
+      {"to-deepspeed", "ck", "stage3", "--stage", "3", "--ranks", "2", "--dtype", "bf16"},
+      {"to-universal", "ck", "universal"},
+      {"reshape", "ck", "two", "--tp", "2"}};
+  for (const auto& command : commands) {
+    const auto r = c.troupe(command);
+    BOOST_TEST_REQUIRE(r.code == 0, command[0] << ": " << r.err);
+    const auto same = c.troupe({"diff", "ck", command[2]});
+    BOOST_TEST(same.code == 0, command[2] << ": " << same.out << same.err);
+    BOOST_TEST(has(same.out, "6 tensors compared, 336 B: equal\n"), same.out);
+  }
+  BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "universal");
+  c.check_refused({"to-deepspeed", "two", "whole"}, 2, "wanted a topology or ds_config.json by --job");
+  const auto whole = c.troupe({"to-deepspeed", "two", "whole", "--job", "job.json"});
+  BOOST_TEST(whole.code == 0, whole.err);
+  BOOST_TEST(c.troupe({"diff", "ck", "whole", "--quiet"}).code == 0);
 }
 
 BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_own_script_does) {

@@ -221,7 +221,8 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
   std::vector<uint64_t> cursors(groups->size(), 0);
   for (size_t i = 0; i < parameters.size(); ++i) {
     if (!(*fit)[i]) continue;
-    const auto& [name, module] = parameters[i];
+    const std::string& name = parameters[i].first;
+    const torch_tensor& module = parameters[i].second;
     const auto& group = (*groups)[*(*fit)[i]];
     uint64_t& cursor = cursors[*(*fit)[i]];
     const auto& item = group.items[group.is_flat ? 0 : cursor];

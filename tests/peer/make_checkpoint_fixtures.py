@@ -236,6 +236,25 @@ def universal(case):
         num_merge_workers=1, keep_temp_folder=False, strict=True, inject_missing_state=True))
 
 
+def values():
+    """What else torch.save may write, in both of its forms: ../torch/values*.pt."""
+    import fractions
+
+    import numpy
+    import torch
+
+    attributed = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    attributed.ds_id = "0_5"
+    whole = torch.arange(12, dtype=torch.float32)
+    saved = {"signed": numpy.int64(-7), "unsigned": numpy.uint8(200), "attributed": attributed, "view": whole[4:8],
+             "turned": whole.reshape(3, 4).t(), "parameter": torch.nn.Parameter(torch.ones(2)),
+             "size": torch.Size([2, 3]), "unknown": fractions.Fraction(1, 3)}
+    folder = OUT.parent / "torch"
+    folder.mkdir(parents=True, exist_ok=True)
+    torch.save(saved, folder / "values.pt")
+    torch.save(saved, folder / "values_legacy.pt", _use_new_zipfile_serialization=False)
+
+
 def launch(case):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -261,8 +280,10 @@ if __name__ == "__main__":
         train(sys.argv[1], sys.argv[2])
     else:
         OUT.mkdir(parents=True, exist_ok=True)
-        for name in sys.argv[1:] or [*CASES, *UNIVERSAL]:
-            if name in UNIVERSAL:
+        for name in sys.argv[1:] or [*CASES, *UNIVERSAL, "values"]:
+            if name == "values":
+                values()
+            elif name in UNIVERSAL:
                 universal(name)
             else:
                 launch(name)

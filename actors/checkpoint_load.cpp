@@ -191,10 +191,9 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
   if (memory.empty()) return report;
   wishes all(from, groups, options);
   if (auto ok = all.choose(*memory.front()->plan().table, report); !ok) return fail(ok.error());
-  const bool one_by_one = options.pipeline_loading_checkpoint.value_or(false);
   for (const auto& m : memory) {
     all.add(*m);
-    if (!one_by_one && m != memory.back()) continue;
+    if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;
     if (auto ok = all.read(report.read); !ok) return fail(ok.error());
   }
   for (const auto& m : memory) all.refresh(*m);

@@ -26,8 +26,8 @@ struct load_options {
   std::function<std::optional<std::string>(const core::parameter_info&)> custom_load_fn{};
   /// False: master weights are the 16-bit weights although fp32 was saved. None: zero_optimization's key of this name.
   std::optional<bool> load_from_fp32_weights{};
-  /// Ranks load one after another, each only what it holds. None: zero_optimization's key of this name.
-  std::optional<bool> pipeline_loading_checkpoint{};
+  /// Ranks load one after another, each only what it holds; by default all read at once what any of them wants.
+  bool pipeline_loading_checkpoint = false;
   /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
   bool fallback_to_previous = false;
 };

@@ -1,5 +1,6 @@
 #include "apps/checkpoint_start.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -92,9 +93,14 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   for (const uint64_t s : *steps)
     if (!start.own || s > step) moved.emplace_back(checkpoint::step_folder_name(s));
   if (moved.empty()) return {};
-  // First: a crash in between must not leave a name of something that is gone.
+  // `latest` stays where it names what stays: a save that was cut off behind it is all that goes. Else it goes first: a
+  // crash in between must not leave a name of something that is gone.
+  const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
+  const bool named =
+      start.own && latest && *latest && std::find(moved.begin(), moved.end(), (*latest)->folder) == moved.end();
   std::error_code e;
-  if (fs::exists(root_ / checkpoint::latest_file_name, e)) moved.emplace(moved.begin(), checkpoint::latest_file_name);
+  if (!named && fs::exists(root_ / checkpoint::latest_file_name, e))
+    moved.emplace(moved.begin(), checkpoint::latest_file_name);
   const auto place = make_place_aside(root_);
   if (!place) return core::fail(place.error());
   for (const auto& name : moved) {

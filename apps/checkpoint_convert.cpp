@@ -29,8 +29,9 @@ constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 void say_written(const weights_arguments& a, const checkpoint::weights_export_report& r, const work_display& display) {
   if (a.source.quiet) return;
   const double seconds = std::max(display.seconds(), 1e-9);
-  std::printf("%s\n", fmt::format("{}: {} tensors, {} in {} file{}, {:.1f} s, {}/s", a.output.out, r.tensors,
-                                  human_bytes(r.tensor_bytes), r.files.size(), r.files.size() == 1 ? "" : "s", seconds,
+  std::printf("%s\n", fmt::format("{}: {} tensor{}, {} in {} file{}, {:.1f} s, {}/s", a.output.out, r.tensors,
+                                  r.tensors == 1 ? "" : "s", human_bytes(r.tensor_bytes), r.files.size(),
+                                  r.files.size() == 1 ? "" : "s", seconds,
                                   human_bytes(static_cast<uint64_t>(static_cast<double>(r.tensor_bytes) / seconds)))
                           .c_str());
 }

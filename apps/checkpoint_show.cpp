@@ -50,7 +50,7 @@ int verify_checkpoint_at(const source_arguments& a) {
     std::fprintf(stderr, "troupe: error: and %llu more\n",
                  static_cast<unsigned long long>(r->damages - r->listed.size()));
   if (!a.quiet)
-    std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", s->folder.string(),
+    std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", checkpoint::shown_place(*s),
                                     r->damages == 0 ? "good" : fmt::format("{} damaged", r->damages), r->tensors,
                                     plural(r->tensors), r->pieces, plural(r->pieces), human_bytes(r->bytes),
                                     what_was_compared(*s, *r))

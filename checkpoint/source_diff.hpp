@@ -40,8 +40,9 @@ struct diff_report {
   uint64_t left_out_moments = 0, left_out_weights = 0;
 };
 
-/// Names are equal where name_map.hpp's bare names are, where that leaves no two equal; tied names are looked up. A parameter's weights are compared whatever their kind is called. Equal cuts with equal digests
-/// count as equal bytes and are not read.
+/// Names are equal where name_map.hpp's bare names are, where that leaves no two equal; tied names are looked up. A
+/// parameter's weights are compared whatever their kind is called. Equal cuts with equal digests count as equal bytes
+/// and are not read.
 core::result<diff_report> diff_sources(file_system& files, const tensor_source& first, const tensor_source& second,
                                        const diff_options& options = {});
 

@@ -84,12 +84,16 @@ std::string head_of(const tensor_source& s) {
   std::string run;
   if (s.run.steps) run += fmt::format(", step {}", *s.run.steps);
   if (s.run.applied_updates) run += fmt::format(" ({} updates applied)", *s.run.applied_updates);
-  return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", s.folder.string(), s.format, run, s.tensors.size(),
+  return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", shown_place(s), s.format, run, s.tensors.size(),
                      s.tensors.size() == 1 ? "tensor" : "tensors", human_bytes(all_bytes(s)), s.files.size(),
                      s.files.size() == 1 ? "file" : "files");
 }
 
 }  // namespace
+
+std::string shown_place(const tensor_source& s) {
+  return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
+}
 
 std::string human_bytes(uint64_t bytes) {
   constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};

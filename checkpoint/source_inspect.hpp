@@ -29,6 +29,9 @@ std::string inspect_text(const tensor_source& s);
 /// `bytes` of all tensors. What the source does not say is null.
 std::string inspect_json(const tensor_source& s);
 
+/// Where the checkpoint lies: its folder, or the file that it is where that lies in the current one.
+std::string shown_place(const tensor_source& s);
+
 /// `7.1 MiB`
 std::string human_bytes(uint64_t bytes);
 

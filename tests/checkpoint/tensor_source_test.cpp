@@ -6,6 +6,7 @@
 
 #include "checkpoint/element_cast.hpp"
 #include "checkpoint/native_fake_files.hpp"
+#include "checkpoint/scatter_read.hpp"
 #include "checkpoint/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
@@ -107,6 +108,31 @@ BOOST_AUTO_TEST_CASE(what_does_not_cover_its_shape_is_refused_by_name) {
   refused([](auto& s) { s.tensors[0].pieces[1].file = 1; }, "file number 1 of 1");
   refused([](auto& s) { s.tensors.push_back(s.tensors[0]); }, "stands twice");
   refused([](auto& s) { s.tied = {{"head", "wte"}}; }, "'head' is tied to 'wte'");
+}
+
+BOOST_AUTO_TEST_CASE(many_targets_of_one_tensor_take_their_elements_from_one_reading) {
+  two_pieces t;
+  std::vector<float> all(270'000), part(100'000);
+  std::vector<double> wide(5'000);
+  const auto at = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };
+  const std::vector<scattered_tensor> wanted{{&t.source.tensors[0],
+                                              {{0, 270'000, dtype::f32, at(all)},
+                                               {50'000, 100'000, dtype::f32, at(part)},
+                                               {265'000, 5'000, dtype::f64, at(wide)}}}};
+  const auto did = read_scattered(real_files(), t.source, wanted);
+  check_ok(did);
+  BOOST_TEST(did->bytes == 270'000U * 4);
+  bool right = true;
+  for (uint64_t i = 0; i < all.size(); ++i) right = right && all[i] == two_pieces::value(i);
+  for (uint64_t i = 0; i < part.size(); ++i) right = right && part[i] == two_pieces::value(50'000 + i);
+  for (uint64_t i = 0; i < wide.size(); ++i) right = right && wide[i] == double{two_pieces::value(265'000 + i)};
+  BOOST_TEST(right);
+  const std::vector<scattered_tensor> some{{&t.source.tensors[0], {{89'999, 2, dtype::f32, at(all)}}}};
+  check_ok(read_scattered(real_files(), t.source, some));
+  BOOST_TEST(all[0] == two_pieces::value(89'999));
+  BOOST_TEST(all[1] == two_pieces::value(90'000));
+  const std::vector<scattered_tensor> beyond{{&t.source.tensors[0], {{269'999, 2, dtype::f32, at(all)}}}};
+  check_failed(read_scattered(real_files(), t.source, beyond), error_kind::bug, "'w'");
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_ours_is_a_source_with_the_order_of_its_parameters) {

@@ -1,5 +1,8 @@
 // What was saved on some ranks at some stage goes on on others: tensors bit for bit, and at equal degrees the whole
 // run.
+#include <cstdlib>
+#include <set>
+
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -12,14 +15,14 @@ constexpr uint64_t before = 2, after = 2;
 struct place {
   int ranks, stage;
 };
-settings at(const place& p) {  // six samples a step wherever it runs
+settings at(const place& p) {  // twelve samples a step wherever it runs
   return {"parallel.data=" + std::to_string(p.ranks), "zero_optimization.stage=" + std::to_string(p.stage),
-          "train_micro_batch_size_per_gpu=" + std::to_string(6 / p.ranks),
+          "train_micro_batch_size_per_gpu=" + std::to_string(12 / p.ranks),
           "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.sub_group_size=4096"};
 }
 std::vector<place> places() {
   std::vector<place> out;
-  for (int ranks : {1, 2, 3})
+  for (int ranks : {1, 2, 3, 4})
     for (int stage : {0, 1, 2, 3}) out.push_back({ranks, stage});
   return out;
 }
@@ -54,6 +57,15 @@ std::vector<double> losses_of(actors::session& s, uint64_t steps) {
   return out;
 }
 
+/// Who loads what place `i` of `n` saved: itself and three others, so that all pairs of ranks and all pairs of stages
+/// occur. With TROUPE_CASES, as in a soak, all of them.
+std::vector<size_t> loaders_of(size_t i, size_t n) {
+  if (std::getenv("TROUPE_CASES") == nullptr) return {i, (i + 5) % n, (i + 10) % n, (i + 15) % n};
+  std::vector<size_t> all(n);
+  std::iota(all.begin(), all.end(), size_t{0});
+  return all;
+}
+
 void check_elastic(const small_job& job, const settings& common, double tolerance) {
   const auto all = places();
   for (size_t i = 0; i < all.size(); ++i) {
@@ -65,8 +77,7 @@ void check_elastic(const small_job& job, const settings& common, double toleranc
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     const tensors then = tensors_of(*s);
     const auto uninterrupted = losses_of(*s, after);
-    // Every place loads what four others wrote, its own among them: all pairs of ranks, all pairs of stages.
-    for (size_t k : {i, (i + 1) % all.size(), (i + 4) % all.size(), (i + 7) % all.size(), (i + 10) % all.size()})
+    for (size_t k : loaders_of(i, all.size()))
       BOOST_TEST_CONTEXT(text_of(mine) << ", then " << all[k].ranks << " ranks, stage " << all[k].stage) {
         auto t = resumed(job, common + at(all[k]), folder);
         BOOST_TEST(t->steps_done() == before);
@@ -89,6 +100,18 @@ std::string refusal(const small_job& job, const settings& set, const std::filesy
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(checkpoint)
+
+BOOST_AUTO_TEST_CASE(the_pairs_that_are_tried_are_all_of_ranks_and_all_of_stages) {
+  const auto all = places();
+  std::set<std::pair<int, int>> ranks, stages;
+  for (size_t i = 0; i < all.size(); ++i)
+    for (size_t k : loaders_of(i, all.size())) {
+      ranks.insert({all[i].ranks, all[k].ranks});
+      stages.insert({all[i].stage, all[k].stage});
+    }
+  BOOST_TEST(ranks.size() == 16U);
+  BOOST_TEST(stages.size() == 16U);
+}
 
 BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_what_any_others_saved_in_fp32) {
   check_elastic(small_job(tiny_gpt2_with_dropout), {}, 1e-5);

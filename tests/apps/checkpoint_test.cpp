@@ -16,7 +16,8 @@ using nlohmann::json;
 
 namespace {
 
-const std::string saving = replaced(smallest, "steps: 6", "steps: 40") + "checkpoint: {every_steps: 5, keep_last: 2}\n";
+const std::string saving =
+    replaced(smallest, "steps: 6", "steps: 40") + "checkpoint: {every_steps: 5, keep_last: 2, asynchronous: false}\n";
 
 std::map<uint64_t, double> losses_of(const std::string& out) {
   std::map<uint64_t, double> losses;
@@ -178,8 +179,9 @@ BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where_it_should) {
-  const std::string job = replaced(smallest, "steps: 6", "steps: 3") +
-                          "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, on_error: ";
+  const std::string job =
+      replaced(smallest, "steps: 6", "steps: 3") +
+      "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, asynchronous: false, on_error: ";
   const auto small_files = [] {
     const rlimit limit{100'000, 100'000};
     ::signal(SIGXFSZ, SIG_IGN);
@@ -220,6 +222,27 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_killed_goes_on_with_the_same_bits) {
   for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step));
   const std::vector<std::string> kept = {"latest", "step-00000035", "step-00000040"};
   BOOST_TEST(checkpoints_in(cut.folder.path()) == kept, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(a_killed_run_goes_on_with_the_same_bits_from_what_was_written_beside_training) {
+  const std::string job = replaced(saving, "asynchronous: false", "asynchronous: true");
+  const command_folder whole(job), cut(job);
+  const auto reference = whole.troupe({"train", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(reference.code == 0, reference.err);
+  BOOST_TEST(checkpoints_in(whole.folder.path()).back() == "step-00000040");
+  const auto wanted = losses_of(reference.out);
+  {
+    process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, cut.folder.path());
+    BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));
+    p.send(SIGKILL);
+    p.end();
+  }
+  const auto again = cut.troupe({"train", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(again.code == 0, again.err);
+  const auto got = losses_of(again.out);
+  BOOST_TEST_REQUIRE(!got.empty());
+  BOOST_TEST(got.begin()->first > 5U);
+  for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step));
 }
 
 BOOST_AUTO_TEST_CASE(other_degrees_go_on_to_rounding) {

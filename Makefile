@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train install soak asan tsan bench peer format tidy docs clean
+.PHONY: help setup build test train install soak asan tsan fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -53,6 +53,15 @@ tsan: setup ## runs the tests of fabric and storage under the thread sanitizer
 	@$(call configure,tsan)
 	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_fabric\|tests_storage)
 	@ctest --preset tsan $(ARGS)
+
+fuzz: setup ## lets libFuzzer look for inputs that break the readers of files, FUZZ_SECONDS (60) for each format
+	@cmake/setup.sh clang
+	@$(call configure,fuzz)
+	@ninja -C build/fuzz -j $(JOBS) $(call targets,fuzz,fuzz_[a-z_]*)
+	@for program in $(call targets,fuzz,fuzz_[a-z_]*); do \
+	   mkdir -p build/fuzz/corpus/$$program; \
+	   build/fuzz/tests/fuzz/$$program -max_total_time=$(or $(FUZZ_SECONDS),60) -timeout=10 -malloc_limit_mb=256 -max_len=65536 \
+	     -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$program tests/fuzz/corpus/$${program#fuzz_} || exit 1; done
 
 bench: setup ## builds and runs the micro-benchmarks
 	@cmake/setup.sh fio

@@ -48,9 +48,10 @@ struct exported_weight {
 core::result<std::vector<exported_weight>> weights_of(const tensor_source& from, const weights_export_options& options);
 
 /// Writes them. In safetensors a tied name has its own bytes; in torch's files it shares its tensor's storage and lies
-/// in the same file. Memory: two blocks of parallel_output.hpp and the lists of names, whatever the tensors' sizes. All
-/// files are synced before the first takes its name; what an earlier export left under these names is replaced.
-/// Refused before a byte is written: names twice, no room (needed and free bytes), nothing to write.
+/// in the same file. Memory: two blocks of parallel_output.hpp or streamed_file.hpp and the lists of names, whatever
+/// the tensors' sizes. Safetensors files are all synced before the first takes its name; torch's appear one after the
+/// other, the index last. What an earlier export left under these names is replaced. Refused before a byte is written:
+/// names twice, no room (needed and free bytes), nothing to write.
 core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options);
 
 /// "5GB", "200MB", "750KB", "1TB" (decimal units) or a number of bytes.

@@ -24,7 +24,9 @@ namespace troupe::actors {
 enum class plan_choice : uint8_t { train, evaluate, generate, train_saving, save };
 inline constexpr size_t num_plan_choices = 5;
 
+/// Whether a run of this plan takes a checkpoint.
 constexpr bool saves(plan_choice c) { return c == plan_choice::train_saving || c == plan_choice::save; }
+/// What the plan is generated as.
 constexpr plan::mode mode_of(plan_choice c) {
   constexpr plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate,
                                                   plan::mode::train, plan::mode::save};

@@ -22,7 +22,7 @@ const names llama{"model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(name_map_both_ways)
+BOOST_AUTO_TEST_SUITE(name_maps)
 
 BOOST_AUTO_TEST_CASE(prefixes_of_wrappers_and_of_hugging_face_do_not_matter) {
   for (const std::string prefix :

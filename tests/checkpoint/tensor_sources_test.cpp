@@ -53,7 +53,7 @@ std::vector<T> cast_one(dtype from, auto value, dtype to) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(tensor_source_rules)
+BOOST_AUTO_TEST_SUITE(tensor_sources)
 
 BOOST_AUTO_TEST_CASE(elements_come_from_their_pieces_in_their_own_type_and_in_others) {
   two_pieces t;

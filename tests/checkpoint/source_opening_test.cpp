@@ -34,7 +34,7 @@ fs::path save(const fs::path& root, uint64_t step) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_SUITE(open_source_of_any_format)
+BOOST_AUTO_TEST_SUITE(source_opening)
 
 BOOST_AUTO_TEST_CASE(our_checkpoint_opens_by_itself_by_latest_and_by_tag) {
   const scratch_folder scratch;

@@ -17,8 +17,9 @@ void add_message_types(caf::actor_system_config& settings);
 core::result<void> check_system(caf::actor_system& system);
 
 /// The actors of a session but for the lanes, which are their ranks' alone. A host may monitor all of them, send the
-/// supervisor `give_up` (which is what session::stop does) and ask the loader for a micro-batch (`next_batch`, a pure
-/// function of the data: asking disturbs nobody). Everything else is theirs to send. Drop them before the system ends.
+/// supervisor `give_up` (which is what session::stop does) or `save_now`, and ask the loader for a micro-batch
+/// (`next_batch`, a pure function of the data: asking disturbs nobody). Everything else is theirs to send. Drop them
+/// before the system ends.
 struct session_actors {
   supervisor_actor supervisor;
   node_agent_actor agent;

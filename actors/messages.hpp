@@ -39,6 +39,7 @@ struct run_outcome {
   plan_choice which = plan_choice::train;
   verdict result;
   bool skipped = false;
+  bool save_asked = false;  ///< `save_now` came since the last training step
   std::vector<float> logits;
   std::shared_ptr<const core::error> failure;                                  ///< null when the run ended well
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;  ///< [rank]: spans
@@ -71,6 +72,9 @@ struct give_up {
   core::error_kind kind = core::error_kind::stopped;
   std::string text;
 };
+
+/// host -> supervisor: whoever drives the session is asked to save after the step in hand (step_report::save_asked).
+struct save_now {};
 
 // ---- rank -> lanes, lane -> lane
 
@@ -172,6 +176,10 @@ typename I::result_type inspect(I& f, give_up& x) {
   return f(x.kind, x.text);
 }
 template <class I>
+typename I::result_type inspect(I& f, save_now&) {
+  return f();
+}
+template <class I>
 typename I::result_type inspect(I& f, extend_window& x) {
   return f(x.run, x.window);
 }
@@ -213,6 +221,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::wake))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::next_batch))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::save_now))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 // Never handed to add_message_types: these stay inside the process.
@@ -242,7 +251,7 @@ using rank_actor = typed_actor<reacts_to<run_plan>, reacts_to<lane_progress>, re
 using node_agent_actor =
     typed_actor<reacts_to<run_plan>, reacts_to<rank_ended>, reacts_to<run_failed>, reacts_to<give_up>>;
 using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, reacts_to<node_ended>,
-                                     reacts_to<run_failed>, reacts_to<give_up>>;
+                                     reacts_to<run_failed>, reacts_to<give_up>, reacts_to<save_now>>;
 using loader_actor = typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>>;
 using telemetry_actor =
     typed_actor<reacts_to<record_step>, reacts_to<record_validation>, replies_to<close_records>::with<records_closed>>;

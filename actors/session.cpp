@@ -169,6 +169,7 @@ core::result<step_report> session::step() {
   report.loss = did->result.loss;
   report.grad_norm = did->result.grad_norm;
   report.skipped = did->result.skipped;
+  report.save_asked = did->save_asked;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
   report.lanes = summarise(*did->contexts);
   p.record(report, did->contexts);

@@ -43,7 +43,8 @@ struct step_report {
   double loss_scale = 1;
   bool skipped = false;  ///< the gradient overflowed
   double seconds = 0;
-  uint64_t tokens = 0;  ///< of the global batch
+  uint64_t tokens = 0;      ///< of the global batch
+  bool save_asked = false;  ///< somebody sent the supervisor `save_now` (actors/host.hpp): a save is due
   step_summary lanes;
 };
 
@@ -182,8 +183,8 @@ class session {  ///< a training run
 
   /// The weights in the type in which the forward pass uses them, under Hugging Face's names: `*.safetensors`, `*.bin`
   /// and `*.pt` are files, anything else is a folder, for pytorch_model.bin. In torch's files a tied head is one more
-  /// name. At stage 3 only where zero_optimization.stage3_gather_16bit_weights_on_model_save is set; else a warning, and
-  /// false. Between steps only. Errors: io, no_space; what was there stays.
+  /// name. At stage 3 only where zero_optimization.stage3_gather_16bit_weights_on_model_save is set; else a warning,
+  /// and false. Between steps only. Errors: io, no_space; what was there stays.
   core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
 
  private:

@@ -1,6 +1,7 @@
 #include "actors/supervisor.hpp"
 
 #include <bit>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -81,6 +82,7 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();
         }
+        if (mode_of(s.which) == plan::mode::train) out.save_asked = std::exchange(s.save_asked, false);
         s.running = false;
         s.asker.deliver(std::move(out));
       },
@@ -90,6 +92,7 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
       [self](const give_up& m) {
         fail(self, {m.kind, m.text});
       },
+      [self](save_now) { self->state.save_asked = true; },
   };
 }
 

@@ -20,6 +20,7 @@ struct supervisor_state {        ///< what a supervisor keeps between messages
   plan_choice which = plan_choice::train;
   uint64_t run = 0;
   bool running = false;
+  bool save_asked = false;                     ///< by `save_now`, until a training step tells of it
   std::shared_ptr<const core::error> failure;  ///< the first one; nothing runs any more once it is set
 };
 

@@ -92,8 +92,9 @@ class run {
       const uint64_t every = config_.evaluation.every_steps;
       if (every > 0 && r->step % every == 0 && r->step < config_.steps)
         if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
-      const moment why = stop.take_save_request() ? moment::asked : moment::step;
-      if (auto ok = saved_.after_step(session_, why); !ok) return core::fail(ok.error());
+      const bool asked = stop.take_save_request() || r->save_asked;
+      if (auto ok = saved_.after_step(session_, asked ? moment::asked : moment::step); !ok)
+        return core::fail(ok.error());
     }
     if (steps_ > 0 || stop.terminated()) {
       const moment why = stop.terminated() ? moment::rescued : moment::end;

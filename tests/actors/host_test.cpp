@@ -192,4 +192,14 @@ BOOST_AUTO_TEST_CASE(warnings_wait_for_the_caller_and_those_beyond_the_limit_are
   BOOST_TEST(box.take().empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_message_asks_for_a_checkpoint_once) {
+  const tests::small_job job;
+  auto s = job.open({"parallel.data=2"});
+  BOOST_TEST(!tests::step_of(*s).save_asked);
+  caf::anon_send(s->actors().supervisor, actors::save_now{});
+  caf::anon_send(s->actors().supervisor, actors::save_now{});
+  BOOST_TEST(tests::step_of(*s).save_asked);
+  BOOST_TEST(!tests::step_of(*s).save_asked);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

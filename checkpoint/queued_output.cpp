@@ -55,7 +55,7 @@ class queued_output : public output_file {
                               "were wanted",
                               on_.path().string(), bytes.size(), begun_bytes_ + filled_, write_alignment_bytes));
     if (filled_ > 0)
-      if (auto ok = flush_block(); !ok) return fail(ok.error());
+      if (auto ok = write_head(); !ok) return fail(ok.error());
     return begin(bytes);
   }
 
@@ -112,6 +112,17 @@ class queued_output : public output_file {
     return {};
   }
 
+  /// What was copied before memory of the caller follows, a header for the most part: too little to pin the copy
+  /// blocks for it.
+  core::result<void> write_head() {
+    const std::span block(memory_.data() + block_ * options_.copy_block_bytes, filled_);
+    if (auto ok = on_.write_at(begun_bytes_, block); !ok) return failed(ok.error());
+    begun_bytes_ += filled_;
+    length_bytes_ = std::max(length_bytes_, begun_bytes_);
+    filled_ = 0;
+    return {};
+  }
+
   /// What the copy block holds at the file's end, filled up with zeros that `sync` cuts off.
   core::result<void> write_last() {
     const std::span block(memory_.data() + block_ * options_.copy_block_bytes, options_.copy_block_bytes);
@@ -131,7 +142,7 @@ class queued_output : public output_file {
       storage::io_queue_options options;
       options.engine = options_.engine;
       options.depth = options_.depth;
-      if (memory_.data() != nullptr) options.pools = {std::span(memory_.data(), memory_.bytes())};
+      if (filled_ > 0) options.pools = {std::span(memory_.data(), memory_.bytes())};
       auto queue = storage::make_queue(options);
       if (!queue) return fail(failed(queue.error()).error());
       queue_ = std::move(*queue);

@@ -10,6 +10,7 @@
 #include "checkpoint/retention.hpp"
 #include "core/clock.hpp"
 #include "core/math.hpp"
+#include "core/stream_copy.hpp"
 #include "plan/saves.hpp"
 
 namespace troupe::actors {
@@ -19,7 +20,7 @@ static_assert(plan::save_grain_bytes == checkpoint::piece_alignment_bytes);
 static_assert(plan::save_grain_bytes == checkpoint::shard_header_bytes);
 static_assert(plan::save_grain_bytes == checkpoint::write_alignment_bytes);
 
-/// Copied and digested at a time, so that the digest finds the bytes in the cache.
+/// Digested and copied at a time, so that the copy finds the bytes in the cache.
 constexpr size_t copy_block_bytes = size_t{128} << 10;
 
 bool taken(const plan::snapshot_block& b, const save_request& r) { return !b.frozen || !r.exclude_frozen_parameters; }
@@ -185,8 +186,8 @@ void save_job::part::copy(uint32_t b, std::span<const std::byte> from, std::byte
   checkpoint::digest_stream digest;
   for (size_t done = 0; done < from.size(); done += copy_block_bytes) {
     const auto block = from.subspan(done, std::min(copy_block_bytes, from.size() - done));
-    std::memcpy(to + done, block.data(), block.size());
-    digest.add({to + done, block.size()});
+    digest.add(block);
+    core::stream_copy(to + done, block);
   }
   std::memset(to + from.size(), 0, core::round_up(from.size(), checkpoint::piece_alignment_bytes) - from.size());
   job_->digests_[rank_][b].push_back(digest.value());

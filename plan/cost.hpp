@@ -10,8 +10,8 @@
 
 namespace troupe::plan {
 
-/// One rank has one core for its compute lane; its other lanes cost it nothing but their time. The defaults are what
-/// docs/benchmarks.md measured on a 2-core machine.
+/// One rank has one core for its compute lane; its other lanes cost it nothing but their time. The defaults were
+/// measured on a 2-core machine.
 struct cost_model {
   double flops_per_s = 100e9;      ///< matrix products of one core, fp32
   double copy_bytes_per_s = 20e9;  ///< reading or writing memory beside other lanes

@@ -44,10 +44,21 @@ deepspeed_parameter_group group_of(const config::optimizer_section& o, const con
   return out;
 }
 
+/// DeepSpeed's `optimizer` section, so that who converts the folder again knows the rule.
+nlohmann::json section_of(const config::optimizer_section& o) {
+  nlohmann::json params{{"lr", o.lr}, {"weight_decay", o.weight_decay}};
+  const bool has_betas = o.type == "adam" || o.type == "adamw" || o.type == "lamb" || o.type == "lion";
+  if (has_betas) params["betas"] = {o.beta1, o.beta2};
+  if ((has_betas && o.type != "lion") || o.type == "adagrad") params["eps"] = o.eps;
+  if (o.type == "sgd") params["momentum"] = o.momentum;
+  return {{"type", o.type}, {"params", std::move(params)}};
+}
+
 std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype type) {
   nlohmann::json out{{"train_micro_batch_size_per_gpu", c.train_micro_batch_size_per_gpu},
                      {"gradient_accumulation_steps", c.gradient_accumulation_steps},
                      {"gradient_clipping", c.gradient_clipping},
+                     {"optimizer", section_of(c.optimizer)},
                      {"zero_optimization", {{"stage", stage}}}};
   if (type == core::dtype::bf16) out["bf16"] = {{"enabled", true}};
   if (type == core::dtype::f16)

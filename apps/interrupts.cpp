@@ -16,6 +16,7 @@ constexpr unsigned grace_s = 5;
 }  // namespace
 
 interrupts::interrupts(bool takes_save_requests) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write, not the end
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);

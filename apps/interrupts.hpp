@@ -1,5 +1,6 @@
 // Signals for a program that trains. Ctrl-C or SIGTERM once finishes the step, twice stops now; SIGUSR1 asks for a
-// checkpoint. Owns the process's SIGINT, SIGTERM and SIGUSR1; the library never touches signals.
+// checkpoint. Owns the process's SIGINT, SIGTERM and SIGUSR1, and
+// leaves SIGXFSZ to the write that meets the limit; the library never touches signals.
 #pragma once
 
 #include <atomic>

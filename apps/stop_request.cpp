@@ -19,6 +19,7 @@ void install(int flags, void (*handler)(int)) {
 }  // namespace
 
 stop_request::stop_request() {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write
   requested = 0;
   install(SA_RESETHAND | SA_RESTART, [](int) { requested = 1; });
 }

@@ -179,27 +179,31 @@ BOOST_AUTO_TEST_CASE(two_runs_do_not_write_to_one_folder) {
 }
 
 BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where_it_should) {
-  const std::string job =
-      replaced(smallest, "steps: 6", "steps: 3") +
-      "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, asynchronous: false, on_error: ";
   const auto small_files = [] {
     const rlimit limit{100'000, 100'000};
-    ::signal(SIGXFSZ, SIG_IGN);
     ::setrlimit(RLIMIT_FSIZE, &limit);
   };
-  const command_folder on(job + "continue}\n"), stop(job + "stop}\n");
-  const auto went_on = on.troupe({"train", "job.yaml", "--json"}, small_files);
-  BOOST_TEST(went_on.code == 0, went_on.err);
-  BOOST_TEST(losses_of(went_on.out).size() == 3U);
-  BOOST_TEST(has(went_on.out, "\"checkpoints\":{\"written\":0,\"failed\":3,"), went_on.out);
-  for (const char* which : {"step 1: ", "step 2: ", "step 3: "})
-    BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
-  const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
-  BOOST_TEST(stopped.code == 1, stopped.err);
-  BOOST_TEST(losses_of(stopped.out).size() < 3U);
-  BOOST_TEST(has(stopped.err, "error: checkpoint of step 1: "), stopped.err);
-  for (const auto* f : {&on, &stop})
-    for (const auto& name : checkpoints_in(f->folder.path())) BOOST_TEST(!name.starts_with("step-"), name);
+  for (const bool asynchronous : {false, true}) {
+    const std::string job = replaced(smallest, "steps: 6", "steps: 3") +
+                            "telemetry: {trace: false, report: false}\ncheckpoint: {every_steps: 1, asynchronous: " +
+                            (asynchronous ? "true" : "false") + ", on_error: ";
+    const command_folder on(job + "continue}\n"), stop(job + "stop}\n");
+    const auto went_on = on.troupe({"train", "job.yaml", "--json"}, small_files);
+    BOOST_TEST(went_on.code == 0, went_on.err);
+    BOOST_TEST(losses_of(went_on.out).size() == 3U);
+    BOOST_TEST(has(went_on.out, "\"checkpoints\":{\"written\":0,\"failed\":"), went_on.out);
+    // Beside training one may still be under way when the next is due, which then comes later.
+    const std::vector<const char*> told =
+        asynchronous ? std::vector{"step 1: "} : std::vector{"step 1: ", "step 2: ", "step 3: "};
+    for (const char* which : told)
+      BOOST_TEST(has(went_on.err, std::string("warning: checkpoint of ") + which), went_on.err);
+    const auto stopped = stop.troupe({"train", "job.yaml", "--json"}, small_files);
+    BOOST_TEST(stopped.code == 1, stopped.err);
+    BOOST_TEST((asynchronous || losses_of(stopped.out).size() < 3U));
+    BOOST_TEST(has(stopped.err, "error: checkpoint of step 1: "), stopped.err);
+    for (const auto* f : {&on, &stop})
+      for (const auto& name : checkpoints_in(f->folder.path())) BOOST_TEST(!name.starts_with("step-"), name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_killed_goes_on_with_the_same_bits) {

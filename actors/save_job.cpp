@@ -112,15 +112,16 @@ void save_job::part_ended(uint32_t rank, uint64_t bytes, double waited_s) {
   }
   auto folder = good ? commit() : core::result<std::filesystem::path>();
   save_.reset();  // removes what was not committed
+  std::optional<core::error> failure;
+  if (!folder) failure = folder.error();
+  if (good && folder)
+    if (auto kept = checkpoint::apply_retention(files_, request_.root, {request_.keep_last, request_.keep_every});
+        !kept)
+      failure = kept.error();
+  // Only now: who asks whether it is over does not wait for the disk.
   const std::lock_guard lock(mutex_);
-  if (folder)
-    report_.folder = *folder;
-  else
-    report_.failure = folder.error();
-  if (good && folder) {
-    auto kept = checkpoint::apply_retention(files_, request_.root, {request_.keep_last, request_.keep_every});
-    if (!kept) report_.failure = kept.error();
-  }
+  if (folder) report_.folder = *folder;
+  if (failure) report_.failure = std::move(failure);
   report_.seconds = seconds_since(began_ns_);
   over_ = true;
   ended_.notify_all();

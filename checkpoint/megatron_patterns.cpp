@@ -4,12 +4,12 @@
 #include <array>
 #include <cctype>
 #include <memory>
-#include <regex>
 #include <set>
 #include <tuple>
 #include <unordered_map>
 
 #include "checkpoint/megatron_rules.hpp"
+#include "checkpoint/name_pattern.hpp"
 #include "checkpoint/safetensors_header.hpp"
 
 namespace troupe::checkpoint {
@@ -209,11 +209,9 @@ class pattern_list {
         plain_.emplace(*plain, number);
         continue;
       }
-      try {
-        others_.emplace_back(number, std::regex(p, std::regex::ECMAScript | std::regex::optimize));
-      } catch (const std::regex_error& e) {
-        return fail(error_kind::bad_input, fmt::format("'{}' in '{}' is no pattern: {}", shown(p), key, e.what()));
-      }
+      auto pattern = name_pattern::of(p);
+      if (!pattern) return fail(pattern.error().in(fmt::format("'{}'", key)));
+      others_.emplace_back(number, std::move(*pattern));
     }
     return {};
   }
@@ -233,14 +231,7 @@ class pattern_list {
     for (auto i = first; i != last; ++i)
       if (auto ok = found(i->second); !ok) return fail(ok.error());
     for (const auto& [number, pattern] : others_) {
-      bool is = false;
-      try {
-        is = std::regex_search(name.begin(), name.end(), pattern, std::regex_constants::match_continuous);
-      } catch (const std::regex_error&) {
-        return fail(error_kind::limit, fmt::format("'{}' of '{}' is too costly to match '{}' with",
-                                                   shown(texts_[number]), key_, shown(name)));
-      }
-      if (!is) continue;
+      if (!pattern.matches(name)) continue;
       if (auto ok = found(number); !ok) return fail(ok.error());
     }
     return out;
@@ -256,7 +247,7 @@ class pattern_list {
   std::string key_;
   std::vector<std::string> texts_;
   std::unordered_multimap<std::string, size_t> plain_;
-  std::vector<std::pair<size_t, std::regex>> others_;
+  std::vector<std::pair<size_t, name_pattern>> others_;
   std::set<size_t> matched_;
 };
 

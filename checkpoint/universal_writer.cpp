@@ -4,10 +4,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <regex>
 
 #include "checkpoint/deepspeed_state.hpp"
 #include "checkpoint/folder_writing.hpp"
+#include "checkpoint/name_pattern.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "core/tensor_view.hpp"
 
@@ -33,21 +33,18 @@ class matcher {
   static core::result<matcher> of(const std::vector<std::string>& patterns) {
     matcher out;
     for (const auto& p : patterns) {
-      try {
-        out.all_.emplace_back(p, std::regex::ECMAScript);
-      } catch (const std::regex_error& e) {
-        return fail(error_kind::bad_input, fmt::format("'{}' is no regular expression: {}", shown(p), e.what()));
-      }
+      auto pattern = name_pattern::of(p);
+      if (!pattern) return fail(pattern.error());
+      out.all_.push_back(std::move(*pattern));
     }
     return out;
   }
   [[nodiscard]] bool operator()(const std::string& name) const {
-    return std::ranges::any_of(
-        all_, [&](const std::regex& r) { return std::regex_search(name, r, std::regex_constants::match_continuous); });
+    return std::ranges::any_of(all_, [&](const name_pattern& p) { return p.matches(name); });
   }
 
  private:
-  std::vector<std::regex> all_;
+  std::vector<name_pattern> all_;
 };
 
 class universal_writer {

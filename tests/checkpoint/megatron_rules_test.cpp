@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(patterns_that_cannot_be_followed_are_refused) {
   check_failed(rules.rule("ab"), core::error_kind::bad_input, "matched by 'a.*' and by '.*b'");
   check_failed(rules.rule("odd"), core::error_kind::bad_input, "its layout is unknown");
   p.replicated = {"("};
-  check_failed(pattern_rules::create(p), core::error_kind::bad_input, "is no pattern");
+  check_failed(pattern_rules::create(p), core::error_kind::bad_input, "wanted an RE2 pattern");
   p.replicated = {std::string(5000, 'a')};
   check_failed(pattern_rules::create(p), core::error_kind::limit, "5000 bytes");
 }

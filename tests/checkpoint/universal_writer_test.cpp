@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
   deepspeed_write_options outside;
   outside.name = [](const std::string& name) { return "../" + name; };
   refused(outside, {}, "cannot name a folder");
-  refused({}, {.replicated = {"("}}, "no regular expression");
+  refused({}, {.replicated = {"("}}, "wanted an RE2 pattern");
   refused({}, {.vocabulary = {"layer"}}, "the original vocabulary's size");
   published_patterns too_many{.vocabulary = {"layer"}};
   too_many.original_vocab_size = 1'000'000;

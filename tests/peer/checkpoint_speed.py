@@ -19,21 +19,14 @@ import sys
 import tempfile
 import time
 
+from shared.caches import drop_caches
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPEATS = 5
 PARAMETERS = 124_439_808
 BYTES_EACH = 12  # fp32 master and two moments
 MIB = 1 << 20
 TENSOR_MIB = 32  # bench_checkpoint's
-
-
-def drop_caches():
-    try:
-        os.sync()
-        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
-        return True
-    except OSError:
-        return False
 
 
 def rank_main(folder, stage):

@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 
+from shared.caches import drop_caches
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 REPEATS = 5
@@ -57,15 +59,6 @@ def made(folder, layers):
         if rank.returncode != 0:
             sys.exit(errors[-2000:])
     return folder
-
-
-def drop_caches():
-    try:
-        os.sync()
-        pathlib.Path("/proc/sys/vm/drop_caches").write_text("3")
-        return True
-    except OSError:
-        return False
 
 
 def warm(folder):

@@ -1,7 +1,8 @@
 // One validated, immutable description of a run. Made by `config::load`, read by everybody.
 // Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
-// Its sections stand in training_config.hpp (how to train), run_config.hpp (what is read and told) and here.
-// What a key means, its range and its effect stand in config/key_table.cpp and nowhere else.
+// Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), run_config.hpp
+// (what is read and told) and here. What a key means, its range and its effect stand in config/key_table.cpp and
+// nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "config/offload_config.hpp"
 #include "config/run_config.hpp"
 #include "config/training_config.hpp"
 #include "core/dtype.hpp"
@@ -31,10 +33,12 @@ struct zero_section {  ///< `zero_optimization`
   bool contiguous_gradients = true;
   bool reduce_scatter = true;
   uint64_t reduce_bucket_size = 500'000'000;
+  bool reduce_bucket_size_given = false;  ///< false: the plan chooses where gradients are swapped
   uint64_t allgather_bucket_size = 500'000'000;
   bool overlap_comm = false;  ///< resolved: the default is true exactly at stage 3
   bool round_robin_gradients = false;
   uint64_t sub_group_size = 1'000'000'000;
+  bool sub_group_size_given = false;  ///< false: the plan chooses where states are swapped
   uint64_t stage3_prefetch_bucket_size = 50'000'000;
   uint64_t stage3_param_persistence_threshold = 100'000;
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
@@ -42,6 +46,13 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
   bool stage3_gather_16bit_weights_on_model_save = false;
   bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
+  offload_param_section offload_param;
+  offload_optimizer_section offload_optimizer;
+  zenflow_section zenflow;
+  /// Some state or parameter lives in swap files.
+  [[nodiscard]] bool swaps() const {
+    return offload_param.device == offload_device::nvme || offload_optimizer.device == offload_device::nvme;
+  }
 };
 
 /// What is summed first: ranks (per micro-batch) or micro-batches (per step).
@@ -66,6 +77,8 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::vector<parameter_group> parameter_groups;
   scheduler_section scheduler;
   zero_section zero_optimization;
+  aio_section aio;
+  swap_section swap;  ///< cluster.swap_checksums, swap_gradients, offload_activations, offload_activations_units
   fp16_section fp16;
   bf16_section bf16;
   data_types_section data_types;
@@ -81,7 +94,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   sample_section sample;
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
   double stall_after_s = 0;  ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction
-  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes; 0: none
+  uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
 
   [[nodiscard]] core::dtype parameter_dtype() const {
     if (data_types.reference_fp64) return core::dtype::f64;

@@ -1,0 +1,73 @@
+// The part of job_config that says where states live that need not be in device memory, and how files are read and
+// written: `zero_optimization.offload_*`, `zero_optimization.zenflow`, `aio` and the offload keys of `cluster`.
+// Leaves which states these are, and when they move, to plan/.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+
+namespace troupe::config {
+
+enum class offload_device : uint8_t { none, cpu, nvme };  ///< none: device memory
+
+struct offload_section {  ///< what both offload sections say
+  offload_device device = offload_device::none;
+  std::filesystem::path nvme_path;  ///< absolute; given with device nvme
+  uint64_t buffer_count = 4;        ///< swap buffers (windows)
+  bool buffer_count_given = false;  ///< false: the plan chooses where states are swapped
+  bool pin_memory = true;           ///< lock host memory as far as the limit goes
+};
+
+struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3
+  offload_param_section() { buffer_count = 5; }
+  uint64_t buffer_size = 100'000'000;   ///< elements; the largest slice that is swapped must fit
+  uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory with device nvme
+};
+
+struct offload_optimizer_section : offload_section {  ///< `zero_optimization.offload_optimizer`; none at stage 0
+  bool pipeline_read = false;                         ///< read the next sub-group while one is updated
+  bool pipeline_write = false;                        ///< write the last sub-group while one is updated
+  bool fast_init = false;                             ///< master weights straight from the parameter files
+  double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
+  bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive, undo on overflow
+  double cpuadam_cores_perc = 0.8;  ///< with super_offload: the share of cores that updates
+  /// Updates may run ahead of norm and overflow: super_offload, without clipping. Derived.
+  bool speculates = false;
+};
+
+enum class select_strategy : uint8_t { automatic, step, epoch };
+
+struct zenflow_section {  ///< `zero_optimization.zenflow`; on where the section stands in the file
+  bool enabled = false;
+  double topk_ratio = 0.1;  ///< the share of gradient columns updated at once
+  select_strategy select = select_strategy::automatic;
+  std::optional<uint64_t> select_interval;  ///< steps or epochs; none: automatic
+  std::optional<uint64_t> update_interval;  ///< steps between updates of the others; none: automatic
+  bool overlap_step = false;
+  bool offload = false;  ///< states of selected columns on the host
+  double auto_ratio = 0.99;
+  uint64_t full_warm_up_rounds = 0;
+  double pt_reserved_cores_perc = 0.5;
+};
+
+struct aio_section {                  ///< `aio`
+  uint64_t block_bytes = 1'048'576;   ///< key: block_size; a multiple of 4096
+  uint32_t queue_depth = 8;           ///< blocks in flight of one queue
+  bool queue_depth_given = false;     ///< false: storage's own depth may be used
+  uint32_t intra_op_parallelism = 1;  ///< queues (threads) that share the work of a rank
+  bool single_submit = false;
+  bool overlap_events = true;
+  bool use_gds = false;
+};
+
+enum class swap_gradients : uint8_t { automatic, always, never };  ///< `cluster.swap_gradients`: auto, true, false
+
+struct swap_section {  ///< keys of `cluster`
+  bool checksums = true;
+  swap_gradients gradients = swap_gradients::automatic;
+  offload_device activations = offload_device::none;  ///< key: offload_activations
+  std::optional<uint64_t> activations_units;          ///< the first so many units; none: all
+};
+
+}  // namespace troupe::config

@@ -78,7 +78,6 @@ struct job_config {            ///< a validated job, never changed once loaded
   scheduler_section scheduler;
   zero_section zero_optimization;
   aio_section aio;
-  swap_section swap;  ///< cluster.swap_checksums, swap_gradients, offload_activations, offload_activations_units
   fp16_section fp16;
   bf16_section bf16;
   data_types_section data_types;
@@ -95,6 +94,10 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
   double stall_after_s = 0;  ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
+  bool swap_checksums = true;       ///< cluster.*, as the three below
+  swap_choice swap_gradients = swap_choice::automatic;
+  offload_device offload_activations = offload_device::none;
+  std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all
 
   [[nodiscard]] core::dtype parameter_dtype() const {
     if (data_types.reference_fp64) return core::dtype::f64;

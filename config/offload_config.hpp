@@ -52,7 +52,7 @@ struct zenflow_section {  ///< `zero_optimization.zenflow`; on where the section
 };
 
 struct aio_section {                  ///< `aio`
-  uint64_t block_bytes = 1'048'576;   ///< key: block_size; a multiple of 4096
+  uint64_t block_size = 1'048'576;    ///< bytes of one request, a multiple of 4096
   uint32_t queue_depth = 8;           ///< blocks in flight of one queue
   bool queue_depth_given = false;     ///< false: storage's own depth may be used
   uint32_t intra_op_parallelism = 1;  ///< queues (threads) that share the work of a rank
@@ -61,13 +61,7 @@ struct aio_section {                  ///< `aio`
   bool use_gds = false;
 };
 
-enum class swap_gradients : uint8_t { automatic, always, never };  ///< `cluster.swap_gradients`: auto, true, false
-
-struct swap_section {  ///< keys of `cluster`
-  bool checksums = true;
-  swap_gradients gradients = swap_gradients::automatic;
-  offload_device activations = offload_device::none;  ///< key: offload_activations
-  std::optional<uint64_t> activations_units;          ///< the first so many units; none: all
-};
+/// What `cluster.swap_gradients` says: auto, true or false.
+enum class swap_choice : uint8_t { automatic, always, never };
 
 }  // namespace troupe::config

@@ -32,11 +32,11 @@ void finish(self_ptr self, uint32_t id) {
 }
 
 // Starts whatever may start. Runs on without a message while its own instructions make each other ready.
-// Collectives are posted ahead; every other lane does one instruction at a time, which the plan's checker relies on.
+// Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's checker relies on.
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
-    if (s.num_pending > 0 && s.mine != plan::lane::fabric) return;
+    if (s.num_pending > 0 && s.mine != plan::lane::fabric && s.mine != plan::lane::io) return;
     const auto id = s.order.next();
     if (!id) return;
     s.context->spans[*id].start_ns.store(now_ns(self), std::memory_order_relaxed);

@@ -32,6 +32,8 @@ core::result<void> guards(const world& w, uint32_t rank) {
     const bool changes_states = x.kind == kind::update || x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {
       if (changes_states) return broken(p, x.id, "runs even if the vote finds an overflow");
+      if (x.lane == lane::io && vote != none && w.before(rank, vote, x.id))
+        return broken(p, x.id, "moves states after the vote even if that finds an overflow");
       for (uint32_t on : x.after)
         if (p.instructions[on].guard != guard::always)
           return broken(p, x.id, "always runs but waits for " + name(p, on) + ", which a skipped step leaves out");
@@ -73,7 +75,7 @@ core::result<void> prove(const world& w) {
   const bool only_saves = w.ranks[0]->options.mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
     for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
-                                 : std::vector<rule>{compute, residency, gradients, saves, slots})
+                                 : std::vector<rule>{compute, residency, gradients, swaps, saves, slots})
       if (auto ok = holds(w, r); !ok) return ok;
   if (only_saves) return {};
   if (w.taken == branch::skipped) return {};
@@ -92,7 +94,8 @@ core::result<void> check(rank_plans ranks) {
     if (auto ok = rules::structure(*p); !ok) return ok;
   if (auto ok = rules::agreement(ranks); !ok) return ok;
   for (const auto& p : ranks)
-    if (auto ok = rules::layouts(*p); !ok) return ok;
+    for (auto rule : {rules::layouts, rules::swap_layout})
+      if (auto ok = rule(*p); !ok) return ok;
   if (auto ok = rules::pieces(ranks); !ok) return ok;
   if (auto ok = rules::saved_once(ranks); !ok) return ok;
   const auto guarded = [](const instruction& x) { return x.guard != guard::always; };

@@ -48,6 +48,13 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
       return &r.snapshot[x.subject];
     case kind::write:
       return &r.write[x.subject];
+    case kind::swap_in:
+      if (x.what == swapped::states) return &r.state_in[x.subject];
+      if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options.accumulation + x.micro];
+      return x.staged == none ? nullptr : &r.shard_in[x.staged];
+    case kind::swap_out:
+      if (x.what == swapped::states) return &r.state_out[x.subject];
+      return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options.accumulation + x.micro] : nullptr;
   }
   return nullptr;
 }
@@ -64,6 +71,7 @@ void note_accessors(roll& r, const step_plan& p, const instruction& x) {
   };
   const bool stays = p.options.buckets_stay();
   if (x.buffer != none) note(x.buffer);
+  if (x.staged != none) note(x.staged);
   if (x.kind == kind::backward)
     for (uint32_t q : p.table->units[x.subject].segments[x.segment].parameters)
       if (p.trains(q)) note(p.bucket_buffer[size_t{p.bucket_of[q]} * p.options.accumulation + x.micro]);
@@ -92,6 +100,10 @@ core::result<roll> call_roll(const step_plan& p, branch taken) {
   r.collect.assign(p.matrix_sets.size(), none);
   r.orthogonalise = r.spread = r.collect;
   r.update.assign(p.sub_groups.size(), none);
+  r.state_in = r.state_out = r.update;
+  r.gradient_in.assign(micros * p.buckets.size(), none);
+  r.gradient_out = r.gradient_in;
+  r.shard_in.assign(p.buffers.size(), none);
   r.publish.assign(p.publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);

@@ -198,6 +198,10 @@ uint64_t other_side(rank_plans ranks, purpose why, const parameter_set& set, uin
   const step_plan& p = *ranks[owner];
   switch (why) {
     case purpose::gather:
+      if (p.options.tiers.parameters == tier::nvme) {
+        const auto index = static_cast<uint32_t>(&set - ranks[0]->gather_sets.data());
+        return in_window(shard_runs(p, index, owner), linear_place(p, q, first));
+      }
       return p.shard_offset[owner][q] + first - p.partition.of(q, owner).first;
     case purpose::reduce:
       return reduced_gradient(p, q, first).offset;

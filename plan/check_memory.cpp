@@ -87,13 +87,22 @@ core::result<void> memory(const step_plan& p) {
     auto& most = peak[static_cast<size_t>(b.pool)];
     most = std::max(most, b.offset + core::round_up(std::max<uint64_t>(b.bytes, 1), arena::alignment));
   }
-  const uint64_t said[num_pools] = {p.memory.gathered, p.memory.gradients, p.memory.directions, p.memory.staging};
-  constexpr const char* names[num_pools] = {"gathered parameters", "buckets", "update directions", "staging"};
+  constexpr auto own = [](pool k) { return static_cast<size_t>(k); };
+  const uint64_t said[num_pools] = {p.memory.gathered,
+                                    p.memory.gradients,
+                                    p.memory.directions,
+                                    p.memory.staging,
+                                    peak[own(pool::states)],
+                                    peak[own(pool::shards)],
+                                    p.memory.windows - peak[own(pool::states)] - peak[own(pool::shards)]};
+  constexpr const char* names[num_pools] = {
+      "gathered parameters",   "buckets", "update directions", "staging", "windows onto states", "windows onto slices",
+      "windows onto gradients"};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
       return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
                            " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
-  const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.total();
+  const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.states();
   if (allowed == 0 || needed <= allowed) return {};
   const auto owners = owners_of(p.memory);
   const auto largest = std::max_element(owners.begin(), owners.end(),

@@ -24,6 +24,7 @@ core::result<void> serial(const step_plan& p);     ///< the order of ids is one 
 
 // check_layout.cpp: every element has its place in every set, and its owner.
 core::result<void> layouts(const step_plan& p);
+core::result<void> swap_layout(const step_plan& p);  ///< check_swaps.cpp: extents of the swap file
 core::result<void> pieces(rank_plans ranks);
 core::result<void> saved_once(rank_plans ranks);  ///< check_saves.cpp: what the checkpoint's files hold
 
@@ -40,6 +41,9 @@ struct roll {
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release;                 ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
+  std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
+  std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
+  std::vector<uint32_t> shard_in;                        ///< [buffer]
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -68,6 +72,7 @@ core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cp
 core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
 core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
 core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
+core::result<void> swaps(const world& w, uint32_t rank);      // check_swaps.cpp: what is in files while it is used
 core::result<void> publishes(const world& w);                 // check_update.cpp
 core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
 core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget

@@ -90,6 +90,19 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
     case kind::snapshot:
     case kind::write:
       return x.subject < p.snapshots.size();
+    case kind::swap_in:
+    case kind::swap_out:
+      switch (x.what) {
+        case swapped::nothing:
+          return false;
+        case swapped::states:
+          return x.subject < p.sub_groups.size();
+        case swapped::gradients:
+          return x.subject < p.buckets.size();
+        case swapped::shards:
+          return x.subject < p.gather_sets.size();
+      }
+      return false;
   }
   return false;
 }
@@ -103,6 +116,8 @@ core::result<void> instructions(const step_plan& p) {
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options.accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
+    if (x.staged != none && x.staged >= p.buffers.size()) return broken(p, x.id, "names a window that does not exist");
+    if ((x.what != swapped::nothing) != (x.lane == lane::io)) return broken(p, x.id, "moves what it is not for");
     if (x.buffer != none && x.buffer >= p.buffers.size()) return broken(p, x.id, "names a buffer that does not exist");
     for (uint32_t on : x.after)
       if (on >= n || on == i)

@@ -44,6 +44,8 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
     case kind::snapshot:
       return x.bytes;
     case kind::write:  // the disk's time
+    case kind::swap_in:
+    case kind::swap_out:
       return 0;
   }
   return 0;
@@ -52,7 +54,8 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
 /// Plays all ranks at once: each as far as its next collective, which is done when all have come to it.
 class player {
  public:
-  player(rank_plans ranks, const cost_model& costs) : costs_(costs), next_(ranks.size(), 0), lane_free_(ranks.size()) {
+  player(rank_plans ranks, const cost_model& costs)
+      : costs_(costs), next_(ranks.size(), 0), lane_free_(ranks.size()), io_free_(ranks.size(), 0) {
     out_.plans.assign(ranks.begin(), ranks.end());
     out_.ranks.resize(ranks.size());
     for (size_t r = 0; r < ranks.size(); ++r) out_.ranks[r].instructions.resize(ranks[r]->instructions.size());
@@ -94,6 +97,13 @@ class player {
         disk_free_ = moving + seconds;
         lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
         out_.ranks[r].instructions[x.id] = {start, moving, disk_free_};
+        continue;
+      }
+      if (x.lane == lane::io) {  // started in order, moved one after the other
+        const double moving = std::max(start, io_free_[r]);
+        lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
+        io_free_[r] = moving + seconds;
+        finish(r, x, {start, moving, moving + seconds});
         continue;
       }
       lane_free_[r].at[static_cast<size_t>(x.lane)] = start + seconds;
@@ -146,6 +156,7 @@ class player {
   timeline out_;
   std::vector<size_t> next_;           // [rank]: the instruction to play
   std::vector<free_times> lane_free_;  // [rank]
+  std::vector<double> io_free_;        // [rank]: when its swaps have moved all that was asked for
   double fabric_free_ = 0, disk_free_ = 0;
 };
 
@@ -161,6 +172,9 @@ cost_model default_costs(core::dtype parameter) {
 
 double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs) {
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
+  // The ranks share a disk, and do the same at the same time.
+  if (x.kind == kind::swap_in) return static_cast<double>(x.bytes) * p.options.ranks / costs.disk_read_bytes_per_s;
+  if (x.kind == kind::swap_out) return static_cast<double>(x.bytes) * p.options.ranks / costs.disk_bytes_per_s;
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 

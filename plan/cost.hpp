@@ -13,10 +13,11 @@ namespace troupe::plan {
 /// One rank has one core for its compute lane; its other lanes cost it nothing but their time. The defaults were
 /// measured on a 2-core machine.
 struct cost_model {
-  double flops_per_s = 100e9;      ///< matrix products of one core, fp32
-  double copy_bytes_per_s = 20e9;  ///< reading or writing memory beside other lanes
-  double disk_bytes_per_s = 2e9;   ///< writing a checkpoint, all ranks together
-  double latency_s = 40e-6;        ///< from the end of an instruction to a start on another lane or rank
+  double flops_per_s = 100e9;            ///< matrix products of one core, fp32
+  double copy_bytes_per_s = 20e9;        ///< reading or writing memory beside other lanes
+  double disk_bytes_per_s = 2e9;         ///< writing, all ranks together
+  double disk_read_bytes_per_s = 2.5e9;  ///< reading, likewise
+  double latency_s = 40e-6;              ///< from the end of an instruction to a start on another lane or rank
 };
 
 /// The measured defaults for this dtype of parameters: twice as many products in 16 bits, half as many in fp64.

@@ -40,6 +40,10 @@ std::string_view name_of(kind k) {
       return "snapshot";
     case kind::write:
       return "write";
+    case kind::swap_in:
+      return "swap_in";
+    case kind::swap_out:
+      return "swap_out";
   }
   return "?";
 }
@@ -56,6 +60,22 @@ std::string_view name_of(lane l) {
       return "shard";
     case lane::writer:
       return "writer";
+    case lane::io:
+      return "io";
+  }
+  return "?";
+}
+
+std::string_view name_of(swapped x) {
+  switch (x) {
+    case swapped::nothing:
+      return "nothing";
+    case swapped::states:
+      return "states";
+    case swapped::gradients:
+      return "gradients";
+    case swapped::shards:
+      return "shards";
   }
   return "?";
 }
@@ -85,6 +105,9 @@ lane lane_of(kind k) {
     case kind::snapshot:
     case kind::write:
       return lane::writer;
+    case kind::swap_in:
+    case kind::swap_out:
+      return lane::io;
   }
   return lane::control;
 }
@@ -99,7 +122,9 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"activations (predicted)", m.activations},
           {"update directions", m.directions},
           {"votes", m.votes},
-          {"staging for checkpoints", m.staging}};
+          {"staging for checkpoints", m.staging},
+          {"windows onto swap files", m.windows},
+          {"digests of swap files", m.digests}};
 }
 
 uint64_t step_plan::measured_elements() const {
@@ -145,6 +170,13 @@ std::string step_plan::describe(uint32_t id) const {
     case kind::snapshot:
     case kind::write:
       out.append(" ").append(std::to_string(x.subject));
+      break;
+    case kind::swap_in:
+    case kind::swap_out:
+      out.append(" ").append(name_of(x.what)).append(" of ");
+      if (x.what == swapped::shards) out += gather_sets[x.subject].name;
+      if (x.what == swapped::gradients) out += buckets[x.subject].name;
+      if (x.what == swapped::states) out.append("sub-group ").append(std::to_string(x.subject));
       break;
     case kind::load:
     case kind::vote:

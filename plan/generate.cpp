@@ -6,6 +6,7 @@
 
 #include "core/math.hpp"
 #include "plan/generate_saves.hpp"
+#include "plan/generate_swaps.hpp"
 #include "plan/generate_update.hpp"
 #include "plan/residency.hpp"
 #include "plan/saves.hpp"
@@ -21,6 +22,8 @@ class generator {
         writer_(p),
         residency_(plan_residency(p)),
         writes_(contributions(*p.table)),
+        shards_(writer_),
+        gradients_(writer_),
         bucket_open_(p.buckets.size(), none),
         reduced_(p.buckets.size(), none) {
     gather_of_use_.assign(residency_.uses.size(), none);
@@ -42,9 +45,16 @@ class generator {
 
  private:
   void compute() {
+    expect_gathers();
     gather_persistent();
+    state_swaps states(writer_, gradients_);
+    const bool trains = p_.options.mode == mode::train;
     for (uint32_t i = 0; i < residency_.uses.size(); ++i) {
       const unit_use& u = residency_.uses[i];
+      // Windows onto states are free until the update: what needs no gradient of this step is read during backward.
+      if (trains && !p_.swaps_gradients() && u.kind == use::backward && u.unit + 1 == p_.table->units.size() &&
+          u.micro + 1 == p_.options.accumulation && !p_.blocks.empty())
+        states.begin();
       if (u.kind == use::forward && u.unit == 0) load(u.micro);
       issue_gathers(i);
       if (u.kind == use::forward)
@@ -54,12 +64,21 @@ class generator {
       if (residency_.release_after[i]) release(i);
     }
     release_persistent();
+    if (trains && p_.swaps_gradients()) states.begin();
     if (p_.options.mode != mode::generate) vote();
-    if (p_.options.mode == mode::train) write_updates(writer_, vote_);
+    if (trains) write_updates(writer_, vote_, p_.blocks.empty() ? nullptr : &states);
   }
 
   void load(uint32_t micro) { load_ = writer_.emit(kind::load, none, micro).id; }
 
+  void expect_gathers() {
+    if (p_.options.tiers.parameters != tier::nvme) return;
+    if (p_.gather_sets.back().numel > 0)
+      shards_.expect(static_cast<uint32_t>(p_.gather_sets.size() - 1), 0, use::forward);
+    for (const auto& at : residency_.gathers_at)
+      for (uint32_t i : at) shards_.expect(residency_.uses[i].unit, residency_.uses[i].micro, residency_.uses[i].kind);
+    shards_.begin();
+  }
   void gather_persistent() {
     const auto set = static_cast<uint32_t>(p_.gather_sets.size() - 1);
     if (p_.gather_sets[set].numel > 0) std::tie(persistent_, persistent_buffer_) = gather(set, {});
@@ -70,7 +89,9 @@ class generator {
     x.bytes = p_.gather_sets[set].numel * core::size_of(p_.options.parameter);
     x.buffer =
         writer_.open_buffer(x, pool::gathered, p_.gather_sets[set].elements * core::size_of(p_.options.parameter), set);
-    return {x.id, x.buffer};
+    const std::pair<uint32_t, uint32_t> out{x.id, x.buffer};
+    if (p_.options.tiers.parameters == tier::nvme) shards_.feed(out.first);
+    return out;
   }
 
   void issue_gathers(uint32_t i) {
@@ -149,7 +170,10 @@ class generator {
     const bool last_micro = micro + 1 == p_.options.accumulation;
     for (const auto& [b, writer] : completed_) {
       if (p_.options.buckets_stay() && !last_micro) continue;
+      const bool swaps = p_.swaps_gradients();
+      const uint32_t sum = swaps ? gradients_.read_back(b, micro) : none;
       auto& x = writer_.emit(kind::reduce, b, micro);
+      if (swaps) gradients_.give_window(x.id, sum);
       x.use = use::backward;
       x.buffer = bucket_open_[b];
       x.bytes = p_.buckets[b].numel * core::size_of(p_.options.communication);
@@ -161,11 +185,16 @@ class generator {
         reducing_.emplace_back(bucket_open_[b], reduced);
         bucket_open_[b] = none;
       }
-      if (!last_micro) continue;
+      if (!last_micro) {
+        if (swaps) gradients_.write(b, micro, reduced);
+        continue;
+      }
       auto& n = writer_.emit(kind::norm, b, micro);
       n.bytes = p_.buckets[b].numel * core::size_of(p_.options.accumulation_type) / p_.options.ranks;
       writer_.depend(n, reduced);
+      if (swaps) n.staged = gradients_.window_of(b);
       if (p_.options.buckets_stay()) p_.buffers[bucket_open_[b]].last = n.id;
+      if (swaps) gradients_.write(b, micro, n.id);
     }
     completed_.clear();
   }
@@ -199,16 +228,18 @@ class generator {
     auto& m = p_.memory;
     const uint64_t own = p_.shard_elements[p_.rank], state = p_.state_elements[p_.rank];
     m.parameters = (o.stage == 3 ? own : p_.full_elements) * core::size_of(o.parameter);
+    if (o.tiers.parameters == tier::nvme) m.parameters = cached_bytes();
     m.gathered = writer_.peak_bytes(pool::gathered);
     m.master = o.master_is_parameter() ? 0 : state * core::size_of(o.master());
     for (uint64_t elements : p_.moment_elements) m.moments += elements * core::size_of(o.master());
+    if (!p_.blocks.empty()) count_blocks();
     m.staging = writer_.peak_bytes(pool::staging);
     if (o.mode == mode::train || o.mode == mode::evaluate)
       m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
     m.directions = writer_.peak_bytes(pool::directions);
     if (o.mode == mode::train) {
       m.gradients = writer_.peak_bytes(pool::buckets);
-      if (!o.buckets_stay()) m.accumulated = state * core::size_of(o.accumulation_type);
+      if (!o.buckets_stay() && !o.tiers.swap_gradients) m.accumulated = state * core::size_of(o.accumulation_type);
     }
     if (o.mode == mode::save) return;
     uint64_t most = 0;
@@ -221,10 +252,30 @@ class generator {
     m.activations = std::max(m.activations, most);
   }
 
+  [[nodiscard]] uint64_t cached_bytes() const {
+    uint64_t elements = 0;
+    for (uint32_t k = 0; k < p_.gather_sets.size(); ++k)
+      if (p_.cached[k]) elements += window_elements(shard_runs(p_, k, p_.rank));
+    return elements * core::size_of(p_.options.parameter);
+  }
+  void count_blocks() {
+    auto& m = p_.memory;
+    const uint64_t element_bytes = core::size_of(p_.options.master());
+    m.master = p_.resident_elements[static_cast<size_t>(state_part::master)] * element_bytes;
+    m.moments = 0;
+    for (uint32_t k = 0; k < max_moments; ++k)
+      m.moments += p_.resident_elements[static_cast<size_t>(moment_part(k))] * element_bytes;
+    for (pool window : {pool::states, pool::shards, pool::reduced}) m.windows += writer_.peak_bytes(window);
+    m.swapped = p_.swap_file_bytes;
+    if (p_.options.tiers.checksums) m.digests = m.swapped / swap_page_bytes * sizeof(uint64_t);
+  }
+
   step_plan& p_;
   plan_writer writer_;
   residency residency_;
   std::vector<std::vector<contribution>> writes_;
+  shard_reads shards_;
+  gradient_writes gradients_;
   std::vector<uint32_t> gather_of_use_, buffer_of_use_;
   std::vector<uint32_t> bucket_open_, reduced_;           // [bucket]: its buffer, its last reduce
   std::deque<std::pair<uint32_t, uint32_t>> reducing_;    // buffer, reduce: slots not yet reusable

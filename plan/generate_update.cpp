@@ -8,7 +8,8 @@ constexpr uint32_t matrix_sets_in_flight = 2;
 
 class update_writer {
  public:
-  update_writer(plan_writer& writer, uint32_t vote) : writer_(writer), p_(writer.plan()), vote_(vote) {}
+  update_writer(plan_writer& writer, uint32_t vote, state_swaps* swaps)
+      : writer_(writer), p_(writer.plan()), swaps_(swaps), vote_(vote) {}
 
   // After the vote: every sub-group is prepared where its optimizer needs more than elements, then updated.
   void run() {
@@ -18,6 +19,7 @@ class update_writer {
     updates_.assign(groups, none);
     prepared_.assign(groups, none);
     orthogonal_.assign(matrix_sets, none);
+    if (swaps_ != nullptr) return run_swapped();
     for (uint32_t g = 0; g < first_set; ++g)
       if (p_.sub_groups[g].need == update_need::parameter_norms) prepare(g);
     if (p_.measured_elements() > 0 && !p_.options.updates_all()) measure();
@@ -35,6 +37,15 @@ class update_writer {
   }
 
  private:
+  // Optimizers that see elements alone.
+  void run_swapped() {
+    for (uint32_t g : swaps_->order()) {
+      swaps_->before_update(g, vote_);
+      update(g);
+      swaps_->after_update(g, updates_[g], vote_);
+    }
+    publish();
+  }
   instruction& emit_guarded(kind k, uint32_t subject) {
     auto& x = writer_.emit(k, subject, p_.options.accumulation - 1);
     x.guard = guard::not_skipped;
@@ -129,12 +140,13 @@ class update_writer {
 
   plan_writer& writer_;
   step_plan& p_;
+  state_swaps* swaps_;  // null where everything stays in memory
   uint32_t vote_, measure_ = none;
   std::vector<uint32_t> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
 };
 
 }  // namespace
 
-void write_updates(plan_writer& writer, uint32_t vote) { update_writer(writer, vote).run(); }
+void write_updates(plan_writer& writer, uint32_t vote, state_swaps* swaps) { update_writer(writer, vote, swaps).run(); }
 
 }  // namespace troupe::plan

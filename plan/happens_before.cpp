@@ -52,7 +52,7 @@ class order_builder {
     for (uint32_t r = 0; r < num_ranks; ++r)
       for (uint32_t l = 0; l < num_lanes; ++l) {
         const bool is_fabric = l == static_cast<uint32_t>(lane::fabric);
-        const bool is_control = l == static_cast<uint32_t>(lane::control);
+        const bool starts_only = l == static_cast<uint32_t>(lane::control) || l == static_cast<uint32_t>(lane::io);
         const auto& ids = ranks_[r]->lanes[l];
         uint32_t last = none;
         for (uint32_t i = 0; i < ids.size(); ++i) {
@@ -61,7 +61,7 @@ class order_builder {
                              : happens_before::lanes_of_rank * r + happens_before::number_of(static_cast<lane>(l));
           s.position = i;
           if (is_fabric) s.async = i;
-          if (is_control) s.async = out_.num_async_++;
+          if (starts_only) s.async = out_.num_async_++;
           previous_[out_.base_[r] + ids[i]] = last;
           if (runs(ranks_[r]->instructions[ids[i]], taken_)) last = ids[i];
         }

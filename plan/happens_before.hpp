@@ -1,8 +1,8 @@
 // What surely ends before what starts, over all ranks of a step. Owns the order that lanes, `after` and collectives
 // enforce; what has to be ordered, and why, is the checker's business.
 //
-// The compute, shard and writer lanes do one instruction at a time. The control and fabric lanes only start theirs in
-// order: several may be under way, and they may end in any order. A collective moves bytes once every member has
+// The compute, shard and writer lanes do one instruction at a time. The control, fabric and io lanes only start theirs
+// in order: several may be under way, and they may end in any order. A collective moves bytes once every member has
 // started it and has ended once every member has finished, so it is one node for all ranks.
 #pragma once
 
@@ -37,9 +37,9 @@ class happens_before {
   // Whatever ended before an instruction starts, ended before all later ones of its lane start. So for each lane that
   // waits it is enough to know the first position that `a` precedes; and lanes that run one at a time need only clocks.
   static constexpr uint32_t num_serial = 3;                  ///< compute, shard, writer
-  static constexpr uint32_t lanes_of_rank = 1 + num_serial;  ///< without the fabric's
+  static constexpr uint32_t lanes_of_rank = 2 + num_serial;  ///< with control and io, without the fabric's
   struct spot {
-    uint32_t lane = 0;      ///< lanes_of_rank per rank: control and the serial ones; then the fabric's
+    uint32_t lane = 0;      ///< lanes_of_rank per rank: control, the serial ones, io; then the fabric's
     uint32_t position = 0;  ///< in its lane
     uint32_t async = none;  ///< index among instructions of pipelined lanes
   };

@@ -9,8 +9,8 @@
 namespace troupe::plan {
 
 /// Who runs it. Each lane of a rank runs its instructions in the order of the plan.
-enum class lane : uint8_t { control, compute, fabric, shard, writer };
-inline constexpr uint32_t num_lanes = 5;
+enum class lane : uint8_t { control, compute, fabric, shard, writer, io };
+inline constexpr uint32_t num_lanes = 6;
 
 enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
@@ -31,6 +31,16 @@ enum class kind : uint8_t {  ///< of an instruction
   publish,                   ///< fabric: updated parameters of publish set `subject` to all
   snapshot,                  ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
   write,                     ///< writer: hands that block to the disk; it may be there only after the step's end
+  swap_in,                   ///< io: `what` of `subject` from the rank's swap file into the window slot `staged`
+  swap_out,                  ///< io: back
+};
+
+/// What a swap moves, and what its subject is.
+enum class swapped : uint8_t {
+  nothing,    ///< of every other instruction
+  states,     ///< of a sub-group: masters, moments, copies
+  gradients,  ///< reduced, of a bucket
+  shards,     ///< own slices of a gather set's parameters
 };
 
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow.
@@ -48,7 +58,9 @@ struct instruction {  ///< the unit of a plan
   plan::guard guard = guard::always;
   plan::use use = use::forward;
   uint32_t subject = none, segment = none, micro = 0;
-  uint32_t buffer = none;        ///< gather, forward, recompute, backward: the slot of the parameters
+  uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
+  uint32_t staged = none;  ///< the window slot that a swap fills or empties, or that is used instead of memory
+  plan::swapped what = plan::swapped::nothing;
   uint32_t communicator = none;  ///< of fabric instructions
   uint32_t sequence = none;      ///< position among this step's collectives of that communicator
   uint64_t bytes = 0;            ///< moved (fabric, shard) or touched
@@ -56,8 +68,9 @@ struct instruction {  ///< the unit of a plan
   std::vector<uint32_t> after;  ///< instructions of this rank that must have ended before this one starts
 };
 
-std::string_view name_of(kind k);  ///< as tools and errors print it
-std::string_view name_of(lane l);  ///< likewise
-lane lane_of(kind k);              ///< who runs it
+std::string_view name_of(kind k);     ///< as tools and errors print it
+std::string_view name_of(lane l);     ///< likewise
+std::string_view name_of(swapped x);  ///< likewise
+lane lane_of(kind k);                 ///< who runs it
 
 }  // namespace troupe::plan

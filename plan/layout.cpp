@@ -41,6 +41,16 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
 }
 
 std::vector<moved_piece> gather_pieces(const step_plan& p, uint32_t set) {
+  if (p.options.tiers.parameters == tier::nvme) {
+    std::vector<std::vector<shard_run>> runs;
+    for (uint32_t r = 0; r < p.options.ranks; ++r) runs.push_back(shard_runs(p, set, r));
+    return slices_of(
+        p, p.gather_sets[set],
+        [&](const placement& x, const slice&, uint32_t r) {
+          return in_window(runs[r], p.state_offset[r][x.parameter]);
+        },
+        [](const placement& x, const slice& s, uint32_t) { return x.offset + s.first; });
+  }
   return slices_of(
       p, p.gather_sets[set],
       [&](const placement& x, const slice&, uint32_t r) { return p.shard_offset[r][x.parameter]; },
@@ -52,6 +62,7 @@ std::vector<moved_piece> reduce_pieces(const step_plan& p, uint32_t bucket) {
       p, p.buckets[bucket], [](const placement& x, const slice& s, uint32_t) { return x.offset + s.first; },
       [&](const placement& x, const slice& s, uint32_t r) {
         if (p.options.buckets_stay()) return x.offset + s.first;
+        if (p.swaps_gradients()) return p.state_offset[r][x.parameter] - p.bucket_begin[r][bucket];
         return p.state_offset[r][x.parameter] + (p.options.updates_all() ? s.first : 0);
       });
 }
@@ -102,7 +113,8 @@ std::vector<moved_piece> vote_pieces(const step_plan& p) {
 
 gradient_place reduced_gradient(const step_plan& p, uint32_t parameter, uint64_t first) {
   if (p.options.buckets_stay()) return {true, offset_in(p.buckets[p.bucket_of[parameter]], parameter) + first};
-  return {false, p.state_offset[p.rank][parameter] + first - p.state_slice(parameter, p.rank).first};
+  const uint64_t place = p.state_offset[p.rank][parameter] + first - p.state_slice(parameter, p.rank).first;
+  return {false, p.swaps_gradients() ? place - p.bucket_begin[p.rank][p.bucket_of[parameter]] : place};
 }
 
 }  // namespace troupe::plan

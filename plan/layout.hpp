@@ -37,7 +37,7 @@ std::vector<moved_piece> spread_pieces(const step_plan& p, uint32_t set);
 std::vector<moved_piece> vote_pieces(const step_plan& p);
 
 /// Where the reduced gradient of element `first` of `parameter` lies: an offset into its bucket's buffer
-/// (`in_bucket`) or into the accumulated gradients. In elements.
+/// (`in_bucket`), else into the accumulated gradients or, where these are swapped, its bucket's window. In elements.
 struct gradient_place {
   bool in_bucket = false;
   uint64_t offset = 0;

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "plan/tiers.hpp"
 
 namespace troupe::plan {
 
@@ -48,8 +49,9 @@ struct plan_options {  ///< what the generator obeys
   core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
   bool saves = false;                                ///< a checkpoint of the states before the step is taken in it
   uint64_t staging = uint64_t{64} << 20;             ///< bytes that snapshots may wait in until they are written
-  uint64_t memory_budget_bytes = 0;                  ///< of one rank; 0: none
-  std::vector<parameter_update> optimizer = {};      ///< [parameter]; empty: each as parameter_update's default
+  uint64_t memory_budget_bytes = 0;                  ///< of one rank, for memory_table::states; 0: none
+  tier_options tiers = {};
+  std::vector<parameter_update> optimizer = {};  ///< [parameter]; empty: each as parameter_update's default
 
   bool operator==(const plan_options&) const = default;
 

@@ -41,9 +41,11 @@ std::string list_of(const std::vector<uint32_t>& ids) {
 }
 
 std::string place_of(const step_plan& p, const instruction& x) {
-  if (x.buffer == none) return "-";
-  const buffer& b = p.buffers[x.buffer];
-  constexpr const char* pools[num_pools] = {"gathered:", "buckets:", "directions:", "staging:"};
+  const uint32_t slot = x.buffer != none ? x.buffer : x.staged;
+  if (slot == none) return "-";
+  const buffer& b = p.buffers[slot];
+  constexpr const char* pools[num_pools] = {
+      "gathered:", "buckets:", "directions:", "staging:", "states:", "shards:", "reduced:"};
   return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
 }
 

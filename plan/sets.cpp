@@ -108,6 +108,17 @@ void make_state_layouts(step_plan& p) {
   }
 }
 
+// Where states are swapped, a sub-group is a block of the linear layout.
+void make_swapped_sub_groups(step_plan& p) {
+  for (const auto& b : p.blocks) {
+    if (b.frozen) continue;
+    sub_group g;
+    g.pieces = b.pieces;
+    for (const auto& x : b.pieces) g.elements += x.range.count;
+    p.sub_groups.push_back(std::move(g));
+  }
+}
+
 // zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
 void make_sub_groups(step_plan& p) {
   sub_group open;
@@ -201,13 +212,17 @@ void make_sets(step_plan& p) {
   make_state_layouts(p);
   choose_persistent(p);
   make_gather_sets(p);
-  if (p.options.mode != mode::train) {
+  const bool trains = p.options.mode == mode::train, swaps = p.options.tiers.swaps();
+  if (trains || swaps) make_buckets(p);
+  if (swaps) make_swap_layout(p);  // the same in every plan of a run, whatever it does
+  if (!trains) {
     p.num_blocks = 0;
+    p.buckets.clear();
+    p.bucket_of.clear();
     return;
   }
-  make_buckets(p);
   make_matrix_sets(p);
-  make_sub_groups(p);
+  swaps ? make_swapped_sub_groups(p) : make_sub_groups(p);
   make_publish_sets(p);
 }
 

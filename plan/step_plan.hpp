@@ -13,18 +13,20 @@
 #include "plan/instruction.hpp"
 #include "plan/options.hpp"
 #include "plan/partition.hpp"
+#include "plan/tiers.hpp"
 
 namespace troupe::plan {
 
 /// The pools of a rank. Each is one allocation, sized by the plan.
-enum class pool : uint8_t { gathered, buckets, directions, staging };
-inline constexpr uint32_t num_pools = 4;
+/// The last three are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients.
+enum class pool : uint8_t { gathered, buckets, directions, staging, states, shards, reduced };
+inline constexpr uint32_t num_pools = 7;
 
 /// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set, bucket, matrix set or snapshot block
+  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block or sub-group
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
@@ -43,13 +45,6 @@ struct parameter_set {
   uint64_t elements = 0;  ///< including gaps
   uint64_t numel = 0;     ///< without gaps
   bool operator==(const parameter_set&) const = default;
-};
-
-/// Elements of one parameter that this rank updates; `state_offset` is where their master weights lie, in elements.
-struct owned_piece {
-  uint32_t parameter = 0;
-  slice range;
-  uint64_t state_offset = 0;
 };
 
 /// What the optimizer updates in one instruction.
@@ -92,10 +87,15 @@ struct memory_table {
   uint64_t directions = 0;   ///< the pool of whole update directions
   uint64_t votes = 0;        ///< square sums per block, losses
   uint64_t staging = 0;      ///< copies on their way into a checkpoint
+  uint64_t windows = 0;      ///< onto swap files: states, slices and gradients on their way
+  uint64_t digests = 0;      ///< of the pages of swap files
+  uint64_t swapped = 0;      ///< in files: no memory, and not part of any sum
   [[nodiscard]] uint64_t total() const {
     return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes +
-           staging;
+           staging + windows + digests;
   }
+  /// What a host budget covers: parameters, gradients, optimizer states and staging; neither activations nor votes.
+  [[nodiscard]] uint64_t states() const { return total() - activations - votes; }
 };
 
 /// One owner of resident bytes, as people read it.
@@ -123,6 +123,9 @@ struct step_plan {  ///< one rank's step
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
+  std::vector<swap_block> blocks;  ///< where something is swapped: one per sub-group, then the frozen ones
+  std::vector<bool> cached;        ///< [gather set]: swapped slices that stay in memory as well
+  uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;  ///< plans that save: in the order of the file
   std::vector<bool> persistent;           ///< [parameter]
   std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
@@ -135,6 +138,8 @@ struct step_plan {  ///< one rank's step
   std::vector<uint64_t> shard_elements;              ///< [rank]
   std::vector<std::vector<uint64_t>> state_offset;   ///< [rank][parameter]: in its master weights and reduced gradients
   std::vector<uint64_t> state_elements;              ///< [rank]
+  std::vector<std::vector<uint64_t>> bucket_begin;   ///< [rank][bucket], and the end: where states are swapped
+  uint64_t resident_elements[num_state_parts] = {};  ///< of blocks, in the pools of parts that are not swapped
   std::vector<uint64_t> moment_offset[max_moments];  ///< [parameter]: in this rank's first, second moments
   uint64_t moment_elements[max_moments] = {};
   std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
@@ -148,6 +153,11 @@ struct step_plan {  ///< one rank's step
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  /// Slices of gather set `set` come from a file before they are gathered.
+  [[nodiscard]] bool reads_shards(uint32_t set) const {
+    return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;
+  }
+  [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
   /// What `parameter` needs; elements where it is frozen.
   [[nodiscard]] update_need need_of(uint32_t parameter) const {

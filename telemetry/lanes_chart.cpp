@@ -94,12 +94,13 @@ std::string lanes_svg(std::span<const rank_spans> step) {
   double y = 4;
   for (size_t r = 0; r < ranks; ++r) {
     for (const auto lane :
-         {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer}) {
+         {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer,
+          plan::lane::io}) {
       const auto drawn_bars = bars_of(step, r, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
       if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were there at once
-      if (lane == plan::lane::writer && drawn_bars.empty()) continue;             // no checkpoint in this step
+      if (lane > plan::lane::shard && drawn_bars.empty()) continue;  // no checkpoint in this step, no files
       if (lane == plan::lane::compute)
         bars += text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, step[r].plan->rank);
       bars += text_of("<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left - 8, y + 11) +

@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE(tables_that_do_not_fit_together_are_refused_without_being_r
 BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_figures) {
   auto o = small_options(2, 0);
   const auto table = gpt_table(2, 64, 256, false);
-  const uint64_t needed = plans_of(table, o)[0]->memory.total();
+  const uint64_t needed = plans_of(table, o)[0]->memory.states();
   o.memory_budget_bytes = needed;
   passes(table, o);
   o.memory_budget_bytes = needed - 1;

@@ -21,7 +21,7 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
     }
     for (uint32_t l = 0; l < num_lanes; ++l) {
       const auto which = static_cast<lane>(l);
-      const bool one_at_a_time = which != lane::control && which != lane::fabric;
+      const bool one_at_a_time = which != lane::control && which != lane::fabric && which != lane::io;
       uint32_t last = none;
       for (uint32_t id : p.lanes[l]) {
         if (!runs(p.instructions[id], taken)) continue;

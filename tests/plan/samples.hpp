@@ -128,6 +128,23 @@ inline std::vector<parameter_update> random_optimizer(const core::model_table& t
   return out;
 }
 
+inline tier_options random_tiers(const plan_options& o, std::mt19937_64& random) {
+  tier_options t;
+  const auto any = [&] { return static_cast<tier>(random() % num_tiers); };
+  t.optimizer = any();
+  if (o.stage == 3) t.parameters = any();
+  t.swap_gradients = random() % 2 == 0;
+  t.ratio = random() % 2 == 0 ? 1 : 0.5;
+  t.state_slots = static_cast<uint32_t>(1 + random() % 3);
+  t.read_ahead = random() % 2 == 0;
+  t.write_behind = random() % 2 == 0;
+  t.parameter_slots = static_cast<uint32_t>(1 + random() % 3);
+  t.gradient_slots = static_cast<uint32_t>(1 + random() % 2);
+  t.resident_parameters = random() % 2 == 0 ? 0 : 5000;
+  t.checksums = random() % 2 == 0;
+  return t;
+}
+
 inline plan_options random_options(const core::model_table& table, std::mt19937_64& random) {
   const auto one_of = [&](std::initializer_list<uint64_t> all) { return *(all.begin() + random() % all.size()); };
   plan_options o;
@@ -154,6 +171,9 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   o.communication = o.parameter;
   o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
   if (random() % 3 != 0) o.optimizer = random_optimizer(table, random);
+  if (o.stage > 0 && random() % 2 == 0) o.tiers = random_tiers(o, random);
+  if (o.tiers.swaps())
+    for (auto& x : o.optimizer) x.need = update_need::elements;
   o.saves = o.mode == mode::save || (o.mode == mode::train && random() % 2 == 0);
   o.staging = one_of({1, 40'000, 64'000'000});
   return o;

@@ -63,6 +63,9 @@ class swap_file {
   /// first page that differs.
   [[nodiscard]] core::result<void> check_digests(uint64_t offset, std::span<const std::byte> pages) const;
 
+  /// The error of a read at `offset` that met the end of the file.
+  [[nodiscard]] core::error ends_early(uint64_t offset, uint64_t wanted, uint64_t got) const;
+
  private:
   core::result<void> read_pages(uint64_t offset, std::span<std::byte> into) const;
   core::result<void> write_pages(uint64_t offset, std::span<const std::byte> from);

@@ -6,12 +6,13 @@
 // submitted enters the kernel, so a thread that computes for long between two calls learns of them late, and one that
 // ends loses what it submitted. An actor that owns a queue is therefore detached (a thread of its own) and waits like
 // this: it hands `event_descriptor()` to an `event_watch` (`event_watch.hpp`) whose callback mails the actor one
-// message; the handler calls `poll` until it gives 0, then `event_watch::resume`. A thread without a mailbox just calls
+// message; the handler calls `poll`, then `event_watch::resume`. A thread without a mailbox just calls
 // `wait`.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -109,8 +110,7 @@ class swap_queue {
     swap_request what;
     size_t part = 0;      // the next block begins here
     uint64_t inside = 0;  // bytes into that part
-    unsigned in_flight = 0;
-    unsigned to_retry = 0;
+    unsigned in_flight = 0, to_retry = 0;
     uint64_t done_bytes = 0;
     std::optional<core::error> error;
   };
@@ -121,34 +121,33 @@ class swap_queue {
   };
 
   swap_queue(const swap_queue_options& options, std::unique_ptr<io_queue> queue);
-  core::result<void> check(const swap_request& request) const;
+  static core::result<void> check(const swap_request& request);
   void keep(const swap_request& request);
   void pump();
   bool next_block(block& out);
   void begin(const block& what);
   void send();
-  void take(bool wait);
   void account(const io_completion& end);
+  [[nodiscard]] std::optional<core::error> judge(const block& b, const io_completion& end);
+  void give_up(uint32_t of, const core::error& why);
   void settle(uint32_t of);
+  void tell_of_errors() const;
   size_t hand_out(std::vector<swap_completion>& out);
-  void take_digests(const swap_part& part, uint64_t inside, uint64_t length);
-  std::optional<core::error> check_digests(const swap_part& part, uint64_t inside, uint64_t length);
 
   swap_queue_options options_;
-  std::unique_ptr<io_queue> queue_;
   std::vector<under_way> requests_;
   std::vector<uint32_t> free_requests_;
-  std::vector<uint32_t> waiting_;  // requests with blocks not begun, a ring in the order of submission
-  size_t first_waiting_ = 0;
-  std::vector<block> blocks_;  // one for each credit
+  std::deque<uint32_t> waiting_;  // requests with blocks not begun
+  std::vector<block> blocks_;     // one for each credit
   std::vector<uint32_t> free_blocks_;
   std::vector<block> retries_;
   std::vector<io_request> batch_;
   std::vector<io_completion> ended_;
   std::vector<swap_completion> over_;
-  std::vector<uint64_t> seen_files_;  // identities that `keep` was asked for
+  std::vector<uint64_t> seen_files_;  // identities that the queue below was asked to keep
   unsigned pending_ = 0;
   swap_counters counters_;
+  std::unique_ptr<io_queue> queue_;  // ends first
 };
 
 }  // namespace troupe::storage

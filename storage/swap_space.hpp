@@ -65,7 +65,7 @@ class swap_space {
 
  private:
   swap_space() = default;
-  core::result<void> make_folder();
+  core::result<void> make_folder();  ///< no `folder_` afterwards: somebody took it away meanwhile, again
   core::result<void> take_lock();
   core::result<void> remove_leftovers();
   [[nodiscard]] core::result<void> check_room(const std::vector<swap_category>& wanted) const;

@@ -42,6 +42,32 @@ void set_scaling(blueprint& b) {
 
 }  // namespace
 
+plan::tier_options tiers_from(const config::job_config& c) {
+  const auto tier_of = [](config::offload_device d) {
+    return d == config::offload_device::nvme  ? plan::tier::nvme
+           : d == config::offload_device::cpu ? plan::tier::cpu
+                                              : plan::tier::device;
+  };
+  const auto &optimizer = c.zero_optimization.offload_optimizer;
+  const auto& param = c.zero_optimization.offload_param;
+  plan::tier_options t;
+  t.optimizer = tier_of(optimizer.device);
+  t.parameters = tier_of(param.device);
+  t.swap_gradients = c.swap_gradients == config::swap_choice::always;
+  t.activations = tier_of(c.offload_activations);
+  if (c.offload_activations_units) t.activation_units = static_cast<uint32_t>(*c.offload_activations_units);
+  t.ratio = optimizer.ratio;
+  t.read_ahead = optimizer.pipeline_read;
+  t.write_behind = optimizer.pipeline_write;
+  t.state_slots = 1 + (t.read_ahead ? 1 : 0) + (t.write_behind ? 1 : 0);
+  if (optimizer.buffer_count_given)
+    t.state_slots = std::max(t.state_slots, static_cast<uint32_t>(optimizer.buffer_count / 4));
+  if (param.buffer_count_given) t.parameter_slots = static_cast<uint32_t>(std::max<uint64_t>(1, param.buffer_count));
+  t.resident_parameters = param.max_in_cpu;
+  t.checksums = c.swap_checksums;
+  return t;
+}
+
 plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   const auto& z = c.zero_optimization;
   plan::plan_options o;
@@ -67,6 +93,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.parameter = c.parameter_dtype();
   o.communication = c.communication_dtype();
   o.accumulation_type = c.accumulation_dtype();
+  o.tiers = tiers_from(c);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
   return o;
 }

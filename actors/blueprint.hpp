@@ -34,6 +34,9 @@ struct blueprint {  ///< everything that is known before anything runs
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config,
                                        const core::model_table* own = nullptr);
 
+/// Pure: what the configuration says of tiers; numbers that it leaves to the plan have defaults here.
+plan::tier_options tiers_from(const config::job_config& config);
+
 /// Pure: generator input from the configuration, but for `optimizer`, which depends on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 

@@ -85,7 +85,9 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
     case plan::kind::gather:
-      r.input = memory_->parameters();
+      r.input = p.options.tiers.parameters != plan::tier::nvme ? memory_->parameters()
+                : x.staged != plan::none                        ? memory_->window(p, x.staged)
+                                                                : memory_->cached(x.subject);
       r.output = memory_->gathered() + p.buffers[x.buffer].offset;
       break;
     case plan::kind::publish:
@@ -105,6 +107,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       r.output = memory_->gradients() + p.buffers[x.buffer].offset;
       r.input = r.output;
       if (!p.options.buckets_stay()) r.output = memory_->accumulated();
+      if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:
       break;  // without memory: the communicator refuses it

@@ -9,6 +9,7 @@
 #include "plan/layout.hpp"
 #include "plan/step_plan.hpp"
 #include "storage/huge_memory.hpp"
+#include "storage/swap_file.hpp"
 
 namespace troupe::actors {
 
@@ -32,12 +33,30 @@ class rank_memory {
   [[nodiscard]] std::byte* staging() const { return staging_.data(); }
   /// Before the first run that saves; later calls do nothing.
   core::result<void> take_staging();
-  /// Master weight of a piece's first element; fp32, fp64 in reference mode.
-  [[nodiscard]] std::byte* master(const plan::owned_piece& piece) const;
+  /// Master weight of a piece's first element; fp32, fp64 in reference mode. Where it is swapped: in `window`, which
+  /// holds the piece's sub-group; null without.
+  [[nodiscard]] std::byte* master(const plan::owned_piece& piece, std::byte* window = nullptr) const;
   /// First (0) or second (1) moment, likewise; null where the optimizer of this parameter keeps none.
-  [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which) const;
-  /// The reduced gradient of element `first` of `parameter`, as it lies after the step's last reduction.
-  [[nodiscard]] const std::byte* reduced_gradient(uint32_t parameter, uint64_t first) const;
+  [[nodiscard]] std::byte* moment(const plan::owned_piece& piece, uint32_t which, std::byte* window = nullptr) const;
+  /// The 16-bit copy of a piece, likewise.
+  [[nodiscard]] std::byte* copy(const plan::owned_piece& piece, std::byte* window = nullptr) const;
+  /// The reduced gradient of a piece, as it lies after the step's last reduction, likewise.
+  [[nodiscard]] std::byte* gradient(const plan::owned_piece& piece, std::byte* window = nullptr) const;
+  /// The same of element `first` of `parameter`, before its update; where it is swapped: in its bucket's `window`.
+  [[nodiscard]] std::byte* reduced_gradient(uint32_t parameter, uint64_t first, std::byte* window = nullptr) const;
+
+  /// Slot `buffer` of `p`, one of the plans that this memory was taken for.
+  [[nodiscard]] std::byte* window(const plan::step_plan& p, uint32_t buffer) const;
+  /// All windows, for registering.
+  [[nodiscard]] std::vector<std::span<std::byte>> windows() const;
+  /// Own slices of gather set `set`, in the layout of plan::shard_runs; null where they are only in the file.
+  [[nodiscard]] std::byte* cached(uint32_t set) const;
+  /// Puts new weights of a piece into every cached set that holds them.
+  void refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const;
+
+  /// The file of what is swapped; null where nothing is.
+  [[nodiscard]] const std::shared_ptr<storage::swap_file>& swap_file() const { return swap_file_; }
+  void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }
 
   [[nodiscard]] const plan::step_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
@@ -45,7 +64,19 @@ class rank_memory {
 
  private:
   std::shared_ptr<const plan::step_plan> plan_;
+  [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
+  void find_cached();
+
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
+  storage::huge_memory states_, shards_, reduced_;  // windows
+  uint64_t window_bytes_[plan::num_pools] = {};
+  struct cached_set {
+    std::vector<plan::shard_run> runs;
+    uint64_t offset = 0;  // elements
+  };
+  std::vector<cached_set> cached_;               // [gather set]
+  std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: cached sets
+  std::shared_ptr<storage::swap_file> swap_file_;
   uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;
 };
 

@@ -16,6 +16,11 @@
 namespace troupe::actors {
 
 core::result<void> session::parts::take_memory(bool weights_follow) {
+  auto opened = open_swap_files(*plan.config, plan.train());
+  if (!opened) return core::fail(opened.error());
+  swaps = std::move(*opened);
+  if (swaps.space != nullptr)
+    for (const auto& line : swaps.space->remarks()) warnings->put(line);
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
     std::vector<std::shared_ptr<const plan::step_plan>> all;
     for (size_t which = 0; which < num_plan_choices; ++which) {
@@ -24,6 +29,7 @@ core::result<void> session::parts::take_memory(bool weights_follow) {
     }
     auto m = rank_memory::allocate(all);
     if (!m) return core::fail(m.error());
+    if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
     if (!weights_follow)
       if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
     fill_initial_moments(*plan.optimizer, **m);
@@ -62,6 +68,14 @@ core::result<void> session::parts::start_actors() {
     };
     x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory[r], groups = plan.optimizer] {
       return std::make_unique<shard_executor>(mine, groups);
+    };
+    io_setup io{queue_options(c), swaps.watch,
+                [links] {
+                  if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
+                },
+                [box = warnings](const std::string& line) { box->put(line); }};
+    x.lanes[static_cast<size_t>(plan::lane::io)] = [mine = memory[r], io] {
+      return std::make_unique<io_executor>(mine, io);
     };
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory[r]] {
       return std::make_unique<writer_executor>(mine);

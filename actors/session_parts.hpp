@@ -16,6 +16,7 @@
 #include "actors/save_job.hpp"
 #include "actors/session.hpp"
 #include "actors/session_recording.hpp"
+#include "actors/swap_files.hpp"
 
 namespace troupe::models {
 class prepared_modules;
@@ -58,6 +59,7 @@ struct session::parts {
   std::shared_ptr<const host_model> model;         // null: the configuration's
   std::shared_ptr<models::prepared_modules> host;  // of `model`, until the actors have its instances
   session_hooks hooks;
+  swap_files swaps;
   std::vector<std::shared_ptr<rank_memory>> memory;
   std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
   std::shared_ptr<data::tokenizer> tokenizer;

@@ -19,14 +19,15 @@ std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vecto
   return "none";
 }
 
-void shard_executor::square_sums(uint32_t bucket) {
+void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
-  for (const auto& x : p.buckets[bucket].parameters) {
+  std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
+  for (const auto& x : p.buckets[norm.subject].parameters) {
     const auto& own = p.partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.block_offset[x.parameter] + own.first / core::partition_grain;
     kernels::block_square_sums(
-        memory_->reduced_gradient(x.parameter, own.first), p.options.accumulation_type, own.count,
+        memory_->reduced_gradient(x.parameter, own.first, window), p.options.accumulation_type, own.count,
         std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
   }
 }
@@ -103,9 +104,16 @@ void shard_executor::orthogonalise(const plan::instruction& x) {
   }
 }
 
+// In the type in which the forward pass uses them.
+const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std::byte* window) const {
+  const std::byte* copy = memory_->copy(piece, window);
+  return copy != nullptr ? copy : memory_->master(piece, window);
+}
+
 template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
+  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
@@ -115,19 +123,21 @@ void shard_executor::update(const plan::instruction& x) {
       kernels::apply(*muon, step, at<State>(piece),
                      direction<State>(x, group.matrices, piece.parameter, piece.range.first));
     else
-      kernels::update(options, step, at<State>(piece));
+      kernels::update(options, step, at<State>(piece, window));
+    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
 }
 
 template <class State>
-kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece) const {
+kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece, std::byte* window) const {
   const auto& o = context_->plan().options;
   kernels::optimizer_piece<State> out;
-  out.master = reinterpret_cast<State*>(memory_->master(piece));
-  for (uint32_t k = 0; k < plan::max_moments; ++k) out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k));
-  out.gradient = memory_->reduced_gradient(piece.parameter, piece.range.first);
+  out.master = reinterpret_cast<State*>(memory_->master(piece, window));
+  for (uint32_t k = 0; k < plan::max_moments; ++k)
+    out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k, window));
+  out.gradient = memory_->gradient(piece, window);
   out.gradient_dtype = o.accumulation_type;
-  out.copy = o.master_is_parameter() ? nullptr : memory_->parameter(piece.parameter, piece.range.first);
+  out.copy = memory_->copy(piece, window);
   out.copy_dtype = o.parameter;
   out.count = piece.range.count;
   return out;
@@ -136,7 +146,7 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
 core::result<progress> shard_executor::start(const plan::instruction& x) {
   const bool fp64 = context_->plan().options.master() == core::dtype::f64;
   if (x.kind == plan::kind::norm) {
-    square_sums(x.subject);
+    square_sums(x);
     return progress::done;
   }
   if (!context_->acts(x.guard)) return progress::done;

@@ -19,7 +19,7 @@ class shard_executor final : public executor {
   core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
 
  private:
-  void square_sums(uint32_t bucket);
+  void square_sums(const plan::instruction& x);
   /// Refuses a gradient that is not finite: nothing has been changed yet.
   [[nodiscard]] core::result<void> sound() const;
   template <class State>
@@ -31,11 +31,12 @@ class shard_executor final : public executor {
   [[nodiscard]] kernels::optimizer_options options_of(uint32_t parameter) const;
   [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
   [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
+  [[nodiscard]] const std::byte* new_weights(const plan::owned_piece& piece, std::byte* window) const;
   /// Element `first` of a matrix in the slot of an instruction.
   template <class State>
   [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint64_t first) const;
   template <class State>
-  [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece) const;
+  [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece, std::byte* window = nullptr) const;
 
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<const optimizer_groups> groups_;

@@ -145,7 +145,7 @@ class world {
       const auto known = weak.lock();
       return known ? known->missing(sequence) : std::vector<uint32_t>{};
     };
-    for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer})
+    for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
     // Handed over, not shared: the communicator ends with the lane, as its peers must notice.
     auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(std::move(member));

@@ -48,7 +48,7 @@ plan::tier_options tiers_from(const config::job_config& c) {
            : d == config::offload_device::cpu ? plan::tier::cpu
                                               : plan::tier::device;
   };
-  const auto &optimizer = c.zero_optimization.offload_optimizer;
+  const auto& optimizer = c.zero_optimization.offload_optimizer;
   const auto& param = c.zero_optimization.offload_param;
   plan::tier_options t;
   t.optimizer = tier_of(optimizer.device);

@@ -86,8 +86,8 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   switch (x.kind) {
     case plan::kind::gather:
       r.input = p.options.tiers.parameters != plan::tier::nvme ? memory_->parameters()
-                : x.staged != plan::none                        ? memory_->window(p, x.staged)
-                                                                : memory_->cached(x.subject);
+                : x.staged != plan::none                       ? memory_->window(p, x.staged)
+                                                               : memory_->cached(x.subject);
       r.output = memory_->gathered() + p.buffers[x.buffer].offset;
       break;
     case plan::kind::publish:

@@ -70,8 +70,7 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   auto [it, fresh] = moves_.try_emplace(context_->program.get());
   if (fresh) {
     it->second.resize(p.instructions.size());
-    for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)])
-      it->second[id] = moves_of(p, p.instructions[id]);
+    for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)]) it->second[id] = moves_of(p, p.instructions[id]);
   }
   current_ = &it->second;
 }

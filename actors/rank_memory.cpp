@@ -19,8 +19,12 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
     }
   }
   const std::pair<storage::huge_memory*, uint64_t> pools[] = {
-      {&m->parameters_, t.parameters}, {&m->gathered_, m->gathered_bytes_}, {&m->master_, t.master},
-      {&m->moments_, t.moments},       {&m->gradients_, t.gradients},       {&m->accumulated_, t.accumulated},
+      {&m->parameters_, t.parameters},
+      {&m->gathered_, m->gathered_bytes_},
+      {&m->master_, t.master},
+      {&m->moments_, t.moments},
+      {&m->gradients_, t.gradients},
+      {&m->accumulated_, t.accumulated},
       {&m->directions_, t.directions},
       {&m->states_, m->window_bytes_[static_cast<size_t>(plan::pool::states)]},
       {&m->shards_, m->window_bytes_[static_cast<size_t>(plan::pool::shards)]},

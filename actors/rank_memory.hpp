@@ -74,7 +74,7 @@ class rank_memory {
     std::vector<plan::shard_run> runs;
     uint64_t offset = 0;  // elements
   };
-  std::vector<cached_set> cached_;               // [gather set]
+  std::vector<cached_set> cached_;                // [gather set]
   std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: cached sets
   std::shared_ptr<storage::swap_file> swap_file_;
   uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;

@@ -23,14 +23,16 @@ core::result<swap_files> open_swap_files(const config::job_config& config, plan:
   for (const auto& p : plans) bytes += p->swap_file_bytes;
   if (bytes == 0) return out;
   const auto& param = config.zero_optimization.offload_param;
-  const auto& folder = param.device == config::offload_device::nvme ? param.nvme_path
-                                                                    : config.zero_optimization.offload_optimizer.nvme_path;
+  const auto& folder = param.device == config::offload_device::nvme
+                           ? param.nvme_path
+                           : config.zero_optimization.offload_optimizer.nvme_path;
   auto space = storage::swap_space::open(
       {.folder = folder, .wanted = swap_categories(plans), .checksums = config.swap_checksums});
   if (!space) return core::fail(space.error());
   out.space = std::move(*space);
   for (const auto& p : plans) {
-    auto file = out.space->create("rank" + std::to_string(p->rank), std::max(p->swap_file_bytes, plan::swap_page_bytes));
+    auto file =
+        out.space->create("rank" + std::to_string(p->rank), std::max(p->swap_file_bytes, plan::swap_page_bytes));
     if (!file) return core::fail(file.error());
     out.ranks.push_back(std::move(*file));
   }

@@ -216,9 +216,16 @@ void swap_queue::account(const io_completion& end) {
   settle(b.of);
 }
 
-// The request begins no further block.
+// The request begins no further block. What it would have written counts as written: a mixture of old and new pages is
+// refused by the next read like any other write that failed.
 void swap_queue::give_up(uint32_t of, const core::error& why) {
   auto& request = requests_[of];
+  if (request.what.kind == io_kind::write)
+    for (size_t p = request.part; p < request.what.parts.size(); ++p) {
+      const auto& part = request.what.parts[p];
+      const uint64_t inside = p == request.part ? request.inside : 0;
+      part.on->take_digests(part.offset + inside, part.memory.subspan(inside));
+    }
   request.error = why;
   request.to_retry = 0;
   std::erase_if(retries_, [of](const block& b) { return b.of == of; });

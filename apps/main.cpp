@@ -11,6 +11,7 @@
 #include "apps/configuration.hpp"
 #include "apps/data.hpp"
 #include "apps/doctor.hpp"
+#include "apps/io_command.hpp"
 #include "config/explain.hpp"
 
 namespace {
@@ -80,12 +81,14 @@ int main(int argc, char** argv) {
   doctor->add_option("folder", folder, "where checkpoints or offloaded states shall go")->capture_default_str();
   doctor->add_flag("--json", json, "as JSON");
   apps::checkpoint_command checkpoint(app);
+  apps::io_command io(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   if (checkpoint.chosen()) return checkpoint.run();
+  if (io.chosen()) return io.run();
   if (*doctor) return apps::doctor(folder, json);
   if (*tokenize) return apps::tokenize(t);
   if (*inspect) return apps::inspect(i);

@@ -1,0 +1,82 @@
+#include "apps/io_sweep.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+namespace troupe::apps {
+
+using storage::io_kind;
+
+double median(std::vector<double> runs) {
+  if (runs.empty()) return 0;
+  const auto middle = runs.begin() + static_cast<ptrdiff_t>(runs.size() / 2);
+  std::nth_element(runs.begin(), middle, runs.end());
+  return *middle;
+}
+
+core::result<std::vector<storage::throughput_setting>> settings_of(const io_arguments& a) {
+  const size_t wanted = a.block_bytes.size() * a.queue_depths.size() * a.threads.size() * a.single_submit.size() *
+                        a.overlap_events.size();
+  if (wanted > io_settings_max)
+    return core::fail(core::error_kind::limit,
+                      fmt::format("wanted at most {} settings in one sweep, got {}", io_settings_max, wanted));
+  std::vector<storage::throughput_setting> out;
+  for (const uint64_t block : a.block_bytes)
+    for (const unsigned depth : a.queue_depths)
+      for (const unsigned threads : a.threads)
+        for (const bool single : a.single_submit)
+          for (const bool overlap : a.overlap_events)
+            out.push_back({block, depth, threads, single, overlap, !a.unregistered, a.engine});
+  return out;
+}
+
+core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_arguments& a,
+                                          const std::function<void(size_t pass, size_t of)>& say) {
+  const auto settings = settings_of(a);
+  if (!settings) return core::fail(settings.error());
+  std::vector<io_point> out;
+  for (const auto& s : *settings)
+    if (storage::memory_bytes(s) <= probe.bytes()) out.push_back({s, {}, {}});
+  if (out.empty())
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("--size: wanted a file of at least {} bytes, what the least setting has in flight, "
+                                  "got {}",
+                                  storage::memory_bytes(settings->front()), probe.bytes()));
+  const size_t passes = a.loops * out.size() * (a.read_only || a.write_only ? 1 : 2);
+  size_t pass = 0;
+  for (unsigned loop = 0; loop < a.loops; ++loop)
+    for (auto& point : out)
+      for (const auto kind : {io_kind::write, io_kind::read}) {
+        if ((kind == io_kind::write && a.read_only) || (kind == io_kind::read && a.write_only)) continue;
+        say(pass++, passes);
+        const auto rate = probe.measure(kind, point.setting);
+        if (!rate) return core::fail(rate.error());
+        (kind == io_kind::read ? point.read : point.write).push_back(*rate);
+      }
+  return out;
+}
+
+const io_point* best(const std::vector<io_point>& points, io_kind kind) {
+  const auto rate = [kind](const io_point& p) { return median(kind == io_kind::read ? p.read : p.write); };
+  const auto found = std::max_element(points.begin(), points.end(),
+                                      [&](const io_point& a, const io_point& b) { return rate(a) < rate(b); });
+  return found == points.end() || rate(*found) == 0 ? nullptr : &*found;
+}
+
+const io_point* advised(const std::vector<io_point>& points) {
+  const auto sum = [](const io_point& p) { return median(p.read) + median(p.write); };
+  double highest = 0;
+  for (const auto& p : points) highest = std::max(highest, sum(p));
+  const auto cost = [](const io_point& p) {
+    return std::tuple(p.setting.threads, storage::memory_bytes(p.setting), p.setting.single_submit,
+                      !p.setting.overlap_events);
+  };
+  const io_point* out = nullptr;
+  for (const auto& p : points)
+    if (sum(p) >= (1 - io_equal_within) * highest && (out == nullptr || cost(p) < cost(*out))) out = &p;
+  return out;
+}
+
+}  // namespace troupe::apps

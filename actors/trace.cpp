@@ -25,8 +25,8 @@ readiness ready(const step_context& c, const plan::instruction& x) {
   readiness r;
   const auto& p = c.plan();
   const uint32_t position = c.program->position[x.id];
-  // The fabric lane posts ahead: its predecessor need not have ended.
-  if (position > 0 && x.lane != plan::lane::fabric)
+  // The fabric and io lanes start ahead: their predecessor need not have ended.
+  if (position > 0 && x.lane != plan::lane::fabric && x.lane != plan::lane::io)
     r.at = end_of(c, p.lanes[static_cast<size_t>(x.lane)][position - 1]);
   for (uint32_t on : x.after)
     if (end_of(c, on) > r.at) r = {end_of(c, on), p.instructions[on].lane == x.lane};
@@ -76,6 +76,7 @@ step_summary summarise(const run_contexts& ranks) {
     s.releases += x.kind == plan::kind::release;
     s.reductions += x.kind == plan::kind::reduce;
   }
+  s.io = io_of(ranks);
   s.wait_in_lane_us = median(std::move(in_lane));
   s.wait_cross_lane_us = median(std::move(cross_lane));
   return s;

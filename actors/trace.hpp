@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/io_figures.hpp"
 #include "actors/step_context.hpp"
 #include "telemetry/spans.hpp"
 
@@ -24,6 +25,7 @@ struct step_summary {
       0;  ///< median from an instruction's last dependency to its start, dependency on the same lane
   double wait_cross_lane_us = 0;
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
+  io_figures io;
 };
 step_summary summarise(const run_contexts& ranks);  ///< over all ranks of a run
 

@@ -139,11 +139,19 @@ std::string end_json(const end_summary& e) {
            ",\"moments\":" + std::to_string(m.resident.moments) +
            ",\"gradients\":" + std::to_string(m.resident.gradients) +
            ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
+           ",\"windows\":" + std::to_string(m.resident.windows) + ",\"swapped\":" + std::to_string(m.resident.swapped) +
            ",\"votes\":" + std::to_string(m.resident.votes) +
            ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
            ",\"total\":" + std::to_string(total_bytes(m)) + "}";
   }
-  out += "]},\"communication_s\":" + json_number(e.lanes.communication_s) +
+  const auto& io = e.lanes.io;
+  out += "]},\"io\":{\"planned_bytes\":" + std::to_string(io.planned_bytes) +
+         ",\"read_bytes\":" + std::to_string(io.read_bytes) + ",\"written_bytes\":" + std::to_string(io.written_bytes) +
+         ",\"read_s\":" + json_number(io.read_s) + ",\"read_hidden_s\":" + json_number(io.read_hidden_s) +
+         ",\"write_s\":" + json_number(io.write_s) + ",\"stalled_s\":" + json_number(io.stalled_s) +
+         ",\"longest_wait_s\":" + json_number(io.longest_wait_s) + ",\"waiter\":" + json_string(io.waiter) +
+         ",\"waited_for\":" + json_string(io.waited_for) + "}";
+  out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
          ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
          ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
          ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) +
@@ -158,15 +166,35 @@ std::string end_json(const end_summary& e) {
   return out;
 }
 
+namespace {
+
+std::string io_lines(const actors::step_summary& l) {
+  const auto& io = l.io;
+  std::string out = text_of(
+      "swap files: a step reads %s and writes %s (planned %s); reading takes %.1f ms, of which %.0f%% hidden, writing "
+      "%.1f ms; stalled %.1f ms\n",
+      plan::human_bytes(io.read_bytes).c_str(), plan::human_bytes(io.written_bytes).c_str(),
+      plan::human_bytes(io.planned_bytes).c_str(), 1e3 * io.read_s,
+      io.read_s > 0 ? 100 * io.read_hidden_s / io.read_s : 100.0, 1e3 * io.write_s, 1e3 * io.stalled_s);
+  out += text_of("practicality: %.2f (a step without its stalls / a step)",
+                 l.step_s > 0 ? (l.step_s - io.stalled_s) / l.step_s : 1.0);
+  if (io.longest_wait_s > 0)
+    out += text_of("; the longest wait, %.1f ms: ", 1e3 * io.longest_wait_s) + io.waiter + " for " + io.waited_for;
+  return out + "\n";
+}
+
+}  // namespace
+
 std::string end_text(const end_summary& e) {
   std::string out =
       "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
-      "activations       total\n";
+      "    windows activations       total\n";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     out += text_of("  %4zu", r);
-    for (uint64_t b : {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments,
-                       m.resident.gradients, m.resident.accumulated, m.activations_peak_bytes, total_bytes(m)})
+    for (uint64_t b :
+         {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
+          m.resident.accumulated, m.resident.windows, m.activations_peak_bytes, total_bytes(m)})
       out += text_of(" %11s", plan::human_bytes(b).c_str());
     out += "\n";
   }
@@ -187,6 +215,7 @@ std::string end_text(const end_summary& e) {
       "a lane, %.0f us across lanes\n",
       1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us,
       e.lanes.wait_cross_lane_us);
+  if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
   if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
     out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
                    static_cast<unsigned long long>(c.written), plan::human_bytes(c.bytes).c_str(), c.seconds,

@@ -132,6 +132,7 @@ class run {
     mean(l.communication_s, r.lanes.communication_s);
     mean(l.exposed_s, r.lanes.exposed_s);
     for (size_t i = 0; i < plan::num_lanes; ++i) mean(l.idle_s[i], r.lanes.idle_s[i]);
+    actors::take_mean(l.io, r.lanes.io, steps_);
     mean(l.wait_in_lane_us, r.lanes.wait_in_lane_us);
     mean(l.wait_cross_lane_us, r.lanes.wait_cross_lane_us);
   }

@@ -1,0 +1,31 @@
+// What swap files cost a step, from the spans the lanes left: bytes, time, how much of it was hidden behind work, and
+// who waited for what. Pure.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+struct step_context;
+
+/// Figures of one step. Bytes of all ranks together; times are means over the ranks, in seconds.
+struct io_figures {
+  uint64_t planned_bytes = 0;                  ///< read and written, as the plan has it
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< what was moved; less where a skipped step writes nothing
+  double read_s = 0, write_s = 0;              ///< some read, some write under way
+  double read_hidden_s = 0;                    ///< of read_s, while the compute or the shard lane worked
+  double stalled_s = 0;                        ///< some swap under way while neither of them worked
+  double longest_wait_s = 0;                   ///< of one instruction that waited for nothing but a swap
+  std::string waiter, waited_for;              ///< these two, as the plan names them
+
+  [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }
+};
+io_figures io_of(const std::vector<std::shared_ptr<step_context>>& ranks);
+
+/// Means over `steps` steps of which `x` is the latest; the longest wait is the longest of all.
+void take_mean(io_figures& mean, const io_figures& x, uint64_t steps);
+
+}  // namespace troupe::actors

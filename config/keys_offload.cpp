@@ -227,6 +227,7 @@ void add_swap_keys(key_rows& t) {
           "of an offload section).");
   t.row("cluster.offload_activations_units", integer)
       .at_least(1)
+      .at_most(1'000'000)
       .into<&job::offload_activations_units>()
       .means("How many units, from the first on, offload_activations is for; none: all.");
 }

@@ -115,11 +115,12 @@ class placement {
       unable(key,
              fmt::format("wanted an optimizer that updates element by element, got {}, which needs whole parameters",
                          config_.optimizer.type));
-    part.speculates = config_.gradient_clipping == 0;
-    if (!part.speculates)
-      warn(key,
-           fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 lets them begin during backward",
-                       config_.gradient_clipping));
+    part.speculates = config_.gradient_clipping == 0 && !zero_.swaps();
+    if (config_.gradient_clipping != 0)
+      warn(key, fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 lets them begin in backward",
+                            config_.gradient_clipping));
+    else if (zero_.offload_param.device == offload_device::nvme)
+      warn(key, "updates wait for the norm, since offload_param.device is nvme: what is swapped cannot be taken back");
   }
 
   void zenflow() {

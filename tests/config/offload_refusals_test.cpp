@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(activations_that_wait_elsewhere_are_those_of_recomputed_uni
              "j.yaml:10:32: error: cluster.offload_activations: wanted cpu or nvme with "
              "activation_checkpointing.cpu_checkpointing, got none\n");
   BOOST_TEST(line_9("cluster: {offload_activations_units: 0}") ==
-             "j.yaml:9:38: error: cluster.offload_activations_units: wanted an integer of at least 1, got 0\n");
+             "j.yaml:9:38: error: cluster.offload_activations_units: wanted an integer from 1 to 1000000, got 0\n");
 }
 
 BOOST_AUTO_TEST_CASE(requests_are_whole_pages_and_bounded) {

@@ -186,11 +186,17 @@ BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
   const std::string text = smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu, super_offload: true}");
   BOOST_TEST(warnings_of(text) ==
              "j.yaml:8:79: warning: zero_optimization.offload_optimizer.super_offload: updates wait for the norm, "
-             "since gradient_clipping is 1; 0 lets them begin during backward\n");
+             "since gradient_clipping is 1; 0 lets them begin in backward\n");
   BOOST_TEST(!must_load(text).config.zero_optimization.offload_optimizer.speculates);
   const loaded ahead = must_load(text + "gradient_clipping: 0\n");
   BOOST_TEST(ahead.warnings.empty());
   BOOST_TEST(ahead.config.zero_optimization.offload_optimizer.speculates);
+  const loaded swapped = zero(
+      "stage: 3, offload_optimizer: {device: cpu, super_offload: true}, offload_param: {device: nvme, "
+      "nvme_path: a}",
+      "gradient_clipping: 0\n");
+  BOOST_TEST(!swapped.config.zero_optimization.offload_optimizer.speculates);
+  BOOST_TEST(render(swapped.warnings).find("since offload_param.device is nvme") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {

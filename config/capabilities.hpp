@@ -6,8 +6,6 @@
 
 namespace troupe::config::capability {
 
-inline constexpr std::string_view offload = "offload to host memory and NVMe";
-inline constexpr std::string_view file_access = "the io_uring file tier";
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
 inline constexpr std::string_view shard_groups = "sharding within groups of ranks (hpZ, MiCS)";
 inline constexpr std::string_view pipeline = "pipeline parallelism";
@@ -20,7 +18,7 @@ inline constexpr std::string_view optimizers = "this optimizer";
 inline constexpr std::string_view schedules = "this learning rate schedule";
 inline constexpr std::string_view curriculum = "curriculum sampling";
 inline constexpr std::string_view layer_drop = "layer drop";
-inline constexpr std::string_view activation_storage = "offload and sharding of activations";
+inline constexpr std::string_view activation_shards = "sharding of activations";
 inline constexpr std::string_view autocast = "mixed precision chosen per operation";
 inline constexpr std::string_view master_types = "an optimizer with 16-bit master weights and moments";
 inline constexpr std::string_view elastic = "elastic restarting";

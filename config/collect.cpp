@@ -29,8 +29,8 @@ bool strict_in_deepspeed(std::string_view section) {
   return section.starts_with("zero_optimization") || std::ranges::find(strict, section) != std::end(strict);
 }
 
-/// What DeepSpeed ignores without stage 3.
-constexpr std::string_view parameter_offload = "zero_optimization.offload_param.";
+/// Sections in which a text counts as the value it spells: those, and one that ds_nvme_tune writes with `"true"`.
+bool converts_texts(std::string_view section) { return section == "aio" || strict_in_deepspeed(section); }
 
 /// Bytes of a group's name.
 constexpr size_t most_name = 120;
@@ -143,10 +143,7 @@ class collector {
     if (const auto on = boolean_in(*e.value); on && row.key == "zero_optimization") {
       legacy_zero(e, *on);
     } else if (e.value->kind == node_kind::mapping) {
-      if (row.key == "zero_optimization") {
-        const node* stage = e.value->find("stage");
-        without_stage_3_ = stage != nullptr && (stage->text == "0" || stage->text == "1" || stage->text == "2");
-      }
+      out_.mappings.insert(path);
       section(row.key, path, *e.value);
       if (row.key == "zero_optimization") legacy_offload();
     } else {
@@ -186,7 +183,7 @@ class collector {
         continue;
       }
       const node_ptr device = make_scalar(node_kind::quoted, "cpu", old->at);
-      put((new_section + ".device").c_str(), device, old->at, old->name_at).held_back = true;
+      put((new_section + ".device").c_str(), device, old->at, old->name_at);
       out_.given.erase(old_key);
     }
   }
@@ -222,7 +219,7 @@ class collector {
     node_ptr read;
     if (!row.otherwise.empty() && v.kind == node_kind::quoted)
       read = make_scalar(node_kind::quoted, std::string(row.otherwise), v.at);
-    else if (strict_in_deepspeed(row.section()))
+    else if (converts_texts(row.section()))
       read = checked(row, unquoted(row, v));
     if (read != nullptr) report_.remark_value(e.at, row.key, fmt::format("{} is read as {}", shown(v), shown(*read)));
     return read;
@@ -255,11 +252,6 @@ class collector {
       return false;
     }
     if (row.only && !says(row, *made.value, *row.only)) {
-      if (without_stage_3_ && row.key.starts_with(parameter_offload)) {
-        made.held_back = true;
-        report_.remark_value(e.at, made.key, "no effect: only stage 3 has parameters to offload");
-        return true;
-      }
       if (why_ != purpose::deepspeed) {
         refuse(made.key, made.at,
                fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
@@ -298,8 +290,7 @@ class collector {
   purpose why_;
   settings out_;
   bool legacy_zero_ = false;
-  bool without_stage_3_ = false;  ///< as the section that is being read says
-  size_t item_ = 0;               ///< of the list that is being read
+  size_t item_ = 0;  ///< of the list that is being read
 };
 
 }  // namespace

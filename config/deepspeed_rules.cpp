@@ -1,5 +1,5 @@
 // What DeepSpeed says about two or more keys together, of keys that only DeepSpeed's engine and later capabilities
-// read. Leaves the rules of keys that act to resolve.cpp.
+// read. Leaves the rules of keys that act to resolve.cpp, those of offload to offload_rules.cpp.
 #include <fmt/format.h>
 
 #include <ranges>
@@ -13,13 +13,11 @@ namespace {
 
 class deepspeed_checks {
  public:
-  deepspeed_checks(const settings& given, reporter& report, purpose why)
-      : given_(given), report_(report), job_(why != purpose::deepspeed) {}
+  deepspeed_checks(const settings& given, reporter& report) : given_(given), report_(report) {}
 
   void all() {
     if (given_.was_refused("zero_optimization.stage")) return;
     stage_ = static_cast<int>(given_.number_of("zero_optimization.stage"));
-    offload();
     stages();
     precision();
     optimizer();
@@ -44,26 +42,6 @@ class deepspeed_checks {
     if (on_given(key) || given_.is_auto(key) || given_.was_refused(key) || row == nullptr) return;
     error(key, fmt::format("wanted {}, got nothing: {}", wanted(*row), why));
   }
-  void stage_3(const std::string& key, bool used) {
-    if (used && stage_ != 3) error(key, fmt::format("wanted stage 3, got stage {}", stage_));
-  }
-
-  void offload() {
-    const std::string zero = "zero_optimization.";
-    for (const char* part : {"offload_param", "offload_optimizer"}) {
-      const std::string section = zero + part, device = given_.text_of(section + ".device");
-      const bool is_param = section.ends_with("param");
-      if (is_param && stage_ != 3) continue;  // DeepSpeed does not look at it
-      if (device == "nvme") needed(section + ".nvme_path", "device nvme needs it");
-      if (is_param && job_ && device != "none")
-        error(section + ".device", fmt::format("only none is supported in this version, got {}", device));
-      if (!is_param) stage_3(section + ".device", device == "nvme");
-    }
-    stage_3(zero + "offload_optimizer.ratio", given_.number_of(zero + "offload_optimizer.ratio") < 1);
-    stage_3(zero + "offload_optimizer.super_offload", given_.is_on(zero + "offload_optimizer.super_offload"));
-    if (stage_ == 0 && given_.text_of(zero + "offload_optimizer.device") == "cpu")
-      error(zero + "offload_optimizer.device", "wanted stage 1, 2 or 3, got stage 0");
-  }
 
   void stages() {
     if (!given_.is_on("zero_optimization.compute_grad_norm") && stage_ != 1 && stage_ != 2)
@@ -72,7 +50,7 @@ class deepspeed_checks {
       error("zero_optimization.elastic_checkpoint", "wanted false at stage 3, got true");
     if (given_.text_of("gradient_allreduce_op") == "sum") {
       if (stage_ == 3) error("gradient_allreduce_op", "wanted mean at stage 3, got sum");
-      if (given_.sections.contains("zero_optimization.zenflow"))
+      if (given_.mappings.contains("zero_optimization.zenflow"))
         error("gradient_allreduce_op", "wanted mean with zenflow, got sum");
     }
   }
@@ -147,14 +125,11 @@ class deepspeed_checks {
 
   const settings& given_;
   reporter& report_;
-  bool job_;
   int stage_ = 0;
 };
 
 }  // namespace
 
-void deepspeed_rules(const settings& given, reporter& report, purpose why) {
-  deepspeed_checks(given, report, why).all();
-}
+void deepspeed_rules(const settings& given, reporter& report) { deepspeed_checks(given, report).all(); }
 
 }  // namespace troupe::config

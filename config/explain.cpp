@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "config/idle.hpp"
 #include "config/values.hpp"
 
 namespace troupe::config {
@@ -12,25 +13,16 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// Why the type that a configuration names does not read a key of `params`; empty: it does.
-std::string unread(const effective_value& v, const job_config& c) {
-  const bool optimizer = v.row->section() == "optimizer.params";
-  const std::string& type = optimizer ? c.optimizer.type : c.scheduler.type;
-  if (v.row->of_types.empty() || v.row->read_by(type)) return {};
-  const std::string of = fmt::format("a key of {}", fmt::join(v.row->of_types, ", "));
-  return type.empty() ? of : fmt::format("{}, not of {}", of, type);
-}
-
 std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
-  if (const std::string why = unread(v, c); !why.empty() && row.acts == effect::acts) return "no effect: " + why;
+  if (const std::string why = idle(*v.row, c); !why.empty() && row.acts == effect::acts) return "no effect: " + why;
   std::string text = effect_of(row, v.held_back);
   if (row.only && row.acts == effect::acts && !v.held_back) text += fmt::format("; only {} in this version", *row.only);
   return text;
 }
 
 std::string_view effect_name(const effective_value& v, const job_config& c) {
-  if (!unread(v, c).empty() && v.row->acts == effect::acts) return "no_effect";
+  if (!idle(*v.row, c).empty() && v.row->acts == effect::acts) return "no_effect";
   const bool waits = v.row->acts == effect::when_there || (v.held_back && !v.row->capability.empty());
   return v.row->acts == effect::no_effect ? "no_effect" : waits ? "acts_when" : v.held_back ? "no_effect" : "acts";
 }
@@ -88,7 +80,7 @@ std::string explain(const loaded& what, bool json) {
                       {"meaning", v.row->meaning},
                       {"effect", effect_name(v, what.config)},
                       {"capability", v.row->capability},
-                      {"reason", v.row->reason.empty() ? unread(v, what.config) : std::string(v.row->reason)}});
+                      {"reason", v.row->reason.empty() ? idle(*v.row, what.config) : std::string(v.row->reason)}});
     } else {
       text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning,
                           effect_text(v, what.config));
@@ -128,6 +120,8 @@ std::string effective_yaml(const loaded& what) {
     if (!row.has_field() || std::holds_alternative<model_key>(row.into_field)) continue;
     if (row.section() == "scheduler.params" && !row.read_by(c.scheduler.type)) continue;
     if (row.section() == "optimizer.params" && !row.read_by(c.optimizer.type)) continue;
+    if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) continue;
+    if (row.told != nullptr && !was_told(row, c)) continue;
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
     for (size_t i = 0; i < (list == nullptr ? 1 : list->items(c)); ++i) {
       std::string text = field_text(row, c, i);

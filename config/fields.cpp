@@ -118,4 +118,8 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
       key.into_field);
 }
 
+bool was_told(const key_info& key, const job_config& from) {
+  return *key.told(const_cast<job_config&>(from));  // as above
+}
+
 }  // namespace troupe::config

@@ -99,6 +99,14 @@ struct job_config {            ///< a validated job, never changed once loaded
   offload_device offload_activations = offload_device::none;
   std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all
 
+  /// Where swap files go; empty when nothing is swapped.
+  [[nodiscard]] std::filesystem::path swap_folder() const {
+    const offload_section &optimizer = zero_optimization.offload_optimizer, &param = zero_optimization.offload_param;
+    if (param.device == offload_device::nvme) return param.nvme_path;
+    if (optimizer.device == offload_device::nvme) return optimizer.nvme_path;
+    if (offload_activations != offload_device::nvme) return {};
+    return optimizer.nvme_path.empty() ? param.nvme_path : optimizer.nvme_path;
+  }
   [[nodiscard]] core::dtype parameter_dtype() const {
     if (data_types.reference_fp64) return core::dtype::f64;
     return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;

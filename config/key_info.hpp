@@ -99,6 +99,7 @@ struct key_info {  ///< a key as users know it
   size_t (*items)(const job_config&) = nullptr;   ///< of a list: how many a file would give
   void (*resize)(job_config&, size_t) = nullptr;  ///< of a list
   field into_field;
+  field_of<bool> told = nullptr;  ///< says whether a value was given; then a default is written as nothing
 
   key_info& by_default(std::string text) {
     default_text = std::move(text);
@@ -212,6 +213,13 @@ struct key_info {  ///< a key as users know it
   key_info& into() {
     auto reach = +[](job_config& c) { return &(c.*....*Path); };
     into_field = reach;
+    return *this;
+  }
+
+  /// The flag at the end of a path of members says whether the key was given a value: what is not is chosen later.
+  template <auto... Path>
+  key_info& tells() {
+    told = +[](job_config& c) { return &(c.*....*Path); };
     return *this;
   }
 

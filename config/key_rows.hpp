@@ -47,6 +47,7 @@ void add_scheduler_keys(key_rows& t);
 void add_zero_keys(key_rows& t);
 void add_precision_keys(key_rows& t);
 void add_offload_keys(key_rows& t);
+void add_swap_keys(key_rows& t);
 void add_checkpoint_keys(key_rows& t);
 void add_monitor_keys(key_rows& t);
 void add_parallel_engine_keys(key_rows& t);

@@ -255,7 +255,11 @@ void add_run_keys(key_rows& t) {
       .by_default("0")
       .at_least(0)
       .into<&job::host_memory_budget>()
-      .means("Host memory all ranks of a process may use together; 0: no limit.");
+      .means(
+          "Host memory that all ranks of a process may use together for states: parameters, gradients, optimizer "
+          "states, and staging (gathered parameters, windows onto swap files, copies for a checkpoint). Activations "
+          "come on top. 0: no limit.");
+  add_swap_keys(t);
 }
 
 }  // namespace

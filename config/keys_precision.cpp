@@ -20,15 +20,13 @@ hand_made param_dtype_field() {
 
 void section_rows_of_activations(key_rows& t) {
   const auto key = [&](const char* name, const char* meaning) -> key_info& {
-    return t.row(std::string("activation_checkpointing.") + name, boolean)
-        .by_default("false")
-        .means(meaning)
-        .when(capability::activation_storage);
+    return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
   };
-  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.");
+  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.").when(capability::activation_shards);
   key("contiguous_memory_optimization", "Copy what is kept into one buffer.")
       .ignored("buffers have planned slots, which never break up");
-  key("cpu_checkpointing", "Keep it on the host.");
+  key("cpu_checkpointing", "Keep it on the host: cluster.offload_activations: cpu.")
+      .into<&job::activation_checkpointing, &activation_checkpointing_section::cpu_checkpointing>();
   key("synchronize_checkpoint_boundary", "Wait for the device at each boundary.")
       .ignored("a plan has its order proved instead");
   key("profile", "Log the time of each.").ignored("the trace shows every recomputation");

@@ -34,7 +34,8 @@ void add_acting(key_rows& t) {
   row(t, "reduce_bucket_size", integer, "500000000")
       .at_least(1)
       .into<section_of, &zero::reduce_bucket_size>()
-      .means("Elements of a gradient bucket.");
+      .tells<section_of, &zero::reduce_bucket_size_given>()
+      .means("Elements of a gradient bucket; not given where gradients are swapped: what the plan chooses.");
   row(t, "allgather_bucket_size", integer, "500000000")
       .at_least(1)
       .into<section_of, &zero::allgather_bucket_size>()
@@ -48,9 +49,10 @@ void add_acting(key_rows& t) {
   row(t, "sub_group_size", integer, "1000000000")
       .at_least(0)
       .into<section_of, &zero::sub_group_size>()
+      .tells<section_of, &zero::sub_group_size_given>()
       .means(
           "Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches "
-          "it; 0: one parameter each.");
+          "it; 0: one parameter each; not given where states are swapped: what the plan chooses.");
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()
@@ -132,7 +134,7 @@ void add_stage_3(key_rows& t) {
       .ignored("every plan is checked before it runs")
       .means("Check ranks against each other.");
   flag("save_muon_momentum_buffer_in_memory", "false")
-      .when(capability::offload)
+      .ignored("Muon's momentum is never on NVMe here")
       .means("Keep Muon's momentum off NVMe.");
 }
 
@@ -163,21 +165,9 @@ void add_ignored(key_rows& t) {
       .just("false")
       .ignored("DeepSpeed has dropped it")
       .means("The first implementation of stage 1.");
-  flag("cpu_offload", "false")
-      .deprecated("offload_optimizer: {device: cpu}")
-      .just("false")
-      .needs(capability::offload)
-      .means("Optimizer states on the host.");
-  flag("cpu_offload_param", "false")
-      .deprecated("offload_param: {device: cpu}")
-      .just("false")
-      .needs(capability::offload)
-      .means("Parameters on the host.");
-  flag("cpu_offload_params", "false")
-      .deprecated("offload_param: {device: cpu}")
-      .just("false")
-      .needs(capability::offload)
-      .means("Parameters on the host.");
+  flag("cpu_offload", "false").deprecated("offload_optimizer: {device: cpu}").means("Optimizer states on the host.");
+  flag("cpu_offload_param", "false").deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
+  flag("cpu_offload_params", "false").deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
   flag("cpu_offload_use_pin_memory", "false")
       .deprecated("offload_optimizer: {pin_memory: true}")
       .ignored("DeepSpeed drops it too")

@@ -200,6 +200,7 @@ class loading {
     if (s.value == nullptr || s.held_back) return;
     if (const auto refused = store(*s.row, *s.value, report_.sources[s.at.source].folder, c, s.item))
       report_.error(s.at, s.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
+    if (s.row->told != nullptr) *s.row->told(c) = true;
   }
 
   void steps_from_option(settings& given, job_config& c) {

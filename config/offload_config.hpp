@@ -9,6 +9,13 @@
 
 namespace troupe::config {
 
+inline constexpr uint32_t aio_queue_depth_max = 4096;       ///< as storage::queue_depth_max
+inline constexpr uint32_t aio_threads_max = 64;             ///< as storage::queue_threads_max
+inline constexpr uint64_t aio_block_alignment = 4096;       ///< block_size is a multiple of it
+inline constexpr uint64_t aio_block_size_max = 1ULL << 30;  ///< bytes; one request of the kernel
+
+inline constexpr uint64_t offload_buffers_max = 65536;  ///< swap windows
+
 enum class offload_device : uint8_t { none, cpu, nvme };  ///< none: device memory
 
 struct offload_section {  ///< what both offload sections say
@@ -22,13 +29,15 @@ struct offload_section {  ///< what both offload sections say
 struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3
   offload_param_section() { buffer_count = 5; }
   uint64_t buffer_size = 100'000'000;   ///< elements; the largest slice that is swapped must fit
-  uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory with device nvme
+  uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory too with device nvme
+  bool max_in_cpu_given = false;        ///< false: the plan chooses
 };
 
 struct offload_optimizer_section : offload_section {  ///< `zero_optimization.offload_optimizer`; none at stage 0
   bool pipeline_read = false;                         ///< read the next sub-group while one is updated
   bool pipeline_write = false;                        ///< write the last sub-group while one is updated
-  bool fast_init = false;                             ///< master weights straight from the parameter files
+  bool pipeline_given = false;                        ///< either of the two; false: the plan chooses
+  bool fast_init = false;                             ///< no effect
   double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
   bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive, undo on overflow
   double cpuadam_cores_perc = 0.8;  ///< with super_offload: the share of cores that updates
@@ -55,10 +64,11 @@ struct aio_section {                  ///< `aio`
   uint64_t block_size = 1'048'576;    ///< bytes of one request, a multiple of 4096
   uint32_t queue_depth = 8;           ///< blocks in flight of one queue
   bool queue_depth_given = false;     ///< false: storage's own depth may be used
-  uint32_t intra_op_parallelism = 1;  ///< queues (threads) that share the work of a rank
+  uint32_t intra_op_parallelism = 1;  ///< threads of a queue where there is no io_uring
+  bool intra_op_parallelism_given = false;
   bool single_submit = false;
   bool overlap_events = true;
-  bool use_gds = false;
+  bool use_gds = false;  ///< no effect
 };
 
 /// What `cluster.swap_gradients` says: auto, true or false.

@@ -171,7 +171,8 @@ class rules {
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);
-  deepspeed_rules(given, report, why);
+  offload_rules(given, config, report, derived, why);
+  deepspeed_rules(given, report);
 }
 
 }  // namespace troupe::config

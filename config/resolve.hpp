@@ -16,7 +16,10 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The rules of DeepSpeed between keys that set no field of job_config.
-void deepspeed_rules(const settings& given, reporter& report, purpose why);
+void deepspeed_rules(const settings& given, reporter& report);
+
+/// The part of it that concerns where states and activations live, and how swap files are read.
+void offload_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
 /// The three batch sizes; 0: not given.
 struct batch_sizes {

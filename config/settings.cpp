@@ -106,7 +106,10 @@ void settings::override_with(settings other, reporter& report) {
     std::erase_if(sections, [&](const auto& item) { return is_within(item.first, list); });
     lists[list] = count;
   }
-  for (const std::string& section : other.nulls) drop(section, other.sections.at(section).source);
+  for (const std::string& section : other.nulls) {
+    drop(section, other.sections.at(section).source);
+    std::erase_if(mappings, [&](const std::string& key) { return is_within(key, section); });
+  }
   for (auto& [key, s] : other.given) {
     report.forget_values(key, s.at.source);
     refused.erase(key);
@@ -114,6 +117,7 @@ void settings::override_with(settings other, reporter& report) {
   }
   for (auto& [key, at] : other.sections) sections[key] = at;
   refused.merge(other.refused);
+  mappings.merge(other.mappings);
 }
 
 }  // namespace troupe::config

@@ -86,6 +86,7 @@ struct settings {
   std::map<std::string, place, std::less<>> sections;
   std::map<std::string, size_t, std::less<>> lists;  ///< how many items each has
   std::set<std::string, std::less<>> nulls;          ///< sections that a `--set` says are nothing
+  std::set<std::string, std::less<>> mappings;       ///< sections that are there, empty ones too
 
   /// Takes everything of `other` that is given there; a list as a whole, and of a section that is null nothing.
   void override_with(settings other, reporter& report);

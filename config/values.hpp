@@ -37,6 +37,9 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
 /// Of an item behind a list's end: the default's text.
 std::string field_text(const key_info& key, const job_config& from, size_t item = 0);
 
+/// Whether a key that tells so was given a value.
+bool was_told(const key_info& key, const job_config& from);
+
 /// Whether a checked value says the same as the key's default.
 bool is_default(const key_info& key, const node& value);
 

@@ -150,9 +150,9 @@ BOOST_AUTO_TEST_CASE(a_file_broken_at_random_is_refused_where_it_is_broken) {
 
 BOOST_AUTO_TEST_CASE(the_same_file_is_a_refusal_for_a_job) {
   load_options job;
-  const std::string text = R"({"zero_optimization": {"stage": 3, "offload_param": {"device": "cpu"}}})";
-  BOOST_TEST(value_of(accepted(text), "zero_optimization.offload_param.device") == "\"cpu\" held back");
-  BOOST_TEST(errors_of(text, job, "ds.json").find("only none is supported in this version") != std::string::npos);
+  const std::string text = R"({"zero_optimization": {"stage": 3, "zero_quantized_weights": true}})";
+  BOOST_TEST(value_of(accepted(text), "zero_optimization.zero_quantized_weights") == "true held back");
+  BOOST_TEST(errors_of(text, job, "ds.json").find("only false is supported in this version") != std::string::npos);
   BOOST_TEST(errors_of(text, job, "ds.json").find("steps: wanted") != std::string::npos);
 }
 
@@ -172,24 +172,6 @@ BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
   // A file of Troupe's own says what it means.
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: \"3\"")) ==
              "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got \"3\"\n");
-}
-
-BOOST_AUTO_TEST_CASE(offload_of_parameters_has_no_meaning_below_stage_3) {
-  const std::string text = smallest_with("stage: 3", "stage: 2, offload_param: {device: cpu}");
-  BOOST_TEST(warnings_of(text) ==
-             "j.yaml:8:47: warning: zero_optimization.offload_param.device: no effect: only stage 3 has parameters to "
-             "offload\n");
-  BOOST_TEST(errors_of(text, {{"zero_optimization.stage=3"}}) ==
-             "j.yaml:8:55: error: zero_optimization.offload_param.device: only none is supported in this version, got "
-             "cpu\n");
-}
-
-BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
-  const loaded l = accepted(R"({"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": true}})");
-  BOOST_TEST(value_of(l, "zero_optimization.offload_optimizer.device") == "\"cpu\" held back");
-  BOOST_TEST(value_of(l, "zero_optimization.offload_param.device") == "\"cpu\" held back");
-  BOOST_TEST(errors_of(R"({"zero_optimization": {"stage": 2, "cpu_offload": true, "offload_optimizer": {}}})", plain)
-                 .find("wanted either this or offload_optimizer, got both") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(base64_of_json_is_json) {

@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   BOOST_TEST(of("steps") == "7 | --set steps=7 | acts");
   BOOST_TEST(of("train_batch_size") == "8 | derived | acts");
   BOOST_TEST(of("fp16.hysteresis") == "2 | default | acts");
-  BOOST_TEST(of("aio.queue_depth") == "16 | j.yaml:10:20 | acts_when");
+  BOOST_TEST(of("aio.queue_depth") == "16 | j.yaml:10:20 | no_effect");
   BOOST_TEST(of("model.n_layer") == "2 | j.yaml:1:36 | acts");
   BOOST_TEST(of("data.text") == "\"/base/corpus.txt\" | j.yaml:2:14 | acts");
   size_t values = 0;

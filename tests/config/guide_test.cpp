@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_SUITE(guide)
 
 BOOST_AUTO_TEST_CASE(the_files_of_the_guide_say_what_it_shows) {
   const auto all = blocks();
-  BOOST_TEST_REQUIRE(all.size() == 7U);
+  BOOST_TEST_REQUIRE(all.size() == 8U);
   const load_options plain = with({}, reading::either);
   BOOST_TEST(all[1] ==
              fmt::format("$ troupe config check ds_config.json\n{}", errors_of(all[0], plain, "ds_config.json")));
@@ -69,9 +69,14 @@ BOOST_AUTO_TEST_CASE(the_files_of_the_guide_say_what_it_shows) {
   const auto refused = job({});
   BOOST_TEST_REQUIRE(!refused.has_value());
   BOOST_TEST(all[5] == fmt::format("$ troupe config check job.yaml\n{}", render(refused.error())));
-  const auto trains = job({"zero_optimization.offload_optimizer=null"});
+  const auto trains = job({"zero_optimization.zero_quantized_gradients=false"});
   BOOST_TEST_REQUIRE(trains.has_value(), (trains ? std::string() : render(trains.error())));
   BOOST_TEST(contains(all[6], fmt::format("\n{}job.yaml: good\n", render(trains->warnings))));
+
+  const auto offload = load_text(all[7], "offload.yaml", folder.path(), with({}, reading::job));
+  BOOST_TEST_REQUIRE(offload.has_value(), (offload ? std::string() : render(offload.error())));
+  BOOST_TEST(render(offload->warnings) == "");
+  BOOST_TEST(offload->config.swap_folder() == "/mnt/disk");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -220,12 +220,12 @@ BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
 
 BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
   BOOST_TEST(
-      warnings_of(
-          smallest +
-          "dump_state: true\nzero_allow_untested_optimizer: true\naio: {block_size: 4096}\ncompile: {backend: x}\n") ==
+      warnings_of(smallest + "dump_state: true\nzero_allow_untested_optimizer: true\n"
+                             "activation_checkpointing: {partition_activations: true}\ncompile: {backend: x}\n") ==
       "j.yaml:9:1: warning: dump_state: no effect: `troupe config explain` and the run's folder show it\n"
       "j.yaml:10:1: warning: zero_allow_untested_optimizer: no effect: every optimizer here works with every stage\n"
-      "j.yaml:11:7: warning: aio.block_size: acts once there is the io_uring file tier\n"
+      "j.yaml:11:28: warning: activation_checkpointing.partition_activations: acts once there is sharding of "
+      "activations\n"
       "j.yaml:12:11: warning: compile.backend: no effect: nothing is compiled at run time\n");
   BOOST_TEST(warnings_of(smallest + "dump_state: false\naio: {block_size: 1048576}\n") == "");
   BOOST_TEST(warnings_of(smallest_with("stage: 3", "stage: 3, stage3_gather_fp16_weights_on_model_save: true")) ==
@@ -311,8 +311,9 @@ BOOST_AUTO_TEST_CASE(an_override_replaces_a_list_as_a_whole) {
 }
 
 BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_held_against_the_file) {
-  const std::string text = smallest_with("stage: 3", "stage: 7, offload_optimizer: {device: nvme, pin_memory: false}");
-  BOOST_TEST(errors_of(text).find("offload_optimizer.device: only none") != std::string::npos);
+  const std::string text = smallest_with("stage: 3", "stage: 7, offload_optimizer: {device: gpu, pin_memory: false}");
+  BOOST_TEST(errors_of(text).find("offload_optimizer.device: wanted one of none, cpu, nvme, got gpu") !=
+             std::string::npos);
   const std::string stage = "zero_optimization.stage=2", offload = "zero_optimization.offload_optimizer";
   BOOST_TEST(warnings_of(text, {{stage, offload + ".device=none", offload + ".pin_memory=true"}}) == "");
   BOOST_TEST(warnings_of(text, {{stage, offload + "=null"}}) == "");

@@ -55,9 +55,15 @@ inline bool is_free(const key_info& row) {
                                                    "data.text",
                                                    "data.tokenizer",
                                                    "checkpoint.load.tag",
-                                                   "checkpoint.load.module_only"};
+                                                   "checkpoint.load.module_only",
+                                                   "aio.block_size",
+                                                   "cluster.swap_gradients",
+                                                   "cluster.offload_activations",
+                                                   "activation_checkpointing.cpu_checkpointing"};
+  const bool places =
+      row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
   return row.has_field() && !row.only && row.section() != "model" && row.section() != "data_types" &&
-         !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key);
+         !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) && !places;
 }
 
 /// A list of mappings of a key's items, each with what it must have and some of the rest.

@@ -122,15 +122,9 @@ BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
 }
 
 BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored) {
-  BOOST_TEST(
-      zero("stage: 3, offload_param: {device: cpu}") ==
-      "j.yaml:8:55: error: zero_optimization.offload_param.device: only none is supported in this version, got cpu\n");
-  BOOST_TEST(zero("stage: 3, offload_optimizer: {device: nvme}") ==
-             "j.yaml:8:59: error: zero_optimization.offload_optimizer.device: only none is supported in this version, "
-             "got nvme\n");
-  BOOST_TEST(zero("stage: 3, offload_param: {device: none}, offload_optimizer: null") == "");
-  BOOST_TEST(zero("stage: 3, cpu_offload: true") ==
-             "j.yaml:8:44: error: zero_optimization.cpu_offload: only false is supported in this version, got true\n");
+  BOOST_TEST(zero("stage: 3, zero_quantized_weights: true") ==
+             "j.yaml:8:55: error: zero_optimization.zero_quantized_weights: only false is supported in this version, "
+             "got true\n");
   BOOST_TEST(
       zero("stage: 3, legacy_stage1: true") ==
       "j.yaml:8:46: error: zero_optimization.legacy_stage1: only false is supported in this version, got true\n");

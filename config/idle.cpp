@@ -1,0 +1,47 @@
+#include "config/idle.hpp"
+
+#include <fmt/format.h>
+
+namespace troupe::config {
+namespace {
+
+/// Of a key of `params`, which belongs to some types.
+std::string of_other_types(const key_info& key, const job_config& c) {
+  const std::string& type = key.section() == "optimizer.params" ? c.optimizer.type : c.scheduler.type;
+  if (key.of_types.empty() || key.read_by(type)) return {};
+  const std::string of = fmt::format("a key of {}", fmt::join(key.of_types, ", "));
+  return type.empty() ? of : fmt::format("{}, not of {}", of, type);
+}
+
+std::string of_offload(const key_info& key, const offload_section& part, bool is_folder) {
+  if (key.name() == "device" || (key.name() == "nvme_path" && is_folder)) return {};
+  if (part.device == offload_device::none) return "device is none";
+  const bool either = key.name() == "pin_memory" || key.name() == "ratio" || key.name() == "super_offload" ||
+                      key.name() == "cpuadam_cores_perc";
+  return either || part.device == offload_device::nvme ? "" : "device is cpu";
+}
+
+}  // namespace
+
+std::string idle(const key_info& key, const job_config& c) {
+  const auto& z = c.zero_optimization;
+  const bool stored = c.offload_activations == offload_device::nvme;
+  const bool swaps = z.swaps() || stored;
+  if (key.section() == "zero_optimization.offload_param") {
+    if (key.name() == "device") return z.stage == 3 ? "" : "only stage 3 has parameters to offload";
+    return of_offload(key, z.offload_param, stored);
+  }
+  if (key.section() == "zero_optimization.offload_optimizer") {
+    if (key.name() == "cpuadam_cores_perc" && !z.offload_optimizer.super_offload) return "super_offload is false";
+    return of_offload(key, z.offload_optimizer, stored);
+  }
+  if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";
+  if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
+  if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
+  if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";
+  if (key.key == "cluster.offload_activations_units" && c.offload_activations == offload_device::none)
+    return "offload_activations is none";
+  return of_other_types(key, c);
+}
+
+}  // namespace troupe::config

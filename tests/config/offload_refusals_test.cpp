@@ -1,0 +1,156 @@
+// What a file may not say of where states live, with the exact place and sentence of each refusal.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/config/text.hpp"
+
+using namespace troupe::config;
+
+namespace {
+
+std::string with_zero(const std::string& keys) { return smallest_with("stage: 3", keys); }
+std::string zero(const std::string& keys) { return errors_of(with_zero(keys)); }
+/// The errors of the smallest file with a line behind it, which is line 9.
+std::string line_9(const std::string& line) { return errors_of(smallest + line + "\n"); }
+
+const std::string on_disk = "stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk}";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(offload_refusals)
+
+BOOST_AUTO_TEST_CASE(a_device_is_one_of_three) {
+  BOOST_TEST(zero("stage: 3, offload_param: {device: gpu}") ==
+             "j.yaml:8:55: error: zero_optimization.offload_param.device: wanted one of none, cpu, nvme, got gpu\n");
+  BOOST_TEST(line_9("cluster: {offload_activations: disk}") ==
+             "j.yaml:9:32: error: cluster.offload_activations: wanted one of none, cpu, nvme, got disk\n");
+  BOOST_TEST(zero("stage: 3, offload_param: {device: none}, offload_optimizer: null") == "");
+}
+
+BOOST_AUTO_TEST_CASE(swap_files_need_a_folder) {
+  BOOST_TEST(zero("stage: 3, offload_optimizer: {device: nvme}") ==
+             "j.yaml:8:50: error: zero_optimization.offload_optimizer.nvme_path: wanted a path, got nothing: device "
+             "nvme needs it\n");
+  BOOST_TEST(zero("stage: 3, offload_param: {device: nvme, nvme_path: null}") ==
+             "j.yaml:8:61: error: zero_optimization.offload_param.nvme_path: wanted a path, got nothing: device nvme "
+             "needs it\n");
+  BOOST_TEST(zero(on_disk + ", offload_param: {device: nvme, nvme_path: /other}") ==
+             "j.yaml:8:125: error: zero_optimization.offload_param.nvme_path: wanted the nvme_path of "
+             "offload_optimizer, /disk, since a run has one folder of swap files, got /other\n");
+  BOOST_TEST(zero(on_disk + ", offload_param: {device: cpu, nvme_path: /other}") == "");
+  BOOST_TEST(zero("stage: 3, offload_param: {device: nvme, nvme_path: /disk, buffer_count: 0, buffer_size: 0}") ==
+             "j.yaml:8:93: error: zero_optimization.offload_param.buffer_count: wanted an integer of at least 1 with "
+             "device nvme, got 0\n"
+             "j.yaml:8:109: error: zero_optimization.offload_param.buffer_size: wanted an integer of at least 1 with "
+             "device nvme, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_stage_has_the_states_that_it_offloads) {
+  BOOST_TEST(zero("stage: 0, offload_optimizer: {device: cpu}") ==
+             "j.yaml:8:59: error: zero_optimization.offload_optimizer.device: wanted stage 1, 2 or 3, got stage 0\n");
+  for (const std::string stage : {"1", "2", "3"}) {
+    BOOST_TEST(zero("stage: " + stage + ", offload_optimizer: {device: cpu}") == "");
+    BOOST_TEST(zero("stage: " + stage + ", offload_optimizer: {device: nvme, nvme_path: /disk}") == "");
+  }
+  BOOST_TEST(zero("stage: 2, offload_param: {device: cpu}") ==
+             "j.yaml:8:55: error: zero_optimization.offload_param.device: wanted stage 3, got stage 2\n");
+  BOOST_TEST(zero("stage: 2, offload_optimizer: {device: cpu, ratio: 0.5}") ==
+             "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted stage 3, got stage 2\n");
+  BOOST_TEST(zero("stage: 3, offload_optimizer: {device: cpu, ratio: 1.5}") ==
+             "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted a number from 0 to 1, got 1.5\n");
+  // What was already refused is not held against others.
+  BOOST_TEST(zero("stage: 4, offload_optimizer: {device: nvme, super_offload: true}") ==
+             "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got 4\n");
+}
+
+BOOST_AUTO_TEST_CASE(optimizers_of_whole_parameters_do_not_swap) {
+  for (const std::string type : {"LAMB", "Muon"}) {
+    const std::string name = type == "LAMB" ? "lamb" : "muon";
+    std::string text = with_zero(on_disk);
+    text.replace(text.find("AdamW, params: {lr: 1.0e-3}"), 27, type);
+    BOOST_TEST(errors_of(text) ==
+               "j.yaml:8:59: error: zero_optimization.offload_optimizer.device: nvme: wanted an "
+               "optimizer that updates element by element, got " +
+                   name + ", which needs whole parameters\n");
+    BOOST_TEST(errors_of(text, {{"zero_optimization.offload_optimizer.device=cpu"}}) == "");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(updates_ahead_of_the_norm_need_the_host_and_stage_3) {
+  const std::string key = "error: zero_optimization.offload_optimizer.super_offload: ";
+  BOOST_TEST(zero("stage: 2, offload_optimizer: {device: cpu, super_offload: true}") ==
+             "j.yaml:8:79: " + key + "wanted stage 3, got stage 2\n");
+  BOOST_TEST(zero("stage: 3, offload_optimizer: {super_offload: true}") ==
+             "j.yaml:8:66: " + key + "wanted offload_optimizer.device cpu beside it, got none\n");
+  BOOST_TEST(zero("stage: 3, offload_optimizer: {device: nvme, nvme_path: a, super_offload: true}") ==
+             "j.yaml:8:94: " + key + "wanted offload_optimizer.device cpu beside it, got nvme\n");
+  BOOST_TEST(errors_of(with_zero("stage: 3, offload_optimizer: {device: cpu, super_offload: true}"),
+                       {{"optimizer={type: lamb}"}}) ==
+             "j.yaml:8:79: " + key +
+                 "wanted an optimizer that updates element by element, got lamb, which needs whole parameters\n");
+}
+
+BOOST_AUTO_TEST_CASE(zenflow_has_its_own_rules) {
+  const auto zenflow = [](const std::string& keys, const std::string& beside = "offload_optimizer: {device: cpu}") {
+    return zero("stage: 2, " + beside + ",\n  zenflow: " + keys);
+  };
+  const std::string root = "error: zero_optimization.zenflow";
+  BOOST_TEST(zenflow("{}", "overlap_comm: true") ==
+             "j.yaml:9:12: " + root + ": wanted offload_optimizer.device cpu beside it, got none\n");
+  BOOST_TEST(zenflow("{}") == "");
+  BOOST_TEST(zenflow("null", "overlap_comm: true") == "");
+  BOOST_TEST(zenflow("{select_interval: 3}") ==
+             "j.yaml:9:30: " + root + ".select_interval: wanted auto, as select_strategy is auto, got 3\n");
+  BOOST_TEST(zenflow("{select_strategy: step}") ==
+             "j.yaml:9:12: " + root +
+                 ".select_interval: wanted an integer of at least 1 with select_strategy step, got auto\n");
+  BOOST_TEST(zenflow("{select_strategy: step, select_interval: 3, update_interval: 4}") ==
+             "j.yaml:9:53: " + root + ".select_interval: wanted at least update_interval, which is 4, got 3\n");
+  BOOST_TEST(zenflow("{select_strategy: epoch, select_interval: 3, update_interval: 4}") == "");
+  BOOST_TEST(zenflow("{select_strategy: often}") ==
+             "j.yaml:9:30: " + root + ".select_strategy: wanted one of step, epoch, got often\n");
+  BOOST_TEST(zenflow("{topk_ratio: 1}") ==
+             "j.yaml:9:25: " + root + ".topk_ratio: wanted a number above 0 and below 1, got 1\n");
+  BOOST_TEST(
+      errors_of(with_zero("stage: 2, offload_optimizer: {device: cpu}, zenflow: {}"), {{"optimizer={type: sgd}"}}) ==
+      "j.yaml:8:74: " + root + ": wanted optimizer adam or adamw beside it, got sgd\n");
+}
+
+BOOST_AUTO_TEST_CASE(activations_that_wait_elsewhere_are_those_of_recomputed_units) {
+  const std::string checkpointing = "activation_checkpointing: {enabled: true}\n";
+  BOOST_TEST(line_9("cluster: {offload_activations: cpu}") ==
+             "j.yaml:9:32: error: cluster.offload_activations: cpu: wanted activation_checkpointing.enabled true "
+             "beside it, got false\n");
+  BOOST_TEST(line_9(checkpointing + "cluster: {offload_activations: cpu, offload_activations_units: 2}") == "");
+  BOOST_TEST(line_9(checkpointing + "cluster: {offload_activations: nvme}") ==
+             "j.yaml:10:32: error: cluster.offload_activations: nvme: wanted nvme_path in offload_optimizer or "
+             "offload_param, got neither\n");
+  BOOST_TEST(errors_of(with_zero("stage: 3, offload_param: {nvme_path: /disk}") + checkpointing +
+                       "cluster: {offload_activations: nvme}\n") == "");
+  BOOST_TEST(line_9("activation_checkpointing: {cpu_checkpointing: true}") ==
+             "j.yaml:9:47: error: activation_checkpointing.cpu_checkpointing: true: wanted "
+             "activation_checkpointing.enabled true beside it, got false\n");
+  BOOST_TEST(line_9("activation_checkpointing: {enabled: true, cpu_checkpointing: true}\n"
+                    "cluster: {offload_activations: none}") ==
+             "j.yaml:10:32: error: cluster.offload_activations: wanted cpu or nvme with "
+             "activation_checkpointing.cpu_checkpointing, got none\n");
+  BOOST_TEST(line_9("cluster: {offload_activations_units: 0}") ==
+             "j.yaml:9:38: error: cluster.offload_activations_units: wanted an integer from 1 to 1000000, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(requests_are_whole_pages_and_bounded) {
+  BOOST_TEST(line_9("aio: {block_size: 5000}") ==
+             "j.yaml:9:19: error: aio.block_size: wanted a multiple of 4096, got 5000\n");
+  BOOST_TEST(line_9("aio: {block_size: 2GiB}") ==
+             "j.yaml:9:19: error: aio.block_size: wanted an integer from 1 to 1073741824, got 2GiB\n");
+  BOOST_TEST(line_9("aio: {queue_depth: 5000}") ==
+             "j.yaml:9:20: error: aio.queue_depth: wanted an integer from 1 to 4096, got 5000\n");
+  BOOST_TEST(line_9("aio: {intra_op_parallelism: 65}") ==
+             "j.yaml:9:29: error: aio.intra_op_parallelism: wanted an integer from 1 to 64, got 65\n");
+  BOOST_TEST(line_9("cluster: {swap_gradients: true}") ==
+             "j.yaml:9:27: error: cluster.swap_gradients: true: wanted device nvme in offload_optimizer or "
+             "offload_param, got neither\n");
+  BOOST_TEST(line_9("cluster: {swap_gradients: sometimes}") ==
+             "j.yaml:9:27: error: cluster.swap_gradients: wanted true or false, got sometimes\n");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

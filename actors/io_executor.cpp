@@ -61,7 +61,10 @@ core::result<void> io_executor::open() {
 }
 
 io_executor::~io_executor() {
-  if (queue_) setup_.watch->remove(queue_->event_descriptor());
+  if (queue_ == nullptr) return;
+  setup_.watch->remove(queue_->event_descriptor());
+  queue_.reset();  // waits for what is in flight
+  for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
 }
 
 void io_executor::begin(std::shared_ptr<step_context> context) {
@@ -75,33 +78,95 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &it->second;
 }
 
+// A window that the update fills by itself is nobody's to look after in the next step.
+bool io_executor::outlives(const plan::instruction& x) const {
+  if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
+  const auto& p = context_->plan();
+  const auto& b = p.blocks[x.subject];
+  return context_->program->dependents[x.id].empty() &&
+         plan::states_read(p, b).bytes + plan::part_offset(p, b, plan::state_part::master) > 0;
+}
+
+bool io_executor::must_wait(const transfer& t) const {
+  const auto meet = [](uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+  };
+  for (const auto& w : late_) {
+    if (meet(reinterpret_cast<uintptr_t>(t.window), t.bytes, reinterpret_cast<uintptr_t>(w.window), w.bytes))
+      return true;
+    for (const auto& m : *t.moves)
+      for (const auto& n : *w.moves)
+        if (meet(m.range.offset, m.range.bytes, n.range.offset, n.range.bytes)) return true;
+  }
+  return false;
+}
+
+core::result<void> io_executor::submit(const transfer& t) {
+  storage::swap_request request;
+  request.kind = t.writes ? storage::io_kind::write : storage::io_kind::read;
+  request.token = t.token;
+  for (const auto& m : *t.moves)
+    request.parts.push_back({memory_->swap_file(), m.range.offset, {t.window + m.window, m.range.bytes}});
+  return queue_->submit(std::move(request));
+}
+
 core::result<progress> io_executor::start(const plan::instruction& x) {
+  if (late_failure_) return core::fail(*late_failure_);
   if (!context_->acts(x.guard)) return progress::done;
   // The thread that asks the kernel has to be the one that lasts: the lane's.
   if (queue_ == nullptr)
     if (auto ok = open(); !ok) return core::fail(ok.error());
-  std::byte* window = memory_->window(context_->plan(), x.staged);
-  storage::swap_request request;
-  request.kind = x.kind == plan::kind::swap_in ? storage::io_kind::read : storage::io_kind::write;
-  request.token = (context_->order.run << 32) | x.id;
-  for (const auto& m : (*current_)[x.id])
-    request.parts.push_back({memory_->swap_file(), m.range.offset, {window + m.window, m.range.bytes}});
-  if (auto ok = queue_->submit(std::move(request)); !ok) return core::fail(ok.error());
-  return progress::pending;
+  const auto& p = context_->plan();
+  const transfer t{(context_->order.run << 32) | x.id, x.kind == plan::kind::swap_out, outlives(x), &(*current_)[x.id],
+                   memory_->window(p, x.staged),       p.buffers[x.staged].bytes};
+  if (!late_.empty()) {
+    if (auto ok = look(); !ok) return core::fail(ok.error());
+    if (must_wait(t)) {
+      held_.push_back(t);
+      return progress::pending;
+    }
+  }
+  if (auto ok = submit(t); !ok) return core::fail(ok.error());
+  if (!t.outlives) return progress::pending;
+  memory_->write_begins();
+  late_.push_back(t);
+  return progress::done;
 }
 
-void io_executor::look() {
+core::result<void> io_executor::look() {
   completed_.clear();
   while (queue_->poll(completed_) > 0) {
   }
-  for (auto& c : completed_) ended_.push_back(std::move(c));
+  for (auto& c : completed_) {
+    const auto late = std::find_if(late_.begin(), late_.end(), [&](const transfer& t) { return t.token == c.token; });
+    if (late == late_.end()) {
+      ended_.push_back(std::move(c));
+      continue;
+    }
+    late_.erase(late);
+    memory_->write_ends();
+    if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the step before");
+  }
   setup_.watch->resume(queue_->event_descriptor());
+  return submit_held();
+}
+
+core::result<void> io_executor::submit_held() {
+  for (size_t i = 0; i < held_.size();) {
+    if (must_wait(held_[i])) {
+      ++i;
+      continue;
+    }
+    if (auto ok = submit(held_[i]); !ok) return ok;
+    held_.erase(held_.begin() + static_cast<long>(i));
+  }
+  return {};
 }
 
 // One instruction at a time: what else has ended is told by a message that the lane sends itself.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
   if (queue_ == nullptr) return std::nullopt;
-  look();
+  if (auto ok = look(); !ok) return core::fail(ok.error());
   if (ended_.empty()) return std::nullopt;
   const auto c = std::move(ended_.front());
   ended_.pop_front();
@@ -113,7 +178,13 @@ core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
 }
 
 void io_executor::abort(const core::error&) {
-  if (queue_) queue_->cancel_all();
+  if (queue_ == nullptr) return;
+  queue_->cancel_all();
+  completed_.clear();
+  queue_->drain(completed_);
+  for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
+  late_.clear();
+  held_.clear();
 }
 
 }  // namespace troupe::actors

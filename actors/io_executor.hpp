@@ -1,5 +1,9 @@
 // The I/O worker's hands: moves states, slices and gradients between windows and the rank's swap file, many at a time.
 // Owns the queue; what lies where is the plan's, digests and retries are storage/'s.
+//
+// A write that nothing in its step waits for may outlive the step: the instruction ends when the queue has it. What
+// reads its bytes of the file, or fills its window again, waits here until it is over; whoever else wants the file asks
+// rank_memory::settle_writes.
 #pragma once
 
 #include <deque>
@@ -44,8 +48,19 @@ class io_executor final : public executor {
   void abort(const core::error& why) override;
 
  private:
+  struct transfer {  ///< one swap on its way, or held until others are over
+    uint64_t token = 0;
+    bool writes = false, outlives = false;
+    const std::vector<swap_move>* moves = nullptr;
+    std::byte* window = nullptr;
+    uint64_t bytes = 0;  ///< of the window
+  };
   core::result<void> open();
-  void look();
+  core::result<void> look();
+  core::result<void> submit(const transfer& t);
+  core::result<void> submit_held();
+  [[nodiscard]] bool must_wait(const transfer& t) const;
+  [[nodiscard]] bool outlives(const plan::instruction& x) const;
 
   std::shared_ptr<rank_memory> memory_;
   io_setup setup_;
@@ -56,6 +71,9 @@ class io_executor final : public executor {
   std::unique_ptr<storage::swap_queue> queue_;
   std::vector<storage::swap_completion> completed_;
   std::deque<storage::swap_completion> ended_;  // not told yet
+  std::vector<transfer> late_;                  // writes of earlier instructions that are said to be over
+  std::vector<transfer> held_;                  // until some of these are over
+  std::optional<core::error> late_failure_;
 };
 
 }  // namespace troupe::actors

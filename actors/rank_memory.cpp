@@ -46,6 +46,16 @@ core::result<void> rank_memory::take_staging() {
   return {};
 }
 
+void rank_memory::write_ends() {
+  if (writes_under_way_.fetch_sub(1, std::memory_order_release) == 1) writes_under_way_.notify_all();
+}
+
+void rank_memory::settle_writes() const {
+  for (uint32_t n = writes_under_way_.load(std::memory_order_acquire); n > 0;
+       n = writes_under_way_.load(std::memory_order_acquire))
+    writes_under_way_.wait(n, std::memory_order_acquire);
+}
+
 std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {
   const auto& p = *plan_;
   const uint64_t at = p.options.stage == 3 ? p.shard_offset[p.rank][q] + first - p.partition.of(q, p.rank).first

@@ -2,6 +2,7 @@
 // who may touch which when is the plan's.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -57,6 +58,11 @@ class rank_memory {
   /// The file of what is swapped; null where nothing is.
   [[nodiscard]] const std::shared_ptr<storage::swap_file>& swap_file() const { return swap_file_; }
   void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }
+  /// Writes to the swap file that may outlive their step: begun and ended by the io lane.
+  void write_begins() { writes_under_way_.fetch_add(1, std::memory_order_relaxed); }
+  void write_ends();
+  /// Returns when none is under way: what steps have written may be read. From any other thread.
+  void settle_writes() const;
 
   [[nodiscard]] const plan::step_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
@@ -77,6 +83,7 @@ class rank_memory {
   std::vector<cached_set> cached_;                // [gather set]
   std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: cached sets
   std::shared_ptr<storage::swap_file> swap_file_;
+  std::atomic<uint32_t> writes_under_way_{0};
   uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;
 };
 

@@ -83,6 +83,8 @@ state_swaps::state_swaps(plan_writer& writer, const gradient_writes& gradients)
     : writer_(writer), gradients_(gradients), slot_(writer.plan().sub_groups.size(), none), read_(slot_) {
   for (uint32_t g = 0; g < slot_.size(); ++g)
     if (is_swapped(g)) groups_.push_back(g);
+  // The next step begins with the slices of the first units, which stand last in the layout: they are written first.
+  if (writer.plan().options.tiers.parameters == tier::nvme) std::reverse(groups_.begin(), groups_.end());
 }
 
 bool state_swaps::is_swapped(uint32_t group) const {

@@ -43,14 +43,13 @@ hand_made activations_device() {
 
 /// What both sections have.
 template <auto Section>
-void add_shared(section_rows& key, hand_made device, const char* buffers) {
+void add_shared(section_rows& key, hand_made device, const char* buffers, std::string_view of_buffers) {
   key("device", text, "none", "The memory they live in: none (the device's), cpu, or nvme (swap files in nvme_path).")
       .one_of({"none", "cpu", "nvme"})
       .by_hand(device);
   key("nvme_path", path, "none", "The folder in which device nvme makes its own folder of swap files, troupe-swap.")
       .template into<section_of, Section, &offload_section::nvme_path>();
-  key("buffer_count", integer, buffers,
-      "Device nvme: windows in memory onto the swap files; not given: as many as the plan chooses.")
+  key("buffer_count", integer, buffers, of_buffers)
       .at_least(0)
       .at_most(offload_buffers_max)
       .template into<section_of, Section, &offload_section::buffer_count>()
@@ -62,7 +61,9 @@ void add_shared(section_rows& key, hand_made device, const char* buffers) {
 void add_param(key_rows& t) {
   using param = offload_param_section;
   section_rows key(t, "zero_optimization.offload_param", "Stage 3: where parameter shards live.");
-  add_shared<&zero::offload_param>(key, param_device(), "5");
+  add_shared<&zero::offload_param>(
+      key, param_device(), "5",
+      "Device nvme: units whose slices are read ahead of their gathers; not given: as many as the plan chooses.");
   key("buffer_size", integer, "100000000", "Device nvme: elements of a window; the largest slice swapped must fit.")
       .at_least(0)
       .into<section_of, &zero::offload_param, &param::buffer_size>();
@@ -78,7 +79,9 @@ void add_optimizer(key_rows& t) {
   constexpr auto part = &zero::offload_optimizer;
   section_rows key(t, "zero_optimization.offload_optimizer",
                    "Stages 1 to 3: where moments live, and master weights that are not the parameters themselves.");
-  add_shared<part>(key, optimizer_device(), "4");
+  add_shared<part>(key, optimizer_device(), "4",
+                   "Device nvme: buffers of a sub-group's size, of which four (gradient, master weights, two moments) "
+                   "hold one; not given: as many as the plan chooses.");
   key("pipeline_read", boolean, "false", "Device nvme: read the next sub-group while one is updated.")
       .into<section_of, part, &optimizer::pipeline_read>()
       .tells<section_of, part, &optimizer::pipeline_given>();

@@ -29,7 +29,10 @@ core::result<void> guards(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
-    const bool changes_states = x.kind == kind::update || x.kind == kind::publish || x.kind == kind::prepare;
+    if (!runs(x, w.taken)) continue;
+    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // proved in check_speculation.cpp
+    const bool changes_states =
+        (x.kind == kind::update && !speculates) || x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {
       if (changes_states) return broken(p, x.id, "runs even if the vote finds an overflow");
       if (x.lane == lane::io && vote != none && w.before(rank, vote, x.id))
@@ -75,7 +78,7 @@ core::result<void> prove(const world& w) {
   const bool only_saves = w.ranks[0]->options.mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
     for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
-                                 : std::vector<rule>{compute, residency, gradients, swaps, saves, slots})
+                                 : std::vector<rule>{compute, residency, gradients, swaps, speculation, saves, slots})
       if (auto ok = holds(w, r); !ok) return ok;
   if (only_saves) return {};
   if (w.taken == branch::skipped) return {};
@@ -96,13 +99,15 @@ core::result<void> check(rank_plans ranks) {
   for (const auto& p : ranks)
     for (auto rule : {rules::layouts, rules::swap_layout})
       if (auto ok = rule(*p); !ok) return ok;
+  for (const auto& p : ranks)
+    if (auto ok = rules::undo_copies(*p); !ok) return ok;
   if (auto ok = rules::pieces(ranks); !ok) return ok;
   if (auto ok = rules::saved_once(ranks); !ok) return ok;
   const auto guarded = [](const instruction& x) { return x.guard != guard::always; };
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
-    // Without guards both branches are one.
+    // Without guards, and with nothing to take back, both branches are one.
     if (taken == branch::skipped && std::none_of(ranks.begin(), ranks.end(), [&](const auto& p) {
-          return std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
+          return p->undo_bytes > 0 || std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
         }))
       break;
     auto world = rules::look_at(ranks, taken);

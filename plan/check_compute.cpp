@@ -42,6 +42,8 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
       return &r.spread[x.subject];
     case kind::update:
       return &r.update[x.subject];
+    case kind::undo:
+      return &r.undo[x.subject];
     case kind::publish:
       return &r.publish[x.subject];
     case kind::snapshot:
@@ -100,6 +102,7 @@ core::result<roll> call_roll(const step_plan& p, branch taken) {
   r.collect.assign(p.matrix_sets.size(), none);
   r.orthogonalise = r.spread = r.collect;
   r.update.assign(p.sub_groups.size(), none);
+  r.undo = r.update;
   r.state_in = r.state_out = r.update;
   r.gradient_in.assign(micros * p.buckets.size(), none);
   r.gradient_out = r.gradient_in;

@@ -102,6 +102,9 @@ core::result<void> memory(const step_plan& p) {
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
       return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
                            " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
+  if (p.memory.undo != p.undo_bytes)
+    return broken(
+        p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
   const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.states();
   if (allowed == 0 || needed <= allowed) return {};
   const auto owners = owners_of(p.memory);

@@ -37,7 +37,7 @@ struct roll {
   std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
-  std::vector<uint32_t> prepare;                         ///< [sub-group]
+  std::vector<uint32_t> prepare, undo;                   ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release;                 ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
@@ -73,6 +73,10 @@ core::result<void> updates(const world& w, uint32_t rank);    // check_update.cp
 core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
 core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
 core::result<void> swaps(const world& w, uint32_t rank);      // check_swaps.cpp: what is in files while it is used
+/// check_update.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
+core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
+core::result<void> speculation(const world& w, uint32_t rank);  // check_speculation.cpp: updates before the vote
+core::result<void> undo_copies(const step_plan& p);             // check_speculation.cpp: have room of their own
 core::result<void> publishes(const world& w);                 // check_update.cpp
 core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
 core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget

@@ -41,6 +41,7 @@ core::result<void> sizes(const step_plan& p) {
                                  [&](const auto& x) { return x.size() == parameters; }) &&
                      std::all_of(p.partition.slices.begin(), p.partition.slices.end(),
                                  [&](const auto& x) { return x.size() == o.ranks; });
+  if (p.undo_offset.size() != p.sub_groups.size()) return broken(p, "not every sub-group says whether it speculates");
   if (!sound) return broken(p, "its tables do not have the sizes of its model and degrees");
   for (const auto* sets : {&p.gather_sets, &p.buckets, &p.matrix_sets, &p.publish_sets})
     for (const auto& s : *sets)
@@ -80,6 +81,7 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
       return x.subject < p.buckets.size();
     case kind::prepare:
     case kind::update:
+    case kind::undo:
       return x.subject < p.sub_groups.size();
     case kind::collect:
     case kind::orthogonalise:

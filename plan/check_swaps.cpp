@@ -61,6 +61,11 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   for (uint32_t m = 0; m < micros; ++m) {
     const uint32_t reduce = r.reduce[bucket * micros + m], in = r.gradient_in[bucket * micros + m];
     const uint32_t out = r.gradient_out[bucket * micros + m];
+    if (bytes == 0) {
+      if (in != none || out != none || p.instructions[reduce].staged != none)
+        return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
+      continue;
+    }
     if (out == none) return broken(p, reduce, "has a sum that nobody writes to the file");
     if ((in != none) != (m > 0)) return broken(p, reduce, "adds to what is not read back, or reads back nothing");
     for (uint32_t id : {reduce, in, out}) {

@@ -89,33 +89,42 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   return p.options.overlap ? core::result<void>{} : does_not_overlap(w, rank);
 }
 
+core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const uint32_t update = r.update[g];
+  std::vector<uint32_t> units;
+  bool persistent = false;
+  for (const auto& x : p.sub_groups[g].pieces) {
+    units.insert(units.end(), w.units_of[x.parameter].begin(), w.units_of[x.parameter].end());
+    persistent = persistent || p.persistent[x.parameter];
+  }
+  std::sort(units.begin(), units.end());
+  units.erase(std::unique(units.begin(), units.end()), units.end());
+  if (!p.gathers()) {
+    for (uint32_t u : units)
+      if (r.last_use[u] != none)
+        if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok)
+          return ok;
+    return {};
+  }
+  // A gather ends when every member's has: peers that read this rank's slices are waited for too.
+  if (persistent) units.push_back(static_cast<uint32_t>(p.table->units.size()));
+  for (uint32_t u : units)
+    for (uint32_t gather : r.gathers_of[u])
+      if (auto ok = in_order(w, rank, gather, update, "which reads the slices it overwrites"); !ok) return ok;
+  return {};
+}
+
 core::result<void> updates(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < r.update.size(); ++g) {
     const uint32_t update = r.update[g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+    if (p.speculates(g)) continue;  // check_speculation.cpp
     if (auto ok = in_order(w, rank, r.vote, update, "which says whether and how to"); !ok) return ok;
-    std::vector<uint32_t> units;
-    bool persistent = false;
-    for (const auto& x : p.sub_groups[g].pieces) {
-      units.insert(units.end(), w.units_of[x.parameter].begin(), w.units_of[x.parameter].end());
-      persistent = persistent || p.persistent[x.parameter];
-    }
-    std::sort(units.begin(), units.end());
-    units.erase(std::unique(units.begin(), units.end()), units.end());
-    if (!p.gathers()) {
-      for (uint32_t u : units)
-        if (r.last_use[u] != none)
-          if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok)
-            return ok;
-      continue;
-    }
-    // A gather ends when every member's has: peers that read this rank's slices are waited for too.
-    if (persistent) units.push_back(static_cast<uint32_t>(p.table->units.size()));
-    for (uint32_t u : units)
-      for (uint32_t gather : r.gathers_of[u])
-        if (auto ok = in_order(w, rank, gather, update, "which reads the slices it overwrites"); !ok) return ok;
+    if (auto ok = overwrites_nothing_needed(w, rank, g); !ok) return ok;
   }
   return {};
 }

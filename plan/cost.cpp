@@ -40,6 +40,7 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
     case kind::collect:
     case kind::spread:
     case kind::update:
+    case kind::undo:
     case kind::publish:
     case kind::snapshot:
       return x.bytes;
@@ -171,6 +172,7 @@ cost_model default_costs(core::dtype parameter) {
 }
 
 double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs) {
+  if (x.guard == guard::skipped) return 0;  // of a step that is not
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // The ranks share a disk, and do the same at the same time.
   if (x.kind == kind::swap_in) return static_cast<double>(x.bytes) * p.options.ranks / costs.disk_read_bytes_per_s;

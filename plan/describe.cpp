@@ -34,6 +34,8 @@ std::string_view name_of(kind k) {
       return "spread";
     case kind::update:
       return "update";
+    case kind::undo:
+      return "undo";
     case kind::publish:
       return "publish";
     case kind::snapshot:
@@ -101,6 +103,7 @@ lane lane_of(kind k) {
     case kind::prepare:
     case kind::orthogonalise:
     case kind::update:
+    case kind::undo:
       return lane::shard;
     case kind::snapshot:
     case kind::write:
@@ -123,6 +126,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"update directions", m.directions},
           {"votes", m.votes},
           {"staging for checkpoints", m.staging},
+          {"undo copies", m.undo},
           {"windows onto swap files", m.windows},
           {"digests of swap files", m.digests}};
 }
@@ -164,6 +168,7 @@ std::string step_plan::describe(uint32_t id) const {
       break;
     case kind::prepare:
     case kind::update:
+    case kind::undo:
       out.append(" sub-group ").append(std::to_string(x.subject));
       break;
     case kind::publish:

@@ -6,6 +6,7 @@
 
 #include "core/math.hpp"
 #include "plan/generate_saves.hpp"
+#include "plan/generate_speculation.hpp"
 #include "plan/generate_swaps.hpp"
 #include "plan/generate_update.hpp"
 #include "plan/residency.hpp"
@@ -46,6 +47,7 @@ class generator {
  private:
   void compute() {
     expect_gathers();
+    speculation ahead(writer_);
     gather_persistent();
     state_swaps states(writer_, gradients_);
     const bool trains = p_.options.mode == mode::train;
@@ -62,10 +64,12 @@ class generator {
       else
         backward(i, u);
       if (residency_.release_after[i]) release(i);
+      if (u.kind == use::backward && u.micro + 1 == p_.options.accumulation) ahead.after_backward(u.unit);
     }
     release_persistent();
     if (trains && p_.swaps_gradients()) states.begin();
     if (p_.options.mode != mode::generate) vote();
+    if (p_.options.mode == mode::train) ahead.undo(vote_);
     if (trains) write_updates(writer_, vote_, p_.blocks.empty() ? nullptr : &states);
   }
 
@@ -234,6 +238,7 @@ class generator {
     for (uint64_t elements : p_.moment_elements) m.moments += elements * core::size_of(o.master());
     if (!p_.blocks.empty()) count_blocks();
     m.staging = writer_.peak_bytes(pool::staging);
+    m.undo = p_.undo_bytes;
     if (o.mode == mode::train || o.mode == mode::evaluate)
       m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
     m.directions = writer_.peak_bytes(pool::directions);

@@ -60,15 +60,18 @@ uint32_t gradient_writes::read_back(uint32_t bucket, uint32_t micro) {
 
 void gradient_writes::give_window(uint32_t reduce, uint32_t read) {
   auto& x = writer_.at(reduce);
+  const uint64_t bytes = window_bytes(x.subject);
+  if (bytes == 0) return;  // all of the bucket belongs to others
   if (read == none) {
     make_room();
-    slot_[x.subject] = writer_.open_buffer(x, pool::reduced, window_bytes(x.subject), x.subject);
+    slot_[x.subject] = writer_.open_buffer(x, pool::reduced, bytes, x.subject);
   }
   plan_writer::depend(x, read);
   x.staged = slot_[x.subject];
 }
 
 void gradient_writes::write(uint32_t bucket, uint32_t micro, uint32_t last) {
+  if (slot_[bucket] == none) return;
   auto& x = writer_.emit(kind::swap_out, bucket, micro);
   x.what = swapped::gradients;
   x.use = use::backward;

@@ -17,6 +17,8 @@ class update_writer {
     const auto matrix_sets = static_cast<uint32_t>(p_.matrix_sets.size());
     const uint32_t first_set = groups - matrix_sets;  // sub-groups of matrix sets stand last
     updates_.assign(groups, none);
+    for (const auto& x : p_.instructions)
+      if (x.kind == kind::update) updates_[x.subject] = x.id;  // before the vote: generate_speculation.cpp
     prepared_.assign(groups, none);
     orthogonal_.assign(matrix_sets, none);
     if (swaps_ != nullptr) return run_swapped();
@@ -55,7 +57,7 @@ class update_writer {
   void prepare(uint32_t g) {
     auto& x = emit_guarded(kind::prepare, g);
     x.bytes = p_.sub_groups[g].elements * 4 * core::size_of(p_.options.master());
-    read_gradients(x, g);
+    read_gradients(p_, x, g);
     prepared_[g] = x.id;
   }
   void measure() {
@@ -98,10 +100,10 @@ class update_writer {
     return 5 * (4 * small * small * large + 2 * small * small * small);
   }
   void update(uint32_t g) {
+    if (p_.speculates(g)) return;
     const auto& group = p_.sub_groups[g];
     auto& x = emit_guarded(kind::update, g);
-    x.bytes = group.elements * (6 * sizeof(float) + core::size_of(p_.options.accumulation_type) +
-                                (p_.options.master_is_parameter() ? 0 : core::size_of(p_.options.parameter)));
+    x.bytes = updated_bytes(p_, group);
     updates_[g] = x.id;
     if (group.need == update_need::parameter_norms)
       writer_.depend(x, p_.options.updates_all() ? prepared_[g] : measure_);
@@ -110,32 +112,25 @@ class update_writer {
       x.buffer = p_.instructions[orthogonal_[group.matrices]].buffer;
       writer_.close_buffer(x.buffer, x.id);
     }
-    read_gradients(x, g);
-  }
-  void read_gradients(const instruction& x, uint32_t g) {
-    if (!p_.options.buckets_stay()) return;
-    for (const auto& piece : p_.sub_groups[g].pieces) {
-      uint32_t& last = p_.buffers[bucket_buffer(piece.parameter)].last;
-      last = std::max(last, x.id);
-    }
+    read_gradients(p_, x, g);
   }
 
   void publish() {
+    uint32_t last_undo = none;
+    for (const auto& x : p_.instructions)
+      if (x.kind == kind::undo) last_undo = x.id;
     for (uint32_t k = 0; k < p_.publish_sets.size(); ++k) {
       auto& x = writer_.emit(kind::publish, k, p_.options.accumulation - 1);
       x.guard = guard::not_skipped;
       x.bytes = p_.publish_sets[k].numel * core::size_of(p_.options.parameter);
       writer_.depend(x, vote_);
+      writer_.depend(x, last_undo);  // fails where a gradient is not finite: then nothing is published
       const auto& members = p_.publish_sets[k].parameters;
       for (uint32_t g = 0; g < p_.sub_groups.size(); ++g)
         for (const auto& piece : p_.sub_groups[g].pieces)
           if (piece.parameter >= members.front().parameter && piece.parameter <= members.back().parameter)
             writer_.depend(x, updates_[g]);
     }
-  }
-
-  [[nodiscard]] uint32_t bucket_buffer(uint32_t parameter) const {
-    return p_.bucket_buffer[(size_t{p_.bucket_of[parameter]} + 1) * p_.options.accumulation - 1];
   }
 
   plan_writer& writer_;
@@ -146,6 +141,20 @@ class update_writer {
 };
 
 }  // namespace
+
+uint64_t updated_bytes(const step_plan& p, const sub_group& group) {
+  return group.elements * (6 * sizeof(float) + core::size_of(p.options.accumulation_type) +
+                           (p.options.master_is_parameter() ? 0 : core::size_of(p.options.parameter)));
+}
+
+void read_gradients(step_plan& p, const instruction& x, uint32_t g) {
+  if (!p.options.buckets_stay()) return;
+  for (const auto& piece : p.sub_groups[g].pieces) {
+    const size_t bucket = p.bucket_of[piece.parameter];
+    uint32_t& last = p.buffers[p.bucket_buffer[(bucket + 1) * p.options.accumulation - 1]].last;
+    last = std::max(last, x.id);
+  }
+}
 
 void write_updates(plan_writer& writer, uint32_t vote, state_swaps* swaps) { update_writer(writer, vote, swaps).run(); }
 

@@ -18,7 +18,7 @@ namespace troupe::plan {
 enum class branch : uint8_t { not_skipped, skipped };
 
 [[nodiscard]] inline bool runs(const instruction& x, branch taken) {
-  return x.guard == guard::always || taken == branch::not_skipped;
+  return x.guard == guard::always || (x.guard == guard::not_skipped) == (taken == branch::not_skipped);
 }
 
 class happens_before {

@@ -28,6 +28,7 @@ enum class kind : uint8_t {  ///< of an instruction
   orthogonalise,             ///< shard: those matrices of matrix set `subject` that fall to this rank
   spread,                    ///< fabric: the orthogonal matrices of matrix set `subject` to all
   update,                    ///< shard: optimizer step of sub-group `subject`
+  undo,                      ///< shard: takes back what a speculative update did to sub-group `subject`
   publish,                   ///< fabric: updated parameters of publish set `subject` to all
   snapshot,                  ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
   write,                     ///< writer: hands that block to the disk; it may be there only after the step's end
@@ -43,8 +44,8 @@ enum class swapped : uint8_t {
   shards,     ///< own slices of a gather set's parameters
 };
 
-/// A condition that all ranks share. `not_skipped`: the vote found no overflow.
-enum class guard : uint8_t { always, not_skipped };
+/// A condition that all ranks share. `not_skipped`: the vote found no overflow; `skipped`: it found one.
+enum class guard : uint8_t { always, not_skipped, skipped };
 
 /// Forward or backward use of a unit's parameters.
 enum class use : uint8_t { forward, backward };

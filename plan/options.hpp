@@ -51,6 +51,7 @@ struct plan_options {  ///< what the generator obeys
   uint64_t staging = uint64_t{64} << 20;             ///< bytes that snapshots may wait in until they are written
   uint64_t memory_budget_bytes = 0;                  ///< of one rank, for memory_table::states; 0: none
   tier_options tiers = {};
+  bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
   std::vector<parameter_update> optimizer = {};  ///< [parameter]; empty: each as parameter_update's default
 
   bool operator==(const plan_options&) const = default;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/generate_speculation.hpp"
 #include "plan/layout.hpp"
 
 namespace troupe::plan {
@@ -223,6 +224,7 @@ void make_sets(step_plan& p) {
   }
   make_matrix_sets(p);
   swaps ? make_swapped_sub_groups(p) : make_sub_groups(p);
+  place_undo_copies(p);
   make_publish_sets(p);
 }
 

@@ -47,6 +47,9 @@ struct parameter_set {
   bool operator==(const parameter_set&) const = default;
 };
 
+/// In the place of a sub-group's undo copy: it is updated after the vote.
+inline constexpr uint64_t no_undo = ~uint64_t{0};
+
 /// What the optimizer updates in one instruction.
 struct sub_group {
   std::vector<owned_piece> pieces;
@@ -90,9 +93,10 @@ struct memory_table {
   uint64_t windows = 0;      ///< onto swap files: states, slices and gradients on their way
   uint64_t digests = 0;      ///< of the pages of swap files
   uint64_t swapped = 0;      ///< in files: no memory, and not part of any sum
+  uint64_t undo = 0;         ///< what speculative updates overwrite, until the vote
   [[nodiscard]] uint64_t total() const {
     return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes +
-           staging + windows + digests;
+           staging + windows + digests + undo;
   }
   /// What a host budget covers: parameters, gradients, optimizer states and staging; neither activations nor votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - votes; }
@@ -123,6 +127,8 @@ struct step_plan {  ///< one rank's step
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
+  std::vector<uint64_t> undo_offset;      ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
+  uint64_t undo_bytes = 0;                ///< of all undo copies
   std::vector<swap_block> blocks;  ///< where something is swapped: one per sub-group, then the frozen ones
   std::vector<bool> cached;        ///< [gather set]: swapped slices that stay in memory as well
   uint64_t swap_file_bytes = 0;
@@ -153,6 +159,8 @@ struct step_plan {  ///< one rank's step
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  /// Sub-group `g` is updated before the vote, and the update undone if the step is skipped.
+  [[nodiscard]] bool speculates(uint32_t g) const { return undo_offset[g] != no_undo; }
   /// Slices of gather set `set` come from a file before they are gathered.
   [[nodiscard]] bool reads_shards(uint32_t set) const {
     return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;

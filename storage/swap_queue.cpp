@@ -49,6 +49,7 @@ swap_queue::swap_queue(const swap_queue_options& options, std::unique_ptr<io_que
   retries_.reserve(depth);
   batch_.reserve(depth);
   ended_.reserve(depth);
+  ended_blocks_.reserve(depth);
 }
 
 swap_queue::~swap_queue() = default;
@@ -169,8 +170,10 @@ void swap_queue::send() {
   if (auto begun = queue_->submit(batch_); !begun) {
     // Requests were checked and credits counted: whatever this is, trying again does not mend it.
     for (const auto& request : batch_) {
-      blocks_[request.token].tries = swap_tries_max;
-      account({request.token, 0, begun.error()});
+      block b = blocks_[request.token];
+      b.tries = swap_tries_max;
+      free_blocks_.push_back(static_cast<uint32_t>(request.token));
+      account(b, {request.token, 0, begun.error()});
     }
     tell_of_errors();
   }
@@ -194,10 +197,19 @@ std::optional<core::error> swap_queue::judge(const block& b, const io_completion
   return right.error();
 }
 
-void swap_queue::account(const io_completion& end) {
-  const auto index = static_cast<uint32_t>(end.token);
-  const block b = blocks_[index];
-  free_blocks_.push_back(index);
+// What ended makes room first and is looked at then: the disk is not idle while digests are computed.
+void swap_queue::take_ended() {
+  ended_blocks_.clear();
+  for (const auto& end : ended_) {
+    ended_blocks_.push_back(blocks_[end.token]);
+    free_blocks_.push_back(static_cast<uint32_t>(end.token));
+  }
+  pump();
+  for (size_t i = 0; i < ended_.size(); ++i) account(ended_blocks_[i], ended_[i]);
+  pump();
+}
+
+void swap_queue::account(const block& b, const io_completion& end) {
   auto& request = requests_[b.of];
   --request.in_flight;
   const auto error = judge(b, end);
@@ -259,8 +271,7 @@ size_t swap_queue::hand_out(std::vector<swap_completion>& out) {
 size_t swap_queue::poll(std::vector<swap_completion>& out) {
   ended_.clear();
   queue_->poll(ended_);
-  for (const auto& end : ended_) account(end);
-  pump();
+  take_ended();
   return hand_out(out);
 }
 
@@ -268,8 +279,7 @@ size_t swap_queue::wait(std::vector<swap_completion>& out) {
   while (over_.empty() && pending_ > 0) {
     ended_.clear();
     queue_->wait(ended_);
-    for (const auto& end : ended_) account(end);
-    pump();
+    take_ended();
   }
   return hand_out(out);
 }

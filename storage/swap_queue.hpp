@@ -127,7 +127,8 @@ class swap_queue {
   bool next_block(block& out);
   void begin(const block& what);
   void send();
-  void account(const io_completion& end);
+  void take_ended();
+  void account(const block& b, const io_completion& end);
   [[nodiscard]] std::optional<core::error> judge(const block& b, const io_completion& end);
   void give_up(uint32_t of, const core::error& why);
   void settle(uint32_t of);
@@ -143,6 +144,7 @@ class swap_queue {
   std::vector<block> retries_;
   std::vector<io_request> batch_;
   std::vector<io_completion> ended_;
+  std::vector<block> ended_blocks_;  // of `ended_`
   std::vector<swap_completion> over_;
   std::vector<uint64_t> seen_files_;  // identities that the queue below was asked to keep
   unsigned pending_ = 0;

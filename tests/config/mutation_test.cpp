@@ -37,7 +37,10 @@ const std::string json = R"({
   "steps": 1e2, "train_batch_size": 16, "fp16": {"enabled": false, "loss_scale": -0.5},
   "optimizer": {"type": "Muon", "params": {"betas": [0.9, 0.99], "ns_steps": 3}},
   "scheduler": {"type": "OneCycle", "params": {"cycle_min_lr": 0, "cycle_max_lr": [0.1]}},
-  "zero_optimization": {"stage": 2, "reduce_scatter": true, "offload_param": {"device": "none"}}
+  "zero_optimization": {"stage": 2, "reduce_scatter": true, "offload_param": {"device": "none"},
+    "cpu_offload": false, "offload_optimizer": {"device": "nvme", "nvme_path": "/disk", "buffer_count": 5, "ratio": 1.0},
+    "zenflow": {"select_strategy": "step", "select_interval": 4}},
+  "aio": {"block_size": 262144, "queue_depth": "auto", "single_submit": "true"}
 })";
 
 size_t mutations() {

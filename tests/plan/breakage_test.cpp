@@ -111,4 +111,32 @@ BOOST_AUTO_TEST_CASE(every_break_is_caught_and_harmless_changes_pass) {
   BOOST_TEST(passed["drop a dependency"] >= 50U);
 }
 
+BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caught) {
+  const std::map<std::string, breakage_kind> of_speculation = {
+      {"change an undo copy", {&saboteur::change_an_undo_copy}},
+      {"drop an undo", {&saboteur::drop_an_undo}},
+  };
+  auto breakages = all_breakages;
+  breakages.insert(of_speculation.begin(), of_speculation.end());
+  std::map<std::string, uint32_t> caught;
+  for (uint64_t seed = 1000; seed < 1250; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto table = random_table(random);
+    auto options = random_options(*table, random);
+    options.mode = mode::train;
+    options.tiers = {};
+    options.speculate = true;
+    if (!generate(table, options, 0)) continue;
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        const trial t = attempt(whole, kind, random);
+        if (!t.changed) continue;
+        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", ranks " << options.ranks << ", accumulation "
+                                                    << options.accumulation << ": " << t.text);
+        if (!t.harmless) ++caught[name];
+      }
+  }
+  for (const auto& [name, kind] : of_speculation) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

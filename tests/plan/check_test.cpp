@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "plan/check_rules.hpp"
+#include "reorder.hpp"
 #include "samples.hpp"
 
 using namespace troupe::plan;
@@ -36,26 +37,6 @@ uint32_t first_of(const step_plan& p, kind k) {
   for (const auto& x : p.instructions)
     if (x.kind == k) return x.id;
   return none;
-}
-
-/// The same plan with its instructions in another serial order, given as ids.
-void reorder(step_plan& p, const std::vector<uint32_t>& order) {
-  std::vector<uint32_t> number(order.size());
-  for (uint32_t i = 0; i < order.size(); ++i) number[order[i]] = i;
-  std::vector<instruction> moved;
-  for (auto& l : p.lanes) l.clear();
-  for (uint32_t id : order) {
-    moved.push_back(p.instructions[id]);
-    auto& x = moved.back();
-    x.id = number[id];
-    for (auto& on : x.after) on = number[on];
-    p.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
-  }
-  p.instructions = std::move(moved);
-  for (auto& b : p.buffers) {
-    b.first = number[b.first];
-    b.last = number[b.last];
-  }
 }
 
 double seconds_of(const shared_plans& plans) {

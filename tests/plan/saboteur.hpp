@@ -376,6 +376,25 @@ class saboteur {
     }
     return true;
   }
+  bool change_an_undo_copy() {
+    std::vector<uint32_t> ahead;
+    for (uint32_t g = 0; g < p_.sub_groups.size(); ++g)
+      if (p_.speculates(g)) ahead.push_back(g);
+    if (ahead.empty()) return false;
+    auto& offset = p_.undo_offset[ahead[below(ahead.size())]];
+    switch (below(3)) {
+      case 0:
+        offset += 64;
+        break;
+      case 1:
+        offset = no_undo;
+        break;
+      default:
+        p_.undo_bytes += 64;
+    }
+    return true;
+  }
+  bool drop_an_undo() { return drop(kind::undo); }
   bool change_size() {
     switch (below(4)) {
       case 0:

@@ -96,7 +96,8 @@ class threaded_company {
         const auto known = weak.lock();
         return known ? known->missing(sequence) : std::vector<uint32_t>{};
       };
-      for (const auto l : {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer})
+      for (const auto l :
+           {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
         x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {
           return std::make_unique<scripted_executor>(says, std::move(member));
         };

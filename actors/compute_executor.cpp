@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/activation_windows.hpp"
 #include "actors/host_run.hpp"
 #include "actors/ledger.hpp"
 #include "models/language_model.hpp"
@@ -36,7 +37,8 @@ class compute_executor final : public executor, private models::gradient_sink {
         host_batches_(setup_.own != nullptr),
         binding_(*p.table, p.options.parameter, model_->own_parameters()),
         bound_at_(p.table->parameters.size(), nullptr),
-        written_(p.table->parameters.size(), false) {
+        written_(p.table->parameters.size(), false),
+        windows_(p.table->units.size()) {
     setup_.own = nullptr;  // it holds the values that the run began with
     if (!p.gathers())
       for (uint32_t q = 0; q < p.table->parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
@@ -135,10 +137,14 @@ class compute_executor final : public executor, private models::gradient_sink {
       return {};
     }
     const bool keep = training() && (!p().options.recompute || x.subject == 0);
-    if (training() && x.segment == 0)
+    if (x.staged != plan::none) {
+      if (auto put = put_input(x); !put) return core::fail(put.error());
+    } else if (training() && x.segment == 0) {
       flight_.unit_inputs[x.subject] = p().options.recompute ? flight_.hidden : at::Tensor();
+    }
     auto run = model_->forward(x.subject, x.segment, batch, flight_.hidden, binding_);
     flight_.hidden = run->output();
+    if (x.staged != plan::none) flight_.hidden = out_of_window(flight_.hidden, memory_->window(p(), x.staged));
     if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
     if (!is_head(x.subject) || x.segment + 1 != p().table->units[x.subject].segments.size()) return {};
     const double loss = flight_.hidden.item().toDouble();
@@ -154,9 +160,19 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
 
+  // The unit computes with what lies in the window: what ATen allocated ends here.
+  core::result<void> put_input(const plan::instruction& x) {
+    auto there = windows_.put(x.subject, p().table->units[x.subject].name, flight_.hidden,
+                              {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
+    if (!there) return core::fail(there.error());
+    flight_.hidden = std::move(*there);
+    return {};
+  }
+
   void recompute(const plan::instruction& x) {
     const auto batch = micro_batch(x.micro);
-    at::Tensor hidden = flight_.unit_inputs[x.subject];
+    at::Tensor hidden = x.staged == plan::none ? flight_.unit_inputs[x.subject]
+                                               : windows_.get(x.subject, memory_->window(p(), x.staged));
     for (uint32_t s = 0; s < flight_.runs[x.subject].size(); ++s) {
       flight_.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
       hidden = flight_.runs[x.subject][s]->output();
@@ -203,7 +219,7 @@ class compute_executor final : public executor, private models::gradient_sink {
           return "first seen in the output of " + units[u].name + " " + units[u].segments[s].name;
       if (!finite(flight_.unit_inputs[u])) return "first seen in the input of " + units[u].name;
     }
-    return "every activation before it is finite";
+    return "every activation before it that is still in memory is finite";
   }
 
   std::unique_ptr<models::language_model> model_;
@@ -213,6 +229,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;  // [parameter]
   std::vector<bool> written_;    // [parameter]: its bucket holds a contribution of this accumulation
+  activation_windows windows_;
   flight flight_;
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;

@@ -33,6 +33,9 @@ std::vector<swap_move> moves_of(const plan::step_plan& p, const plan::instructio
         out.push_back({plan::states_written(p, b), gradient});
       break;
     }
+    case plan::swapped::activations:
+      out.push_back({p.activation_extents[x.subject], 0});
+      break;
     case plan::swapped::gradients: {
       const auto& begins = p.bucket_begin[p.rank];
       add_runs(p, plan::state_part::gradient, begins[x.subject], begins[x.subject + 1] - begins[x.subject], 0, out);

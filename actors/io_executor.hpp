@@ -1,5 +1,5 @@
-// The I/O worker's hands: moves states, slices and gradients between windows and the rank's swap file, many at a time.
-// Owns the queue; what lies where is the plan's, digests and retries are storage/'s.
+// The I/O worker's hands: moves states, slices, gradients and activations between windows and the rank's swap file,
+// many at a time. Owns the queue; what lies where is the plan's, digests and retries are storage/'s.
 //
 // A write that nothing in its step waits for may outlive the step: the instruction ends when the queue has it. What
 // reads its bytes of the file, or fills its window again, waits here until it is over; whoever else wants the file asks

@@ -13,7 +13,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
   for (const auto& p : plans) {
     m->gathered_bytes_ = std::max(m->gathered_bytes_, p->memory.gathered);
     m->staging_bytes_ = std::max(m->staging_bytes_, p->memory.staging);
-    for (auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced}) {
+    for (auto k : {plan::pool::states, plan::pool::shards, plan::pool::reduced, plan::pool::activations}) {
       auto& bytes = m->window_bytes_[static_cast<size_t>(k)];
       bytes = std::max(bytes, p->pool_bytes[static_cast<size_t>(k)]);
     }
@@ -28,7 +28,8 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
       {&m->directions_, t.directions},
       {&m->states_, m->window_bytes_[static_cast<size_t>(plan::pool::states)]},
       {&m->shards_, m->window_bytes_[static_cast<size_t>(plan::pool::shards)]},
-      {&m->reduced_, m->window_bytes_[static_cast<size_t>(plan::pool::reduced)]}};
+      {&m->reduced_, m->window_bytes_[static_cast<size_t>(plan::pool::reduced)]},
+      {&m->activations_, m->window_bytes_[static_cast<size_t>(plan::pool::activations)]}};
   for (const auto& [pool, bytes] : pools) {
     auto got = storage::huge_memory::allocate(bytes);
     if (!got) return core::fail(got.error().in("rank " + std::to_string(m->plan_->rank)));
@@ -100,14 +101,23 @@ std::byte* rank_memory::gradient(const plan::owned_piece& piece, std::byte* wind
 
 std::byte* rank_memory::window(const plan::step_plan& p, uint32_t buffer) const {
   const auto& b = p.buffers[buffer];
-  const auto* pool = b.pool == plan::pool::states ? &states_ : b.pool == plan::pool::shards ? &shards_ : &reduced_;
-  return pool->data() + b.offset;
+  switch (b.pool) {
+    case plan::pool::states:
+      return states_.data() + b.offset;
+    case plan::pool::shards:
+      return shards_.data() + b.offset;
+    case plan::pool::activations:
+      return activations_.data() + b.offset;
+    default:
+      return reduced_.data() + b.offset;
+  }
 }
 
 std::vector<std::span<std::byte>> rank_memory::windows() const {
   std::vector<std::span<std::byte>> out;
-  for (const auto* pool : {&states_, &shards_, &reduced_})
-    if (pool->bytes() > 0) out.emplace_back(pool->data(), pool->bytes());
+  const bool stored = plan_->options.tiers.activations == plan::tier::nvme;
+  for (const auto* pool : {&states_, &shards_, &reduced_, stored ? &activations_ : nullptr})
+    if (pool != nullptr && pool->bytes() > 0) out.emplace_back(pool->data(), pool->bytes());
   return out;
 }
 
@@ -167,6 +177,7 @@ plan::memory_table rank_memory::resident() const {
   t.gathered = gathered_bytes_;
   t.windows = states_.bytes() + shards_.bytes() + reduced_.bytes();
   t.activations = 0;
+  t.offloaded_activations = activations_.bytes();
   t.staging = staging_.data() == nullptr ? 0 : staging_bytes_;
   return t;
 }

@@ -74,7 +74,7 @@ class rank_memory {
   void find_cached();
 
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
-  storage::huge_memory states_, shards_, reduced_;  // windows
+  storage::huge_memory states_, shards_, reduced_, activations_;  // windows
   uint64_t window_bytes_[plan::num_pools] = {};
   struct cached_set {
     std::vector<plan::shard_run> runs;

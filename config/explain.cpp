@@ -13,16 +13,21 @@ namespace {
 
 using nlohmann::ordered_json;
 
+/// Why nothing comes of a key that acts; empty: something does.
+std::string idle_in(const effective_value& v, const job_config& c) {
+  return v.row->acts == effect::acts ? idle(*v.row, c) : std::string();
+}
+
 std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
-  if (const std::string why = idle(*v.row, c); !why.empty() && row.acts == effect::acts) return "no effect: " + why;
+  if (const std::string why = idle_in(v, c); !why.empty()) return "no effect: " + why;
   std::string text = effect_of(row, v.held_back);
   if (row.only && row.acts == effect::acts && !v.held_back) text += fmt::format("; only {} in this version", *row.only);
   return text;
 }
 
 std::string_view effect_name(const effective_value& v, const job_config& c) {
-  if (!idle(*v.row, c).empty() && v.row->acts == effect::acts) return "no_effect";
+  if (!idle_in(v, c).empty()) return "no_effect";
   const bool waits = v.row->acts == effect::when_there || (v.held_back && !v.row->capability.empty());
   return v.row->acts == effect::no_effect ? "no_effect" : waits ? "acts_when" : v.held_back ? "no_effect" : "acts";
 }
@@ -80,7 +85,7 @@ std::string explain(const loaded& what, bool json) {
                       {"meaning", v.row->meaning},
                       {"effect", effect_name(v, what.config)},
                       {"capability", v.row->capability},
-                      {"reason", v.row->reason.empty() ? idle(*v.row, what.config) : std::string(v.row->reason)}});
+                      {"reason", v.row->reason.empty() ? idle_in(v, what.config) : std::string(v.row->reason)}});
     } else {
       text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning,
                           effect_text(v, what.config));

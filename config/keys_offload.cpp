@@ -133,8 +133,11 @@ hand_made strategy_field() {
 void add_zenflow(key_rows& t) {
   using zenflow = zenflow_section;
   constexpr auto part = &zero::zenflow;
-  section_rows key(t, "zero_optimization.zenflow",
-                   "Update important gradients at once, the others later and elsewhere; on where the section stands.");
+  section_rows key(
+      t, "zero_optimization.zenflow",
+      "Update important gradients at once, the others later and elsewhere; on where the section stands. A job may "
+      "not have it yet.",
+      capability::late_updates);
   key("topk_ratio", number, "0.1", "The share of gradient columns that counts as important.")
       .above(0)
       .below(1)

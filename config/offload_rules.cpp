@@ -2,6 +2,7 @@
 // DeepSpeed's older spellings stand for. What only this program cannot do is a warning in a plain DeepSpeed file.
 #include <fmt/format.h>
 
+#include "config/capabilities.hpp"
 #include "config/resolve.hpp"
 #include "config/values.hpp"
 
@@ -128,13 +129,15 @@ class placement {
     z.enabled = given_.mappings.contains(zenflow_name);
     const auto refused = given_.refused.lower_bound(in(zenflow_name, ""));
     if (!z.enabled || (refused != given_.refused.end() && refused->starts_with(zenflow_name))) return;
+    if (job_)
+      return error(zenflow_name, fmt::format("not supported in this version: it takes {}", capability::late_updates));
     if (zero_.offload_optimizer.device != offload_device::cpu)
       error(zenflow_name,
             fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
     if (zero_.offload_optimizer.super_offload)
       error(in(optimizer, "super_offload"), "wanted false with zenflow, got true");
     if (config_.optimizer.type != "adam" && config_.optimizer.type != "adamw")
-      unable(zenflow_name, fmt::format("wanted optimizer adam or adamw beside it, got {}", config_.optimizer.type));
+      warn(zenflow_name, fmt::format("wanted optimizer adam or adamw beside it, got {}", config_.optimizer.type));
     const std::string interval = in(zenflow_name, "select_interval");
     const bool automatic = z.select == select_strategy::automatic;
     if (automatic && z.select_interval)

@@ -37,6 +37,7 @@ struct unit_info {
   std::string name;                  ///< "embedding", "block 3", "head"
   std::vector<uint32_t> parameters;  ///< all that its segments read; a tied one stands in two units
   std::vector<segment_info> segments;
+  uint64_t input_bytes = 0;  ///< of the hidden state that it takes, one micro-batch; 0 for the first unit
 };
 
 struct model_table {  ///< a model as units, segments and parameters

@@ -57,6 +57,7 @@ core::result<dry_run_result> dry_run(const module_model& model, core::model_tabl
     const std::string given = from + ", " + shape_text(x);
     auto& info = table.units[u];
     const kept_buffers kept(unit);
+    if (u > 0) info.input_bytes = x.nbytes();
     x = x.detach();
     if (trains && x.is_floating_point()) x.requires_grad_(true);
     for (uint32_t q : info.parameters) trains = trains || table.parameters[q].trainable;

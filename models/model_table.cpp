@@ -69,6 +69,10 @@ void finish_head(const model_spec& s, const extent& e, segment_info& head) {
   head.saved_bytes = e.activations(2.0 * s.width + s.vocabulary) + e.numbers(1);
 }
 
+void set_inputs(const model_spec& s, const extent& e, model_table& table) {
+  for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = e.activations(s.width);
+}
+
 unit_info unit_of(std::string name, std::vector<segment_info> segments) {
   unit_info unit{std::move(name), {}, std::move(segments)};
   for (const auto& segment : unit.segments)
@@ -150,7 +154,9 @@ model_table llama_table(const model_spec& s, const extent& e) {
 
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes) {
   const extent e{static_cast<double>(rows * columns), static_cast<double>(columns), element_bytes};
-  return spec.kind == family::gpt2 ? gpt2_table(spec, e) : llama_table(spec, e);
+  auto table = spec.kind == family::gpt2 ? gpt2_table(spec, e) : llama_table(spec, e);
+  set_inputs(spec, e, table);
+  return table;
 }
 
 }  // namespace troupe::models

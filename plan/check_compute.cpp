@@ -51,10 +51,12 @@ uint32_t* entry_of(roll& r, const step_plan& p, const instruction& x) {
     case kind::write:
       return &r.write[x.subject];
     case kind::swap_in:
+      if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &r.state_in[x.subject];
       if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options.accumulation + x.micro];
       return x.staged == none ? nullptr : &r.shard_in[x.staged];
     case kind::swap_out:
+      if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
       if (x.what == swapped::states) return &r.state_out[x.subject];
       return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options.accumulation + x.micro] : nullptr;
   }
@@ -107,6 +109,7 @@ core::result<roll> call_roll(const step_plan& p, branch taken) {
   r.gradient_in.assign(micros * p.buckets.size(), none);
   r.gradient_out = r.gradient_in;
   r.shard_in.assign(p.buffers.size(), none);
+  r.activation_in = r.activation_out = r.recompute;
   r.publish.assign(p.publish_sets.size(), none);
   r.gather.assign(p.buffers.size(), none);
   r.release.assign(p.buffers.size(), none);

@@ -25,6 +25,8 @@ core::result<void> serial(const step_plan& p);     ///< the order of ids is one 
 // check_layout.cpp: every element has its place in every set, and its owner.
 core::result<void> layouts(const step_plan& p);
 core::result<void> swap_layout(const step_plan& p);  ///< check_swaps.cpp: extents of the swap file
+/// check_activations.cpp: behind the states, from byte `from` to the end of the file.
+core::result<void> activation_extents(const step_plan& p, uint64_t from);
 core::result<void> pieces(rank_plans ranks);
 core::result<void> saved_once(rank_plans ranks);  ///< check_saves.cpp: what the checkpoint's files hold
 
@@ -44,6 +46,7 @@ struct roll {
   std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
   std::vector<uint32_t> shard_in;                        ///< [buffer]
+  std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -72,13 +75,14 @@ core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cp
 core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
 core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
 core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
-core::result<void> swaps(const world& w, uint32_t rank);      // check_swaps.cpp: what is in files while it is used
 /// check_update.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
 core::result<void> speculation(const world& w, uint32_t rank);  // check_speculation.cpp: updates before the vote
 core::result<void> undo_copies(const step_plan& p);             // check_speculation.cpp: have room of their own
-core::result<void> publishes(const world& w);                 // check_update.cpp
-core::result<void> slots(const world& w, uint32_t rank);      // check_memory.cpp: no byte reused too early
-core::result<void> memory(const step_plan& p);                // check_memory.cpp: pools, budget
+core::result<void> swaps(const world& w, uint32_t rank);        // check_swaps.cpp: what is in files while it is used
+core::result<void> activations(const world& w, uint32_t rank);  // check_activations.cpp: inputs that wait elsewhere
+core::result<void> publishes(const world& w);                   // check_update.cpp
+core::result<void> slots(const world& w, uint32_t rank);        // check_memory.cpp: no byte reused too early
+core::result<void> memory(const step_plan& p);                  // check_memory.cpp: pools, budget
 
 }  // namespace troupe::plan::rules

@@ -103,6 +103,8 @@ bool subject_is_known(const step_plan& p, const instruction& x) {
           return x.subject < p.buckets.size();
         case swapped::shards:
           return x.subject < p.gather_sets.size();
+        case swapped::activations:
+          return x.subject < p.table->units.size();
       }
       return false;
   }

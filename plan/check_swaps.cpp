@@ -118,8 +118,8 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
 
 core::result<void> swap_layout(const step_plan& p) {
   if (!p.options.tiers.swaps()) {
-    if (!p.blocks.empty() || p.swap_file_bytes != 0) return broken(p, "it has extents in a file that it does not use");
-    return {};
+    if (!p.blocks.empty()) return broken(p, "it has extents in a file that it does not use");
+    return activation_extents(p, 0);
   }
   const auto& t = p.options.tiers;
   if (p.options.stage == 0 || (t.parameters == tier::nvme && p.options.stage != 3))
@@ -149,7 +149,7 @@ core::result<void> swap_layout(const step_plan& p) {
       return broken(p, "swap blocks are not its sub-groups, then what is frozen");
     if (!b.frozen && b.pieces != p.sub_groups[k].pieces) return broken(p, "a swap block is not its sub-group");
   }
-  if (file_end != p.swap_file_bytes) return broken(p, "the swap file is not as long as its extents");
+  if (auto ok = activation_extents(p, file_end); !ok) return ok;
   for (uint32_t q = 0; q < held.size(); ++q) {
     const bool wanted = p.trains(q) || t.parameters == tier::nvme;
     if (held[q] != (wanted ? p.partition.of(q, p.rank).count : 0))
@@ -162,7 +162,8 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   if (p.blocks.empty()) {
     for (const auto& x : p.instructions)
-      if (x.lane == lane::io || x.staged != none) return broken(p, x.id, "swaps in a plan that keeps all in memory");
+      if (x.what != swapped::activations && x.lane != lane::compute && (x.lane == lane::io || x.staged != none))
+        return broken(p, x.id, "swaps states in a plan that keeps them in memory");
     return {};
   }
   if (auto ok = slices_are_read(w, rank); !ok) return ok;

@@ -78,6 +78,8 @@ std::string_view name_of(swapped x) {
       return "gradients";
     case swapped::shards:
       return "shards";
+    case swapped::activations:
+      return "activations";
   }
   return "?";
 }
@@ -123,6 +125,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"gradient buckets", m.gradients},
           {"accumulated gradients", m.accumulated},
           {"activations (predicted)", m.activations},
+          {"offloaded activations", m.offloaded_activations},
           {"update directions", m.directions},
           {"votes", m.votes},
           {"staging for checkpoints", m.staging},
@@ -182,6 +185,7 @@ std::string step_plan::describe(uint32_t id) const {
       if (x.what == swapped::shards) out += gather_sets[x.subject].name;
       if (x.what == swapped::gradients) out += buckets[x.subject].name;
       if (x.what == swapped::states) out.append("sub-group ").append(std::to_string(x.subject));
+      if (x.what == swapped::activations) out += table->units[x.subject].name;
       break;
     case kind::load:
     case kind::vote:

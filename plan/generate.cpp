@@ -5,6 +5,7 @@
 #include <deque>
 
 #include "core/math.hpp"
+#include "plan/generate_activations.hpp"
 #include "plan/generate_saves.hpp"
 #include "plan/generate_speculation.hpp"
 #include "plan/generate_swaps.hpp"
@@ -25,6 +26,7 @@ class generator {
         writes_(contributions(*p.table)),
         shards_(writer_),
         gradients_(writer_),
+        activations_(writer_),
         bucket_open_(p.buckets.size(), none),
         reduced_(p.buckets.size(), none) {
     gather_of_use_.assign(residency_.uses.size(), none);
@@ -130,6 +132,7 @@ class generator {
       need_parameters(x, i);
       if (u.unit == 0 || u.unit + 1 == p_.table->units.size()) writer_.depend(x, load_);
       last_forward_ = x.id;
+      if (s == 0) activations_.after_forward(last_forward_);
     }
   }
 
@@ -139,13 +142,17 @@ class generator {
       auto& x = writer_.emit(kind::recompute, u.unit, u.micro);
       for (const auto& s : unit.segments) x.flops += s.forward_flops;
       need_parameters(x, i);
+      activations_.give_window(x);
     }
     for (uint32_t s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       auto& x = writer_.emit(kind::backward, u.unit, u.micro);
       x.segment = s;
       x.flops = 2 * unit.segments[s].forward_flops;
       need_parameters(x, i);
+      activations_.give_window(x);
+      const uint32_t id = x.id;
       write_gradients(x, u, s);
+      if (s == 0) activations_.after_backward(id);
       reduce_completed(u.micro);  // the next segment's backward runs while this one's buckets are on their way
     }
   }
@@ -237,6 +244,9 @@ class generator {
     m.master = o.master_is_parameter() ? 0 : state * core::size_of(o.master());
     for (uint64_t elements : p_.moment_elements) m.moments += elements * core::size_of(o.master());
     if (!p_.blocks.empty()) count_blocks();
+    m.offloaded_activations = writer_.peak_bytes(pool::activations);
+    m.swapped = p_.swap_file_bytes;
+    if (o.tiers.checksums) m.digests = m.swapped / swap_page_bytes * sizeof(uint64_t);
     m.staging = writer_.peak_bytes(pool::staging);
     m.undo = p_.undo_bytes;
     if (o.mode == mode::train || o.mode == mode::evaluate)
@@ -247,12 +257,14 @@ class generator {
       if (!o.buckets_stay() && !o.tiers.swap_gradients) m.accumulated = state * core::size_of(o.accumulation_type);
     }
     if (o.mode == mode::save) return;
-    uint64_t most = 0;
-    for (const auto& u : p_.table->units) {
+    uint64_t most = 0, inputs = 0;  // of units before that wait for their recompute
+    for (uint32_t u = 0; u < p_.table->units.size(); ++u) {
       uint64_t unit = 0;
-      for (const auto& s : u.segments) unit += s.saved_bytes;
-      most = std::max(most, unit);
-      if (o.mode == mode::train && !o.recompute) m.activations += unit;
+      for (const auto& s : p_.table->units[u].segments) unit += s.saved_bytes;
+      most = std::max(most, unit + inputs);
+      if (o.mode != mode::train) continue;
+      if (!o.recompute) m.activations += unit;
+      if (o.recompute && activation_window_bytes(p_, u) == 0) inputs += p_.table->units[u].input_bytes;
     }
     m.activations = std::max(m.activations, most);
   }
@@ -271,8 +283,6 @@ class generator {
     for (uint32_t k = 0; k < max_moments; ++k)
       m.moments += p_.resident_elements[static_cast<size_t>(moment_part(k))] * element_bytes;
     for (pool window : {pool::states, pool::shards, pool::reduced}) m.windows += writer_.peak_bytes(window);
-    m.swapped = p_.swap_file_bytes;
-    if (p_.options.tiers.checksums) m.digests = m.swapped / swap_page_bytes * sizeof(uint64_t);
   }
 
   step_plan& p_;
@@ -281,6 +291,7 @@ class generator {
   std::vector<std::vector<contribution>> writes_;
   shard_reads shards_;
   gradient_writes gradients_;
+  activation_swaps activations_;
   std::vector<uint32_t> gather_of_use_, buffer_of_use_;
   std::vector<uint32_t> bucket_open_, reduced_;           // [bucket]: its buffer, its last reduce
   std::deque<std::pair<uint32_t, uint32_t>> reducing_;    // buffer, reduce: slots not yet reusable

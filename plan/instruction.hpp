@@ -38,10 +38,11 @@ enum class kind : uint8_t {  ///< of an instruction
 
 /// What a swap moves, and what its subject is.
 enum class swapped : uint8_t {
-  nothing,    ///< of every other instruction
-  states,     ///< of a sub-group: masters, moments, copies
-  gradients,  ///< reduced, of a bucket
-  shards,     ///< own slices of a gather set's parameters
+  nothing,      ///< of every other instruction
+  states,       ///< of a sub-group: masters, moments, copies
+  gradients,    ///< reduced, of a bucket
+  shards,       ///< own slices of a gather set's parameters
+  activations,  ///< the input of a unit
 };
 
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow; `skipped`: it found one.

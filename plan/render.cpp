@@ -12,6 +12,8 @@ namespace {
 
 constexpr double microseconds = 1e6;
 
+using row = std::vector<std::string>;
+
 std::string text_of(const char* format, double value) {
   std::array<char, 64> out{};
   std::snprintf(out.data(), out.size(), format, value);
@@ -49,26 +51,6 @@ std::string place_of(const step_plan& p, const instruction& x) {
   return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
 }
 
-using row = std::vector<std::string>;
-
-/// Columns as wide as their widest cell; numbers to the right where `right` says so; nothing after the last cell.
-std::string aligned(const std::vector<row>& rows, const std::vector<bool>& right) {
-  std::vector<size_t> width(right.size(), 0);
-  for (const auto& r : rows)
-    for (size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
-  std::string out;
-  for (const auto& r : rows) {
-    std::string line;
-    for (size_t c = 0; c < r.size(); ++c) {
-      const std::string pad(width[c] - r[c].size(), ' ');
-      line += (c == 0 ? "" : "  ") + (right[c] ? pad + r[c] : r[c] + pad);
-    }
-    line.erase(line.find_last_not_of(' ') + 1);
-    out += line + '\n';
-  }
-  return out;
-}
-
 std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
   const timed& at = t.ranks[rank].instructions[x.id];
   std::string out =
@@ -103,6 +85,23 @@ std::string human_bytes(uint64_t bytes) {
   if (unit == 0) return std::to_string(bytes) + " B";
   const char* format = value < 9.995 ? "%.2f " : value < 99.95 ? "%.1f " : "%.0f ";
   return text_of(format, value) + units[unit];
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+  std::vector<size_t> width(right.size(), 0);
+  for (const auto& r : rows)
+    for (size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
+  std::string out;
+  for (const auto& r : rows) {
+    std::string line;
+    for (size_t c = 0; c < r.size(); ++c) {
+      const std::string pad(width[c] - r[c].size(), ' ');
+      line += (c == 0 ? "" : "  ") + (right[c] ? pad + r[c] : r[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
 }
 
 std::string as_table(const step_plan& p) {

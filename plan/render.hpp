@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "plan/cost.hpp"
 #include "plan/step_plan.hpp"
@@ -11,6 +12,10 @@ namespace troupe::plan {
 
 /// "1.5 GiB", "640 B": three digits, powers of 1024.
 std::string human_bytes(uint64_t bytes);
+
+/// Lines of columns as wide as their widest cell; numbers to the right where `right` says so; nothing after the last
+/// cell.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);
 
 /// One line per instruction in serial order, under a line of headings: id, lane, what, micro-batch, buffer
 /// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions carry a '?'.

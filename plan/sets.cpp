@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/generate_activations.hpp"
 #include "plan/generate_speculation.hpp"
 #include "plan/layout.hpp"
 
@@ -216,6 +217,7 @@ void make_sets(step_plan& p) {
   const bool trains = p.options.mode == mode::train, swaps = p.options.tiers.swaps();
   if (trains || swaps) make_buckets(p);
   if (swaps) make_swap_layout(p);  // the same in every plan of a run, whatever it does
+  place_activations(p);
   if (!trains) {
     p.num_blocks = 0;
     p.buckets.clear();

@@ -18,15 +18,16 @@
 namespace troupe::plan {
 
 /// The pools of a rank. Each is one allocation, sized by the plan.
-/// The last three are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients.
-enum class pool : uint8_t { gathered, buckets, directions, staging, states, shards, reduced };
-inline constexpr uint32_t num_pools = 7;
+/// Those from `states` on are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients,
+/// of units' inputs, which may also stay in theirs.
+enum class pool : uint8_t { gathered, buckets, directions, staging, states, shards, reduced, activations };
+inline constexpr uint32_t num_pools = 8;
 
 /// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block or sub-group
+  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block, sub-group or unit
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
@@ -84,22 +85,23 @@ struct memory_table {
   uint64_t gathered = 0;    ///< stage 3: the pool of gathered parameters
   uint64_t master = 0;      ///< fp32 master weights; 0 where the parameter is its own master
   uint64_t moments = 0;
-  uint64_t gradients = 0;    ///< the pool of buckets
-  uint64_t accumulated = 0;  ///< reduced gradients kept apart from the buckets
-  uint64_t activations = 0;  ///< predicted: saved for backward
-  uint64_t directions = 0;   ///< the pool of whole update directions
-  uint64_t votes = 0;        ///< square sums per block, losses
-  uint64_t staging = 0;      ///< copies on their way into a checkpoint
-  uint64_t windows = 0;      ///< onto swap files: states, slices and gradients on their way
-  uint64_t digests = 0;      ///< of the pages of swap files
-  uint64_t swapped = 0;      ///< in files: no memory, and not part of any sum
-  uint64_t undo = 0;         ///< what speculative updates overwrite, until the vote
+  uint64_t gradients = 0;              ///< the pool of buckets
+  uint64_t accumulated = 0;            ///< reduced gradients kept apart from the buckets
+  uint64_t activations = 0;            ///< predicted: saved for backward
+  uint64_t offloaded_activations = 0;  ///< the pool of units' inputs that wait on the host for backward
+  uint64_t directions = 0;             ///< the pool of whole update directions
+  uint64_t votes = 0;                  ///< square sums per block, losses
+  uint64_t staging = 0;                ///< copies on their way into a checkpoint
+  uint64_t windows = 0;                ///< onto swap files: states, slices and gradients on their way
+  uint64_t digests = 0;                ///< of the pages of swap files
+  uint64_t swapped = 0;                ///< in files: no memory, and not part of any sum
+  uint64_t undo = 0;                   ///< what speculative updates overwrite, until the vote
   [[nodiscard]] uint64_t total() const {
-    return parameters + gathered + master + moments + gradients + accumulated + activations + directions + votes +
-           staging + windows + digests + undo;
+    return parameters + gathered + master + moments + gradients + accumulated + activations + offloaded_activations +
+           directions + votes + staging + windows + digests + undo;
   }
   /// What a host budget covers: parameters, gradients, optimizer states and staging; neither activations nor votes.
-  [[nodiscard]] uint64_t states() const { return total() - activations - votes; }
+  [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - votes; }
 };
 
 /// One owner of resident bytes, as people read it.
@@ -127,10 +129,11 @@ struct step_plan {  ///< one rank's step
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<sub_group> sub_groups;
-  std::vector<uint64_t> undo_offset;      ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
-  uint64_t undo_bytes = 0;                ///< of all undo copies
-  std::vector<swap_block> blocks;  ///< where something is swapped: one per sub-group, then the frozen ones
-  std::vector<bool> cached;        ///< [gather set]: swapped slices that stay in memory as well
+  std::vector<uint64_t> undo_offset;  ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
+  uint64_t undo_bytes = 0;            ///< of all undo copies
+  std::vector<swap_block> blocks;     ///< where something is swapped: one per sub-group, then the frozen ones
+  std::vector<bool> cached;           ///< [gather set]: swapped slices that stay in memory as well
+  std::vector<file_range> activation_extents;  ///< [unit]: of its input in the swap file
   uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;  ///< plans that save: in the order of the file
   std::vector<bool> persistent;           ///< [parameter]

@@ -28,7 +28,8 @@ struct tier_options {
   tier parameters = tier::device;          ///< stage 3: own slices; with them fp32 masters
   bool swap_gradients = false;             ///< reduced gradients go to files too
   tier activations = tier::device;         ///< inputs of recomputed units between forward and backward
-  uint32_t activation_units = 0xFFFFFFFF;  ///< how many units, from the first on
+  uint32_t activation_units = 0xFFFFFFFF;  ///< how many recomputed units, from the first on
+  uint32_t activation_slots = 2;           ///< nvme: windows of such inputs, at least 1
   double ratio = 1;                        ///< share of sub-groups that are offloaded: the last ones (Twin-Flow)
   uint32_t state_slots = 1;                ///< sub-groups in memory at a time, at least 1
   bool read_ahead = false;                 ///< the next sub-group is read while one is updated

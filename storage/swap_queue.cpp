@@ -197,15 +197,19 @@ std::optional<core::error> swap_queue::judge(const block& b, const io_completion
   return right.error();
 }
 
-// What ended makes room first and is looked at then: the disk is not idle while digests are computed.
+// What ended makes room first, and digests are computed then: the disk is not idle meanwhile. What is known to have
+// failed is looked at before, so that its request begins no further block.
 void swap_queue::take_ended() {
   ended_blocks_.clear();
   for (const auto& end : ended_) {
     ended_blocks_.push_back(blocks_[end.token]);
     free_blocks_.push_back(static_cast<uint32_t>(end.token));
   }
+  for (size_t i = 0; i < ended_.size(); ++i)
+    if (ended_[i].error) account(ended_blocks_[i], ended_[i]);
   pump();
-  for (size_t i = 0; i < ended_.size(); ++i) account(ended_blocks_[i], ended_[i]);
+  for (size_t i = 0; i < ended_.size(); ++i)
+    if (!ended_[i].error) account(ended_blocks_[i], ended_[i]);
   pump();
 }
 

@@ -32,6 +32,10 @@ class table_writer {
     }
     table_.units.push_back(std::move(u));
   }
+  /// Bytes of the hidden states between units, of any size.
+  void random_inputs(std::mt19937_64& random) {
+    for (size_t u = 1; u < table_.units.size(); ++u) table_.units[u].input_bytes = 1 + random() % 9000;
+  }
   /// Freezes each parameter with odds of one in `out_of`.
   void freeze_some(std::mt19937_64& random, uint64_t out_of) {
     for (auto& p : table_.parameters) p.trainable = random() % out_of != 0;
@@ -89,6 +93,7 @@ inline shared_table random_table(std::mt19937_64& random) {
     w.unit(segments);
   }
   if (random() % 2 == 0) w.freeze_some(random, 5);
+  w.random_inputs(random);
   return w.done();
 }
 
@@ -142,6 +147,9 @@ inline tier_options random_tiers(const plan_options& o, std::mt19937_64& random)
   t.gradient_slots = static_cast<uint32_t>(1 + random() % 2);
   t.resident_parameters = random() % 2 == 0 ? 0 : 5000;
   t.checksums = random() % 2 == 0;
+  t.activations = any();
+  t.activation_units = random() % 2 == 0 ? 0xFFFFFFFF : static_cast<uint32_t>(random() % 3);
+  t.activation_slots = static_cast<uint32_t>(1 + random() % 2);
   return t;
 }
 

@@ -1,0 +1,89 @@
+// A swap file in a folder of its own and queues of every engine over it, for suites that hold all of them to the same
+// promises.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "storage/huge_memory.hpp"
+#include "storage/swap_queue.hpp"
+#include "storage/swap_space.hpp"
+#include "tests/scratch_folder.hpp"
+#include "tests/storage/queues.hpp"
+
+namespace troupe::tests::swap {
+
+using namespace troupe::storage;
+
+inline constexpr uint64_t page = swap_page_bytes;
+
+inline std::unique_ptr<storage::swap_queue> opened(engine which, swap_queue_options options) {
+  if (which == engine::uring && !tests::has_uring()) return nullptr;
+  options.engine = which == engine::threads ? queue_engine::threads : queue_engine::uring;
+  if (which == engine::modelled)
+    options.make = [](const io_queue_options& o) { return tests::open(engine::modelled, o); };
+  auto queue = storage::swap_queue::open(options);
+  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  return std::move(*queue);
+}
+
+/// A swap file of a folder of its own.
+struct place {
+  explicit place(uint64_t bytes, bool checksums = true) {
+    swap_options options;
+    options.folder = scratch.path();
+    options.checksums = checksums;
+    auto made_space = storage::swap_space::open(options);
+    BOOST_REQUIRE_MESSAGE(made_space, made_space.error().text);
+    space = std::move(*made_space);
+    auto made = space->create("test", bytes);
+    BOOST_REQUIRE_MESSAGE(made, made.error().text);
+    file = std::move(*made);
+  }
+  tests::scratch_folder scratch;
+  std::shared_ptr<storage::swap_space> space;
+  std::shared_ptr<storage::swap_file> file;
+};
+
+/// A queue whose system answers as `disturb` says.
+inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_options options,
+                                                      std::function<int64_t(const io_request&, int64_t)> disturb) {
+  if (which == engine::uring && !tests::has_uring()) return nullptr;
+  options.make = [which, disturb](io_queue_options below) -> core::result<std::unique_ptr<storage::io_queue>> {
+    below.disturb = disturb;
+    return tests::open(which, below);
+  };
+  auto queue = storage::swap_queue::open(options);
+  BOOST_REQUIRE_MESSAGE(queue, queue.error().text);
+  return std::move(*queue);
+}
+
+/// Another byte behind the program's back, through the page cache.
+inline void flip(const place& where, uint64_t offset) {
+  const auto path = where.space->path() / "test.swap";
+  const auto raw = *file::open(path, file_access::read_write, file_mode::buffered);
+  std::byte there{};
+  BOOST_REQUIRE(raw.read_at(offset, {&there, 1}));
+  there ^= std::byte{1};
+  BOOST_REQUIRE(raw.write_at(offset, {&there, 1}));
+  BOOST_REQUIRE(raw.sync());
+}
+
+inline std::string name_of(const place& where) { return (where.space->path() / "test.swap").string(); }
+
+inline std::span<std::byte> all(const huge_memory& memory) { return {memory.data(), memory.bytes()}; }
+
+inline swap_completion run(storage::swap_queue& queue, swap_request request) {
+  const auto begun = queue.submit(std::move(request));
+  BOOST_REQUIRE_MESSAGE(begun, begun.error().text);
+  std::vector<swap_completion> over;
+  queue.drain(over);
+  BOOST_REQUIRE(over.size() == 1U);
+  return over.front();
+}
+
+}  // namespace troupe::tests::swap

@@ -70,6 +70,7 @@ bench: setup ## builds and runs the micro-benchmarks
 	@ninja -C build/release -j $(JOBS) troupe troupe-train
 	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done
 	@python3 tests/bench/save_every_step.py build/release/troupe
+	@python3 tests/bench/offload_steps.py build/release/troupe
 
 peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh

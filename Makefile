@@ -65,6 +65,7 @@ fuzz: setup ## lets libFuzzer look for inputs that break the readers of files, F
 
 bench: setup ## builds and runs the micro-benchmarks
 	@cmake/setup.sh fio
+	@test ! -d .peer || cmake/setup.sh libaio-dev
 	@$(call configure,release)
 	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@ninja -C build/release -j $(JOBS) troupe troupe-train

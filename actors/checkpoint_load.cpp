@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <optional>
 
+#include "actors/state_store.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/scatter_read.hpp"
-#include "kernels/cast.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -21,14 +21,15 @@ using core::fail;
 /// Strangers named in one message.
 constexpr size_t max_names_shown = 5;
 
-/// The elements of `parameter` that `rank` holds of the parameter itself: all of them below stage 3.
-plan::slice held_slice(const plan::step_plan& p, uint32_t q) {
-  return p.gathers() ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
-}
-
-plan::owned_piece owned(const plan::step_plan& p, uint32_t q, plan::slice range) {
-  return {q, range, p.state_offset[p.rank][q] + range.first - p.state_slice(q, p.rank).first};
-}
+/// A target whose elements go on to a swap file: where its bytes wait meanwhile.
+struct swapped_target {
+  const rank_memory* memory = nullptr;
+  uint32_t parameter = 0;
+  plan::state_part part = plan::state_part::copy;
+  plan::slice range;
+  size_t tensor = 0, target = 0;  // in the wishes
+  uint64_t offset = 0;            // in the batch's memory
+};
 
 bool holds_any_moment(const checkpoint::tensor_source& s) {
   return std::any_of(s.tensors.begin(), s.tensors.end(),
@@ -91,40 +92,72 @@ class wishes {
   }
 
   void add(rank_memory& memory) {
-    const auto& p = memory.plan();
+    const bool apart = !memory.plan().options.master_is_parameter();
     for (uint32_t q = 0; q < chosen_.size(); ++q) {
       const auto& c = chosen_[q];
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) continue;
-      const plan::slice held = held_slice(p, q), states = p.state_slice(q, p.rank);
-      if (held.count > 0) want(weights, held, p.options.parameter, memory.parameter(q, held.first));
-      if (states.count == 0) continue;
-      const auto piece = owned(p, q, states);
-      const core::dtype type = p.options.master();
-      if (!p.options.master_is_parameter() && saved_masters_) want(weights, states, type, memory.master(piece));
-      for (uint32_t k = 0; k < c.moments.size(); ++k) want(c.moments[k], states, type, memory.moment(piece, k));
+      want(weights, memory, q, plan::state_part::copy);
+      if (apart && saved_masters_) want(weights, memory, q, plan::state_part::master);
+      for (uint32_t k = 0; k < c.moments.size(); ++k) want(c.moments[k], memory, q, plan::moment_part(k));
     }
   }
 
   core::result<void> read(checkpoint::read_report& total) {
-    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted_);
+    core::result<void> ok;
+    if (swapped_.empty()) ok = read_tensors(wanted_, total);
+    // Those of one tensor stand together then.
+    std::stable_sort(swapped_.begin(), swapped_.end(),
+                     [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
+    std::vector<std::byte> room;
+    size_t next = 0;
+    for (size_t first = 0; first < wanted_.size() && ok && !swapped_.empty();) {
+      const size_t begin = next;
+      uint64_t bytes = 0;
+      size_t end = first;
+      for (; end < wanted_.size(); ++end) {
+        uint64_t more = 0;
+        size_t after = next;
+        for (; after < swapped_.size() && swapped_[after].tensor == end; ++after) {
+          swapped_[after].offset = bytes + more;
+          more += bytes_of(swapped_[after]);
+        }
+        if (bytes > 0 && bytes + more > options_.swap_batch_bytes) break;
+        bytes += more;
+        next = after;
+      }
+      room.resize(bytes);
+      const std::span batch(swapped_.data() + begin, next - begin);
+      for (const auto& x : batch) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
+      ok = read_tensors(std::span(wanted_).subspan(first, end - first), total);
+      for (const auto& x : batch)
+        if (ok)
+          ok = state_store(*x.memory).write(x.parameter, x.part, x.range.first,
+                                            std::span(room).subspan(x.offset, bytes_of(x)));
+      first = end;
+    }
     wanted_.clear();
-    if (!did) return fail(did.error());
-    total.bytes += did->bytes;
-    total.verified_bytes += did->verified_bytes;
-    return {};
+    swapped_.clear();
+    return ok;
   }
 
   /// Master weights that are the weights as they are used.
-  void refresh(rank_memory& memory) const {
-    const auto& p = memory.plan();
-    if (saved_masters_ || p.options.master_is_parameter()) return;
+  core::result<void> refresh(const rank_memory& memory) const {
+    const auto& o = memory.plan().options;
+    if (saved_masters_ || o.master_is_parameter()) return {};
+    const state_store store(memory);
+    std::vector<std::byte> window;
     for (uint32_t q = 0; q < chosen_.size(); ++q) {
-      const plan::slice states = p.state_slice(q, p.rank);
-      if (states.count == 0 || chosen_[q].weights(false) == nullptr) continue;
-      kernels::cast(memory.parameter(q, states.first), p.options.parameter, memory.master(owned(p, q, states)),
-                    p.options.master(), states.count);
+      if (chosen_[q].weights(false) == nullptr) continue;
+      const plan::slice states = store.held(q, plan::state_part::master);
+      for (uint64_t done = 0; done < states.count; done += state_window_elements) {
+        const plan::slice part{states.first + done, std::min(state_window_elements, states.count - done)};
+        window.resize(part.count * core::size_of(o.master()));
+        if (auto ok = store.read_as(q, plan::state_part::copy, part, o.master(), window.data()); !ok) return ok;
+        if (auto ok = store.write(q, plan::state_part::master, part.first, window); !ok) return ok;
+      }
     }
+    return {};
   }
 
  private:
@@ -158,9 +191,29 @@ class wishes {
                             p.shape, t.shape, checkpoint::shown(t)));
   }
 
-  void want(const tensor_entry* t, plan::slice range, core::dtype type, std::byte* to) {
+  /// What `memory` holds of a part: into its place, or by way of a batch into its file.
+  void want(const tensor_entry* t, const rank_memory& memory, uint32_t q, plan::state_part part) {
+    const state_store store(memory);
+    const plan::slice range = store.held(q, part);
+    if (range.count == 0) return;
     auto& targets = targets_of(t);
-    targets.push_back({range.first, range.count, type, to});
+    auto* const to = store.in_memory(q, part, range);
+    if (to == nullptr)
+      swapped_.push_back({&memory, q, part, range, static_cast<size_t>(t - from_.tensors.data()), targets.size(), 0});
+    targets.push_back({range.first, range.count, store.type_of(part), to});
+  }
+
+  core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
+                                  checkpoint::read_report& total) const {
+    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted);
+    if (!did) return fail(did.error());
+    total.bytes += did->bytes;
+    total.verified_bytes += did->verified_bytes;
+    return {};
+  }
+
+  [[nodiscard]] static uint64_t bytes_of(const swapped_target& x) {
+    return x.range.count * core::size_of(state_store(*x.memory).type_of(x.part));
   }
 
   /// Ranks come one after the other, so that a tensor's entry is looked up by its number.
@@ -178,6 +231,7 @@ class wishes {
   bool states_, saved_masters_;
   std::vector<choice> chosen_;                        // [parameter]
   std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
+  std::vector<swapped_target> swapped_;               // of these, those without a place in memory
 };
 
 }  // namespace
@@ -196,7 +250,8 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
     if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;
     if (auto ok = all.read(report.read); !ok) return fail(ok.error());
   }
-  for (const auto& m : memory) all.refresh(*m);
+  for (const auto& m : memory)
+    if (auto ok = all.refresh(*m); !ok) return fail(ok.error());
   return report;
 }
 

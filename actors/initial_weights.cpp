@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "actors/state_store.hpp"
 #include "kernels/cast.hpp"
 #include "kernels/random.hpp"
 #include "models/hugging_face.hpp"
@@ -34,15 +35,21 @@ filler drawn(const blueprint& b) {
   };
 }
 
-core::result<void> fill_range(const filler& fill, uint32_t q, uint64_t first, uint64_t count, std::byte* to,
-                              core::dtype type, std::vector<float>& scratch) {
-  for (uint64_t done = 0; done < count; done += window_elements) {
-    const uint64_t n = std::min(window_elements, count - done);
-    scratch.resize(n);
-    if (auto ok = fill(q, first + done, scratch); !ok) return ok;
-    kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to + done * core::size_of(type),
-                  type, n);
-  }
+/// Window by window, in place where the elements are in memory.
+core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
+                             std::vector<float>& scratch, std::vector<std::byte>& stored) {
+  const core::dtype type = store.type_of(part);
+  for (const auto& run : store.runs(q, part, store.held(q, part)))
+    for (uint64_t done = 0; done < run.range.count; done += window_elements) {
+      const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
+      scratch.resize(n);
+      if (auto ok = fill(q, first, scratch); !ok) return ok;
+      if (run.at == nullptr) stored.resize(n * core::size_of(type));
+      std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
+      kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to, type, n);
+      if (run.at != nullptr) continue;
+      if (auto ok = store.write(q, part, first, stored); !ok) return ok;
+    }
   return {};
 }
 
@@ -63,38 +70,37 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
     file = std::move(*opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
   }
+  const state_store store(memory);
   std::vector<float> scratch;
-  for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
-    const auto& own = p.partition.of(q, p.rank);
-    const plan::slice held = p.options.stage == 3 ? own : plan::slice{0, b.table->parameters[q].numel()};
-    if (auto ok =
-            fill_range(fill, q, held.first, held.count, memory.parameter(q, held.first), p.options.parameter, scratch);
-        !ok)
-      return ok;
+  std::vector<std::byte> stored;
+  for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
+    if (part == plan::state_part::master && p.options.master_is_parameter()) break;
+    for (uint32_t q = 0; q < b.table->parameters.size(); ++q)
+      if (auto ok = fill_part(fill, store, q, part, scratch, stored); !ok) return ok;
   }
-  if (p.options.master_is_parameter()) return {};
-  for (const auto& group : p.sub_groups)
-    for (const auto& piece : group.pieces)
-      if (auto ok = fill_range(fill, piece.parameter, piece.range.first, piece.range.count, memory.master(piece),
-                               p.options.master(), scratch);
-          !ok)
-        return ok;
   return {};
 }
 
-void fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
-  const auto& o = memory.plan().options;
-  for (const auto& group : memory.plan().sub_groups)
-    for (const auto& piece : group.pieces) {
-      const double value = groups.groups[groups.group_of[piece.parameter]].first_moment;
-      for (uint32_t k = 0; k < o.update_of(piece.parameter).moments && value != 0; ++k) {
-        std::byte* to = memory.moment(piece, k);
-        if (o.master() == core::dtype::f64)
-          std::fill_n(reinterpret_cast<double*>(to), piece.range.count, value);
-        else
-          std::fill_n(reinterpret_cast<float*>(to), piece.range.count, static_cast<float>(value));
+core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
+  const state_store store(memory);
+  std::vector<double> values;
+  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
+    const double value = groups.groups[groups.group_of[q]].first_moment;
+    if (value == 0) continue;
+    for (uint32_t k = 0; k < plan::max_moments; ++k) {
+      const auto part = plan::moment_part(k);
+      const auto held = store.held(q, part);
+      values.assign(std::min(held.count, state_window_elements), value);
+      for (uint64_t done = 0; done < held.count; done += values.size()) {
+        const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
+        if (auto ok =
+                store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data()));
+            !ok)
+          return ok;
       }
     }
+  }
+  return {};
 }
 
 }  // namespace troupe::actors

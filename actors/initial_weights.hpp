@@ -17,6 +17,6 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
                                         const models::prepared_modules* own = nullptr);
 
 /// Moments that do not start at zero, as fresh memory does.
-void fill_initial_moments(const optimizer_groups& groups, rank_memory& memory);
+core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory);
 
 }  // namespace troupe::actors

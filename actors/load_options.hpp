@@ -1,6 +1,7 @@
 // How a run takes over a checkpoint: which of it, how strictly, and what is left behind.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -28,6 +29,9 @@ struct load_options {
   std::optional<bool> load_from_fp32_weights{};
   /// Ranks load one after another, each only what it holds; by default all read at once what any of them wants.
   bool pipeline_loading_checkpoint = false;
+  /// What a load into swap files holds in memory at a time, or one tensor's elements where these are more: those of all
+  /// ranks, of one rank with `pipeline_loading_checkpoint`, since a tensor's digests are those of whole pieces.
+  uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
   bool fallback_to_previous = false;
 };

@@ -172,6 +172,17 @@ std::byte* rank_memory::reduced_gradient(uint32_t q, uint64_t first, std::byte* 
   return gradients_.data() + p.buffers[p.bucket_buffer[last]].offset + bytes;
 }
 
+const storage::huge_memory& rank_memory::pool(uint64_t plan::memory_table::*owner) const {
+  using table = plan::memory_table;
+  const std::pair<uint64_t table::*, const storage::huge_memory*> pools[] = {{&table::parameters, &parameters_},
+                                                                             {&table::master, &master_},
+                                                                             {&table::moments, &moments_},
+                                                                             {&table::gradients, &gradients_}};
+  for (const auto& [of, pool] : pools)
+    if (of == owner) return *pool;
+  return accumulated_;
+}
+
 plan::memory_table rank_memory::resident() const {
   plan::memory_table t = plan_->memory;
   t.gathered = gathered_bytes_;

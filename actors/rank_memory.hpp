@@ -64,6 +64,9 @@ class rank_memory {
   /// Returns when none is under way: what steps have written may be read. From any other thread.
   void settle_writes() const;
 
+  /// The pool of parameters, master, moments, gradients or accumulated: for moving all of it while nothing runs.
+  [[nodiscard]] const storage::huge_memory& pool(uint64_t plan::memory_table::*owner) const;
+
   [[nodiscard]] const plan::step_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
   [[nodiscard]] plan::memory_table resident() const;

@@ -194,6 +194,17 @@ void save_job::part::copy(uint32_t b, std::span<const std::byte> from, std::byte
   job_->digests_[rank_][b].push_back(digest.value());
 }
 
+void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
+                           const std::function<core::result<void>(std::span<std::byte>)>& read) {
+  if (!opened_) open();
+  if (!sound()) return;
+  if (auto ok = read(to); !ok) return fail(ok.error());
+  checkpoint::digest_stream digest;
+  digest.add(to);
+  std::memset(to.data() + to.size(), 0, core::round_up(to.size(), checkpoint::piece_alignment_bytes) - to.size());
+  job_->digests_[rank_][b].push_back(digest.value());
+}
+
 void save_job::part::write(uint32_t b, std::span<const std::byte> block) {
   if (!sound()) return;
   auto ticket = file_->start_write(block);

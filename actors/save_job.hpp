@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,9 @@ class save_job {
     [[nodiscard]] bool takes(uint32_t b) const;
     /// Copies a piece of block `b` and notes the digest. `to` has room for padding up to the block's next boundary.
     void copy(uint32_t b, std::span<const std::byte> from, std::byte* to);
+    /// The same where `read` fills the piece's place in the slot itself; what it cannot read ends the save.
+    void fetch(uint32_t b, std::span<std::byte> to,
+               const std::function<core::result<void>(std::span<std::byte>)>& read);
     /// Hands block `b`, padded, to the disk; its memory is free again once `settle(b)` has returned.
     void write(uint32_t b, std::span<const std::byte> block);
     /// Returns when block `b` is on its way no more; what it waited counts as backpressure.

@@ -32,7 +32,7 @@ core::result<void> session::parts::take_memory(bool weights_follow) {
     if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
     if (!weights_follow)
       if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
-    fill_initial_moments(*plan.optimizer, **m);
+    if (auto ok = fill_initial_moments(*plan.optimizer, **m); !ok) return ok;
     memory.push_back(std::move(*m));
   }
   return {};
@@ -135,7 +135,7 @@ session::~session() {
 
 core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
                                               std::shared_ptr<const data::batch> given) {
-  if (over) return core::fail(*over);
+  if (auto ok = sound(); !ok) return core::fail(ok.error());
   auto order = std::make_shared<step_order>();
   order->run = ++runs;
   order->step = step;
@@ -170,7 +170,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
 
 core::result<step_report> session::step() {
   auto& p = *parts_;
-  if (p.over) return core::fail(*p.over);
+  if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
   step_report report;
   report.lr = settings_of(*p.plan.optimizer, p.scheduled).front().lr;
@@ -233,8 +233,11 @@ const plan::step_plan& session::training_plan(uint32_t rank) const { return *par
 
 std::vector<rank_memory_report> session::memory() const {
   std::vector<rank_memory_report> out;
-  for (uint32_t r = 0; r < parts_->memory.size(); ++r)
-    out.push_back({parts_->memory[r]->resident(), parts_->ledger->peak_bytes(parts_->ledger->owner(r))});
+  for (uint32_t r = 0; r < parts_->memory.size(); ++r) {
+    rank_memory_report one{parts_->memory[r]->resident(), parts_->ledger->peak_bytes(parts_->ledger->owner(r))};
+    if (parts_->offloaded != nullptr) one.offloaded_bytes = parts_->offloaded->adjust(one.resident);
+    out.push_back(one);
+  }
   return out;
 }
 

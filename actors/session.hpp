@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "actors/load_options.hpp"
+#include "actors/offload_request.hpp"
 #include "actors/save_request.hpp"
 #include "actors/trace.hpp"
 #include "config/job_config.hpp"
@@ -33,6 +34,7 @@ namespace troupe::actors {
 
 struct session_actors;
 struct host_model;
+class state_access;
 
 /// What one optimizer step did.
 struct step_report {
@@ -52,6 +54,7 @@ struct step_report {
 struct rank_memory_report {
   plan::memory_table resident;
   uint64_t activations_peak_bytes = 0;
+  uint64_t offloaded_bytes = 0;  ///< of `resident`, those that `offload_states` counts as host memory
 };
 
 /// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
@@ -171,12 +174,26 @@ class session {  ///< a training run
   [[nodiscard]] const plan::step_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;
 
-  /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode). Between steps only.
-  void read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const;
-  /// First (0) or second (1) moment of a whole parameter, likewise.
-  void read_moment(uint32_t parameter, int which, std::span<float> out) const;
+  /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they lie.
+  /// Between steps only. Errors, here and below: io with file and offset, where states are in files.
+  core::result<void> read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const;
+  /// First (0) or second (1) moment of a whole parameter, likewise; zeros where its optimizer keeps none.
+  core::result<void> read_moment(uint32_t parameter, int which, std::span<float> out) const;
   /// The reduced gradient of the last step, times the factor that makes it the mean over the global batch, in fp64.
-  void read_gradient(uint32_t parameter, std::span<double> out) const;
+  core::result<void> read_gradient(uint32_t parameter, std::span<double> out) const;
+
+  /// Weights, optimizer states and gradients by name, to read and to change (actors/state_access.hpp). Between steps
+  /// only; good until the session's next call.
+  [[nodiscard]] state_access states();
+
+  /// Takes states out of memory between steps, values as they are: nothing but `reload_states`, `memory` and what
+  /// asks for numbers alone works meanwhile, everything else is refused. Without an accelerator, `cpu` moves bytes
+  /// between two columns of `memory` and frees none. Errors: bad_input, also where states are offloaded already; those
+  /// of storage::swap_space; then all is where it was.
+  core::result<offload_report> offload_states(offload_request request = {});
+  /// Brings everything back, bit by bit and to the same addresses. Errors: bad_input where nothing was offloaded; io,
+  /// then nothing is lost and the call may be repeated.
+  core::result<void> reload_states();
 
   /// Writes config.json and model.safetensors (sharded beyond `max_shard_bytes`) for Hugging Face. Between steps only.
   core::result<void> export_hugging_face(const std::string& folder, uint64_t max_shard_bytes = uint64_t{5} << 30) const;

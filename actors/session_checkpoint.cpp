@@ -5,7 +5,7 @@
 namespace troupe::actors {
 
 core::result<void> session::parts::begin_save(const save_request& request) {
-  if (over) return core::fail(*over);
+  if (auto ok = sound(); !ok) return ok;
   const auto& c = *plan.config;
   checkpoint::run_state run;
   run.step = steps;

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "actors/session_parts.hpp"
+#include "actors/state_store.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/torch_archive_writer.hpp"
 
@@ -14,26 +14,11 @@ namespace {
 
 constexpr std::string_view default_file_name = "pytorch_model.bin";
 
-/// Bytes [begin, begin + out.size()) of a parameter whose ranks hold slices of it.
-void gather(const std::vector<std::shared_ptr<rank_memory>>& memory, uint32_t q, uint64_t begin,
-            std::span<std::byte> out) {
-  for (const auto& m : memory) {
-    const auto& p = m->plan();
-    const plan::slice part = p.partition.of(q, p.rank);
-    const uint64_t element_bytes = core::size_of(p.options.parameter);
-    const uint64_t from = std::max(begin, part.first * element_bytes);
-    const uint64_t to = std::min(begin + out.size(), (part.first + part.count) * element_bytes);
-    if (from < to)
-      std::memcpy(out.data() + (from - begin), m->parameter(q, part.first) + (from - part.first * element_bytes),
-                  to - from);
-  }
-}
-
 }  // namespace
 
 core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
   const auto& p = *parts_;
-  if (p.over) return core::fail(*p.over);
+  if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   const auto& plan = p.memory.front()->plan();
   if (plan.gathers() && !p.plan.config->zero_optimization.stage3_gather_16bit_weights_on_model_save) {
     if (p.hooks.on_warning)
@@ -51,9 +36,11 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
     if (exclude_frozen_parameters && !info.trainable) continue;
     checkpoint::tensor_to_write t{info.name, plan.options.parameter, info.shape};
     if (plan.gathers())
-      t.source = [&memory = p.memory, q](uint64_t begin, std::span<std::byte> out) -> core::result<void> {
-        gather(memory, q, begin, out);
-        return {};
+      // Asked for in blocks of whole elements.
+      t.source = [&memory = p.memory, q, type = plan.options.parameter](uint64_t begin, std::span<std::byte> out) {
+        const uint64_t element_bytes = core::size_of(type);
+        return read_states(memory, q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
+                           out.data());
       };
     else
       t.bytes = {p.memory.front()->parameter(q, 0), info.numel() * core::size_of(plan.options.parameter)};

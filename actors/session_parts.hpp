@@ -12,6 +12,7 @@
 #include "actors/company.hpp"
 #include "actors/host.hpp"
 #include "actors/ledger.hpp"
+#include "actors/offloaded_states.hpp"
 #include "actors/rank_memory.hpp"
 #include "actors/save_job.hpp"
 #include "actors/session.hpp"
@@ -73,15 +74,20 @@ struct session::parts {
   std::shared_ptr<company> actors;
   kernels::loss_scale_state scale;
   uint64_t runs = 0, steps = 0, collectives = 0;
-  uint64_t applied = 0;    // updates that the optimizer has counted
-  uint64_t scheduled = 0;  // those that the schedule has; others where a run took over only one of the two
-  double last_factor = 1;  // makes the last step's reduced gradients means
+  uint64_t applied = 0;               // updates that the optimizer has counted
+  uint64_t scheduled = 0;             // those that the schedule has; others where a run took over only one of the two
+  std::optional<double> last_factor;  // makes the last step's reduced gradients means; none before the first
   std::shared_ptr<save_job> save_waiting;  // asked for; the next run that saves takes the copies
   std::shared_ptr<save_job> save_writing;  // copied or being copied
   std::string client_state = "null";
-  std::filesystem::path resumed_from;  // empty: from the beginning
+  std::filesystem::path resumed_from;           // empty: from the beginning
+  std::unique_ptr<offloaded_states> offloaded;  // null: everything is where the plan has it
   std::optional<core::error> over;
 
+  /// Refuses while the run is over or states are elsewhere.
+  [[nodiscard]] core::result<void> sound() const;
+  /// Before states change other than by a step: `sound`, and nobody still needs them as they are.
+  core::result<void> let_go_of_states();
   core::result<void> read_data();
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   /// Without first weights where others follow at once.

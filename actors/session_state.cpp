@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "actors/session_parts.hpp"
-#include "kernels/cast.hpp"
+#include "actors/state_store.hpp"
 #include "kernels/random.hpp"
 #include "models/hugging_face.hpp"
 
@@ -55,75 +55,34 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
   return text;
 }
 
-namespace {
-
-// Visits the owner's piece of every part of a parameter; at stage 0 rank 0 owns it whole.
-template <class F>
-void for_each_owned(const std::vector<std::shared_ptr<rank_memory>>& memory, uint32_t parameter, F visit) {
-  for (const auto& m : memory) {
-    for (const auto& group : m->plan().sub_groups)
-      for (const auto& piece : group.pieces)
-        if (piece.parameter == parameter) visit(*m, piece);
-    if (m->plan().options.updates_all()) return;
-  }
+core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
+  const bool trains = parts_->plan.table->parameters[parameter].trainable;
+  return read_states(parts_->memory, parameter, trains ? plan::state_part::master : plan::state_part::copy,
+                     {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
-void to_fp32(const std::byte* from, core::dtype type, std::span<float> out) {
-  kernels::cast(from, type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, out.size());
+core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
+  return read_states(parts_->memory, parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
+                     core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
-}  // namespace
-
-namespace {
-
-// A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
-void read_frozen(const std::vector<std::shared_ptr<rank_memory>>& memory, uint32_t q, uint64_t first,
-                 std::span<float> out) {
-  for (const auto& m : memory) {
-    const auto& p = m->plan();
-    const plan::slice held =
-        p.options.stage == 3 ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
-    const uint64_t begin = std::max(first, held.first), end = std::min(first + out.size(), held.first + held.count);
-    if (begin < end) to_fp32(m->parameter(q, begin), p.options.parameter, out.subspan(begin - first, end - begin));
-    if (p.options.stage != 3) return;
-  }
-}
-
-}  // namespace
-
-void session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
-  if (!parts_->plan.table->parameters[parameter].trainable) return read_frozen(parts_->memory, parameter, first, out);
-  for_each_owned(parts_->memory, parameter, [&](const rank_memory& m, const plan::owned_piece& x) {
-    const uint64_t begin = std::max(first, x.range.first);
-    const uint64_t end = std::min(first + out.size(), x.range.first + x.range.count);
-    if (begin >= end) return;
-    const auto type = m.plan().options.master();
-    to_fp32(m.master(x) + (begin - x.range.first) * core::size_of(type), type, out.subspan(begin - first, end - begin));
-  });
-}
-
-void session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
-  for_each_owned(parts_->memory, parameter, [&](const rank_memory& m, const plan::owned_piece& x) {
-    const auto into = out.subspan(x.range.first, x.range.count);
-    if (const std::byte* moment = m.moment(x, static_cast<uint32_t>(which)); moment != nullptr)
-      to_fp32(moment, m.plan().options.master(), into);
-    else
-      std::fill(into.begin(), into.end(), 0.0F);
-  });
-}
-
-void session::read_gradient(uint32_t parameter, std::span<double> out) const {
-  for_each_owned(parts_->memory, parameter, [&](const rank_memory& m, const plan::owned_piece& x) {
-    kernels::cast(m.reduced_gradient(parameter, x.range.first), m.plan().options.accumulation_type,
-                  reinterpret_cast<std::byte*>(out.data() + x.range.first), core::dtype::f64, x.range.count);
-  });
-  for (double& g : out) g *= parts_->last_factor;
+core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  if (auto ok = read_states(parts_->memory, parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
+                            reinterpret_cast<std::byte*>(out.data()));
+      !ok)
+    return ok;
+  for (double& g : out) g *= parts_->last_factor.value_or(1);
+  return {};
 }
 
 core::result<void> session::export_hugging_face(const std::string& folder, uint64_t max_shard_bytes) const {
   const auto read = [&](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
-    read_parameter(q, first, out);
-    return {};
+    return read_parameter(q, first, out);
   };
   if (parts_->model != nullptr)
     return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");

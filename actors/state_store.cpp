@@ -165,4 +165,38 @@ core::result<void> state_store::write_as(uint32_t q, state_part part, plan::slic
   });
 }
 
+namespace {
+
+plan::slice common(plan::slice a, plan::slice b) {
+  const uint64_t first = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
+  return first < end ? plan::slice{first, end - first} : plan::slice{};
+}
+
+}  // namespace
+
+core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part, plan::slice range, core::dtype type,
+                               std::byte* out) {
+  for (const auto& m : ranks) {
+    const state_store store(*m);
+    const plan::slice mine = common(store.held(q, part), range);
+    if (mine.count == 0) continue;
+    if (auto ok = store.read_as(q, part, mine, type, out + (mine.first - range.first) * core::size_of(type)); !ok)
+      return ok;
+    if (mine == range) break;  // others hold the same
+  }
+  return {};
+}
+
+core::result<void> write_states(rank_memories ranks, uint32_t q, state_part part, plan::slice range, core::dtype type,
+                                const std::byte* in) {
+  for (const auto& m : ranks) {
+    const state_store store(*m);
+    const plan::slice mine = common(store.held(q, part), range);
+    if (mine.count == 0) continue;
+    if (auto ok = store.write_as(q, part, mine, type, in + (mine.first - range.first) * core::size_of(type)); !ok)
+      return ok;
+  }
+  return {};
+}
+
 }  // namespace troupe::actors

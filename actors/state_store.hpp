@@ -66,4 +66,15 @@ class state_store {
   const rank_memory& memory_;
 };
 
+/// The ranks of a model as one, in rank order.
+using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
+
+/// `range` of a part of a parameter as elements of `type`, rounded once, put together from the ranks that hold it;
+/// elements that none holds stay as they are in `out`. Errors: as state_store.
+core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
+                               core::dtype type, std::byte* out);
+/// The other way: on every rank that holds some of it, so that what several hold stays the same on all.
+core::result<void> write_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
+                                core::dtype type, const std::byte* in);
+
 }  // namespace troupe::actors

@@ -4,14 +4,10 @@
 
 namespace troupe::actors {
 
-std::span<const std::byte> bytes_of(const rank_memory& memory, const plan::step_plan& p, const plan::saved_piece& x) {
-  const uint64_t bytes = x.range.count * core::size_of(plan::saved_type(p, x.parameter));
-  if (x.part == plan::saved_frozen) return {memory.parameter(x.parameter, x.range.first), bytes};
-  const plan::owned_piece owned{
-      x.parameter, x.range,
-      p.state_offset[p.rank][x.parameter] + x.range.first - p.state_slice(x.parameter, p.rank).first};
-  if (x.part == plan::saved_weights) return {memory.master(owned), bytes};
-  return {memory.moment(owned, x.part - plan::saved_moment), bytes};
+plan::state_part part_of(const plan::saved_piece& x) {
+  if (x.part == plan::saved_frozen) return plan::state_part::copy;
+  if (x.part == plan::saved_weights) return plan::state_part::master;
+  return plan::moment_part(x.part - plan::saved_moment);
 }
 
 void writer_executor::begin(std::shared_ptr<step_context> context) {
@@ -29,7 +25,18 @@ void writer_executor::copy(const plan::instruction& x) {
   if (const auto last = occupied_.find(slot); last != occupied_.end()) part_->settle(last->second);
   occupied_[slot] = x.subject;
   for (const auto& piece : p.snapshots[x.subject].pieces)
-    part_->copy(x.subject, bytes_of(*memory_, p, piece), memory_->staging() + slot + piece.offset);
+    copy_piece(x.subject, piece, memory_->staging() + slot + piece.offset);
+}
+
+void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to) {
+  const auto part = part_of(piece);
+  const uint64_t bytes = piece.range.count * core::size_of(states_.type_of(part));
+  if (const auto* from = states_.in_memory(piece.parameter, part, piece.range); from != nullptr)
+    part_->copy(block, {from, bytes}, to);
+  else  // from the file to the slot, with nothing between
+    part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
+      return states_.read(piece.parameter, part, piece.range.first, into);
+    });
 }
 
 core::result<progress> writer_executor::start(const plan::instruction& x) {

@@ -8,12 +8,13 @@
 #include "actors/executor.hpp"
 #include "actors/rank_memory.hpp"
 #include "actors/save_job.hpp"
+#include "actors/state_store.hpp"
 
 namespace troupe::actors {
 
 class writer_executor final : public executor {
  public:
-  explicit writer_executor(std::shared_ptr<rank_memory> memory) : memory_(std::move(memory)) {}
+  explicit writer_executor(std::shared_ptr<rank_memory> memory) : memory_(std::move(memory)), states_(*memory_) {}
 
   void attach(timer t) override { timer_ = std::move(t); }
   void begin(std::shared_ptr<step_context> context) override;
@@ -25,10 +26,12 @@ class writer_executor final : public executor {
 
  private:
   void copy(const plan::instruction& x);
+  void copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to);
   void all_handed_over();
   void end_part();
 
   std::shared_ptr<rank_memory> memory_;
+  state_store states_;
   std::shared_ptr<step_context> context_;
   timer timer_;
   std::unique_ptr<save_job::part> part_;   // of the save under way
@@ -36,7 +39,7 @@ class writer_executor final : public executor {
   std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
 };
 
-/// Where the elements of a saved piece lie in a rank's memory.
-std::span<const std::byte> bytes_of(const rank_memory& memory, const plan::step_plan& p, const plan::saved_piece& x);
+/// What a saved piece is of its parameter.
+plan::state_part part_of(const plan::saved_piece& x);
 
 }  // namespace troupe::actors

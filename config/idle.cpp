@@ -16,8 +16,7 @@ std::string of_other_types(const key_info& key, const job_config& c) {
 std::string of_offload(const key_info& key, const offload_section& part, bool is_folder) {
   if (key.name() == "device" || (key.name() == "nvme_path" && is_folder)) return {};
   if (part.device == offload_device::none) return "device is none";
-  const bool either = key.name() == "pin_memory" || key.name() == "ratio" || key.name() == "super_offload" ||
-                      key.name() == "cpuadam_cores_perc";
+  const bool either = key.name() == "pin_memory" || key.name() == "ratio" || key.name() == "super_offload";
   return either || part.device == offload_device::nvme ? "" : "device is cpu";
 }
 
@@ -32,7 +31,6 @@ std::string idle(const key_info& key, const job_config& c) {
     return of_offload(key, z.offload_param, stored);
   }
   if (key.section() == "zero_optimization.offload_optimizer") {
-    if (key.name() == "cpuadam_cores_perc" && !z.offload_optimizer.super_offload) return "super_offload is false";
     return of_offload(key, z.offload_optimizer, stored);
   }
   if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";

@@ -64,8 +64,9 @@ void add_param(key_rows& t) {
   add_shared<&zero::offload_param>(
       key, param_device(), "5",
       "Device nvme: units whose slices are read ahead of their gathers; not given: as many as the plan chooses.");
-  key("buffer_size", integer, "100000000", "Device nvme: elements of a window; the largest slice swapped must fit.")
+  key("buffer_size", integer, "100000000", "Elements of a swap buffer.")
       .at_least(0)
+      .ignored("a window is as large as the slices of its unit")
       .into<section_of, &zero::offload_param, &param::buffer_size>();
   key("max_in_cpu", integer, "1000000000",
       "Device nvme: elements of a rank that stay in host memory too; not given: what the plan chooses.")
@@ -104,6 +105,7 @@ void add_optimizer(key_rows& t) {
   key("cpuadam_cores_perc", number, "0.8", "The share of cores that updates with super_offload.")
       .at_least(0)
       .at_most(1)
+      .ignored("the updates of a rank run on a thread of their own, which no core is set apart for")
       .into<section_of, part, &optimizer::cpuadam_cores_perc>();
 }
 

@@ -28,7 +28,7 @@ struct offload_section {  ///< what both offload sections say
 
 struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3
   offload_param_section() { buffer_count = 5; }
-  uint64_t buffer_size = 100'000'000;   ///< elements; the largest slice that is swapped must fit
+  uint64_t buffer_size = 100'000'000;   ///< no effect
   uint64_t max_in_cpu = 1'000'000'000;  ///< elements that stay in host memory too with device nvme
   bool max_in_cpu_given = false;        ///< false: the plan chooses
 };
@@ -40,7 +40,7 @@ struct offload_optimizer_section : offload_section {  ///< `zero_optimization.of
   bool fast_init = false;                             ///< no effect
   double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
   bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive, undo on overflow
-  double cpuadam_cores_perc = 0.8;  ///< with super_offload: the share of cores that updates
+  double cpuadam_cores_perc = 0.8;  ///< no effect
   /// Updates may run ahead of norm and overflow: super_offload, without clipping. Derived.
   bool speculates = false;
 };

@@ -91,8 +91,6 @@ class placement {
     const offload_optimizer_section& first = zero_.offload_optimizer;
     const offload_param_section& second = zero_.offload_param;
     if (second.device != offload_device::nvme) return;
-    if (second.buffer_size == 0)
-      error(in(param, "buffer_size"), "wanted an integer of at least 1 with device nvme, got 0");
     if (first.device == offload_device::nvme && !first.nvme_path.empty() && !second.nvme_path.empty() &&
         first.nvme_path != second.nvme_path)
       unable(in(param, "nvme_path"), fmt::format("wanted the nvme_path of offload_optimizer, {}, since a run has one "

@@ -32,6 +32,8 @@ core::result<huge_memory> huge_memory::allocate(uint64_t bytes) {
   return out;
 }
 
+bool huge_memory::discard() const { return data_ != nullptr && ::madvise(data_, bytes_, MADV_DONTNEED) == 0; }
+
 huge_memory::~huge_memory() {
   if (data_ != nullptr) ::munmap(data_, bytes_);
 }

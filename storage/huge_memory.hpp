@@ -28,6 +28,9 @@ class huge_memory {  ///< zeroed bytes on huge pages
   /// `bytes` of zeros; none for 0. Refused with the number wanted when the kernel has no room.
   static core::result<huge_memory> allocate(uint64_t bytes);
 
+  /// Gives all pages back to the system; the bytes are zeros when they are next used. False where it keeps them.
+  [[nodiscard]] bool discard() const;
+
   [[nodiscard]] std::byte* data() const { return data_; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 

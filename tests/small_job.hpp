@@ -82,19 +82,19 @@ inline actors::step_report step_of(actors::session& s) {
 
 inline std::vector<float> parameter_of(const actors::session& s, uint32_t q) {
   std::vector<float> out(s.table().parameters[q].numel());
-  s.read_parameter(q, 0, out);
+  if (auto ok = s.read_parameter(q, 0, out); !ok) throw std::runtime_error(ok.error().text);
   return out;
 }
 
 inline std::vector<float> moment_of(const actors::session& s, uint32_t q, int which) {
   std::vector<float> out(s.table().parameters[q].numel());
-  s.read_moment(q, which, out);
+  if (auto ok = s.read_moment(q, which, out); !ok) throw std::runtime_error(ok.error().text);
   return out;
 }
 
 inline std::vector<double> gradient_of(const actors::session& s, uint32_t q) {
   std::vector<double> out(s.table().parameters[q].numel());
-  s.read_gradient(q, out);
+  if (auto ok = s.read_gradient(q, out); !ok) throw std::runtime_error(ok.error().text);
   return out;
 }
 

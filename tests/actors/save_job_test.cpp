@@ -113,8 +113,7 @@ struct rig {
       std::vector<uint32_t> parts{p.trains(q) ? plan::saved_weights : plan::saved_frozen};
       if (p.trains(q)) parts.insert(parts.end(), {plan::saved_moment, plan::saved_moment + 1});
       for (uint32_t part : parts) {
-        const auto bytes = bytes_of(m, p, {q, part, held, 0});
-        auto* to = reinterpret_cast<float*>(const_cast<std::byte*>(bytes.data()));
+        auto* to = reinterpret_cast<float*>(state_store(m).in_memory(q, part_of({q, part, held, 0}), held));
         for (uint64_t i = 0; i < held.count; ++i) to[i] = value_of(q, part + salt_, held.first + i);
       }
     }

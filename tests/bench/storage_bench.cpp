@@ -1,9 +1,9 @@
-// Sequential reads and writes of 1 MiB blocks through both queues of storage/, beside fio on the same file.
-//   bench_storage [FOLDER [MIB]]
-// The file is written once before; writes go over it. Direct writes are timed until the last completion, as fio does
-// it; buffered ones until they are on the disk. Reads start with the file out of the page cache. All runs are listed:
-// disks have good and bad minutes, so the contenders take turns and nothing is averaged away.
-#include <fcntl.h>
+// Sequential reads and writes past the page cache through storage/, beside fio and DeepSpeed's handle on the same file:
+// the same blocks, the same requests in flight.
+//   bench_storage [FOLDER [MIB [ROUNDS]]]
+// The file is written once before; writes go over it. Passes are timed until the last completion, as fio does it. All
+// runs are listed and the contenders take turns, as disks have good and bad minutes; a round's two rates make a pair.
+// DeepSpeed is asked where `.peer/bin/python` is (`make peer`); its extension wants libaio-dev.
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,13 +11,17 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "core/clock.hpp"
+#include "storage/io_handle.hpp"
 #include "storage/io_queue.hpp"
 #include "storage/staging_pool.hpp"
+#include "tests/bench/coprocess.hpp"
 #include "tests/bench/fio.hpp"
 
 namespace {
@@ -26,8 +30,9 @@ using namespace troupe;
 using namespace troupe::storage;
 
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
-constexpr unsigned depth_max = 32;
-constexpr unsigned rounds = 5;
+constexpr unsigned depth = 32;
+// Registered memory shall not be slower; three hundredths are what the disk's own medians differ by.
+constexpr double bound_fio = 0.95, bound_deepspeed = 1.0, bound_registered = 0.97;
 
 // The scratch file and the set-aside pages are given back when somebody interrupts, or closes the output, too.
 volatile std::sig_atomic_t interrupted = 0;
@@ -38,6 +43,9 @@ template <class T>
 T must(core::result<T> r) {
   if (!r) give_up(r.error());
   return std::move(*r);
+}
+void must(const core::result<void>& r) {
+  if (!r) give_up(r.error());
 }
 
 struct scratch {
@@ -53,20 +61,22 @@ struct place {
   uint64_t bytes;
 };
 
-void drop_cache(const file& f) { ::posix_fadvise(f.descriptor(), 0, 0, POSIX_FADV_DONTNEED); }
+struct contender {
+  std::string name;
+  std::function<std::optional<double>(io_kind)> rate;  ///< GB/s of one pass
+  std::vector<double> runs{};
+};
 
-/// GB/s of one pass over the file.
-double pass(queue_engine engine, const place& where, io_kind kind, file_mode mode, unsigned depth, staging_pool& pool) {
-  if (interrupted != 0) give_up({core::error_kind::stopped, "interrupted"});
+/// As the swap files of a run: `depth` blocks of a pool, each used again when its request is over.
+double queue_pass(queue_engine engine, const place& where, io_kind kind, staging_pool& pool, bool registered) {
   io_queue_options options;
   options.engine = engine;
   options.depth = depth;
   options.threads = depth;
-  options.pools = {pool.memory()};
+  if (registered) options.pools = {pool.memory()};
   const auto queue = must(make_queue(options));
-  const file f = must(file::open(where.path, file_access::read_write, mode));
+  const file f = must(file::open_best(where.path, file_access::read_write));
   queue->keep(f);
-  if (kind == io_kind::read) drop_cache(f);
   std::vector<staging_pool::lease> blocks;
   std::vector<uint64_t> idle;
   for (uint64_t i = 0; i < depth; ++i) {
@@ -84,7 +94,7 @@ double pass(queue_engine engine, const place& where, io_kind kind, file_mode mod
                                             : write_request(f, next, memory, idle.back()));
       idle.pop_back();
     }
-    if (auto begun = queue->submit(batch); !begun) give_up(begun.error());
+    must(queue->submit(batch));
     over.clear();
     queue->wait(over);
     for (const auto& c : over) {
@@ -92,77 +102,151 @@ double pass(queue_engine engine, const place& where, io_kind kind, file_mode mod
       idle.push_back(c.token);
     }
   }
-  if (kind == io_kind::write && mode == file_mode::buffered)
-    if (auto synced = f.sync(); !synced) give_up(synced.error());
   const auto ns = static_cast<double>(core::now_ns() - start);
-  if (kind == io_kind::write)
-    if (auto synced = f.sync(); !synced) give_up(synced.error());
+  must(f.sync());
   return static_cast<double>(where.bytes) / ns;
 }
 
-const char* fio_kind(io_kind kind) { return kind == io_kind::read ? "read" : "write"; }
+/// As DeepSpeed's: the whole file in one operation, from one pinned buffer.
+class handle_pass {
+ public:
+  explicit handle_pass(place where) : where_(std::move(where)) {
+    io_handle_options options;
+    options.block_bytes = block_bytes;
+    options.queue_depth = depth;
+    handle_ = must(io_handle::open(options));
+    buffer_ = must(handle_->new_pinned(where_.bytes));
+    std::fill(buffer_.begin(), buffer_.end(), std::byte{0x5a});
+    for (const auto& r : handle_->remarks()) std::printf("  io_handle: %s\n", r.c_str());
+  }
+  double operator()(io_kind kind) const {
+    const int64_t start = core::now_ns();
+    must(kind == io_kind::read ? handle_->sync_pread(buffer_, where_.path)
+                               : handle_->sync_pwrite(buffer_, where_.path));
+    return static_cast<double>(where_.bytes) / static_cast<double>(core::now_ns() - start);
+  }
 
-void print(const char* who, std::vector<double> runs) {
-  if (runs.empty()) return;
-  std::printf("    %-9s", who);
-  for (const double r : runs) std::printf(" %6.2f", r);
+ private:
+  place where_;
+  std::unique_ptr<io_handle> handle_;
+  std::span<std::byte> buffer_;
+};
+
+const char* word(io_kind kind) { return kind == io_kind::read ? "read" : "write"; }
+
+double median(std::vector<double> runs) {
   std::sort(runs.begin(), runs.end());
-  std::printf("   median %.2f\n", runs[runs.size() / 2]);
+  return runs[runs.size() / 2];
+}
+
+void print(const contender& c) {
+  if (c.runs.empty()) return;
+  std::printf("    %-22s", c.name.c_str());
+  for (const double r : c.runs) std::printf(" %5.2f", r);
+  std::printf("   median %.2f\n", median(c.runs));
+}
+
+/// The ratio of the medians, and the least and most of the pairs'.
+void compare(const contender& ours, const contender& theirs, double bound) {
+  if (ours.runs.empty() || theirs.runs.size() != ours.runs.size()) return;
+  std::vector<double> pairs;
+  for (size_t i = 0; i < ours.runs.size(); ++i) pairs.push_back(ours.runs[i] / theirs.runs[i]);
+  const auto [least, most] = std::minmax_element(pairs.begin(), pairs.end());
+  const double ratio = median(ours.runs) / median(theirs.runs);
+  std::printf("    %s / %s: %.3f (pairs %.3f to %.3f), bound %.2f %s\n", ours.name.c_str(), theirs.name.c_str(), ratio,
+              *least, *most, bound, ratio >= bound ? "held" : "MISSED");
+}
+
+/// Null, with the reason printed, where DeepSpeed cannot be asked.
+std::unique_ptr<tests::coprocess> open_deepspeed(const place& where, const std::string& log) {
+  const char* python = ".peer/bin/python";
+  const char* script = "tests/bench/deepspeed_io.py";
+  if (!std::filesystem::exists(python) || !std::filesystem::exists(script)) {
+    std::printf("  DeepSpeed is skipped: no %s here (make peer)\n", python);
+    return nullptr;
+  }
+  auto peer = std::make_unique<tests::coprocess>(
+      std::vector<std::string>{python, script, where.path.string(), std::to_string(where.bytes),
+                               std::to_string(block_bytes), std::to_string(depth)},
+      log);
+  if (const auto said = peer->hear(); said && *said == "ready") return peer;
+  std::printf("  DeepSpeed is skipped: its async_io does not start or build (libaio-dev?); its words:\n");
+  std::fflush(stdout);
+  if (std::system(("tail -n 3 '" + log + "' | sed 's/^/    /'").c_str()) != 0) std::printf("    none\n");
+  return nullptr;
 }
 
 int run(int argc, char** argv) {
   const bool given = argc > 1 && argv[1][0] != '-';
   const std::filesystem::path folder = given ? std::filesystem::path(argv[1]) : std::filesystem::temp_directory_path();
-  const uint64_t mebibytes = given && argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 512;
+  const uint64_t mebibytes = given && argc > 2 ? std::strtoull(argv[2], nullptr, 10) : 2048;
+  const uint64_t rounds = given && argc > 3 ? std::strtoull(argv[3], nullptr, 10) : 5;
   std::string name = (folder / "troupe-bench-XXXXXX").string();
   const int made = ::mkstemp(name.data());
-  if (made < 0 || mebibytes == 0) {
-    std::fprintf(stderr, "bench_storage: wanted a folder to write to and a size in MiB, got %s\n", folder.c_str());
+  if (made < 0 || mebibytes < depth || rounds == 0) {
+    std::fprintf(stderr, "bench_storage: wanted a folder to write to, a size of at least %u MiB and rounds, got %s\n",
+                 depth, folder.c_str());
     return 2;
   }
   ::close(made);
-  const scratch removed{name};
+  const scratch removed{name}, log{name + ".log"};
   const place where{name, mebibytes * block_bytes};
-  auto pool = must(staging_pool::create(block_bytes, depth_max));
+  auto pool = must(staging_pool::create(block_bytes, depth));
   std::fill(pool.memory().begin(), pool.memory().end(), std::byte{0x5a});
-
-  std::string mode_text;
   {
     const file f = must(file::open_best(where.path, file_access::create));
-    mode_text = describe(f.mode());
+    std::printf("storage: %llu MiB a run, 1 MiB blocks, depth %u, %llu rounds in turn, GB/s; %s allows %s I/O\n",
+                static_cast<unsigned long long>(mebibytes), depth, static_cast<unsigned long long>(rounds),
+                folder.c_str(), describe(f.mode()).c_str());
     must(f.preallocate(where.bytes));
   }
-  const bool direct = mode_text == "direct";
-  pass(queue_engine::best, where, io_kind::write, direct ? file_mode::direct : file_mode::buffered, depth_max, pool);
-
+  queue_pass(queue_engine::best, where, io_kind::write, pool, true);
   io_queue_options probe;
   probe.pools = {pool.memory()};
   const auto best = must(make_queue(probe));
   const bool uring = best->name() == "io_uring";
-  std::printf("storage: %llu MiB a run, 1 MiB blocks, %u rounds in turn, GB/s; %s allows %s\n",
-              static_cast<unsigned long long>(mebibytes), rounds, folder.c_str(), mode_text.c_str());
   for (const auto& r : best->remarks()) std::printf("  %s\n", r.c_str());
+
   const tests::fio_room room;
-  const bool peer = room.why_not().empty();
-  if (!peer) std::printf("  fio is skipped: %s\n", room.why_not().c_str());
-  for (const auto mode : {file_mode::direct, file_mode::buffered}) {
-    if (mode == file_mode::direct && !direct) continue;
-    for (const auto kind : {io_kind::write, io_kind::read})
-      for (unsigned depth = 1; depth <= depth_max; depth *= 2) {
-        std::vector<double> by_uring, by_threads, by_fio;
-        for (unsigned round = 0; round < rounds; ++round) {
-          if (uring) by_uring.push_back(pass(queue_engine::uring, where, kind, mode, depth, pool));
-          by_threads.push_back(pass(queue_engine::threads, where, kind, mode, depth, pool));
-          if (peer && mode == file_mode::direct)
-            if (const auto rate = tests::fio_rate(where.path, fio_kind(kind), depth, where.bytes))
-              by_fio.push_back(*rate);
-        }
-        std::printf("  %s, %s, depth %u\n", kind == io_kind::read ? "read" : "write", describe(mode).c_str(), depth);
-        print("io_uring", by_uring);
-        print("threads", by_threads);
-        print("fio", by_fio);
-        std::fflush(stdout);
+  const bool fio = room.why_not().empty();
+  if (!fio) std::printf("  fio is skipped: %s\n", room.why_not().c_str());
+  const auto deepspeed = open_deepspeed(where, log.path.string());
+  const handle_pass handle(where);
+  const auto by_queue = [&](queue_engine engine, bool registered) {
+    return [&, engine, registered](io_kind kind) {
+      return std::optional(queue_pass(engine, where, kind, pool, registered));
+    };
+  };
+  for (const auto kind : {io_kind::write, io_kind::read}) {
+    contender registered{"io_uring, registered", by_queue(queue_engine::uring, true)};
+    contender plain{"io_uring, unregistered", by_queue(queue_engine::uring, false)};
+    contender threads{"threads", by_queue(queue_engine::threads, false)};
+    contender ours{"io_handle", [&](io_kind k) { return std::optional(handle(k)); }};
+    contender by_fio{"fio, mmaphuge",
+                     [&](io_kind k) { return tests::fio_rate(where.path, word(k), depth, where.bytes); }};
+    contender by_deepspeed{"DeepSpeed async_io", [&](io_kind k) -> std::optional<double> {
+                             const auto said = deepspeed->ask(word(k));
+                             return said ? std::optional(std::atof(said->c_str())) : std::nullopt;
+                           }};
+    std::vector<contender*> all;
+    if (uring) all = {&registered, &plain};
+    all.insert(all.end(), {&threads, &ours});
+    if (fio) all.push_back(&by_fio);
+    if (deepspeed) all.push_back(&by_deepspeed);
+    for (uint64_t round = 0; round < rounds; ++round)
+      for (auto* c : all) {
+        if (interrupted != 0) give_up({core::error_kind::stopped, "interrupted"});
+        if (const auto rate = c->rate(kind)) c->runs.push_back(*rate);
       }
+    std::printf("  %s\n", word(kind));
+    for (const auto* c : all) print(*c);
+    const auto& queue = uring ? registered : threads;
+    compare(queue, by_fio, bound_fio);
+    compare(ours, by_fio, bound_fio);
+    compare(registered, plain, bound_registered);
+    compare(queue, by_deepspeed, bound_deepspeed);
+    compare(ours, by_deepspeed, bound_deepspeed);
+    std::fflush(stdout);
   }
   return 0;
 }

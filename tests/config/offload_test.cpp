@@ -216,8 +216,6 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
   const loaded cpu = zero("stage: 2, offload_optimizer: {device: cpu}");
   BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.pin_memory") == "acts: ");
   BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.buffer_count") == "no_effect: device is cpu");
-  BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.cpuadam_cores_perc") ==
-             "no_effect: super_offload is false");
   BOOST_TEST(effect_in(cpu, "zero_optimization.offload_param.device") ==
              "no_effect: only stage 3 has parameters to offload");
   const loaded nvme = zero("stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk}");

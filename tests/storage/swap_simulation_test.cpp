@@ -2,6 +2,7 @@
 // a read gives what was written last or an error that names file and offset: never other bytes.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <random>
@@ -105,7 +106,7 @@ class life {
   uint64_t draw(uint64_t below) { return random_() % below; }
   double odds(double most) { return draw(2) == 0 ? 0 : most * static_cast<double>(draw(1000)) / 1000; }
   void require(bool fine, const std::string& what) const {
-    if (!fine) BOOST_FAIL("seed " << seed_ << ": " << what);
+    if (!fine) BOOST_FAIL("seed " << seed_ << ": " << what << "\n  replay: TROUPE_SEED=" << seed_);
   }
   static std::span<std::byte> memory_of(uint64_t slot) {
     static const auto memory = *huge_memory::allocate(slots * slot_pages * page);
@@ -208,13 +209,20 @@ class life {
   tally tally_;
 };
 
+uint64_t number(const char* variable, uint64_t usual) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(swap_simulation)
 
 BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
   tally all;
-  for (uint64_t seed = 1; seed <= 500; ++seed) {
+  const uint64_t alone = number("TROUPE_SEED", 0);
+  const uint64_t first = alone > 0 ? alone : 1, last = alone > 0 ? alone : number("TROUPE_SEEDS", 500);
+  for (uint64_t seed = first; seed <= last; ++seed) {
     const auto told = life(seed).live();
     all.requests += told.requests;
     all.failed += told.failed;
@@ -224,6 +232,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
   }
   BOOST_TEST_MESSAGE(all.requests << " requests, " << all.failed << " failed, " << all.retries << " retries, "
                                   << all.misses << " digests that differed, " << all.faults << " faults");
+  if (last - first < 100) return;
   // The disks did go wrong, and most requests came through.
   BOOST_TEST(all.faults > 1000U);
   BOOST_TEST(all.misses > 100U);

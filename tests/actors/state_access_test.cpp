@@ -1,0 +1,207 @@
+// States of whole runs, read and changed by name: at every stage and tier the same values, and training goes on from
+// what was set.
+#include "actors/state_access.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "actors/save_request.hpp"
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using actors::named_values;
+
+namespace {
+
+struct way_to_run {
+  std::string name;
+  settings set;
+};
+
+std::vector<way_to_run> ways(const scratch_folder& folder) {
+  const std::string nvme = "{device: nvme, nvme_path: " + (folder.path() / "swap").string() + "}";
+  const settings optimizer{"zero_optimization.offload_optimizer=" + nvme};
+  const settings both = optimizer + settings{"zero_optimization.offload_param=" + nvme};
+  const auto stage = [](int s) {
+    return settings{"zero_optimization.stage=" + std::to_string(s), "zero_optimization.sub_group_size=4000",
+                    "zero_optimization.reduce_bucket_size=9000", "zero_optimization.stage3_prefetch_bucket_size=9000",
+                    "zero_optimization.stage3_param_persistence_threshold=40"};
+  };
+  return {{"stage 0", stage(0)},
+          {"stage 1", stage(1)},
+          {"stage 2", stage(2)},
+          {"stage 3", stage(3)},
+          {"stage 1, optimizer in files", stage(1) + optimizer},
+          {"stage 2, optimizer in files", stage(2) + optimizer},
+          {"stage 3, optimizer in files", stage(3) + optimizer},
+          {"stage 3, everything in files", stage(3) + both}};
+}
+
+const std::vector<way_to_run> precisions = {{"fp32", {}}, {"bf16", {"bf16.enabled=true"}}};
+const settings two_ranks{"parallel.data=2", "gradient_order=per_step"};
+
+template <class T>
+T sound(core::result<T> x) {
+  if (!x) throw std::runtime_error(x.error().text);
+  return std::move(*x);
+}
+void sound(core::result<void> x) {
+  if (!x) throw std::runtime_error(x.error().text);
+}
+
+std::vector<float> changed(std::vector<float> x, float by) {
+  for (size_t i = 0; i < x.size(); ++i) x[i] = x[i] * by + 0.001F * static_cast<float>(i % 7);
+  return x;
+}
+
+/// Losses, then everything there is to get.
+struct outcome {
+  std::vector<double> losses;
+  std::vector<named_values> all;
+  void add(actors::session& s) {
+    for (const auto& p : s.table().parameters) {
+      all.push_back({p.name, sound(s.states().get_full_fp32_param(p.name))});
+      for (const char* key : {"exp_avg", "exp_avg_sq"})
+        all.push_back({p.name + " " + key, sound(s.states().get_full_optimizer_state(p.name, key))});
+      all.push_back({p.name + " gradient", sound(s.states().get_full_grad(p.name))});
+    }
+  }
+};
+
+const std::string matrix = "transformer.h.2.mlp.c_fc.weight", vector = "transformer.h.4.ln_1.bias";
+
+/// Two steps, changes of every kind, two more.
+outcome run(const small_job& job, const settings& set) {
+  outcome out;
+  auto s = job.open(set);
+  for (int i = 0; i < 2; ++i) out.losses.push_back(step_of(*s).loss);
+  out.add(*s);
+  const auto states = s->states();
+  sound(states.set_full_fp32_param(matrix, changed(sound(states.get_full_fp32_param(matrix)), 0.5F)));
+  sound(states.set_full_optimizer_state(matrix, "exp_avg_sq",
+                                        changed(sound(states.get_full_optimizer_state(matrix, "exp_avg_sq")), 2)));
+  std::vector<named_values> several = sound(states.get_full_fp32_params(std::vector{vector, matrix}));
+  for (auto& x : several) x.values = changed(x.values, 1.25F);
+  sound(states.set_full_fp32_params(several));
+  for (const auto& x : several) BOOST_TEST((sound(states.get_full_fp32_param(x.name)) == x.values));
+  out.add(*s);
+  for (int i = 0; i < 2; ++i) out.losses.push_back(step_of(*s).loss);
+  out.add(*s);
+  return out;
+}
+
+void expect_same(const outcome& a, const outcome& b) {
+  BOOST_TEST((a.losses == b.losses));
+  BOOST_REQUIRE(a.all.size() == b.all.size());
+  for (size_t i = 0; i < a.all.size(); ++i) BOOST_TEST((a.all[i].values == b.all[i].values), a.all[i].name << " " << i);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(state_access)
+
+BOOST_AUTO_TEST_CASE(every_stage_and_tier_has_the_same_states_and_trains_on_from_what_was_set) {
+  const small_job job;
+  for (const auto& precision : precisions) {
+    std::optional<outcome> reference;
+    for (const auto& way : ways(job.folder())) BOOST_TEST_CONTEXT(precision.name << ", " << way.name) {
+        auto got = run(job, way.set + two_ranks + precision.set);
+        if (reference)
+          expect_same(*reference, got);
+        else
+          reference = std::move(got);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_ranks_update_is_the_whole_in_pieces) {
+  const small_job job;
+  for (const auto& way : ways(job.folder())) BOOST_TEST_CONTEXT(way.name) {
+      auto s = job.open(way.set + two_ranks + precisions[1].set);
+      (void)step_of(*s);
+      const auto states = s->states();
+      const auto whole = sound(states.get_full_fp32_param(matrix));
+      const auto gradient = sound(states.get_full_grad(matrix));
+      uint64_t covered = 0;
+      for (uint32_t rank = 0; rank < 2; ++rank) {
+        const auto own = sound(states.local_slice(rank, matrix));
+        const auto mine = sound(states.get_local_fp32_param(rank, matrix));
+        BOOST_TEST(mine.size() == own.count);
+        BOOST_TEST(std::equal(mine.begin(), mine.end(), whole.begin() + long(own.first)));
+        const auto grad = sound(states.get_local_grad(rank, matrix));
+        BOOST_TEST(std::equal(grad.begin(), grad.end(), gradient.begin() + long(own.first)));
+        sound(states.set_local_fp32_param(rank, matrix, changed(mine, 2)));
+        sound(states.set_local_optimizer_state(rank, matrix, "exp_avg", std::vector<float>(own.count, 0.25F)));
+        covered += own.count;
+        if (own.count == whole.size()) {  // stage 0: both have all, and both have what was set
+          BOOST_TEST((sound(states.get_local_fp32_param(1 - rank, matrix)) == changed(mine, 2)));
+          covered = whole.size();
+          break;
+        }
+      }
+      BOOST_TEST(covered == whole.size());
+      const auto moments = sound(states.get_full_optimizer_state(matrix, "exp_avg"));
+      BOOST_TEST((moments == std::vector<float>(whole.size(), 0.25F)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_was_changed) {
+  const small_job job;
+  const auto all = ways(job.folder());
+  for (const size_t which : {2U, 7U}) BOOST_TEST_CONTEXT(all[which].name) {
+      const auto set = all[which].set + two_ranks + precisions[1].set;
+      std::vector<double> wanted, got;
+      actors::save_request request;
+      request.root = job.folder().path() / ("saved" + std::to_string(which));
+      {
+        auto s = job.open(set);
+        (void)step_of(*s);
+        const auto states = s->states();
+        sound(states.set_full_fp32_param(matrix, changed(sound(states.get_full_fp32_param(matrix)), 0.5F)));
+        sound(s->save_async(request));
+        // That save is of the states before this change.
+        sound(s->states().set_full_fp32_param(vector, changed(sound(s->states().get_full_fp32_param(vector)), 3)));
+        sound(s->states().set_full_fp32_param(vector, std::vector<float>(32, 0.0F)));
+        sound(s->wait_for_saves());
+      }
+      for (const int i : {0, 1}) {
+        actors::session_options options;
+        options.config = job.config(i == 0 ? set : all[0].set + two_ranks + precisions[1].set);
+        options.resume = request.root;
+        options.load.swap_batch_bytes = 10'000;  // many batches, and tensors that are one alone
+        auto s = sound(actors::session::open(std::move(options)));
+        for (int k = 0; k < 2; ++k) (i == 0 ? got : wanted).push_back(step_of(*s).loss);
+        BOOST_TEST((sound(s->states().get_full_fp32_param(vector)) != std::vector<float>(32, 0.0F)));
+      }
+      BOOST_TEST((got == wanted));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_with_its_reason) {
+  const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'wte\\.', trainable: false}]\n");
+  auto s = job.open(settings{"zero_optimization.stage=3", "parallel.data=2"});
+  const auto says = [](const auto& x, const std::string& what) {
+    BOOST_REQUIRE(!x.has_value());
+    BOOST_TEST((x.error().kind == core::error_kind::bad_input));
+    BOOST_TEST(x.error().text.find(what) != std::string::npos, x.error().text);
+  };
+  const auto states = s->states();
+  says(states.get_full_fp32_param("transformer.h.2.mlp.c_fc.wieght"), "as '" + matrix + "'");
+  says(states.get_full_grad(matrix), "no step has been done yet");
+  says(states.set_full_fp32_param(matrix, std::vector<float>(5)), "values, got 5");
+  says(states.get_full_optimizer_state(matrix, "momentum"), "it has exp_avg, exp_avg_sq");
+  says(states.get_full_optimizer_state("transformer.wte.weight", "exp_avg"), "it is frozen");
+  says(states.get_local_fp32_param(2, matrix), "rank 2: wanted one of 0 to 1");
+  const std::vector<named_values> several{{vector, std::vector<float>(32, 1)}, {matrix, std::vector<float>(1)}};
+  const auto before = sound(states.get_full_fp32_param(vector));
+  says(states.set_full_fp32_params(several), "got 1");
+  BOOST_TEST((sound(states.get_full_fp32_param(vector)) == before));
+  // A frozen parameter has weights of its own.
+  const auto frozen = changed(sound(states.get_full_fp32_param("transformer.wte.weight")), 2);
+  sound(states.set_full_fp32_param("transformer.wte.weight", frozen));
+  BOOST_TEST((sound(states.get_full_fp32_param("transformer.wte.weight")) == frozen));
+  (void)step_of(*s);
+  BOOST_TEST((sound(s->states().get_full_fp32_param("transformer.wte.weight")) == frozen));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -2,6 +2,7 @@
 #include "actors/checkpoint_load.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "actors/compute_executor.hpp"
 #include "actors/fabric_executor.hpp"
@@ -12,6 +13,7 @@
 #include "actors/writer_executor.hpp"
 #include "core/clock.hpp"
 #include "fabric/in_process.hpp"
+#include "storage/locked_memory.hpp"
 
 namespace troupe::actors {
 
@@ -30,12 +32,22 @@ core::result<void> session::parts::take_memory(bool weights_follow) {
     auto m = rank_memory::allocate(all);
     if (!m) return core::fail(m.error());
     if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
+    pin(**m);
     if (!weights_follow)
       if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
     if (auto ok = fill_initial_moments(*plan.optimizer, **m); !ok) return ok;
     memory.push_back(std::move(*m));
   }
   return {};
+}
+
+// Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
+void session::parts::pin(const rank_memory& m) {
+  const auto& z = plan.config->zero_optimization;
+  if (!z.offload_optimizer.pin_memory && !z.offload_param.pin_memory) return;
+  for (const auto& window : m.windows())
+    if (const auto refused = storage::lock_memory(window); refused && !std::exchange(told_of_locks, true))
+      warnings->put(*refused);
 }
 
 core::result<void> session::parts::start_actors() {

@@ -83,6 +83,7 @@ struct session::parts {
   std::filesystem::path resumed_from;           // empty: from the beginning
   std::unique_ptr<offloaded_states> offloaded;  // null: everything is where the plan has it
   std::optional<core::error> over;
+  bool told_of_locks = false;
 
   /// Refuses while the run is over or states are elsewhere.
   [[nodiscard]] core::result<void> sound() const;
@@ -92,6 +93,7 @@ struct session::parts {
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   /// Without first weights where others follow at once.
   core::result<void> take_memory(bool weights_follow);
+  void pin(const rank_memory& m);
   core::result<void> resume(const std::filesystem::path& from, load_options options);
   core::result<void> begin_save(const save_request& request);
   core::result<void> end_saves();

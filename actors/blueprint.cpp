@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "actors/open_sizes.hpp"
 #include "models/hugging_face.hpp"
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
@@ -117,11 +118,18 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
   b.table = std::make_shared<const core::model_table>(std::move(table));
   set_scaling(b);
+  auto trains = options_from(c, plan::mode::train);
+  trains.optimizer = updates_of(*b.optimizer);
+  trains.staging = c.checkpoint.staging_bytes;
+  trains.saves = c.checkpoint.is_on();
+  auto sized = with_open_sizes(c, b.table, std::move(trains));
+  if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
       auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
       options.staging = c.checkpoint.staging_bytes;
+      if (options.tiers.swaps()) take_sizes(*sized, options);
       // A host may save whenever it likes; the budget has to hold for what the configuration says.
       if (saves(static_cast<plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
       options.saves = saves(static_cast<plan_choice>(which));

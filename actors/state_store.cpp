@@ -88,13 +88,19 @@ std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range
   return all.size() == 1 ? all.front().at : nullptr;
 }
 
+// The last writes of a step may still be on their way when it has ended.
+storage::swap_file& state_store::settled_file() const {
+  memory_.settle_writes();
+  return *memory_.swap_file();
+}
+
 core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first, std::span<std::byte> out) const {
   const uint64_t element_bytes = core::size_of(type_of(part));
   for (const auto& x : runs(q, part, {first, out.size() / element_bytes})) {
     const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr)
       std::memcpy(to.data(), x.at, to.size());
-    else if (auto ok = memory_.swap_file()->read(x.file_offset, to); !ok)
+    else if (auto ok = settled_file().read(x.file_offset, to); !ok)
       return ok;
   }
   return {};
@@ -109,7 +115,7 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
       std::memcpy(x.at, from.data(), from.size());
       continue;
     }
-    if (auto ok = memory_.swap_file()->write(x.file_offset, from); !ok) return ok;
+    if (auto ok = settled_file().write(x.file_offset, from); !ok) return ok;
     if (are_weights(part)) refresh_caches(q, x.range, from.data());
   }
   return {};
@@ -146,7 +152,7 @@ core::result<void> state_store::read_as(uint32_t q, state_part part, plan::slice
     }
     auto ok = in_windows(x.range, [&](plan::slice w, uint64_t done) -> core::result<void> {
       scratch.resize(w.count * element_bytes);
-      if (auto got = memory_.swap_file()->read(x.file_offset + done * element_bytes, scratch); !got) return got;
+      if (auto got = settled_file().read(x.file_offset + done * element_bytes, scratch); !got) return got;
       kernels::cast(scratch.data(), stored, to + done * core::size_of(type), type, w.count);
       return {};
     });

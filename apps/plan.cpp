@@ -3,9 +3,13 @@
 
 #include "actors/blueprint.hpp"
 #include "apps/configuration.hpp"
+#include "apps/plan_costs.hpp"
+#include "apps/plan_estimate.hpp"
+#include "apps/plan_fit.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "plan/cost.hpp"
 #include "plan/render.hpp"
+#include "plan/swap_summary.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -33,6 +37,7 @@ void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_mod
 int show_plan(const plan_arguments& a) {
   auto loaded = load_configuration(a, std::nullopt);
   if (!loaded) return 2;
+  if (a.fit) return show_fit(loaded->config, a);
   auto b = actors::make_blueprint(std::make_shared<const config::job_config>(loaded->config));
   if (!b) {
     std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
@@ -44,14 +49,16 @@ int show_plan(const plan_arguments& a) {
   }
   const auto& plans = a.saving ? b->plans[static_cast<size_t>(actors::plan_choice::train_saving)] : b->train();
   const auto& mine = *plans[a.rank];
-  const auto costs = plan::default_costs(loaded->config.parameter_dtype());
+  const auto costs = costs_of(loaded->config, a);
   const auto timeline = plan::predict(plans, costs);
   if (!a.trace_file.empty())
     if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
       return 1;
     }
-  if (a.format == "table") {
+  if (a.estimate) {
+    std::printf("%s", estimate_summary(*b, costs).c_str());
+  } else if (a.format == "table") {
     std::printf("%s", plan::as_table(mine).c_str());
   } else if (a.format == "dot") {
     std::printf("%s", plan::as_dot(mine).c_str());
@@ -64,6 +71,10 @@ int show_plan(const plan_arguments& a) {
                 mine.num_collectives);
     std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
                 1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+    if (const auto tiers = plan::tiers_as_text(timeline, a.rank); !tiers.empty()) {
+      std::printf("%s", tiers.c_str());
+      if (mine.options.tiers.swaps()) std::printf("%s", efficiency_summary(*b, costs).c_str());
+    }
     if (loaded->config.checkpoint.is_on() || a.saving) show_saving(*b, a.rank, costs);
     if (mine.gathers())
       std::printf("at most %llu of %llu parameters whole at once\n",

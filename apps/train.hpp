@@ -29,6 +29,10 @@ struct plan_arguments : common_arguments {
   std::string trace_file;          ///< Perfetto JSON of the predicted step; empty: none
   uint32_t rank = 0;               ///< of table and dot
   bool saving = false;             ///< the step in which a checkpoint is taken
+  bool fit = false;                ///< the cheapest tiers that fit, in place of a format
+  uint64_t memory_bytes = 0;       ///< of all ranks, activations included, that `fit` may use; 0: no limit
+  double disk_read_gb_per_s = 0, disk_write_gb_per_s = 0;  ///< 10^9 bytes; 0: as measured once
+  bool estimate = false;  ///< rules of thumb beside the plan's own peak, in place of a format
 };
 
 /// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM after its checkpoint.

@@ -51,6 +51,16 @@ int main(int argc, char** argv) {
   plan_command->add_option("--trace", p.trace_file, "write the predicted step as a Perfetto trace");
   plan_command->add_option("--rank", p.rank, "of table and dot");
   plan_command->add_flag("--saving", p.saving, "the step in which a checkpoint is taken");
+  auto* fit = plan_command->add_flag("--fit", p.fit, "the cheapest set of tiers that fits the budget, and its YAML");
+  plan_command
+      ->add_option("--memory", p.memory_bytes, "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
+      ->transform(CLI::AsSizeValue(false))
+      ->needs(fit);
+  plan_command->add_option("--disk-read", p.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
+      ->check(CLI::PositiveNumber);
+  plan_command->add_option("--disk-write", p.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);
+  plan_command->add_flag("--estimate", p.estimate,
+                         "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
 
   CLI11_PARSE(app, argc, argv);
   try {

@@ -22,16 +22,6 @@ struct knob {
   std::vector<std::function<void(plan_options&)>> settings;
 };
 
-uint64_t largest_unit(const core::model_table& table) {
-  uint64_t most = 0;
-  for (const auto& u : table.units) {
-    uint64_t n = 0;
-    for (uint32_t q : u.parameters) n += table.parameters[q].numel();
-    most = std::max(most, n);
-  }
-  return most;
-}
-
 /// least, 2 x least ... up to and with `most`.
 std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
   std::vector<uint64_t> out;
@@ -102,7 +92,7 @@ class search {
               [](plan_options& x, uint64_t n) { x.tiers.parameter_slots = static_cast<uint32_t>(n); });
     add_sizes(open.gradient_slots && o.tiers.swaps(), {1, 2, 3, 4},
               [](plan_options& x, uint64_t n) { x.tiers.gradient_slots = static_cast<uint32_t>(n); });
-    const uint64_t unit = largest_unit(*request_.table);
+    const uint64_t unit = elements_of(*request_.table, largest_unit(*request_.table));
     add(open.gathering && o.stage == 3,
         {[](plan_options& x) { x.persistence_threshold = x.prefetch_bucket = x.max_reuse_distance = 0; },
          [](plan_options& x) { x.prefetch_bucket = x.max_reuse_distance = 0; },
@@ -277,6 +267,17 @@ swap_traffic traffic_of(const step_plan& p, swapped what) {
     if (x.kind == kind::swap_out) out.written += x.bytes;
   }
   return out;
+}
+
+uint64_t elements_of(const core::model_table& table, const core::unit_info& unit) {
+  uint64_t n = 0;
+  for (uint32_t q : unit.parameters) n += table.parameters[q].numel();
+  return n;
+}
+
+const core::unit_info& largest_unit(const core::model_table& table) {
+  return *std::max_element(table.units.begin(), table.units.end(),
+                           [&](const auto& a, const auto& b) { return elements_of(table, a) < elements_of(table, b); });
 }
 
 core::result<fitted> choose(const fit_request& request) {

@@ -65,6 +65,10 @@ struct fitted {
 /// false. Errors are the generator's. Deterministic: all ranks choose alike.
 core::result<fitted> choose(const fit_request& request);
 
+/// The unit whose parameters are most: they must be whole when it is used.
+const core::unit_info& largest_unit(const core::model_table& table);
+uint64_t elements_of(const core::model_table& table, const core::unit_info& unit);
+
 /// Plans beyond this number of ranks are judged by the first rank's while searching, and by all ranks' at the end.
 inline constexpr uint32_t fit_sample_ranks_max = 4;
 /// Sub-groups of a rank, buckets of a step: the search starts with about as many at most.

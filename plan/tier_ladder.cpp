@@ -41,6 +41,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   o.tiers.parameters = w.parameters;
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
+  if (o.tiers.swaps()) o.speculate = false;
   // Above the rung of gradients, whether they have to leave memory is chosen with the sizes.
   const bool limited = request.limits.states > 0 || request.limits.total > 0;
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;
@@ -109,14 +110,9 @@ tier_ladder try_tiers(const fit_request& request) {
       if (!out.smallest || x.found.missing < out.rungs[*out.smallest].found.missing) out.smallest = here;
     }
   }
-  for (const auto& u : request.table->units) {
-    uint64_t elements = 0;
-    for (uint32_t q : u.parameters) elements += request.table->parameters[q].numel();
-    const uint64_t bytes = elements * core::size_of(request.options.parameter);
-    if (bytes <= out.largest_unit_bytes) continue;
-    out.largest_unit = u.name;
-    out.largest_unit_bytes = bytes;
-  }
+  const auto& unit = largest_unit(*request.table);
+  out.largest_unit = unit.name;
+  out.largest_unit_bytes = elements_of(*request.table, unit) * core::size_of(request.options.parameter);
   return out;
 }
 

@@ -3,6 +3,8 @@
 #include "actors/state_access.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
 
 #include "actors/save_request.hpp"
 #include "tests/small_job.hpp"
@@ -39,6 +41,13 @@ std::vector<way_to_run> ways(const scratch_folder& folder) {
 
 const std::vector<way_to_run> precisions = {{"fp32", {}}, {"bf16", {"bf16.enabled=true"}}};
 const settings two_ranks{"parallel.data=2", "gradient_order=per_step"};
+
+std::string content_of(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+const std::string some_frozen = "parameter_groups: [{match: 'wte\\.', trainable: false}]\n";
 
 template <class T>
 T sound(core::result<T> x) {
@@ -146,11 +155,11 @@ BOOST_AUTO_TEST_CASE(what_ranks_update_is_the_whole_in_pieces) {
 }
 
 BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_was_changed) {
-  const small_job job;
+  const small_job job(tiny_gpt2 + some_frozen);
   const auto all = ways(job.folder());
   for (const size_t which : {2U, 7U}) BOOST_TEST_CONTEXT(all[which].name) {
       const auto set = all[which].set + two_ranks + precisions[1].set;
-      std::vector<double> wanted, got;
+      std::vector<double> losses[4];
       actors::save_request request;
       request.root = job.folder().path() / ("saved" + std::to_string(which));
       {
@@ -164,21 +173,42 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_
         sound(s->states().set_full_fp32_param(vector, std::vector<float>(32, 0.0F)));
         sound(s->wait_for_saves());
       }
-      for (const int i : {0, 1}) {
+      for (const int i : {0, 1, 2, 3}) {
         actors::session_options options;
-        options.config = job.config(i == 0 ? set : all[0].set + two_ranks + precisions[1].set);
+        options.config = job.config(i % 2 == 0 ? set : all[0].set + two_ranks + precisions[1].set);
         options.resume = request.root;
         options.load.swap_batch_bytes = 10'000;  // many batches, and tensors that are one alone
+        options.load.load_from_fp32_weights = i < 2;
         auto s = sound(actors::session::open(std::move(options)));
-        for (int k = 0; k < 2; ++k) (i == 0 ? got : wanted).push_back(step_of(*s).loss);
+        for (int k = 0; k < 2; ++k) losses[i].push_back(step_of(*s).loss);
         BOOST_TEST((sound(s->states().get_full_fp32_param(vector)) != std::vector<float>(32, 0.0F)));
       }
+      BOOST_TEST((losses[0] == losses[1]));
+      BOOST_TEST((losses[2] == losses[3]));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_for_others_is_the_same_wherever_it_was) {
+  const small_job job(tiny_gpt2 + some_frozen);
+  std::vector<std::string> wanted;
+  for (const auto& way : ways(job.folder())) BOOST_TEST_CONTEXT(way.name) {
+      auto s = job.open(way.set + two_ranks + precisions[1].set +
+                        settings{"zero_optimization.stage3_gather_16bit_weights_on_model_save=true"});
+      (void)step_of(*s);
+      const auto folder = job.folder().path() / "written";
+      sound(s->export_hugging_face(folder.string()));
+      BOOST_TEST(sound(s->save_16bit_model(folder / "used.safetensors")));
+      std::vector<std::string> got;
+      for (const char* file : {"model.safetensors", "used.safetensors"}) got.push_back(content_of(folder / file));
+      BOOST_TEST(got[0].size() > got[1].size());
+      if (wanted.empty()) wanted = got;
       BOOST_TEST((got == wanted));
+      std::filesystem::remove_all(folder);
     }
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_with_its_reason) {
-  const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'wte\\.', trainable: false}]\n");
+  const small_job job(tiny_gpt2 + some_frozen);
   auto s = job.open(settings{"zero_optimization.stage=3", "parallel.data=2"});
   const auto says = [](const auto& x, const std::string& what) {
     BOOST_REQUIRE(!x.has_value());

@@ -54,6 +54,16 @@ BOOST_AUTO_TEST_CASE(a_plan_says_what_a_checkpoint_costs_its_step) {
   BOOST_TEST(has(table.out, "write 0"), table.out);
 }
 
+BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
+  const command_folder f;
+  const auto r = f.troupe({"plan", "job.yaml", "--estimate"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part :
+       {"HW: Setup with 1 node, 2 GPUs per node.\n", "SW: Model with 0M total params, 0M largest layer params.\n",
+        "offload_param=none, offload_optimizer=cpu , zero_init=0\n", "this plan, stage 3 in fp32", "half at "})
+    BOOST_TEST(has(r.out, part), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   const command_folder f;
   const auto r = run({TROUPE_EMBED_BINARY, "job.yaml"}, f.folder.path());

@@ -16,7 +16,7 @@ namespace troupe::plan {
 
 using plans = std::vector<step_plan>;
 
-shared_plans shared(const plans& all) {
+inline shared_plans shared(const plans& all) {
   shared_plans out;
   for (const auto& p : all) out.push_back(std::make_shared<const step_plan>(p));
   return out;
@@ -376,6 +376,49 @@ class saboteur {
     }
     return true;
   }
+  bool drop_an_activation_swap() {
+    auto* x = any(moves_activations);
+    if (x == nullptr) return false;
+    remove(x->id);
+    return true;
+  }
+  bool change_a_window_of_activations() {
+    auto* x = any([](const instruction& i) {
+      return i.staged != none && (i.lane == lane::compute || i.what == swapped::activations);
+    });
+    if (x == nullptr) return false;
+    const uint32_t old = x->staged;
+    x->staged = below(4) == 0 ? none : static_cast<uint32_t>(below(p_.buffers.size()));
+    return x->staged != old;
+  }
+  bool move_an_extent_of_activations() {
+    std::vector<uint32_t> stored;
+    for (uint32_t u = 0; u < p_.activation_extents.size(); ++u)
+      if (p_.activation_extents[u].bytes > 0) stored.push_back(u);
+    if (stored.empty()) return false;
+    auto& x = p_.activation_extents[stored[below(stored.size())]];
+    switch (below(3)) {
+      case 0:
+        x.offset += swap_page_bytes;
+        break;
+      case 1:
+        x.bytes += swap_page_bytes;
+        break;
+      default:
+        p_.swap_file_bytes -= swap_page_bytes;
+    }
+    return true;
+  }
+  bool drop_dependency_of_activations() {
+    auto* x = any([this](const instruction& i) {
+      return !i.after.empty() && (moves_activations(i) || (i.kind == kind::recompute && i.staged != none));
+    });
+    if (x == nullptr) return false;
+    const auto at = x->after.begin() + static_cast<long>(below(x->after.size()));
+    const uint32_t on = *at;
+    x->after.erase(at);
+    return excused_if_implied(x->id, on);
+  }
   bool change_an_undo_copy() {
     std::vector<uint32_t> ahead;
     for (uint32_t g = 0; g < p_.sub_groups.size(); ++g)
@@ -419,6 +462,7 @@ class saboteur {
   }
 
  private:
+  static bool moves_activations(const instruction& i) { return i.what == swapped::activations; }
   size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
   template <class F>
   instruction* any(F wanted) {

@@ -1,0 +1,57 @@
+#include "actors/open_sizes.hpp"
+
+#include "plan/render.hpp"
+
+namespace troupe::actors {
+
+plan::open_choices open_choices_of(const config::job_config& c) {
+  const auto& z = c.zero_optimization;
+  const bool limited = c.host_memory_budget > 0;
+  plan::open_choices out;
+  out.sub_group = !z.sub_group_size_given;
+  out.bucket = !z.reduce_bucket_size_given && c.swap_gradients != config::swap_choice::never;
+  out.state_slots = !z.offload_optimizer.buffer_count_given && !z.offload_optimizer.pipeline_given;
+  out.parameter_slots = !z.offload_param.buffer_count_given;
+  out.gradient_slots = true;
+  out.gathering = limited;
+  out.swap_gradients = c.swap_gradients == config::swap_choice::automatic;
+  out.resident_parameters = !z.offload_param.max_in_cpu_given;
+  out.ratio = limited && z.stage == 3 && z.offload_optimizer.ratio == 1;
+  return out;
+}
+
+core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
+                                                 std::shared_ptr<const core::model_table> table,
+                                                 plan::plan_options trains) {
+  if (!trains.tiers.swaps()) return trains;
+  plan::fit_request request;
+  request.table = table;
+  request.options = trains;
+  request.open = open_choices_of(c);
+  request.limits.states = trains.memory_budget_bytes;
+  request.costs = plan::default_costs(trains.parameter);
+  auto found = plan::choose(request);
+  if (!found) return core::fail(found.error());
+  if (!found->fits) {
+    const auto& unit = plan::largest_unit(*table);
+    return core::fail(
+        core::error_kind::bad_input,
+        "cluster.host_memory_budget: wanted at least " + std::to_string(found->memory.states() * trains.ranks) +
+            " bytes for " + std::to_string(trains.ranks) + " ranks with these tiers, got " +
+            std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
+            plan::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.parameter)) + " of parameters");
+  }
+  take_sizes(found->options, trains);
+  return trains;
+}
+
+void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {
+  options.tiers = chosen.tiers;
+  options.sub_group = chosen.sub_group;
+  options.reduce_bucket = chosen.reduce_bucket;
+  options.prefetch_bucket = chosen.prefetch_bucket;
+  options.max_reuse_distance = chosen.max_reuse_distance;
+  options.persistence_threshold = chosen.persistence_threshold;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,18 @@
+// What `troupe plan` takes time to cost: measured defaults, and what its arguments say of the disk.
+#pragma once
+
+#include "apps/train.hpp"
+#include "config/job_config.hpp"
+#include "plan/cost.hpp"
+
+namespace troupe::apps {
+
+/// `troupe io bench` measures the rates that the arguments take.
+inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a) {
+  auto out = plan::default_costs(c.parameter_dtype());
+  if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
+  if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
+  return out;
+}
+
+}  // namespace troupe::apps

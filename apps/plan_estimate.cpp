@@ -1,0 +1,88 @@
+#include "apps/plan_estimate.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "plan/bandwidth.hpp"
+#include "plan/estimate.hpp"
+#include "plan/render.hpp"
+
+namespace troupe::apps {
+namespace {
+
+template <class... T>
+std::string text_of(const char* format, T... values) {
+  std::array<char, 256> out{};
+  std::snprintf(out.data(), out.size(), format, values...);
+  return out.data();
+}
+
+std::string static_sizes(const actors::blueprint& b, uint64_t parameters) {
+  const auto& options = b.train().front()->options;
+  std::string out = "model states of a rank, Adam in mixed precision:";
+  for (uint32_t stage = 0; stage <= 3; ++stage)
+    out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
+                   plan::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
+  const uint64_t bucket =
+      plan::static_bucket_bytes(std::min(options.reduce_bucket, parameters), core::size_of(options.bucket_type()),
+                                options.stage, options.overlap);
+  return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + plan::human_bytes(bucket) +
+         "\n";
+}
+
+std::string own_peak(const actors::blueprint& b) {
+  uint64_t all = 0, largest = 0;
+  for (const auto& p : b.train()) {
+    all += p->memory.total();
+    largest = std::max(largest, p->memory.total());
+  }
+  const auto& options = b.train().front()->options;
+  const auto activations = b.train().front()->memory.activations;
+  return text_of("this plan, stage %u in %s, activations and buffers included: peak of a rank %s, of all ranks %s\n",
+                 options.stage, std::string(core::name_of(options.parameter)).c_str(),
+                 plan::human_bytes(largest).c_str(), plan::human_bytes(all).c_str()) +
+         text_of("  without activations: %s\n", plan::human_bytes(largest - std::min(largest, activations)).c_str());
+}
+
+plan::transformer_shape shape_of(const actors::blueprint& b) {
+  return {b.spec.layers, b.spec.width,
+          b.spec.heads,  b.config->train_micro_batch_size_per_gpu * b.train().front()->options.accumulation,
+          b.sequence,    1};
+}
+
+}  // namespace
+
+std::string efficiency_summary(const actors::blueprint& b, const plan::cost_model& costs) {
+  const auto& options = b.train().front()->options;
+  const double rate = costs.disk_read_bytes_per_s / options.ranks;
+  const auto n = plan::intensity_of(shape_of(b));
+  std::string out =
+      text_of("ZeRO-Infinity's model, a rank of %.3g GFLOP/s with %.3g GB/s of the disk, nothing hidden:\n",
+              costs.flops_per_s / 1e9, rate / 1e9);
+  const struct {
+    const char* what;
+    double intensity;
+  } rows[] = {
+      {"parameters and gradients", n.parameters}, {"optimizer states", n.optimizer}, {"activations", n.activations}};
+  for (const auto& x : rows)
+    if (x.intensity > 0)
+      out += text_of("  %-24s  %8.6g flops a byte  efficiency %5.1f %%  half at %.3g GB/s\n", x.what, x.intensity,
+                     100 * plan::transfer_efficiency(x.intensity, rate, costs.flops_per_s),
+                     plan::bandwidth_for(0.5, x.intensity, costs.flops_per_s) / 1e9);
+  return out;
+}
+
+std::string estimate_summary(const actors::blueprint& b, const plan::cost_model& costs) {
+  const plan::machine_shape shape{.gpus_per_node = b.config->parallel.data, .nodes = 1};
+  const auto size = plan::size_of(*b.table);
+  const auto& options = b.train().front()->options;
+  const auto moved = plan::swapped_by_deepspeed(size.total, options.ranks, options.accumulation);
+  return "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) +
+         "\nDeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +
+         own_peak(b) + "\n" + efficiency_summary(b, costs) +
+         "with everything on NVMe, DeepSpeed's swappers would read " + plan::human_bytes(moved.read) + " and write " +
+         plan::human_bytes(moved.written) + " a step on each rank\n";
+}
+
+}  // namespace troupe::apps

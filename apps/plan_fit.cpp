@@ -1,0 +1,72 @@
+#include "apps/plan_fit.hpp"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "actors/blueprint.hpp"
+#include "apps/plan_costs.hpp"
+#include "plan/render.hpp"
+#include "plan/tier_ladder.hpp"
+
+namespace troupe::apps {
+namespace {
+
+/// The same job with everything in memory and no budget: it has a plan whatever fits.
+config::job_config without_tiers(config::job_config c) {
+  auto& z = c.zero_optimization;
+  z.offload_optimizer.device = z.offload_param.device = config::offload_device::none;
+  z.offload_optimizer.speculates = false;
+  c.offload_activations = config::offload_device::none;
+  c.swap_gradients = config::swap_choice::automatic;
+  c.host_memory_budget = 0;
+  return c;
+}
+
+}  // namespace
+
+int show_fit(const config::job_config& c, const plan_arguments& a) {
+  const uint64_t ranks = std::max(1U, c.parallel.data);
+  plan::fit_request request;
+  request.limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
+  if (request.limits.states == 0 && request.limits.total == 0) {
+    std::fprintf(
+        stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
+    return 2;
+  }
+  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
+  if (!b) {
+    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
+    return b.error().kind == core::error_kind::bad_input ? 2 : 1;
+  }
+  const auto which = c.checkpoint.is_on() ? actors::plan_choice::train_saving : actors::plan_choice::train;
+  request.table = b->table;
+  request.options = b->plans[static_cast<size_t>(which)].front()->options;
+  request.options.memory_budget_bytes = 0;
+  request.options.tiers = {};
+  request.options.tiers.checksums = c.swap_checksums;
+  const auto& z = c.zero_optimization;
+  request.open = {.sub_group = !z.sub_group_size_given,
+                  .bucket = !z.reduce_bucket_size_given,
+                  .state_slots = true,
+                  .parameter_slots = true,
+                  .gradient_slots = true,
+                  .gathering = true,
+                  .swap_gradients = true,
+                  .resident_parameters = true,
+                  .ratio = true};
+  request.costs = costs_of(c, a);
+  const auto ladder = plan::try_tiers(request);
+  if (request.limits.states > 0)
+    std::printf("budget: %s of states for each of %u ranks\n", plan::human_bytes(request.limits.states).c_str(),
+                request.options.ranks);
+  if (request.limits.total > 0)
+    std::printf("memory: %s for each of %u ranks, activations included\n",
+                plan::human_bytes(request.limits.total).c_str(), request.options.ranks);
+  std::printf("%s", plan::as_text(ladder, request).c_str());
+  if (!ladder.chosen) return 1;
+  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
+  std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());
+  return 0;
+}
+
+}  // namespace troupe::apps

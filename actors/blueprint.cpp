@@ -99,7 +99,8 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   return o;
 }
 
-core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own) {
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own,
+                                       const plan::cost_model* costs) {
   blueprint b;
   b.config = std::move(config);
   const auto& c = *b.config;
@@ -122,7 +123,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   trains.optimizer = updates_of(*b.optimizer);
   trains.staging = c.checkpoint.staging_bytes;
   trains.saves = c.checkpoint.is_on();
-  auto sized = with_open_sizes(c, b.table, std::move(trains));
+  b.costs = costs != nullptr ? *costs : plan::default_costs(c.parameter_dtype());
+  auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs);
   if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
@@ -139,9 +141,9 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     }
     if (auto ok = plan::check(b.plans[which]); !ok) return core::fail(ok.error());
   }
-  const auto cost = plan::default_costs(c.parameter_dtype());
   for (const auto& x : b.train().front()->instructions)
-    b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*b.train().front(), x, cost));
+    b.longest_instruction_s =
+        std::max(b.longest_instruction_s, plan::predicted_seconds(*b.train().front(), x, b.costs));
   b.stall_after_s = c.stall_after_s > 0 ? c.stall_after_s : std::max(5.0, 10 * b.longest_instruction_s);
   return b;
 }

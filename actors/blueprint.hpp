@@ -10,6 +10,7 @@
 #include "config/job_config.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/model_spec.hpp"
+#include "plan/cost.hpp"
 #include "plan/step_plan.hpp"
 
 namespace troupe::actors {
@@ -20,6 +21,7 @@ struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const core::model_table> table;
   uint64_t sequence = 0;                                                        ///< tokens of a sample
   std::vector<std::shared_ptr<const plan::step_plan>> plans[num_plan_choices];  ///< [plan_choice][rank]
+  plan::cost_model costs;  ///< by which open sizes were chosen and times predicted
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
@@ -32,7 +34,7 @@ struct blueprint {  ///< everything that is known before anything runs
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
 /// `own`: the table of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config,
-                                       const core::model_table* own = nullptr);
+                                       const core::model_table* own = nullptr, const plan::cost_model* costs = nullptr);
 
 /// Pure: what the configuration says of tiers; numbers that it leaves to the plan have defaults here.
 plan::tier_options tiers_from(const config::job_config& config);

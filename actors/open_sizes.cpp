@@ -22,14 +22,14 @@ plan::open_choices open_choices_of(const config::job_config& c) {
 
 core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  std::shared_ptr<const core::model_table> table,
-                                                 plan::plan_options trains) {
+                                                 plan::plan_options trains, const plan::cost_model& costs) {
   if (!trains.tiers.swaps()) return trains;
   plan::fit_request request;
   request.table = table;
   request.options = trains;
   request.open = open_choices_of(c);
   request.limits.states = trains.memory_budget_bytes;
-  request.costs = plan::default_costs(trains.parameter);
+  request.costs = costs;
   auto found = plan::choose(request);
   if (!found) return core::fail(found.error());
   if (!found->fits) {

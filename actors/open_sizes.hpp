@@ -18,7 +18,7 @@ plan::open_choices open_choices_of(const config::job_config& config);
 /// are, with the largest unit and the smallest budget that works. Nothing changes where nothing is swapped.
 core::result<plan::plan_options> with_open_sizes(const config::job_config& config,
                                                  std::shared_ptr<const core::model_table> table,
-                                                 plan::plan_options trains);
+                                                 plan::plan_options trains, const plan::cost_model& costs);
 
 /// Copies what with_open_sizes chooses into the options of another plan of the run: all have one layout.
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options);

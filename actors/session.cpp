@@ -8,6 +8,7 @@
 #include "actors/fabric_executor.hpp"
 #include "actors/host_run.hpp"
 #include "actors/initial_weights.hpp"
+#include "actors/measured_costs.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/shard_executor.hpp"
 #include "actors/writer_executor.hpp"
@@ -110,7 +111,11 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     if (!prepared) return core::fail(prepared.error());
     p->host = std::move(*prepared);
   }
-  auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr);
+  std::optional<plan::cost_model> costs;
+  if (options.config->zero_optimization.swaps())
+    costs = measured_costs(*options.config, [box = p->warnings](const std::string& line) { box->put(line); });
+  auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr,
+                             costs ? &*costs : nullptr);
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->hooks = std::move(options.hooks);
@@ -242,6 +247,12 @@ uint64_t session::validation_tokens() const {
 uint64_t session::sequence() const { return parts_->plan.sequence; }
 const core::model_table& session::table() const { return *parts_->plan.table; }
 const plan::step_plan& session::training_plan(uint32_t rank) const { return *parts_->plan.train()[rank]; }
+
+std::string session::chosen_tiers() const {
+  const auto& b = parts_->plan;
+  const auto& options = b.train().front()->options;
+  return options.tiers.swaps() ? actors::chosen_tiers(*b.config, options, b.costs) : std::string();
+}
 
 std::vector<rank_memory_report> session::memory() const {
   std::vector<rank_memory_report> out;

@@ -173,6 +173,8 @@ class session {  ///< a training run
   [[nodiscard]] const core::model_table& table() const;
   [[nodiscard]] const plan::step_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;
+  /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
+  [[nodiscard]] std::string chosen_tiers() const;
 
   /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they lie.
   /// Between steps only. Errors, here and below: io with file and offset, where states are in files.

@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 // `open` makes what else is written there.
-core::result<void> prepare_output(const config::loaded& c, const std::function<core::result<void>()>& open) {
+core::result<void> prepare_output(const config::loaded& c, const std::string& tiers,
+                                  const std::function<core::result<void>()>& open) {
   const fs::path folder = fs::absolute(c.config.output).lexically_normal();
   std::vector<fs::path> made;  // innermost first
   std::error_code e;
@@ -42,8 +43,10 @@ core::result<void> prepare_output(const config::loaded& c, const std::function<c
     did = core::fail(core::error_kind::io, "output: cannot make the folder " + folder.string() + ": " + e.message());
   else
     did = checkpoint::write_file_atomically(folder / "config.yaml", config::effective_yaml(c));
+  if (did && !tiers.empty()) did = checkpoint::write_file_atomically(folder / "tiers.yaml", tiers);
   if (did) did = open();
-  if (!did && !made.empty()) fs::remove(folder / "config.yaml", e);
+  for (const char* name : {"config.yaml", "tiers.yaml"})
+    if (!did && !made.empty()) fs::remove(folder / name, e);
   if (!did)
     for (const auto& p : made) fs::remove(p, e);
   return did;
@@ -237,7 +240,7 @@ int train(const train_arguments& given) {
   auto session = actors::session::open(
       {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = load_options_of(start->load)});
   if (!session) return report(session.error());
-  if (auto ok = prepare_output(*loaded,
+  if (auto ok = prepare_output(*loaded, (*session)->chosen_tiers(),
                                [&] {
                                  // a run with nothing left to do leaves its curves as they are
                                  return (*session)->steps_done() < config->steps ? (*session)->open_records()

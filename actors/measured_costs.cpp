@@ -1,0 +1,50 @@
+#include "actors/measured_costs.hpp"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "actors/calibrate.hpp"
+#include "plan/tier_ladder.hpp"
+#include "storage/throughput.hpp"
+#include "telemetry/text.hpp"
+
+namespace troupe::actors {
+
+plan::cost_model measured_costs(const config::job_config& c, const std::function<void(const std::string&)>& warn) {
+  auto out = plan::default_costs(c.parameter_dtype());
+  if (const double flops = measured_matmul_flops(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
+  std::filesystem::path folder = c.swap_folder();
+  std::error_code ec;
+  if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
+  const auto give_up = [&](const core::error& why) {
+    warn("the disk of the swap folder was not measured, a usual one is assumed: " + why.text);
+    return out;
+  };
+  auto probe = storage::throughput_probe::open({.folder = folder, .bytes = probe_bytes});
+  if (!probe) return give_up(probe.error());
+  storage::throughput_setting setting;
+  setting.block_bytes = std::min(c.aio.block_size, probe_bytes / 4);
+  setting.queue_depth = static_cast<unsigned>(std::min<uint64_t>(8, probe_bytes / setting.block_bytes));
+  const auto read = probe->measure(storage::io_kind::read, setting);
+  if (!read) return give_up(read.error());
+  const auto written = probe->measure(storage::io_kind::write, setting);
+  if (!written) return give_up(written.error());
+  out.disk_read_bytes_per_s = *read;
+  out.disk_bytes_per_s = *written;
+  return out;
+}
+
+std::string chosen_tiers(const config::job_config& c, const plan::plan_options& options,
+                         const plan::cost_model& costs) {
+  plan::fitted chosen;
+  chosen.options = options;
+  return telemetry::text_of(
+             "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s a "
+             "core.\n"
+             "# Pasted over the same sections of the topology it is chosen again, whatever the machine does that "
+             "day.\n",
+             costs.disk_read_bytes_per_s / 1e9, costs.disk_bytes_per_s / 1e9, costs.flops_per_s / 1e9) +
+         plan::as_yaml(chosen, c.swap_folder().string());
+}
+
+}  // namespace troupe::actors

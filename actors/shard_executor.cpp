@@ -154,17 +154,11 @@ void shard_executor::take_back(uint32_t group) {
   }
 }
 
-// A gradient that is not finite and does not skip the step ends the run: then the first undo takes back everything, for
-// no other one comes.
+// A gradient that is not finite and does not skip the step ends the run here: behind it nothing is published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
-  const auto& p = context_->plan();
-  const bool fp64 = p.options.master() == core::dtype::f64;
-  const auto sound_gradient = sound();
-  if (sound_gradient) return {};
-  const bool fails = !context_->decide().skipped;
-  for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
-    if (p.speculates(g) && (fails || g == x.subject)) fp64 ? take_back<double>(g) : take_back<float>(g);
-  return fails ? sound_gradient : core::result<void>{};
+  if (!context_->decide().skipped) return sound();
+  context_->plan().options.master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
+  return {};
 }
 
 template <class State>

@@ -72,21 +72,17 @@ BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm) {
   BOOST_TEST(step_of(*s).loss > 0);
 }
 
-// Nothing skips such a step, so it ends the run; by then every sub-group has been updated with infinities.
-BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_the_run_with_the_states_as_they_were) {
+// Nothing skips such a step, so it ends the run with the words that it ends with without speculation.
+BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_the_run) {
   const small_job job(tiny_gpt2);
   const settings too_large = {"communication_data_type=fp16", "zero_optimization.reduce_scatter=false",
                               "gradient_predivide_factor=1.0e-9"};
-  auto s = job.open(base(2, 3, 1) + ahead + too_large);
-  std::vector<std::vector<float>> before, after;
-  for (uint32_t q = 0; q < s->table().parameters.size(); ++q) before.push_back(parameter_of(*s, q));
-  const auto r = s->step();
-  BOOST_REQUIRE(!r.has_value());
-  BOOST_TEST(r.error().text.find("the gradient is not finite") != std::string::npos, r.error().text);
-  for (uint32_t q = 0; q < before.size(); ++q) after.push_back(parameter_of(*s, q));
-  BOOST_TEST(same_bits(after, before));
-  for (uint32_t q = 0; q < before.size(); ++q)
-    for (const float m : moment_of(*s, q, 0)) BOOST_REQUIRE(m == 0);
+  for (const auto& set : {settings{}, ahead}) {
+    auto s = job.open(base(2, 3, 1) + too_large + set);
+    const auto r = s->step();
+    BOOST_REQUIRE(!r.has_value());
+    BOOST_TEST(r.error().text.find("the gradient is not finite, first in ") != std::string::npos, r.error().text);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -26,6 +26,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(
       {&m->gradients_, t.gradients},
       {&m->accumulated_, t.accumulated},
       {&m->directions_, t.directions},
+      {&m->undo_, t.undo},
       {&m->states_, m->window_bytes_[static_cast<size_t>(plan::pool::states)]},
       {&m->shards_, m->window_bytes_[static_cast<size_t>(plan::pool::shards)]},
       {&m->reduced_, m->window_bytes_[static_cast<size_t>(plan::pool::reduced)]},

@@ -32,6 +32,8 @@ class rank_memory {
   [[nodiscard]] std::byte* directions() const { return directions_.data(); }
   /// Copies on their way into a checkpoint, in the slots of the plan; null before `take_staging`.
   [[nodiscard]] std::byte* staging() const { return staging_.data(); }
+  /// What speculative updates have overwritten, where the plan places it.
+  [[nodiscard]] std::byte* undo() const { return undo_.data(); }
   /// Before the first run that saves; later calls do nothing.
   core::result<void> take_staging();
   /// Master weight of a piece's first element; fp32, fp64 in reference mode. Where it is swapped: in `window`, which
@@ -76,6 +78,7 @@ class rank_memory {
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 
+  storage::huge_memory undo_;
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
   storage::huge_memory states_, shards_, reduced_, activations_;  // windows
   uint64_t window_bytes_[plan::num_pools] = {};

@@ -6,6 +6,7 @@
 #include "core/math.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/orthogonalise.hpp"
+#include "kernels/undo.hpp"
 #include "plan/layout.hpp"
 
 namespace troupe::actors {
@@ -129,6 +130,38 @@ void shard_executor::update(const plan::instruction& x) {
 }
 
 template <class State>
+void shard_executor::speculate(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  std::byte* kept = memory_->undo() + p.undo_offset[x.subject];
+  for (const auto& piece : p.sub_groups[x.subject].pieces) {
+    const uint32_t q = piece.parameter;
+    const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
+                                       context_->unclipped_scale()};
+    const auto states = at<State>(piece);
+    kernels::update_keeping(options_of(q), step, states, kept);
+    kept += kernels::undo_bytes(states);
+  }
+}
+
+template <class State>
+void shard_executor::take_back(uint32_t group) {
+  const auto& p = context_->plan();
+  const std::byte* kept = memory_->undo() + p.undo_offset[group];
+  for (const auto& piece : p.sub_groups[group].pieces) {
+    const auto states = at<State>(piece);
+    kernels::take_back(states, kept);
+    kept += kernels::undo_bytes(states);
+  }
+}
+
+// A gradient that is not finite and does not skip the step ends the run here: behind it nothing is published.
+core::result<void> shard_executor::undo(const plan::instruction& x) {
+  if (!context_->decide().skipped) return sound();
+  context_->plan().options.master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
+  return {};
+}
+
+template <class State>
 kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece, std::byte* window) const {
   const auto& o = context_->plan().options;
   kernels::optimizer_piece<State> out;
@@ -147,6 +180,15 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
   const bool fp64 = context_->plan().options.master() == core::dtype::f64;
   if (x.kind == plan::kind::norm) {
     square_sums(x);
+    return progress::done;
+  }
+  if (x.kind == plan::kind::undo) {
+    if (auto ok = undo(x); !ok) return core::fail(ok.error());
+    return progress::done;
+  }
+  if (x.kind == plan::kind::update && x.guard == plan::guard::always) {
+    if (context_->rules.clip > 0) return core::fail(core::error_kind::bug, "an update before the vote cannot clip");
+    fp64 ? speculate<double>(x) : speculate<float>(x);
     return progress::done;
   }
   if (!context_->acts(x.guard)) return progress::done;

@@ -28,6 +28,13 @@ class shard_executor final : public executor {
   void orthogonalise(const plan::instruction& x);
   template <class State>
   void update(const plan::instruction& x);
+  /// An update before the vote: it keeps what it overwrites.
+  template <class State>
+  void speculate(const plan::instruction& x);
+  /// Leaves sub-group `group` as it was before `speculate`.
+  template <class State>
+  void take_back(uint32_t group);
+  [[nodiscard]] core::result<void> undo(const plan::instruction& x);
   [[nodiscard]] kernels::optimizer_options options_of(uint32_t parameter) const;
   [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
   [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;

@@ -5,6 +5,10 @@
 
 namespace troupe::actors {
 
+double factor_of_mean(const plan::step_plan& p, double loss_scale, const scaling_rules& rules) {
+  return 1.0 / (double(p.options.ranks) * p.options.accumulation * loss_scale * rules.input_scale);
+}
+
 verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
               const scaling_rules& rules) {
   verdict v;
@@ -13,7 +17,7 @@ verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double
   for (uint32_t m = 0; m < p.options.accumulation; ++m)
     for (uint32_t r = 0; r < p.options.ranks; ++r) v.loss += votes[p.loss_offset(r, m)];
   v.loss /= contributions;
-  const double mean_factor = 1.0 / (contributions * loss_scale * rules.input_scale);
+  const double mean_factor = factor_of_mean(p, loss_scale, rules);
   v.grad_norm = std::sqrt(v.square_sum) * mean_factor;
   v.overflow = !std::isfinite(v.square_sum);
   v.skipped = v.overflow && rules.skip_overflow;
@@ -25,6 +29,14 @@ verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double
 const verdict& step_context::decide() {
   std::call_once(once_, [&] { verdict_ = judge(plan(), votes, order.loss_scale, rules); });
   return verdict_;
+}
+
+bool step_context::acts(plan::guard g) {
+  return g == plan::guard::always || (g == plan::guard::skipped) == decide().skipped;
+}
+
+float step_context::unclipped_scale() const {
+  return static_cast<float>(factor_of_mean(plan(), order.loss_scale, rules));
 }
 
 }  // namespace troupe::actors

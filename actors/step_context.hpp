@@ -83,12 +83,17 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   /// The vote's result; call only after `vote` has ended. The first caller computes it, in block order.
   const verdict& decide();
   /// Whether an instruction with this guard acts; call only after `vote` has ended.
-  bool acts(plan::guard g) { return g == plan::guard::always || !decide().skipped; }
+  bool acts(plan::guard g);
+  /// What the vote will say to multiply gradients with, where nothing is clipped: known before it.
+  [[nodiscard]] float unclipped_scale() const;
 
  private:
   std::once_flag once_;
   verdict verdict_;
 };
+
+/// Pure: what makes a mean of the sum of all contributions.
+double factor_of_mean(const plan::step_plan& p, double loss_scale, const scaling_rules& rules);
 
 /// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
 verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,

@@ -26,12 +26,8 @@ core::result<swap_files> open_swap_files(const config::job_config& config, plan:
   uint64_t bytes = 0;
   for (const auto& p : plans) bytes += p->swap_file_bytes;
   if (bytes == 0) return out;
-  const auto& param = config.zero_optimization.offload_param;
-  const auto& folder = param.device == config::offload_device::nvme
-                           ? param.nvme_path
-                           : config.zero_optimization.offload_optimizer.nvme_path;
   auto space = storage::swap_space::open(
-      {.folder = folder, .wanted = swap_categories(plans), .checksums = config.swap_checksums});
+      {.folder = config.swap_folder(), .wanted = swap_categories(plans), .checksums = config.swap_checksums});
   if (!space) return core::fail(space.error());
   out.space = std::move(*space);
   for (const auto& p : plans) {

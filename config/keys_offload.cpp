@@ -237,7 +237,7 @@ void add_swap_keys(key_rows& t) {
       .at_least(1)
       .at_most(1'000'000)
       .into<&job::offload_activations_units>()
-      .means("How many units, from the first on, offload_activations is for; none: all.");
+      .means("How many recomputed units, from the first block on, offload_activations is for; none: all.");
 }
 
 void add_offload_keys(key_rows& t) {

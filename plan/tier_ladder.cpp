@@ -88,7 +88,7 @@ tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers) {
   at(out, tiers.parameters == tier::nvme ? tier::cpu : tiers.parameters) += m.parameters;
   at(out, tiers.optimizer == tier::nvme ? tier::cpu : tiers.optimizer) += m.master + m.moments + m.accumulated;
   at(out, tier::device) += m.gathered + m.gradients + m.directions + m.votes + m.activations;
-  at(out, tier::cpu) += m.staging + m.windows + m.digests + m.undo;
+  at(out, tier::cpu) += m.staging + m.windows + m.digests + m.undo + m.offloaded_activations;
   at(out, tier::nvme) += m.swapped;
   return out;
 }

@@ -161,7 +161,8 @@ std::string memory_summary(rank_plans ranks) {
       if (bytes > 0) rows.push_back({"  " + std::string(owner), human_bytes(bytes)});
     rows.push_back({"  in all", human_bytes(p->memory.total())});
     if (const uint64_t allowed = p->options.memory_budget_bytes; allowed > 0) {
-      const uint64_t needed = p->memory.total();
+      const uint64_t needed = p->memory.states();
+      rows.push_back({"  of which the budget covers", human_bytes(needed)});
       rows.push_back({"  budget", human_bytes(allowed)});
       rows.push_back(needed <= allowed ? row{"  fits, left over", human_bytes(allowed - needed)}
                                        : row{"  DOES NOT FIT, missing", human_bytes(needed - allowed)});

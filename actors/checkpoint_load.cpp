@@ -103,38 +103,17 @@ class wishes {
     }
   }
 
+  /// In one go where all has its place in memory, else in batches of tensors.
   core::result<void> read(checkpoint::read_report& total) {
-    core::result<void> ok;
-    if (swapped_.empty()) ok = read_tensors(wanted_, total);
     // Those of one tensor stand together then.
     std::stable_sort(swapped_.begin(), swapped_.end(),
                      [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
-    std::vector<std::byte> room;
-    size_t next = 0;
-    for (size_t first = 0; first < wanted_.size() && ok && !swapped_.empty();) {
-      const size_t begin = next;
-      uint64_t bytes = 0;
-      size_t end = first;
-      for (; end < wanted_.size(); ++end) {
-        uint64_t more = 0;
-        size_t after = next;
-        for (; after < swapped_.size() && swapped_[after].tensor == end; ++after) {
-          swapped_[after].offset = bytes + more;
-          more += bytes_of(swapped_[after]);
-        }
-        if (bytes > 0 && bytes + more > options_.swap_batch_bytes) break;
-        bytes += more;
-        next = after;
-      }
-      room.resize(bytes);
-      const std::span batch(swapped_.data() + begin, next - begin);
-      for (const auto& x : batch) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
-      ok = read_tensors(std::span(wanted_).subspan(first, end - first), total);
-      for (const auto& x : batch)
-        if (ok)
-          ok = state_store(*x.memory).write(x.parameter, x.part, x.range.first,
-                                            std::span(room).subspan(x.offset, bytes_of(x)));
-      first = end;
+    core::result<void> ok;
+    for (size_t tensor = 0, swapped = 0; tensor < wanted_.size() && ok;) {
+      const batch b = batch_from(tensor, swapped);
+      ok = read_batch(b, total);
+      tensor = b.end_tensor;
+      swapped = b.end;
     }
     wanted_.clear();
     swapped_.clear();
@@ -201,6 +180,43 @@ class wishes {
     if (to == nullptr)
       swapped_.push_back({&memory, q, part, range, static_cast<size_t>(t - from_.tensors.data()), targets.size(), 0});
     targets.push_back({range.first, range.count, store.type_of(part), to});
+  }
+
+  struct batch {
+    size_t first_tensor, end_tensor;  // of wanted_
+    size_t begin, end;                // of swapped_, which these tensors have
+    uint64_t bytes;                   // that wait in memory
+  };
+
+  /// As many tensors as there is room for, at least one; gives their bytes places.
+  batch batch_from(size_t tensor, size_t swapped) {
+    batch b{tensor, tensor, swapped, swapped, 0};
+    for (; b.end_tensor < wanted_.size(); ++b.end_tensor) {
+      uint64_t more = 0;
+      size_t after = b.end;
+      for (; after < swapped_.size() && swapped_[after].tensor == b.end_tensor; ++after) {
+        swapped_[after].offset = b.bytes + more;
+        more += bytes_of(swapped_[after]);
+      }
+      if (b.bytes > 0 && b.bytes + more > options_.swap_batch_bytes) break;
+      b.bytes += more;
+      b.end = after;
+    }
+    return b;
+  }
+
+  core::result<void> read_batch(const batch& b, checkpoint::read_report& total) {
+    std::vector<std::byte> room(b.bytes);
+    const std::span swapped(swapped_.data() + b.begin, b.end - b.begin);
+    for (const auto& x : swapped) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
+    if (auto ok = read_tensors(std::span(wanted_).subspan(b.first_tensor, b.end_tensor - b.first_tensor), total); !ok)
+      return ok;
+    for (const auto& x : swapped)
+      if (auto ok = state_store(*x.memory).write(x.parameter, x.part, x.range.first,
+                                                 std::span(room).subspan(x.offset, bytes_of(x)));
+          !ok)
+        return ok;
+    return {};
   }
 
   core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,

@@ -58,7 +58,6 @@ std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slic
   const auto& p = plan();
   if (range.count == 0) return {};
   if (!may_be_swapped(part)) return {{range, resident(q, part, range)}};
-  memory_.settle_writes();  // of the step before
   const auto stored = are_weights(part) ? plan::weights_part(p) : part;
   const uint64_t element_bytes = core::size_of(type_of(stored));
   std::vector<state_run> out;

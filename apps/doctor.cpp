@@ -29,6 +29,8 @@ tried_facts try_everything(const std::string& folder) {
   tried_facts t;
   t.usable_cores = usable_cores();
   t.io_uring = try_io_uring();
+  t.lock = try_lock(memlock_wanted_bytes);
+  t.queue = try_queue();
   t.cuda = try_cuda();
   t.folder = try_folder(folder);
   t.cuda_built = versions().cuda;

@@ -88,12 +88,19 @@ finding huge_pages(const machine_facts& m) {
       m.transparent_huge_pages.empty() ? "" : "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled"};
 }
 
-finding locked_memory(const machine_facts& m) {
+constexpr const char* raise_memlock =
+    "echo \"$USER - memlock unlimited\" | sudo tee /etc/security/limits.d/troupe.conf (then log in again; docker run "
+    "--ulimit memlock=-1; a service: LimitMEMLOCK=infinity)";
+
+finding locked_memory(const machine_facts& m, const tried_facts& t) {
   if (m.memlock_bytes >= memlock_wanted_bytes) return {"memlock", fine, bytes_text(m.memlock_bytes)};
-  return {"memlock", poor, bytes_text(m.memlock_bytes),
-          "buffers of io_uring cannot be registered: each direct read or write pins its pages anew",
-          "echo \"$USER - memlock unlimited\" | sudo tee /etc/security/limits.d/troupe.conf (then log in again; docker "
-          "run --ulimit memlock=-1)"};
+  // Who has CAP_IPC_LOCK is not held to the limit.
+  if (t.lock.good) return {"memlock", fine, bytes_text(m.memlock_bytes) + ", which this user is not held to"};
+  return {
+      "memlock", poor, bytes_text(m.memlock_bytes),
+      "pools can be paged out and buffers of io_uring cannot be registered: each direct read or write pins its pages "
+      "anew",
+      raise_memlock};
 }
 
 finding open_files(const machine_facts& m) {
@@ -116,6 +123,19 @@ finding ring(const machine_facts& m, const tried_facts& t) {
           "docker run --security-opt seccomp=unconfined ... (in a container; else a kernel from 5.1 on)"};
 }
 
+finding queue(const tried_facts& t) {
+  const auto& remarks = t.queue.remarks;
+  std::string why;
+  for (const auto& r : remarks) why += (why.empty() ? "" : "; ") + r;
+  if (t.queue.engine == "io_uring" && remarks.empty())
+    return {"queue", fine, "io_uring: files are read and written through rings, with registered memory"};
+  if (t.queue.engine == "io_uring")
+    return {"queue", poor, why, "some more processor time for each read and write", raise_memlock};
+  return {"queue", poor, (t.queue.engine.empty() ? "none" : t.queue.engine) + ": " + why,
+          "a thread for each read and write in flight",
+          "mend io_uring (above); troupe io bench FOLDER measures either"};
+}
+
 void folder(const folder_facts& f, std::vector<finding>& out) {
   const std::string where = f.path.string() + (f.file_system.empty() ? "" : " (" + f.file_system + ")");
   if (!f.write.good) {
@@ -130,7 +150,11 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
     space.command = "du -xh " + quoted(f.path.string()) + " | sort -h | tail (what takes it)";
   }
   out.push_back(space);
-  if (f.direct.good)
+  if (f.file_system == "tmpfs" || f.file_system == "ramfs")
+    out.push_back({"O_DIRECT", poor, where + " is in memory; no disk is behind it",
+                   "what is offloaded to this folder stays in memory",
+                   "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
+  else if (f.direct.good)
     out.push_back({"O_DIRECT", fine, "works in " + where});
   else
     out.push_back({"O_DIRECT", poor, "refused in " + where + ": " + f.direct.why,
@@ -169,8 +193,8 @@ finding numa(const machine_facts& m) {
 }  // namespace
 
 std::vector<finding> examine(const machine_facts& m, const tried_facts& t) {
-  std::vector<finding> out = {programs(t),   cores(m, t),      simd(m),       memory(m), swap(m),
-                              huge_pages(m), locked_memory(m), open_files(m), ring(m, t)};
+  std::vector<finding> out = {programs(t),   cores(m, t),         simd(m),       memory(m),  swap(m),
+                              huge_pages(m), locked_memory(m, t), open_files(m), ring(m, t), queue(t)};
   folder(t.folder, out);
   out.push_back(gpu(m, t));
   out.push_back(numa(m));

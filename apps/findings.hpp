@@ -29,6 +29,8 @@ struct finding {
 struct tried_facts {
   uint32_t usable_cores = 0;
   attempt io_uring;
+  attempt lock;  ///< of `memlock_wanted_bytes`
+  queue_facts queue;
   cuda_facts cuda;
   folder_facts folder;
   bool cuda_built = false;    ///< this troupe has CUDA kernels

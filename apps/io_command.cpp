@@ -59,7 +59,8 @@ void add_options(CLI::App& c, io_arguments& a) {
 
 core::result<void> measure(const io_arguments& a) {
   const stop_request stop;
-  if (auto known = settings_of(a); !known) return core::fail(known.error());
+  const auto settings = settings_of(a);
+  if (!settings) return core::fail(settings.error());
   storage::throughput_options options;
   options.folder = a.folder;
   options.bytes = a.bytes;
@@ -69,7 +70,7 @@ core::result<void> measure(const io_arguments& a) {
   if (!probe) return core::fail(probe.error());
 
   const bool shown = !a.quiet && ::isatty(STDERR_FILENO) != 0;
-  const auto points = sweep(*probe, a, [&](size_t pass, size_t of) {
+  const auto points = sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
     if (shown) std::fputs(fmt::format("\rtroupe io: pass {} of {} ", pass + 1, of).c_str(), stderr);
   });
   if (shown) std::fputs("\r\x1b[K", stderr);
@@ -85,12 +86,11 @@ core::result<void> measure(const io_arguments& a) {
   report.engine = probe->engine();
   report.remarks = probe->remarks();
   report.points = *points;
-  const size_t all = settings_of(a)->size();
-  if (points->size() < all)
+  if (settings->left_out > 0)
     report.remarks.push_back(
-        fmt::format("{} of {} settings were left out: they have more in flight than the file's "
-                    "bytes; --size makes it larger",
-                    all - points->size(), all));
+        fmt::format("{} settings were left out: they have more in flight than the file's {}; a "
+                    "larger --size takes them in",
+                    settings->left_out, binary_text(a.bytes)));
   const std::string text = a.json ? io_json(report) : io_text(report, ::isatty(STDOUT_FILENO) != 0);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) != 0) return core::fail(core::error_kind::io, "cannot write the report to the output");

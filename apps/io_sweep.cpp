@@ -16,34 +16,40 @@ double median(std::vector<double> runs) {
   return *middle;
 }
 
-core::result<std::vector<storage::throughput_setting>> settings_of(const io_arguments& a) {
+core::result<io_settings> settings_of(const io_arguments& a) {
   const size_t wanted = a.block_bytes.size() * a.queue_depths.size() * a.threads.size() * a.single_submit.size() *
                         a.overlap_events.size();
   if (wanted > io_settings_max)
     return core::fail(core::error_kind::limit,
                       fmt::format("wanted at most {} settings in one sweep, got {}", io_settings_max, wanted));
-  std::vector<storage::throughput_setting> out;
+  io_settings out;
+  uint64_t least = UINT64_MAX;
   for (const uint64_t block : a.block_bytes)
     for (const unsigned depth : a.queue_depths)
       for (const unsigned threads : a.threads)
         for (const bool single : a.single_submit)
-          for (const bool overlap : a.overlap_events)
-            out.push_back({block, depth, threads, single, overlap, !a.unregistered, a.engine});
-  return out;
-}
-
-core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_arguments& a,
-                                          const std::function<void(size_t pass, size_t of)>& say) {
-  const auto settings = settings_of(a);
-  if (!settings) return core::fail(settings.error());
-  std::vector<io_point> out;
-  for (const auto& s : *settings)
-    if (storage::memory_bytes(s) <= probe.bytes()) out.push_back({s, {}, {}});
-  if (out.empty())
+          for (const bool overlap : a.overlap_events) {
+            const storage::throughput_setting s{block, depth, threads, single, overlap, !a.unregistered, a.engine};
+            if (auto fit = storage::check(s); !fit) return core::fail(fit.error());
+            least = std::min(least, storage::memory_bytes(s));
+            if (storage::memory_bytes(s) <= a.bytes)
+              out.tried.push_back(s);
+            else
+              ++out.left_out;
+          }
+  if (out.tried.empty())
     return core::fail(core::error_kind::bad_input,
                       fmt::format("--size: wanted a file of at least {} bytes, what the least setting has in flight, "
                                   "got {}",
-                                  storage::memory_bytes(settings->front()), probe.bytes()));
+                                  least, a.bytes));
+  return out;
+}
+
+core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_settings& settings,
+                                          const io_arguments& a,
+                                          const std::function<void(size_t pass, size_t of)>& say) {
+  std::vector<io_point> out;
+  for (const auto& s : settings.tried) out.push_back({s, {}, {}});
   const size_t passes = a.loops * out.size() * (a.read_only || a.write_only ? 1 : 2);
   size_t pass = 0;
   for (unsigned loop = 0; loop < a.loops; ++loop)

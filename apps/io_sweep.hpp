@@ -37,12 +37,19 @@ struct io_point {
 /// The middle of `runs`, the upper one of two; 0 of none.
 double median(std::vector<double> runs);
 
-/// All combinations, block size outermost. Refused beyond `io_settings_max`.
-core::result<std::vector<storage::throughput_setting>> settings_of(const io_arguments& a);
+struct io_settings {
+  std::vector<storage::throughput_setting> tried;
+  size_t left_out = 0;  ///< whose blocks in flight are more than the file
+};
+
+/// All combinations, block size outermost. Refused beyond `io_settings_max`, for values outside their limits, and where
+/// none fits into a file of `a.bytes`.
+core::result<io_settings> settings_of(const io_arguments& a);
 
 /// Measures every setting once, then all again until each had `a.loops` passes, so that a disk's good and bad minutes
-/// are everybody's. Settings whose blocks in flight are more than the file are left out. `say` hears before each pass.
-core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_arguments& a,
+/// are everybody's. `say` hears before each pass.
+core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_settings& settings,
+                                          const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);
 
 /// The point with the highest median; null where none was measured so.

@@ -14,6 +14,9 @@
 #include <memory>
 
 #include "apps/machine.hpp"
+#include "storage/huge_memory.hpp"
+#include "storage/io_queue.hpp"
+#include "storage/locked_memory.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;
@@ -53,6 +56,22 @@ attempt try_io_uring() {
   const auto a = outcome(fd >= 0);
   if (fd >= 0) ::close(static_cast<int>(fd));
   return a;
+}
+
+queue_facts try_queue() {
+  const auto pool = storage::huge_memory::allocate(storage::huge_memory::alignment_bytes);
+  storage::io_queue_options options;
+  if (pool) options.pools = {{pool->data(), pool->bytes()}};
+  const auto queue = storage::make_queue(options);
+  if (!queue) return {"", {queue.error().text}};
+  return {(*queue)->name(), (*queue)->remarks()};
+}
+
+attempt try_lock(uint64_t bytes) {
+  const auto memory = storage::huge_memory::allocate(bytes);
+  if (!memory) return {false, memory.error().text};
+  const auto refused = storage::lock_memory({memory->data(), memory->bytes()});
+  return {!refused, refused.value_or("")};
 }
 
 folder_facts try_folder(const fs::path& path) {

@@ -1,5 +1,5 @@
-// What cannot be read but must be tried: a ring of io_uring, a direct write in a folder, the CUDA driver. Each try
-// leaves nothing behind.
+// What cannot be read but must be tried: a ring of io_uring, locked memory, a direct write in a folder, the CUDA
+// driver. Each try leaves nothing behind.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +17,17 @@ struct attempt {
 
 /// Sets up a ring of io_uring and gives it back.
 attempt try_io_uring();
+
+struct queue_facts {
+  std::string engine;                ///< `io_uring` or `threads`: what reads and writes of files go through here
+  std::vector<std::string> remarks;  ///< what was wanted and refused, a sentence each
+};
+
+/// Opens the queue that a run would, with registered memory, and closes it.
+queue_facts try_queue();
+
+/// Locks `bytes` of memory and gives them back.
+attempt try_lock(uint64_t bytes);
 
 struct folder_facts {
   std::filesystem::path path;  ///< absolute, links resolved

@@ -110,6 +110,19 @@ std::string count(uint64_t n) { return std::to_string(n); }
 
 }  // namespace
 
+core::result<void> check(const throughput_setting& s) {
+  const auto refuse = [](const char* what, uint64_t max, uint64_t got) {
+    return core::fail(core::error_kind::bad_input,
+                      std::string("wanted ") + what + " from 1 to " + count(max) + ", got " + count(got));
+  };
+  if (s.block_bytes < 1 || s.block_bytes > request_bytes_max)
+    return refuse("a block size", request_bytes_max, s.block_bytes);
+  if (s.queue_depth < 1 || s.queue_depth > queue_depth_max)
+    return refuse("a queue depth", queue_depth_max, s.queue_depth);
+  if (s.threads < 1 || s.threads > throughput_threads_max) return refuse("threads", throughput_threads_max, s.threads);
+  return {};
+}
+
 uint64_t memory_bytes(const throughput_setting& s) { return s.block_bytes * s.queue_depth * s.threads; }
 
 core::result<throughput_probe> throughput_probe::open(const throughput_options& options) {
@@ -151,16 +164,8 @@ void throughput_probe::remark(const std::string& sentence) {
   if (std::find(remarks_.begin(), remarks_.end(), sentence) == remarks_.end()) remarks_.push_back(sentence);
 }
 
-core::result<void> throughput_probe::check(const throughput_setting& s) const {
-  const auto refuse = [](const std::string& what, uint64_t max, uint64_t got) {
-    return core::fail(core::error_kind::bad_input,
-                      "wanted " + what + " from 1 to " + count(max) + ", got " + count(got));
-  };
-  if (s.block_bytes < 1 || s.block_bytes > request_bytes_max)
-    return refuse("a block size", request_bytes_max, s.block_bytes);
-  if (s.queue_depth < 1 || s.queue_depth > queue_depth_max)
-    return refuse("a queue depth", queue_depth_max, s.queue_depth);
-  if (s.threads < 1 || s.threads > throughput_threads_max) return refuse("threads", throughput_threads_max, s.threads);
+core::result<void> throughput_probe::fits(const throughput_setting& s) const {
+  if (auto fit = check(s); !fit) return fit;
   const uint64_t sector = on_.alignment().offset_bytes;
   if (s.block_bytes % sector != 0)
     return core::fail(core::error_kind::bad_input, options_.folder.string() +
@@ -173,7 +178,7 @@ core::result<void> throughput_probe::check(const throughput_setting& s) const {
 }
 
 core::result<double> throughput_probe::measure(io_kind kind, const throughput_setting& setting) {
-  if (auto fit = check(setting); !fit) return core::fail(fit.error());
+  if (auto fit = fits(setting); !fit) return core::fail(fit.error());
   const uint64_t each = memory_bytes(setting) / setting.threads;
   const uint64_t stride = core::round_up(each, huge_memory::alignment_bytes);
   if (memory_.bytes() < stride * setting.threads) {

@@ -30,6 +30,9 @@ struct throughput_setting {
   queue_engine engine = queue_engine::best;
 };
 
+/// Refuses what is outside its limits: `bad_input`.
+core::result<void> check(const throughput_setting& s);
+
 /// Memory that a setting's requests lie in.
 uint64_t memory_bytes(const throughput_setting& s);
 
@@ -63,7 +66,7 @@ class throughput_probe {
 
  private:
   core::result<void> fill();
-  core::result<void> check(const throughput_setting& s) const;
+  core::result<void> fits(const throughput_setting& s) const;
   void remark(const std::string& sentence);
 
   throughput_options options_;

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "actors/save_request.hpp"
+#include "storage/swap_space.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;
@@ -21,9 +22,13 @@ struct way_to_run {
 };
 
 std::vector<way_to_run> ways(const scratch_folder& folder) {
-  const std::string nvme = "{device: nvme, nvme_path: " + (folder.path() / "swap").string() + "}";
-  const settings optimizer{"zero_optimization.offload_optimizer=" + nvme};
-  const settings both = optimizer + settings{"zero_optimization.offload_param=" + nvme};
+  const std::string nvme = "device: nvme, nvme_path: " + (folder.path() / "swap").string();
+  const settings optimizer{"zero_optimization.offload_optimizer={" + nvme + "}"};
+  // `kept` elements of slices stay in memory beside the file.
+  const auto everything = [&](int kept) {
+    return optimizer +
+           settings{"zero_optimization.offload_param={" + nvme + ", max_in_cpu: " + std::to_string(kept) + "}"};
+  };
   const auto stage = [](int s) {
     return settings{"zero_optimization.stage=" + std::to_string(s), "zero_optimization.sub_group_size=4000",
                     "zero_optimization.reduce_bucket_size=9000", "zero_optimization.stage3_prefetch_bucket_size=9000",
@@ -36,7 +41,9 @@ std::vector<way_to_run> ways(const scratch_folder& folder) {
           {"stage 1, optimizer in files", stage(1) + optimizer},
           {"stage 2, optimizer in files", stage(2) + optimizer},
           {"stage 3, optimizer in files", stage(3) + optimizer},
-          {"stage 3, everything in files", stage(3) + both}};
+          {"stage 3, everything in files and memory", stage(3) + everything(1'000'000'000)},
+          {"stage 3, some slices in memory too", stage(3) + everything(20'000)},
+          {"stage 3, everything in files", stage(3) + everything(0) + settings{"cluster.swap_gradients=true"}}};
 }
 
 const std::vector<way_to_run> precisions = {{"fp32", {}}, {"bf16", {"bf16.enabled=true"}}};
@@ -157,7 +164,7 @@ BOOST_AUTO_TEST_CASE(what_ranks_update_is_the_whole_in_pieces) {
 BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_was_changed) {
   const small_job job(tiny_gpt2 + some_frozen);
   const auto all = ways(job.folder());
-  for (const size_t which : {2U, 7U}) BOOST_TEST_CONTEXT(all[which].name) {
+  for (const size_t which : {size_t{2}, all.size() - 1}) BOOST_TEST_CONTEXT(all[which].name) {
       const auto set = all[which].set + two_ranks + precisions[1].set;
       std::vector<double> losses[4];
       actors::save_request request;
@@ -205,6 +212,32 @@ BOOST_AUTO_TEST_CASE(what_is_written_for_others_is_the_same_wherever_it_was) {
       BOOST_TEST((got == wanted));
       std::filesystem::remove_all(folder);
     }
+}
+
+BOOST_AUTO_TEST_CASE(a_byte_that_changed_in_a_file_is_found_by_whoever_reads_it) {
+  const small_job job;
+  auto s = job.open(ways(job.folder()).back().set + two_ranks);
+  (void)step_of(*s);
+  const auto path = job.folder().path() / "swap" / "troupe-swap" / "rank1.swap";
+  const auto bytes = static_cast<long>(std::filesystem::file_size(path));
+  std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+  for (long at = 5; at < bytes; at += long{storage::swap_page_bytes}) {
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  file.close();
+  BOOST_REQUIRE(file.good());
+  const auto names = [](const auto& x) {
+    BOOST_REQUIRE(!x.has_value());
+    BOOST_TEST((x.error().kind == core::error_kind::io));
+    BOOST_TEST(x.error().text.find("rank1.swap: page at ") != std::string::npos, x.error().text);
+  };
+  names(s->save({.root = job.folder().path() / "saves"}));
+  BOOST_TEST(!std::filesystem::exists(job.folder().path() / "saves" / "latest"));
+  names(s->export_hugging_face((job.folder().path() / "out").string()));
+  names(s->step());
 }
 
 BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_with_its_reason) {

@@ -50,7 +50,8 @@ struct server {
 tried_facts all_well() {
   tried_facts t;
   t.usable_cores = 2;
-  t.io_uring.good = t.cuda.start.good = t.cuda.loaded = true;
+  t.queue.engine = "io_uring";
+  t.lock.good = t.io_uring.good = t.cuda.start.good = t.cuda.loaded = true;
   t.folder = {"/data", "ext4", uint64_t{1} << 40, {true, ""}, {true, ""}};
   t.cuda_built = t.train_program_there = true;
   t.train_program = "/opt/bin/troupe-train";
@@ -145,13 +146,15 @@ BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
   const server s;
   auto t = all_well();
   t.io_uring = {false, "Operation not permitted"};
-  t.folder.file_system = "tmpfs";
+  t.queue = {"threads", {"io_uring: wanted a ring"}};
+  t.lock = {false, "memory: wanted more"};
+  t.folder.file_system = "nfs";
   t.folder.direct = {false, "Invalid argument"};
   t.folder.free_bytes = 1000;
   t.cuda_built = false;
   const auto all = examine(read_machine(s.root.path()), t);
   for (const char* topic :
-       {"cores", "huge pages", "memlock", "open files", "io_uring", "folder", "O_DIRECT", "GPU", "NUMA"}) {
+       {"cores", "huge pages", "memlock", "open files", "io_uring", "queue", "folder", "O_DIRECT", "GPU", "NUMA"}) {
     const auto& f = about(all, topic);
     BOOST_TEST((f.is == condition::poor), topic);
     BOOST_TEST(!f.costs.empty(), topic);
@@ -159,9 +162,36 @@ BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
   }
   BOOST_TEST(about(all, "huge pages").command == "echo madvise | sudo tee /sys/kernel/mm/transparent_hugepage/enabled");
   BOOST_TEST(about(all, "io_uring").command == "sudo sysctl kernel.io_uring_disabled=0");
+  BOOST_TEST(about(all, "queue").found == "threads: io_uring: wanted a ring");
   BOOST_TEST(about(all, "open files").command == "ulimit -n 4096");
   BOOST_TEST(about(all, "memory").found.find("4.1 GB (the container's limit") == 0U);
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(who_is_not_held_to_the_limit_of_locked_memory_is_told_so) {
+  auto m = good_machine();
+  m.memlock_bytes = 8'388'608;
+  BOOST_TEST(about(examine(m, all_well()), "memlock").found == "8.4 MB, which this user is not held to");
+  auto t = all_well();
+  t.lock.good = false;
+  BOOST_TEST(about(examine(m, t), "memlock").command.find("limits.d") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_ring_without_registered_memory_says_why) {
+  auto t = all_well();
+  t.queue.remarks = {"io_uring: wanted 5 bytes of registered memory"};
+  const auto all = examine(good_machine(), t);
+  const auto& f = about(all, "queue");
+  BOOST_TEST((f.is == condition::poor));
+  BOOST_TEST(f.found == "io_uring: wanted 5 bytes of registered memory");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_no_place_to_offload_to_even_where_it_takes_direct_writes) {
+  auto t = all_well();
+  t.folder.file_system = "tmpfs";
+  const auto all = examine(good_machine(), t);
+  BOOST_TEST((about(all, "O_DIRECT").is == condition::poor));
+  BOOST_TEST(about(all, "O_DIRECT").found == "/data (tmpfs) is in memory; no disk is behind it");
 }
 
 BOOST_AUTO_TEST_CASE(what_training_needs_is_missing_and_not_only_poor) {

@@ -1,0 +1,218 @@
+// `troupe io ...`: what is chosen and printed from made-up rates, and the command as a user sees it.
+#include <signal.h>
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "apps/io_report.hpp"
+#include "apps/io_sweep.hpp"
+#include "tests/apps/process.hpp"
+#include "tests/apps/topology.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+using nlohmann::json;
+using storage::io_kind;
+
+namespace {
+
+storage::throughput_setting setting(uint64_t block_bytes, unsigned depth, unsigned threads) {
+  storage::throughput_setting s;
+  s.block_bytes = block_bytes;
+  s.queue_depth = depth;
+  s.threads = threads;
+  return s;
+}
+
+/// Rates in GB/s; the first reads best, the third writes best.
+apps::io_report made_up() {
+  apps::io_report r;
+  r.folder = "/disk";
+  r.file_system = "ext4";
+  r.bytes = 1 << 20;
+  r.mode = "direct";
+  r.engine = "io_uring";
+  r.remarks = {"something was wanted"};
+  r.points = {{setting(65536, 8, 4), {4e9, 3e9, 5e9}, {1e9, 1e9, 1e9}},
+              {setting(65536, 4, 1), {3.9e9, 3.9e9, 3.9e9}, {2e9, 2e9, 2e9}},
+              {setting(131072, 8, 1), {2e9, 2e9, 2e9}, {4e9, 4e9, 4e9}},
+              {setting(131072, 4, 1), {1.95e9, 1.95e9, 1.95e9}, {3.9e9, 3.9e9, 3.9e9}}};
+  return r;
+}
+
+finished troupe_io(const std::vector<std::string>& arguments, const scratch_folder& folder) {
+  std::vector<std::string> command{TROUPE_BINARY, "io"};
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  return run(command, folder.path());
+}
+
+const std::vector<std::string> little{"--size", "1M", "--block-size", "64K", "--queue-depth", "2,4", "--loops", "1"};
+
+std::vector<std::string> with(std::vector<std::string> first, const std::vector<std::string>& rest) {
+  first.insert(first.end(), rest.begin(), rest.end());
+  return first;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(io_command)
+
+BOOST_AUTO_TEST_CASE(the_best_is_the_highest_median_of_its_direction) {
+  const auto r = made_up();
+  BOOST_TEST(apps::median({}) == 0);
+  BOOST_TEST(apps::median({3, 1, 2}) == 2);
+  BOOST_TEST(apps::median({4, 1}) == 4);
+  BOOST_TEST(apps::best(r.points, io_kind::read) == &r.points[0]);
+  BOOST_TEST(apps::best(r.points, io_kind::write) == &r.points[2]);
+  BOOST_TEST(apps::best({}, io_kind::read) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(advised_is_the_frugal_among_the_near_equal) {
+  auto r = made_up();
+  // Sums 5, 5.9, 6 and 5.85: the first is too far off, the fourth has as little in flight as any and one thread.
+  BOOST_TEST(apps::advised(r.points) == &r.points[1]);
+  r.points[1].write = {1e9};
+  BOOST_TEST(apps::advised(r.points) == &r.points[3]);
+  r.points[3].write = {1e9};
+  BOOST_TEST(apps::advised(r.points) == &r.points[2]);
+  BOOST_TEST(apps::advised({}) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(json_has_the_best_and_the_section_under_the_names_that_are_read) {
+  const auto j = json::parse(apps::io_json(made_up()));
+  BOOST_TEST(j["read"]["GB/s"].get<double>() == 4.0);
+  BOOST_TEST(j["read"]["block_bytes"] == 65536);
+  BOOST_TEST(j["read"]["queue_depth"] == 8);
+  BOOST_TEST(j["read"]["threads"] == 4);
+  BOOST_TEST(j["write"]["GB/s"].get<double>() == 4.0);
+  BOOST_TEST(j["write"]["block_bytes"] == 131072);
+  BOOST_TEST(j["aio"] == json::parse(R"({"block_size":65536,"queue_depth":4,"intra_op_parallelism":1,
+                                         "single_submit":false,"overlap_events":true})"));
+  BOOST_TEST(j["settings"].size() == 4U);
+  BOOST_TEST(j["settings"][0]["read_GB/s"].size() == 3U);
+  BOOST_TEST(j["remarks"][0] == "something was wanted");
+  auto only_read = made_up();
+  for (auto& p : only_read.points) p.write.clear();
+  BOOST_TEST(!json::parse(apps::io_json(only_read)).contains("write"));
+}
+
+BOOST_AUTO_TEST_CASE(text_has_table_bars_best_and_section) {
+  const auto plain = apps::io_text(made_up(), false);
+  for (const char* part :
+       {"/disk (ext4): 1 MiB a pass, 3 passes each, direct I/O, io_uring\nnote: something was wanted\n",
+        "  64 KiB      8        4  batch   overlap     4.00  3.00 to 5.00     1.00  1.00 to 1.00\n",
+        " 4.00 ########################################\n",
+        "best read: 4.00 GB/s with blocks of 64 KiB, depth 8, 4 threads",
+        "best write: 4.00 GB/s with blocks of 128 KiB, depth 8, 1 thread\n",
+        "\naio:\n  block_size: 65536\n  queue_depth: 4\n  intra_op_parallelism: 1\n  single_submit: false\n"
+        "  overlap_events: true\n"})
+    BOOST_TEST(has(plain, part), part << "\nis missing in\n" << plain);
+  BOOST_TEST(has(apps::io_text(made_up(), true), " 4.00 ████████████████████████████████████████\n"));
+}
+
+BOOST_AUTO_TEST_CASE(only_the_fastest_bars_are_drawn) {
+  auto r = made_up();
+  for (unsigned i = 0; i < 30; ++i) r.points.push_back({setting(4096, i + 10, 1), {1e9 + i}, {}});
+  const auto text = apps::io_text(r, false);
+  BOOST_TEST(has(text, "read, GB/s, the fastest 12\n"));
+  BOOST_TEST(has(text, "\nwrite, GB/s\n"));
+}
+
+BOOST_AUTO_TEST_CASE(sizes_are_named_in_the_largest_whole_unit) {
+  BOOST_TEST(apps::binary_text(1000) == "1000 B");
+  BOOST_TEST(apps::binary_text(65536) == "64 KiB");
+  BOOST_TEST(apps::binary_text(3 << 20) == "3 MiB");
+  BOOST_TEST(apps::binary_text(uint64_t{2048} << 30) == "2048 GiB");
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_is_measured_and_left_as_it_was) {
+  const scratch_folder folder;
+  for (const char* command : {"bench", "tune"}) {
+    const auto r = troupe_io(with({command, folder.path().string(), "--json", "--threads", "1,2"}, little), folder);
+    BOOST_REQUIRE_MESSAGE(r.code == 0, r.err);
+    const auto j = json::parse(r.out);
+    for (const char* direction : {"read", "write"}) {
+      BOOST_TEST(j[direction]["GB/s"].get<double>() > 0);
+      BOOST_TEST(j[direction]["block_bytes"] == 65536);
+      BOOST_TEST(j[direction]["queue_depth"].get<unsigned>() >= 2U);
+    }
+    BOOST_TEST(j["settings"].size() == (std::string(command) == "tune" ? 16U : 4U));
+    BOOST_TEST(j["aio"]["single_submit"].is_boolean());
+    BOOST_TEST(std::filesystem::is_empty(folder.path()));
+  }
+  const auto read = troupe_io(with({"bench", folder.path().string(), "--read"}, little), folder);
+  BOOST_TEST(has(read.out, "best read: "));
+  BOOST_TEST(!has(read.out, "best write: "));
+  BOOST_TEST(!has(read.out, "█"));  // A pipe is no terminal.
+  BOOST_TEST(read.err == "");
+}
+
+BOOST_AUTO_TEST_CASE(the_printed_section_is_a_topologys) {
+  const scratch_folder folder;
+  const auto measured = troupe_io(with({"bench", folder.path().string()}, little), folder);
+  BOOST_REQUIRE_MESSAGE(measured.code == 0, measured.err);
+  const auto section = measured.out.substr(measured.out.rfind("\naio:\n") + 1);
+  folder.write("corpus.txt", "some text, which nobody reads here");
+  folder.write("job.yaml", smallest + section);
+  const auto checked = run({TROUPE_BINARY, "config", "check", "job.yaml"}, folder.path());
+  BOOST_TEST(checked.code == 0, checked.out << checked.err << section);
+  const auto explained = run({TROUPE_BINARY, "config", "explain", "job.yaml"}, folder.path());
+  BOOST_TEST(has(explained.out, "65536"), explained.out);
+}
+
+BOOST_AUTO_TEST_CASE(interrupted_it_leaves_nothing_behind) {
+  const scratch_folder folder;
+  for (const auto& [signal, code] :
+       {std::pair(SIGINT, 130), std::pair(SIGTERM, 130), std::pair(SIGKILL, 128 + SIGKILL)}) {
+    process p({TROUPE_BINARY, "io", "tune", folder.path().string(), "--size", "8M", "--block-size", "64K",
+               "--queue-depth", "1", "--loops", "1000"},
+              folder.path());
+    BOOST_TEST(p.wait_for_work(std::chrono::milliseconds(30)));
+    p.send(signal);
+    const auto r = p.end();
+    BOOST_TEST(r.code == code);
+    BOOST_TEST(r.out == "");
+    if (code == 130) BOOST_TEST(has(r.err, "interrupted"), r.err);
+    BOOST_TEST(std::filesystem::is_empty(folder.path()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
+  const scratch_folder folder;
+  const std::string here = folder.path().string();
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& part, int code = 2) {
+    const auto r = troupe_io(with({"bench"}, arguments), folder);
+    BOOST_TEST(r.code == code, part);
+    BOOST_TEST(has(r.err, part), r.err);
+    BOOST_TEST(r.out == "");
+  };
+  refused({"none"}, "none: wanted a folder, got No such file or directory");
+  refused({here, "--size", "much"}, "--size");
+  refused({here, "--size", "512P"}, "bytes for the scratch file", 1);
+  refused({here, "--size", "0"}, "--size");
+  refused({here, "--read", "--write"}, "--read excludes --write");
+  refused({here, "--engine", "magic"}, "magic");
+  refused({here, "--loops", "0"}, "--loops");
+  refused({here, "--queue-depth", "5000", "--size", "1G", "--block-size", "4K"},
+          "a queue depth from 1 to 4096, got 5000");
+  refused({here, "--size", "64K"},
+          "--size: wanted a file of at least 1048576 bytes, what the least setting has in "
+          "flight, got 65536");
+  BOOST_TEST(std::filesystem::is_empty(folder.path()));
+}
+
+BOOST_AUTO_TEST_CASE(a_sweep_without_end_is_refused) {
+  apps::io_arguments a;
+  a.block_bytes.assign(40, 4096);
+  a.queue_depths.assign(40, 1);
+  a.threads = {1};
+  a.single_submit = {false};
+  a.overlap_events = {true};
+  const auto all = apps::settings_of(a);
+  BOOST_REQUIRE(!all.has_value());
+  BOOST_TEST(has(all.error().text, "at most 1024 settings in one sweep, got 1600"), all.error().text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

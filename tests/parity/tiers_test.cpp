@@ -1,0 +1,371 @@
+// Where states live changes no bit: every tier combination against the run in memory at stage 0, over windows,
+// sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so that every two
+// values that may meet do. TROUPE_CASES, as in a soak, draws further rows.
+#include <cstdlib>
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 10;
+
+/// Smaller than those of small_job.hpp, since the pages of files are what has to be many here.
+const std::string gpt2 =
+    "model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
+    "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
+const std::string frozen_gpt2 = gpt2 + "parameter_groups: [{match: 'wpe|h\\.1\\.', trainable: false}]\n";
+const std::string llama =
+    "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 32, num_attention_heads: 4, num_key_value_heads: 2, "
+    "intermediate_size: 64, max_position_embeddings: 16, vocab_size: 96}\n";
+const settings small_batches = {"train_micro_batch_size_per_gpu=1", "data.sequence_length=12"};
+
+const std::string zero = "zero_optimization.", optimizer = zero + "offload_optimizer.", param = zero + "offload_param.";
+
+/// Keys and values; {folder} stands for the test's own.
+struct choice {
+  const char* what;
+  settings set;
+};
+using factor = std::vector<choice>;
+
+struct placed {
+  int stage;
+  const char *optimizer, *parameters;
+  bool gradients;
+};
+constexpr placed places[] = {
+    {1, "cpu", "none", false},  {1, "nvme", "none", false}, {1, "nvme", "none", true}, {2, "cpu", "none", false},
+    {2, "nvme", "none", false}, {2, "nvme", "none", true},  {3, "none", "cpu", false}, {3, "cpu", "none", false},
+    {3, "cpu", "cpu", false},   {3, "nvme", "none", false}, {3, "nvme", "none", true}, {3, "nvme", "cpu", false},
+    {3, "nvme", "cpu", true},   {3, "none", "nvme", false}, {3, "none", "nvme", true}, {3, "cpu", "nvme", false},
+    {3, "cpu", "nvme", true},   {3, "nvme", "nvme", false}, {3, "nvme", "nvme", true},
+};
+
+bool is_nvme(const char* device) { return std::string_view(device) == "nvme"; }
+
+settings set_of(const placed& p) {
+  settings out = {zero + "stage=" + std::to_string(p.stage)};
+  if (std::string_view(p.optimizer) != "none") out.push_back(optimizer + "device=" + p.optimizer);
+  if (is_nvme(p.optimizer)) out.push_back(optimizer + "nvme_path={folder}");
+  if (std::string_view(p.parameters) != "none") out.push_back(param + "device=" + p.parameters);
+  if (is_nvme(p.parameters)) out.push_back(param + "nvme_path={folder}");
+  if (is_nvme(p.optimizer) || is_nvme(p.parameters))
+    out.push_back(std::string("cluster.swap_gradients=") + (p.gradients ? "true" : "false"));
+  return out;
+}
+
+factor every_place() {
+  factor out;
+  for (const auto& p : places) out.push_back({"", set_of(p)});
+  return out;
+}
+
+/// What changes the numbers: a row's reference has the same.
+const std::vector<factor>& numbers() {
+  static const std::vector<factor> all = {
+      {{"fp32", {}},
+       {"bf16", {"bf16.enabled=true"}},
+       {"bf16, sums in fp32", {"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"}},
+       {"fp16", {"fp16.enabled=true", "fp16.initial_scale_power=18", "fp16.hysteresis=1"}}},
+      {{"1 rank", {"parallel.data=1"}}, {"2 ranks", {"parallel.data=2"}}, {"3 ranks", {"parallel.data=3"}}},
+      {{"once", {"gradient_accumulation_steps=1"}},
+       {"ranks first", {"gradient_accumulation_steps=3", "gradient_order=per_micro_batch"}},
+       {"micro-batches first", {"gradient_accumulation_steps=3", "gradient_order=per_step"}}},
+      {{"AdamW", {}},
+       {"SGD", {"optimizer.type=SGD", "optimizer.params.lr=0.1"}},
+       {"momentum", {"optimizer.type=SGD", "optimizer.params.lr=0.1", "optimizer.params.momentum=0.9"}},
+       {"Lion", {"optimizer.type=Lion", "optimizer.params.lr=0.001"}},
+       {"Adagrad",
+        {"optimizer.type=Adagrad", "optimizer.params.lr=0.05", "optimizer.params.initial_accumulator_value=0.1"}}},
+      {{"GPT-2", {}}, {"GPT-2, some frozen", {}}, {"Llama", {}}},
+  };
+  return all;
+}
+
+/// What must not. Each list ends with what holds where nothing is swapped.
+const std::vector<factor>& others() {
+  static const std::vector<factor> all = {
+      every_place(),
+      {{"no pipeline", {optimizer + "pipeline_read=false", optimizer + "pipeline_write=false"}},
+       {"reads ahead", {optimizer + "pipeline_read=true"}},
+       {"writes behind", {optimizer + "pipeline_write=true"}},
+       {"both", {optimizer + "pipeline_read=true", optimizer + "pipeline_write=true"}}},
+      {{"windows as they come", {}}, {"1", {optimizer + "buffer_count=4"}}, {"5", {optimizer + "buffer_count=20"}}},
+      {{"parameter windows as they come", {}}, {"1", {param + "buffer_count=1"}}, {"7", {param + "buffer_count=7"}}},
+      {{"sub-groups of a page", {zero + "sub_group_size=1"}},
+       {"of some pages", {zero + "sub_group_size=4100"}},
+       {"of 20,000", {zero + "sub_group_size=20000"}},
+       {"as they come", {}}},
+      {{"all", {}}, {"half", {optimizer + "ratio=0.5"}}, {"none", {optimizer + "ratio=0"}}},
+      {{"no cache", {param + "max_in_cpu=0"}}, {"some", {param + "max_in_cpu=9000"}}, {"as it comes", {}}},
+      {{"persistence 0", {zero + "stage3_param_persistence_threshold=0"}},
+       {"of biases", {zero + "stage3_param_persistence_threshold=100"}},
+       {"as it comes", {}}},
+      {{"a bucket each", {zero + "reduce_bucket_size=1"}}, {"buckets", {zero + "reduce_bucket_size=8192"}}, {"1", {}}},
+      {{"no prefetch", {zero + "stage3_prefetch_bucket_size=0", zero + "stage3_max_reuse_distance=0"}},
+       {"little room", {zero + "stage3_prefetch_bucket_size=20000", zero + "stage3_max_live_parameters=20000"}},
+       {"as it comes", {}}},
+      {{"blocks of a page", {"aio.block_size=4096", "aio.queue_depth=2"}},
+       {"one by one", {"aio.single_submit=true", "aio.overlap_events=false"}},
+       {"as they come", {}}},
+      {{"recompute", {"activation_checkpointing.enabled=true"}}, {"store", {}}},
+      {{"checksums off", {"cluster.swap_checksums=false"}}, {"overlap off", {zero + "overlap_comm=false"}}, {"", {}}},
+  };
+  return all;
+}
+
+using row = std::vector<size_t>;  // of numbers(), then of others()
+
+const std::vector<factor>& factors() {
+  static const std::vector<factor> all = [] {
+    auto out = numbers();
+    out.insert(out.end(), others().begin(), others().end());
+    return out;
+  }();
+  return all;
+}
+
+/// Keys that only a stage or tier knows are left out elsewhere, as in a configuration that means it.
+bool has_meaning(const placed& p, const std::string& key) {
+  const bool swaps = is_nvme(p.optimizer) || is_nvme(p.parameters);
+  if (key.starts_with(optimizer + "ratio")) return p.stage == 3 && std::string_view(p.optimizer) != "none";
+  if (key.starts_with(optimizer)) return swaps && std::string_view(p.optimizer) != "none";
+  if (key.starts_with(param)) return is_nvme(p.parameters);
+  if (key.starts_with(zero + "stage3")) return p.stage == 3;
+  if (key.starts_with("aio") || key.starts_with("cluster.swap")) return swaps;
+  return true;
+}
+
+const placed& place_of(const row& r) { return places[r[numbers().size()]]; }
+
+settings numbers_of(const row& r) {
+  settings out = small_batches;
+  for (size_t f = 0; f < numbers().size(); ++f) out = out + numbers()[f][r[f]].set;
+  return out;
+}
+
+settings others_of(const row& r, const std::filesystem::path& folder) {
+  settings out;
+  for (size_t f = 0; f < others().size(); ++f)
+    for (auto key : others()[f][r[numbers().size() + f]].set) {
+      if (f > 0 && !has_meaning(place_of(r), key)) continue;
+      if (const auto at = key.find("{folder}"); at != std::string::npos) key.replace(at, 8, folder.string());
+      out.push_back(key);
+    }
+  return out;
+}
+
+using two_values = std::array<size_t, 4>;  // factor, value, factor, value
+
+class pairs {
+ public:
+  /// Of factors [first, end) among themselves, and of those before `first` with them.
+  pairs(size_t first, size_t end) : first_(first), end_(end) {
+    for (size_t f = 0; f < end; ++f)
+      for (size_t g = std::max(first, f + 1); g < end; ++g)
+        for (size_t i = 0; i < factors()[f].size(); ++i)
+          for (size_t k = 0; k < factors()[g].size(); ++k) left_.insert({f, i, g, k});
+  }
+  [[nodiscard]] size_t left() const { return left_.size(); }
+
+  /// Begins with a pair that has not been; every further value is the one that meets most others for the first time.
+  /// The values before `first` are one of `beginnings`.
+  row next(std::mt19937& random, const std::vector<row>& beginnings) {
+    row out(end_, open);
+    if (!left_.empty()) {
+      const auto& [f, i, g, k] = *left_.begin();
+      out[f] = i;
+      out[g] = k;
+    }
+    begin(out, beginnings, random());
+    for (size_t f = first_; f < end_; ++f) {
+      if (out[f] != open) continue;
+      size_t most = 0;
+      const size_t n = factors()[f].size(), from = random() % n;
+      for (size_t step = 0; step < n; ++step) {
+        const size_t value = (from + step) % n, gained = 1 + gain(out, f, value);
+        if (gained <= most) continue;
+        most = gained;
+        out[f] = value;
+      }
+    }
+    for (size_t f = 0; f < out.size(); ++f)
+      for (size_t g = f + 1; g < out.size(); ++g) left_.erase({f, out[f], g, out[g]});
+    return out;
+  }
+
+ private:
+  static constexpr size_t open = SIZE_MAX;
+
+  [[nodiscard]] size_t gain(const row& r, size_t f, size_t value) const {
+    size_t out = 0;
+    for (size_t g = 0; g < r.size(); ++g)
+      if (g != f && r[g] != open)
+        out += left_.contains(f < g ? two_values{f, value, g, r[g]} : two_values{g, r[g], f, value}) ? 1 : 0;
+    return out;
+  }
+
+  void begin(row& out, const std::vector<row>& beginnings, size_t from) const {
+    const row* best = nullptr;
+    size_t most = 0;
+    for (size_t n = 0; n < beginnings.size(); ++n) {
+      const row& b = beginnings[(from + n) % beginnings.size()];
+      size_t gained = 1;
+      for (size_t f = 0; f < b.size() && gained > 0; ++f)
+        gained = out[f] == open || out[f] == b[f] ? gained + gain(out, f, b[f]) : 0;
+      if (gained <= most) continue;
+      most = gained;
+      best = &b;
+    }
+    if (best != nullptr) std::copy(best->begin(), best->end(), out.begin());
+  }
+
+  size_t first_, end_;
+  std::set<two_values> left_;
+};
+
+std::vector<row> covering(size_t first, size_t end, const std::vector<row>& beginnings, uint64_t more) {
+  std::mt19937 random(1);
+  pairs wanted(first, end);
+  std::vector<row> out;
+  while (wanted.left() > 0) out.push_back(wanted.next(random, beginnings));
+  for (uint64_t i = 0; i < more; ++i) out.push_back(wanted.next(random, beginnings));
+  return out;
+}
+
+/// Rows that cover all pairs, from few references; then those that a soak draws.
+std::vector<row> rows() {
+  const char* cases = std::getenv("TROUPE_CASES");
+  const uint64_t more = cases == nullptr ? 0 : std::strtoull(cases, nullptr, 10) / 20;
+  const auto references = covering(0, numbers().size(), {}, more / 20);
+  return covering(numbers().size(), factors().size(), references, more);
+}
+
+class jobs {
+ public:
+  const small_job& of(const row& r) { return *all_[r[4]]; }
+  /// In memory at stage 0; each once.
+  const run_result& reference(const row& r) {
+    const row key(r.begin(), r.begin() + static_cast<long>(numbers().size()));
+    const auto found = references_.find(key);
+    if (found != references_.end()) return found->second;
+    return references_[key] = train(of(r), numbers_of(r) + settings{zero + "stage=0"}, steps);
+  }
+
+ private:
+  std::unique_ptr<small_job> all_[3] = {std::make_unique<small_job>(gpt2), std::make_unique<small_job>(frozen_gpt2),
+                                        std::make_unique<small_job>(llama)};
+  std::map<row, run_result> references_;
+};
+
+std::unique_ptr<actors::session> resumed(const small_job& job, const settings& set, const std::filesystem::path& from) {
+  auto s = actors::session::open({.config = job.config(set), .resume = from});
+  if (!s) throw std::runtime_error(s.error().text);
+  return std::move(*s);
+}
+
+settings at(const placed& p, const small_job& job) {
+  settings out = set_of(p);
+  for (auto& key : out)
+    if (const auto at = key.find("{folder}"); at != std::string::npos) key.replace(at, 8, job.folder().path().string());
+  return out + settings{zero + "sub_group_size=4100", zero + "reduce_bucket_size=8192", param + "max_in_cpu=9000",
+                        zero + "stage3_param_persistence_threshold=100"};
+}
+
+/// Saved with every place in the middle of a run, resumed with another.
+void check_resumes(const settings& given, size_t every) {
+  const small_job job(frozen_gpt2);
+  const settings common = given + small_batches;
+  const auto reference = train(job, common + settings{zero + "stage=0"}, steps);
+  for (size_t i = 0; i < std::size(places); i += every) {
+    const placed &first = places[i], &second = places[(i + 7) % std::size(places)];
+    const auto folder = job.folder() / ("saved-" + std::to_string(i));
+    BOOST_TEST_CONTEXT(text_of(common + at(first, job)) << ", then " << text_of(at(second, job))) {
+      {
+        const auto s = job.open(common + at(first, job));
+        for (uint64_t n = 0; n < steps / 2; ++n)
+          BOOST_TEST(std::bit_cast<uint64_t>(step_of(*s).loss) == reference.losses[n]);
+        const auto saved = s->save({.root = folder});
+        BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
+      }
+      const auto s = resumed(job, common + at(second, job), folder);
+      const auto got = result_of(*s, steps - steps / 2);
+      BOOST_TEST(std::equal(got.losses.begin(), got.losses.end(), reference.losses.begin() + steps / 2,
+                            reference.losses.end()));
+      BOOST_TEST(same_bits(got.weights, reference.weights), "weights differ");
+      BOOST_TEST(same_bits(got.first, reference.first), "first moments differ");
+      BOOST_TEST(same_bits(got.second, reference.second), "second moments differ");
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tiers)
+
+BOOST_AUTO_TEST_CASE(every_pair_of_settings_leaves_the_bits_of_the_run_in_memory) {
+  jobs all;
+  uint64_t overflows = 0;
+  for (const auto& r : rows()) {
+    const auto& job = all.of(r);
+    const auto set = numbers_of(r) + others_of(r, job.folder().path());
+    BOOST_TEST_CONTEXT(factors()[4][r[4]].what << ": " << text_of(set)) {
+      const auto got = train(job, set, steps);
+      check_same(got, all.reference(r));
+      overflows += got.skipped;
+      BOOST_TEST(got.skipped < steps - 2);
+    }
+  }
+  BOOST_TEST(overflows > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_was_saved_with_some_tiers_goes_on_with_others) {
+  check_resumes({"parallel.data=2"}, 1);
+  check_resumes(
+      {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2", "gradient_order=per_micro_batch"}, 2);
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_in_files_lies_in_no_memory) {
+  const small_job job(gpt2);
+  for (const char* type : {"bf16.enabled=false", "bf16.enabled=true"}) BOOST_TEST_CONTEXT(type) {
+      const settings common = {"parallel.data=2", type};
+      const auto s = job.open(common + at(places[std::size(places) - 1], job) + settings{param + "max_in_cpu=0"});
+      step_of(*s);
+      for (const auto& rank : s->memory()) {
+        BOOST_TEST(rank.resident.parameters == 0U);
+        BOOST_TEST(rank.resident.master == 0U);
+        BOOST_TEST(rank.resident.moments == 0U);
+        BOOST_TEST(rank.resident.accumulated == 0U);
+        BOOST_TEST(rank.resident.windows > 0U);
+      }
+      const uint64_t bytes_each = std::string_view(type) == "bf16.enabled=true" ? 2 + 2 + 12 : 16;
+      uint64_t swapped = 0;
+      for (uint32_t r = 0; r < 2; ++r) swapped += s->training_plan(r).memory.swapped;
+      BOOST_TEST(swapped >= s->table().numel() * bytes_each);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(two_sessions_in_a_process_have_a_folder_each) {
+  const small_job one(gpt2), two(gpt2);
+  const placed& all = places[std::size(places) - 1];
+  const auto reference = train(one, small_batches + settings{"parallel.data=2", zero + "stage=0"}, 4);
+  const auto set_of_job = [&](const small_job& job) {
+    return small_batches + settings{"parallel.data=2"} + at(all, job);
+  };
+  const auto a = one.open(set_of_job(one)), b = two.open(set_of_job(two));
+  const auto third = one.try_open(set_of_job(one));
+  BOOST_TEST_REQUIRE(!third.has_value());
+  BOOST_TEST(third.error().text.find("in use") != std::string::npos, third.error().text);
+  for (const uint64_t loss : reference.losses) {
+    BOOST_TEST(std::bit_cast<uint64_t>(step_of(*a).loss) == loss);
+    BOOST_TEST(std::bit_cast<uint64_t>(step_of(*b).loss) == loss);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -20,6 +20,7 @@ constexpr uint32_t resident_cuts = 64;
 /// One thing that may be chosen; its settings from the one that needs least memory on.
 struct knob {
   std::vector<std::function<void(plan_options&)>> settings;
+  size_t look = 2;  ///< how many settings further are tried at a time
 };
 
 /// least, 2 x least ... up to and with `most`.
@@ -44,6 +45,10 @@ class search {
   }
 
   core::result<fitted> run() {
+    if (!request_.options.tiers.swaps()) {  // what was asked for is taken where it fits
+      auto as_it_is = judged(request_.options, request_.options.ranks);
+      if (!as_it_is || as_it_is->fits) return as_it_is;
+    }
     make_knobs();
     auto best = climb();
     if (!best) return best;
@@ -71,14 +76,39 @@ class search {
     knobs_.push_back(std::move(k));
   }
 
+  /// A state that may stay: how `part` of resident_cuts of it does.
+  struct keepable {
+    std::function<void(plan_options&, uint32_t)> keep;
+    bool in_parts = true;
+    double saves = 0;  ///< seconds of the disk for a byte
+  };
+
+  [[nodiscard]] std::vector<keepable> keepables(const plan_options& from) const {
+    const auto& open = request_.open;
+    const uint64_t own = core::div_up(request_.table->numel(), request_.options.ranks);
+    std::vector<keepable> out;
+    if (open.resident_parameters && from.tiers.parameters == tier::nvme)
+      out.push_back({[own](plan_options& o, uint32_t part) {
+        // Runs are rounded up to pages: all of them are more than the elements.
+        o.tiers.resident_parameters =
+            part == resident_cuts ? 2 * own + (uint64_t{1} << 20) : own * part / resident_cuts;
+      }});
+    if (open.ratio && from.tiers.optimizer == tier::nvme)
+      out.push_back(
+          {[](plan_options& o, uint32_t part) { o.tiers.ratio = 1 - static_cast<double>(part) / resident_cuts; }});
+    if (open.swap_gradients && from.tiers.swaps())
+      out.push_back({[](plan_options& o, uint32_t part) { o.tiers.swap_gradients = part < resident_cuts; }, false});
+    return out;
+  }
+
   void make_knobs() {
     const auto& o = request_.options;
     const auto& open = request_.open;
     const uint64_t all = request_.table->numel(), own = core::div_up(all, o.ranks);
     const bool swaps_states = o.tiers.optimizer == tier::nvme || o.tiers.parameters == tier::nvme;
-    add_sizes(open.sub_group && swaps_states, doublings(own / fit_pieces_max, own),
+    add_sizes(open.sub_group && swaps_states, doublings(std::max(own / fit_pieces_max, fit_piece_min), own),
               [](plan_options& x, uint64_t n) { x.sub_group = n; });
-    add_sizes(open.bucket, doublings(std::min(o.reduce_bucket, all / fit_pieces_max), std::min(o.reduce_bucket, all)),
+    add_sizes(open.bucket, doublings(std::max(all / fit_pieces_max, fit_piece_min), std::min(o.reduce_bucket, all)),
               [](plan_options& x, uint64_t n) { x.reduce_bucket = n; });
     const auto slots = [](uint32_t n) {
       return [n](plan_options& x) {
@@ -92,6 +122,17 @@ class search {
               [](plan_options& x, uint64_t n) { x.tiers.parameter_slots = static_cast<uint32_t>(n); });
     add_sizes(open.gradient_slots && o.tiers.swaps(), {1, 2, 3, 4},
               [](plan_options& x, uint64_t n) { x.tiers.gradient_slots = static_cast<uint32_t>(n); });
+    if (limited()) {
+      for (const auto& x : keepables(o)) {
+        knob k;
+        k.look = resident_cuts;  // whole units stay or none: a little more may change nothing
+        // All or nothing of the gradients.
+        const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
+                                                       : std::vector<uint32_t>{0, resident_cuts};
+        for (uint32_t part : parts) k.settings.emplace_back([part, x](plan_options& y) { x.keep(y, part); });
+        knobs_.push_back(std::move(k));
+      }
+    }
     const uint64_t unit = elements_of(*request_.table, largest_unit(*request_.table));
     add(open.gathering && o.stage == 3,
         {[](plan_options& x) { x.persistence_threshold = x.prefetch_bucket = x.max_reuse_distance = 0; },
@@ -142,14 +183,13 @@ class search {
     return out;
   }
 
-  /// The best of one knob one or two settings further; none where nothing is worth it. `worth` of a candidate: above 0.
+  /// The best of one knob a little further; none where nothing is worth it. `worth` of a candidate: above 0.
   template <class Worth>
   core::result<levels> further(const levels& at, Worth worth) {
     levels out;
     double most = 0;
     for (size_t k = 0; k < knobs_.size(); ++k)
-      for (const size_t up : {size_t{1}, size_t{2}}) {
-        if (at[k] + up >= knobs_[k].settings.size()) break;
+      for (size_t up = 1; up <= knobs_[k].look && at[k] + up < knobs_[k].settings.size(); ++up) {
         levels tried = at;
         tried[k] += up;
         const auto x = judged(tried);
@@ -190,27 +230,8 @@ class search {
            static_cast<double>(x.traffic.written) / request_.costs.disk_bytes_per_s;
   }
 
-  /// A state that may stay: how `part` of resident_cuts of it does.
-  struct keepable {
-    std::function<void(plan_options&, uint32_t)> keep;
-    double saves = 0;  ///< seconds of the disk for a byte
-  };
-
   core::result<fitted> keep_in_memory(fitted best) {
-    const auto& open = request_.open;
-    const uint64_t own = core::div_up(request_.table->numel(), request_.options.ranks);
-    std::vector<keepable> all;
-    if (open.resident_parameters && best.options.tiers.parameters == tier::nvme)
-      all.push_back({[own](plan_options& o, uint32_t part) {
-        // Runs are rounded up to pages: all of them are more than the elements.
-        o.tiers.resident_parameters =
-            part == resident_cuts ? 2 * own + (uint64_t{1} << 20) : own * part / resident_cuts;
-      }});
-    if (open.ratio && best.options.tiers.optimizer == tier::nvme)
-      all.push_back(
-          {[](plan_options& o, uint32_t part) { o.tiers.ratio = 1 - static_cast<double>(part) / resident_cuts; }});
-    if (open.swap_gradients && best.options.tiers.swap_gradients)
-      all.push_back({[](plan_options& o, uint32_t part) { o.tiers.swap_gradients = part < resident_cuts; }});
+    auto all = keepables(best.options);
     for (auto& x : all) {
       plan_options o = best.options;
       x.keep(o, resident_cuts);
@@ -234,9 +255,10 @@ class search {
           continue;
         }
         fits = part;
-        if (kept->step_s <= best.step_s * (1 + worth_it)) kept_ = std::move(*kept);
+        if (kept->step_s <= best.step_s * (1 + worth_it) && disk_seconds(*kept) < disk_seconds(best))
+          kept_ = std::move(*kept);
       }
-      if (kept_ && kept_->step_s <= best.step_s * (1 + worth_it)) best = *std::exchange(kept_, std::nullopt);
+      if (kept_) best = *std::exchange(kept_, std::nullopt);
     }
     return best;
   }

@@ -59,10 +59,11 @@ struct fitted {
   uint64_t missing = 0;  ///< bytes, where it does not fit
 };
 
-/// Sizes first, from the smallest up: the change that saves most of the predicted step for each byte it takes, until
-/// nothing saves a five-hundredth of the step. Then memory that is left keeps states out of files, the kind first whose
-/// resident byte saves most time on the disk. Where even the smallest does not fit, that is the answer, with `fits`
-/// false. Errors are the generator's. Deterministic: all ranks choose alike.
+/// Where nothing is swapped and the options fit as they are, they stay. Else from the smallest up: the change that
+/// saves most of the predicted step for each byte it takes, a larger piece, a window more or states that stay in
+/// memory, until nothing saves a five-hundredth of the step. Memory that is left then keeps more states, the kind first
+/// whose resident byte saves most time on the disk. Where even the smallest does not fit, that is the answer, with
+/// `fits` false. Errors are the generator's. Deterministic: all ranks choose alike.
 core::result<fitted> choose(const fit_request& request);
 
 /// The unit whose parameters are most: they must be whole when it is used.
@@ -73,5 +74,7 @@ uint64_t elements_of(const core::model_table& table, const core::unit_info& unit
 inline constexpr uint32_t fit_sample_ranks_max = 4;
 /// Sub-groups of a rank, buckets of a step: the search starts with about as many at most.
 inline constexpr uint64_t fit_pieces_max = 256;
+/// Nor does it make any smaller than these elements, unless they are all there are.
+inline constexpr uint64_t fit_piece_min = 4096;
 
 }  // namespace troupe::plan

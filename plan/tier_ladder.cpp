@@ -84,12 +84,13 @@ std::string quoted(const std::string& text) {
 
 tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers) {
   tier_bytes out{};
+  auto& device = at(out, tier::device);
+  device = m.gathered + m.gradients + m.directions + m.votes + m.activations;
+  if (tiers.parameters == tier::device) device += m.parameters;
+  if (tiers.optimizer == tier::device) device += m.master + m.moments + m.accumulated;
   // What of a swapped kind is in memory has stayed behind, or is a copy of what is in files.
-  at(out, tiers.parameters == tier::nvme ? tier::cpu : tiers.parameters) += m.parameters;
-  at(out, tiers.optimizer == tier::nvme ? tier::cpu : tiers.optimizer) += m.master + m.moments + m.accumulated;
-  at(out, tier::device) += m.gathered + m.gradients + m.directions + m.votes + m.activations;
-  at(out, tier::cpu) += m.staging + m.windows + m.digests + m.undo + m.offloaded_activations;
-  at(out, tier::nvme) += m.swapped;
+  at(out, tier::cpu) = m.total() - device;
+  at(out, tier::nvme) = m.swapped;
   return out;
 }
 
@@ -119,6 +120,12 @@ tier_ladder try_tiers(const fit_request& request) {
 std::string as_text(const tier_ladder& ladder, const fit_request& request) {
   std::vector<std::vector<std::string>> rows{
       {"tiers", "device", "cpu", "nvme", "budgeted", "step", "read", "written", "verdict"}};
+  std::optional<size_t> fastest;
+  for (size_t i = 0; i < ladder.rungs.size(); ++i) {
+    const auto& x = ladder.rungs[i];
+    if (x.refusal.empty() && x.found.fits && (!fastest || x.found.step_s < ladder.rungs[*fastest].found.step_s))
+      fastest = i;
+  }
   for (size_t i = 0; i < ladder.rungs.size(); ++i) {
     const auto& x = ladder.rungs[i];
     if (!x.refusal.empty()) {
@@ -129,7 +136,9 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
     rows.push_back({x.name, human_bytes(x.bytes[0]), human_bytes(x.bytes[1]), human_bytes(x.bytes[2]),
                     human_bytes(f.memory.states()), seconds_text(f.step_s), human_bytes(f.traffic.read),
                     human_bytes(f.traffic.written),
-                    f.fits ? (ladder.chosen == i ? "fits, the cheapest that does" : "fits")
+                    f.fits ? (ladder.chosen == i ? "fits, the cheapest that does"
+                              : fastest == i     ? "fits, the fastest"
+                                                 : "fits")
                            : human_bytes(f.missing) + " missing"});
   }
   std::string out = aligned(rows, {false, true, true, true, true, true, true, true, false});

@@ -15,7 +15,7 @@ namespace troupe::plan {
 using tier_bytes = std::array<uint64_t, num_tiers>;
 
 /// Parameters, masters, moments and reduced gradients where the options put them; buckets, gathered parameters,
-/// update directions, sums and activations on the device; staging, windows, digests and undo copies on the host.
+/// update directions, sums and activations on the device; everything else (staging, windows, digests ...) on the host.
 tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers);
 
 struct rung {        ///< one set of tiers

@@ -64,6 +64,45 @@ BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
     BOOST_TEST(has(r.out, part), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_can_be_pasted) {
+  const command_folder f;
+  const auto none = f.troupe({"plan", "job.yaml", "--fit"});
+  BOOST_TEST(none.code == 2);
+  BOOST_TEST(has(none.err, "--fit: wanted a limit"), none.err);
+  const auto plenty = f.troupe({"plan", "job.yaml", "--fit", "--memory", "1GiB"});
+  BOOST_TEST_REQUIRE(plenty.code == 0, plenty.err);
+  BOOST_TEST(has(plenty.out, "fits, the cheapest that does"), plenty.out);
+  const std::string tight = "cluster.host_memory_budget=1500000";
+  const auto r = f.troupe({"plan", "job.yaml", "--fit", "--set", tight});
+  BOOST_TEST_REQUIRE(r.code == 0, r.out + r.err);
+  const auto at = r.out.find("zero_optimization:");
+  BOOST_REQUIRE(at != std::string::npos);
+  auto pasted = smallest.substr(0, smallest.find("zero_optimization:")) + "output: out\n" + r.out.substr(at);
+  f.folder.write("pasted.yaml", pasted);
+  const auto planned = f.troupe({"plan", "pasted.yaml", "--set", tight});
+  BOOST_TEST_REQUIRE(planned.code == 0, pasted + planned.err);
+  BOOST_TEST(has(planned.out, "fits, left over"), planned.out);
+  BOOST_TEST(has(planned.out, "predicted disk time"), planned.out);
+  const auto nothing = f.troupe({"plan", "job.yaml", "--fit", "--set", "cluster.host_memory_budget=100000"});
+  BOOST_TEST(nothing.code == 1);
+  BOOST_TEST(has(nothing.out, "the smallest budget that works is "), nothing.out);
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_below_the_least_names_the_largest_unit_and_what_works) {
+  const std::string files =
+      "offload_optimizer: {device: nvme, nvme_path: .}, offload_param: {device: nvme, nvme_path: .}, stage: 3,";
+  const command_folder f(replaced(smallest, "stage: 3,", files));
+  const auto r = f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=100000"});
+  BOOST_TEST(r.code == 2);
+  const std::string wanted = "cluster.host_memory_budget: wanted at least ";
+  BOOST_TEST_REQUIRE(has(r.err, wanted), r.err);
+  BOOST_TEST(has(r.err, "the largest unit is block 0 with 195 KiB"), r.err);
+  const auto least = std::stoull(r.err.substr(r.err.find(wanted) + wanted.size()));
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least)}).code == 0);
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least - 2)}).code ==
+             2);
+}
+
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {
   const command_folder f;
   const auto r = run({TROUPE_EMBED_BINARY, "job.yaml"}, f.folder.path());

@@ -100,6 +100,9 @@ BOOST_AUTO_TEST_CASE(what_is_read_most_often_is_kept_first) {
   auto r = request_for();
   r.open = {.resident_parameters = true, .ratio = true};
   r.options.reduce_bucket = r.options.sub_group = 4096;
+  r.options.tiers.state_slots = 3;
+  r.options.tiers.read_ahead = r.options.tiers.write_behind = true;
+  r.costs.disk_latency_s = r.costs.latency_s = 0;
   r.options.persistence_threshold = r.options.prefetch_bucket = r.options.max_reuse_distance = 0;
   r.limits.states = 1;
   const auto least = chosen(r);

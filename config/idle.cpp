@@ -16,7 +16,7 @@ std::string of_other_types(const key_info& key, const job_config& c) {
 std::string of_offload(const key_info& key, const offload_section& part, bool is_folder) {
   if (key.name() == "device" || (key.name() == "nvme_path" && is_folder)) return {};
   if (part.device == offload_device::none) return "device is none";
-  const bool either = key.name() == "pin_memory" || key.name() == "ratio" || key.name() == "super_offload";
+  const bool either = key.name() == "ratio" || key.name() == "super_offload";
   return either || part.device == offload_device::nvme ? "" : "device is cpu";
 }
 

@@ -54,7 +54,8 @@ void add_shared(section_rows& key, hand_made device, const char* buffers, std::s
       .at_most(offload_buffers_max)
       .template into<section_of, Section, &offload_section::buffer_count>()
       .template tells<section_of, Section, &offload_section::buffer_count_given>();
-  key("pin_memory", boolean, "true", "Lock the host memory used, as far as the limit of locked memory goes.")
+  key("pin_memory", boolean, "true",
+      "Device nvme: lock the windows onto the swap files, as far as the limit of locked memory goes.")
       .template into<section_of, Section, &offload_section::pin_memory>();
 }
 
@@ -185,7 +186,8 @@ void add_aio(key_rows& t) {
       .at_most(aio_queue_depth_max)
       .into<&job::aio, &aio::queue_depth>()
       .tells<&job::aio, &aio::queue_depth_given>();
-  key("intra_op_parallelism", integer, "1", "Threads of a rank's queue where there is no io_uring, which needs one.")
+  key("intra_op_parallelism", integer, "1",
+      "Threads of a rank's queue where there is no io_uring, which needs one; not given: 4.")
       .also("num_threads", true)
       .at_least(1)
       .at_most(aio_threads_max)

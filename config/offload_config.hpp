@@ -23,7 +23,7 @@ struct offload_section {  ///< what both offload sections say
   std::filesystem::path nvme_path;  ///< absolute; given with device nvme
   uint64_t buffer_count = 4;        ///< swap buffers (windows)
   bool buffer_count_given = false;  ///< false: the plan chooses where states are swapped
-  bool pin_memory = true;           ///< lock host memory as far as the limit goes
+  bool pin_memory = true;           ///< lock windows as far as the limit goes
 };
 
 struct offload_param_section : offload_section {  ///< `zero_optimization.offload_param`; device is none below stage 3

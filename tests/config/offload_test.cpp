@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
   BOOST_TEST(effect_in(none, "cluster.swap_checksums") == "no_effect: nothing is swapped");
   BOOST_TEST(effect_in(none, "cluster.offload_activations_units") == "no_effect: offload_activations is none");
   const loaded cpu = zero("stage: 2, offload_optimizer: {device: cpu}");
-  BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.pin_memory") == "acts: ");
+  BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.super_offload") == "acts: ");
   BOOST_TEST(effect_in(cpu, "zero_optimization.offload_optimizer.buffer_count") == "no_effect: device is cpu");
   BOOST_TEST(effect_in(cpu, "zero_optimization.offload_param.device") ==
              "no_effect: only stage 3 has parameters to offload");

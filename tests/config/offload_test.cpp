@@ -145,7 +145,6 @@ BOOST_AUTO_TEST_CASE(zenflow_is_on_where_its_section_stands) {
   load_options without = plain;
   without.overrides = {"zero_optimization.zenflow=null"};
   BOOST_TEST(!must_load(text, without, "ds.json").config.zero_optimization.zenflow.enabled);
-  BOOST_TEST(effect_in(l, "zero_optimization.zenflow.overlap_step") == "acts_when: ");
 }
 
 BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
@@ -209,7 +208,6 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
   const loaded none = must_load(smallest);
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.device") == "acts: ");
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.ratio") == "no_effect: device is none");
-  BOOST_TEST(effect_in(none, "zero_optimization.zenflow.topk_ratio") == "acts_when: ");
   BOOST_TEST(effect_in(none, "aio.queue_depth") == "no_effect: nothing is swapped");
   BOOST_TEST(effect_in(none, "cluster.swap_checksums") == "no_effect: nothing is swapped");
   BOOST_TEST(effect_in(none, "cluster.offload_activations_units") == "no_effect: offload_activations is none");

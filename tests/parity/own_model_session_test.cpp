@@ -68,7 +68,9 @@ BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
   const auto reference = train(two_ranks);
   at::randn({17});  // what the host draws in between is its own business
   check_same(train(sharded), reference);
-  check_same(train(sharded + settings{"activation_checkpointing.enabled=true"}), reference);
+  const settings checkpointing = {"activation_checkpointing.enabled=true"};
+  check_same(train(sharded + checkpointing), reference);
+  check_same(train(sharded + checkpointing + settings{"cluster.offload_activations=cpu"}), reference);
   BOOST_TEST(train(two_ranks + settings{"seed=8"}).losses[0] != reference.losses[0]);
 }
 

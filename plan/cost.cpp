@@ -175,8 +175,10 @@ double predicted_seconds(const step_plan& p, const instruction& x, const cost_mo
   if (x.guard == guard::skipped) return 0;  // of a step that is not
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // The ranks share a disk, and do the same at the same time.
-  if (x.kind == kind::swap_in) return static_cast<double>(x.bytes) * p.options.ranks / costs.disk_read_bytes_per_s;
-  if (x.kind == kind::swap_out) return static_cast<double>(x.bytes) * p.options.ranks / costs.disk_bytes_per_s;
+  if (x.lane == lane::io) {
+    const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
+    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options.ranks / rate;
+  }
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 

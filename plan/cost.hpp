@@ -17,6 +17,7 @@ struct cost_model {
   double copy_bytes_per_s = 20e9;        ///< reading or writing memory beside other lanes
   double disk_bytes_per_s = 2e9;         ///< writing, all ranks together
   double disk_read_bytes_per_s = 2.5e9;  ///< reading, likewise
+  double disk_latency_s = 200e-6;        ///< of a swap beside its bytes: the device, the kernel and two messages
   double latency_s = 40e-6;              ///< from the end of an instruction to a start on another lane or rank
 };
 

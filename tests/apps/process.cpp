@@ -96,6 +96,13 @@ bool process::wait_for_work(std::chrono::milliseconds more) {
   return false;
 }
 
+uint64_t process::data_bytes() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/status");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("VmData:")) return std::stoull(line.substr(7)) * 1024;  // in KiB
+  return 0;
+}
+
 finished process::end(std::chrono::seconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (out_ >= 0 || err_ >= 0) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -30,6 +31,8 @@ class process {
   bool wait_for_error(const std::string& text);
   /// Waits until the program has used so much more processor time; false where it ended without.
   bool wait_for_work(std::chrono::milliseconds more);
+  /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
+  [[nodiscard]] uint64_t data_bytes() const;
   /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/open_sizes.hpp"
+#include "core/math.hpp"
 #include "models/hugging_face.hpp"
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
@@ -73,6 +74,18 @@ plan::tier_options tiers_from(const config::job_config& c) {
   return t;
 }
 
+plan::late_updates late_from(const config::zenflow_section& z) {
+  plan::late_updates out;
+  if (!z.enabled) return out;
+  out.share = z.topk_ratio;
+  out.update_interval = z.update_interval.value_or(plan::default_update_interval);
+  // Columns are chosen when nothing is put by.
+  out.select_interval =
+      core::round_up(z.select_interval.value_or(plan::default_selections * out.update_interval), out.update_interval);
+  out.warm_up = z.full_warm_up_rounds;
+  return out;
+}
+
 plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   const auto& z = c.zero_optimization;
   plan::plan_options o;
@@ -100,6 +113,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.accumulation_type = c.accumulation_dtype();
   o.tiers = tiers_from(c);
   o.speculate = z.offload_optimizer.speculates;
+  o.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
   return o;
 }

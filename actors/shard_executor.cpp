@@ -123,6 +123,8 @@ void shard_executor::update(const plan::instruction& x) {
     else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
       kernels::apply(*muon, step, at<State>(piece),
                      direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+    else if (plan::defers(context_->plan(), piece.parameter))
+      late_.update(context_->plan(), piece, options, step, at<State>(piece));
     else
       kernels::update(options, step, at<State>(piece, window));
     if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
@@ -193,6 +195,7 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
   }
   if (!context_->acts(x.guard)) return progress::done;
   if (auto ok = sound(); !ok) return core::fail(ok.error());
+  if (auto ok = late_.prepare(context_->plan()); !ok) return core::fail(ok.error());
   switch (x.kind) {
     case plan::kind::prepare:
       fp64 ? prepare<double>(x) : prepare<float>(x);

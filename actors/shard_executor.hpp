@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "actors/executor.hpp"
+#include "actors/late_updater.hpp"
 #include "actors/optimizer_groups.hpp"
 #include "actors/rank_memory.hpp"
 
@@ -48,6 +49,7 @@ class shard_executor final : public executor {
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<const optimizer_groups> groups_;
   std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
+  late_updater late_;
   std::shared_ptr<step_context> context_;
 };
 

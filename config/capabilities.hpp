@@ -6,7 +6,6 @@
 
 namespace troupe::config::capability {
 
-inline constexpr std::string_view late_updates = "a choice of gradients that are applied later (ZenFlow)";
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
 inline constexpr std::string_view shard_groups = "sharding within groups of ranks (hpZ, MiCS)";
 inline constexpr std::string_view pipeline = "pipeline parallelism";

@@ -138,29 +138,31 @@ void add_zenflow(key_rows& t) {
   constexpr auto part = &zero::zenflow;
   section_rows key(
       t, "zero_optimization.zenflow",
-      "Update important gradients at once, the others later and elsewhere; on where the section stands. A job may "
-      "not have it yet.",
-      capability::late_updates);
-  key("topk_ratio", number, "0.1", "The share of gradient columns that counts as important.")
+      "Device cpu: of every matrix, update the columns with the largest gradients in each step and the others later, "
+      "with the mean of what was put by; on where the section stands.");
+  key("topk_ratio", number, "0.1", "The share of a matrix's columns that is updated in every step.")
       .above(0)
       .below(1)
       .into<section_of, part, &zenflow::topk_ratio>();
-  key("select_strategy", text, "auto", "When to select anew: by step or by epoch; auto: each epoch.")
+  key("select_strategy", text, "auto", "When to select anew; auto: after every fourth update of the others.")
       .one_of({"step", "epoch"})
       .by_hand(strategy_field());
-  key("select_interval", integer, "auto", "Steps or epochs between selections.")
+  key("select_interval", integer, "auto", "Steps between selections, rounded up to a multiple of update_interval.")
       .at_least(1)
       .by_hand(interval_field<&zenflow::select_interval>());
-  key("update_interval", integer, "auto", "Steps between updates of the others.")
+  key("update_interval", integer, "auto", "Steps between updates of the others; auto: 4.")
       .at_least(1)
       .by_hand(interval_field<&zenflow::update_interval>());
   key("overlap_step", boolean, "false", "Update on the host while computing.")
+      .ignored("the others are updated within the step that ends their interval")
       .into<section_of, part, &zenflow::overlap_step>();
   key("offload", boolean, "false", "Keep the states of selected gradients on the host.")
+      .ignored("all states of a matrix lie in one place")
       .into<section_of, part, &zenflow::offload>();
   key("auto_ratio", number, "0.99", "What `auto` of update_interval aims at.")
       .at_least(0)
       .at_most(1)
+      .ignored("auto is a fixed number of steps, so that runs can be repeated")
       .into<section_of, part, &zenflow::auto_ratio>();
   key("full_warm_up_rounds", integer, "0", "First steps that update everything.")
       .at_least(0)
@@ -168,6 +170,7 @@ void add_zenflow(key_rows& t) {
   key("pt_reserved_cores_perc", number, "0.5", "The share of cores kept for everything else.")
       .at_least(0)
       .at_most(1)
+      .ignored("no core is set apart for updates")
       .into<section_of, part, &zenflow::pt_reserved_cores_perc>();
   key("steps_per_epoch", integer, "none", "Set by DeepSpeed itself.")
       .at_least(1)

@@ -127,8 +127,10 @@ class placement {
     z.enabled = given_.mappings.contains(zenflow_name);
     const auto refused = given_.refused.lower_bound(in(zenflow_name, ""));
     if (!z.enabled || (refused != given_.refused.end() && refused->starts_with(zenflow_name))) return;
-    if (job_)
-      return error(zenflow_name, fmt::format("not supported in this version: it takes {}", capability::late_updates));
+    if (z.select == select_strategy::epoch)
+      unable(in(zenflow_name, "select_strategy"), "wanted step or auto, got epoch, which this version cannot count by");
+    if (zero_.offload_param.device == offload_device::nvme)
+      unable(zenflow_name, "wanted parameters in memory beside it, got offload_param.device nvme");
     if (zero_.offload_optimizer.device != offload_device::cpu)
       error(zenflow_name,
             fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));

@@ -107,6 +107,13 @@ core::result<void> memory(const step_plan& p) {
   if (p.memory.undo != p.undo_bytes)
     return broken(
         p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
+  const auto& late = p.options.late;
+  if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
+    return broken(p, "columns are chosen anew while gradients of the old choice are put by");
+  if (late.on() && p.options.tiers.swaps()) return broken(p, "it updates late what is not in memory");
+  if (p.memory.deferred != deferred_bytes(p))
+    return broken(p, "gradients put by need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
+                         std::to_string(p.memory.deferred));
   const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.states();
   if (allowed == 0 || needed <= allowed) return {};
   const auto owners = owners_of(p.memory);

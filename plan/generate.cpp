@@ -249,6 +249,7 @@ class generator {
     if (o.tiers.checksums) m.digests = m.swapped / swap_page_bytes * sizeof(uint64_t);
     m.staging = writer_.peak_bytes(pool::staging);
     m.undo = p_.undo_bytes;
+    m.deferred = deferred_bytes(p_);
     if (o.mode == mode::train || o.mode == mode::evaluate)
       m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
     m.directions = writer_.peak_bytes(pool::directions);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "plan/late_updates.hpp"
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {
@@ -51,6 +52,7 @@ struct plan_options {  ///< what the generator obeys
   uint64_t staging = uint64_t{64} << 20;             ///< bytes that snapshots may wait in until they are written
   uint64_t memory_budget_bytes = 0;                  ///< of one rank, for memory_table::states; 0: none
   tier_options tiers = {};
+  late_updates late = {};
   bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
   std::vector<parameter_update> optimizer = {};  ///< [parameter]; empty: each as parameter_update's default
 

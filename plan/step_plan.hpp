@@ -96,9 +96,10 @@ struct memory_table {
   uint64_t digests = 0;                ///< of the pages of swap files
   uint64_t swapped = 0;                ///< in files: no memory, and not part of any sum
   uint64_t undo = 0;                   ///< what speculative updates overwrite, until the vote
+  uint64_t deferred = 0;               ///< gradients that are put by for later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + gathered + master + moments + gradients + accumulated + activations + offloaded_activations +
-           directions + votes + staging + windows + digests + undo;
+           directions + votes + staging + windows + digests + undo + deferred;
   }
   /// What a host budget covers: parameters, gradients, optimizer states and staging; neither activations nor votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - votes; }

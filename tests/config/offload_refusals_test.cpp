@@ -87,11 +87,16 @@ BOOST_AUTO_TEST_CASE(updates_ahead_of_the_norm_need_the_host_and_stage_3) {
                  "wanted an optimizer that updates element by element, got lamb, which needs whole parameters\n");
 }
 
-BOOST_AUTO_TEST_CASE(zenflow_is_not_for_jobs_yet) {
-  BOOST_TEST(zero("stage: 2, offload_optimizer: {device: cpu}, zenflow: {overlap_step: true}") ==
-             "j.yaml:8:74: error: zero_optimization.zenflow: not supported in this version: it takes a choice of "
-             "gradients that are applied later (ZenFlow)\n");
-  BOOST_TEST(zero("stage: 2, offload_optimizer: {device: cpu}, zenflow: null") == "");
+BOOST_AUTO_TEST_CASE(late_updates_count_steps_and_want_parameters_in_memory) {
+  const std::string cpu = "stage: 3, offload_optimizer: {device: cpu}, ";
+  BOOST_TEST(zero(cpu + "zenflow: {}") == "");
+  BOOST_TEST(zero(cpu + "zenflow: null") == "");
+  BOOST_TEST(zero(cpu + "zenflow: {select_strategy: epoch, select_interval: 1}")
+                 .ends_with("error: zero_optimization.zenflow.select_strategy: wanted step or auto, got epoch, which "
+                            "this version cannot count by\n"));
+  BOOST_TEST(zero(cpu + "zenflow: {}, offload_param: {device: nvme, nvme_path: a}")
+                 .ends_with("error: zero_optimization.zenflow: wanted parameters in memory beside it, got "
+                            "offload_param.device nvme\n"));
 }
 
 BOOST_AUTO_TEST_CASE(zenflow_has_its_own_rules) {

@@ -1,0 +1,37 @@
+// What a rank has put by of the gradients of columns that are not updated in every step, and which columns those are.
+// Owns that memory and the order of choosing, updating and landing; the schedule is the plan's, the arithmetic
+// kernels/'s.
+#pragma once
+
+#include <vector>
+
+#include "kernels/late_update.hpp"
+#include "plan/step_plan.hpp"
+#include "storage/huge_memory.hpp"
+
+namespace troupe::actors {
+
+class late_updater {
+ public:
+  /// Room for what `p` puts by; later calls with plans of the same run do nothing.
+  core::result<void> prepare(const plan::step_plan& p);
+
+  /// The part of update `step.step` that falls to this step, for parameters that defer (plan::defers). A run that goes
+  /// on from a checkpoint begins with a choice and with nothing put by.
+  template <class State>
+  void update(const plan::step_plan& p, const plan::owned_piece& piece, const kernels::optimizer_options& options,
+              const kernels::optimizer_step& step, const kernels::optimizer_piece<State>& states);
+
+ private:
+  struct matrix {
+    uint64_t offset = 0;              ///< of what is put by, in elements
+    uint64_t put_by = 0;              ///< gradients in its sums
+    std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
+    std::vector<double> sums{};       ///< [column]
+  };
+  std::vector<matrix> matrices_;  // [parameter]
+  storage::huge_memory deferred_;
+  bool prepared_ = false;
+};
+
+}  // namespace troupe::actors

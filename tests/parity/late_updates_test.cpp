@@ -1,0 +1,88 @@
+// ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with what was put by. The
+// same bits at every stage and in every run, and no gradient waits longer than the bound of docs/numerics.md.
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t interval = 3, steps = 12;
+
+settings base(int ranks, int stage) {
+  return {"parallel.data=" + std::to_string(ranks), "zero_optimization.stage=" + std::to_string(stage),
+          "zero_optimization.offload_optimizer.device=cpu", "zero_optimization.sub_group_size=4096"};
+}
+settings late(uint64_t warm_up = 0) {
+  const std::string key = "zero_optimization.zenflow.";
+  return {key + "topk_ratio=0.2", key + "select_strategy=step", key + "select_interval=6",
+          key + "update_interval=" + std::to_string(interval), key + "full_warm_up_rounds=" + std::to_string(warm_up)};
+}
+
+std::vector<std::vector<float>> weights_of(const actors::session& s) {
+  std::vector<std::vector<float>> out;
+  for (uint32_t q = 0; q < s.table().parameters.size(); ++q) out.push_back(parameter_of(s, q));
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(late_updates)
+
+BOOST_AUTO_TEST_CASE(late_updates_leave_the_same_bits_at_every_stage_and_in_every_run) {
+  const small_job job(tiny_gpt2);
+  for (const auto& more :
+       {settings{}, settings{"bf16.enabled=true", "gradient_accumulation_steps=2", "gradient_order=per_micro_batch"}}) {
+    const auto wanted = train(job, base(2, 3) + late() + more, steps);
+    BOOST_TEST(wanted.losses.front() != wanted.losses.back());
+    BOOST_TEST(wanted.memory.deferred > 0U);
+    for (const int stage : {1, 2, 3}) check_same(train(job, base(2, stage) + late() + more, steps), wanted);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(whole_updates_come_first_where_they_are_asked_for) {
+  const small_job job(tiny_gpt2);
+  const auto plain = train(job, base(2, 3), steps);
+  check_same(train(job, base(2, 3) + late(steps), steps), plain);
+  BOOST_TEST(!same_bits(train(job, base(2, 3) + late(steps - 1), steps).weights, plain.weights));
+}
+
+// The bound: the gradient of a step is applied at the latest update_interval - 1 steps after it.
+BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
+  const small_job job(tiny_gpt2);
+  auto s = job.open(base(2, 3) + late() + settings{"optimizer.type=AdamW"});
+  auto before = weights_of(*s);
+  std::vector<std::vector<uint64_t>> waited(before.size());
+  // Matrices alone: decay moves each of their elements, whatever its gradient.
+  for (size_t q = 0; q < before.size(); ++q)
+    if (s->table().parameters[q].shape.size() == 2) waited[q].assign(before[q].size(), 0);
+  uint64_t late_ones = 0, longest = 0;
+  for (uint64_t t = 1; t <= steps; ++t) {
+    step_of(*s);
+    auto now = weights_of(*s);
+    for (size_t q = 0; q < now.size(); ++q)
+      for (size_t i = 0; i < waited[q].size(); ++i) {
+        if (now[q][i] != before[q][i]) {
+          waited[q][i] = 0;
+          continue;
+        }
+        longest = std::max(longest, ++waited[q][i]);
+        late_ones += 1;
+        BOOST_REQUIRE(t % interval != 0);  // everything lands
+      }
+    before = std::move(now);
+  }
+  BOOST_TEST(longest == interval - 1);
+  BOOST_TEST(late_ones > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(steps_that_are_skipped_put_nothing_by) {
+  const small_job job(tiny_gpt2);
+  const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=3",
+                                  "fp16.hysteresis=1"};
+  const auto wanted = train(job, base(2, 3) + late() + restless_fp16, steps);
+  BOOST_TEST(wanted.skipped > 2U);
+  check_same(train(job, base(2, 1) + late() + restless_fp16, steps), wanted);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

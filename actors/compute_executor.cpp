@@ -165,6 +165,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto there = windows_.put(x.subject, p().table->units[x.subject].name, flight_.hidden,
                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
     if (!there) return core::fail(there.error());
+    // The embedding's run, which is kept, holds this tensor as its output, which nobody reads again.
+    flight_.hidden.set_data(flight_.hidden.new_empty({0}));
     flight_.hidden = std::move(*there);
     return {};
   }

@@ -211,6 +211,30 @@ BOOST_AUTO_TEST_CASE(recomputing_activations_lowers_their_peak) {
   BOOST_TEST(2 * peak[1] < peak[0]);
 }
 
+BOOST_AUTO_TEST_CASE(offloaded_inputs_leave_the_memory_of_activations) {
+  const small_job job;
+  const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=4",
+                           "activation_checkpointing.enabled=true",
+                           "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
+  const uint64_t input = 4 * 24 * 32 * sizeof(float), blocks = 6;
+  const auto memory_with = [&](const std::string& tier) {
+    auto s = job.open(common + settings{"cluster.offload_activations=" + tier});
+    step_of(*s);
+    BOOST_TEST(s->training_plan(0).table->units[1].input_bytes == input);
+    return s->memory()[0];
+  };
+  const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
+  // When the head's backward begins, the inputs of all blocks and its own wait.
+  BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
+  BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
+  BOOST_TEST(kept.resident.offloaded_activations == 0U);
+  BOOST_TEST(host.resident.offloaded_activations == (blocks + 1) * input);
+  BOOST_TEST(files.resident.offloaded_activations == 2 * input);
+  BOOST_TEST(files.resident.digests < input);
+  BOOST_TEST(files.resident.total() + files.activations_peak_bytes + (blocks - 3) * input <=
+             kept.resident.total() + kept.activations_peak_bytes);
+}
+
 BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
   const small_job job(two_blocks);
   const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);

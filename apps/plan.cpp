@@ -38,7 +38,8 @@ int show_plan(const plan_arguments& a) {
   auto loaded = load_configuration(a, std::nullopt);
   if (!loaded) return 2;
   if (a.fit) return show_fit(loaded->config, a);
-  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(loaded->config));
+  const auto costs = costs_of(loaded->config, a);
+  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
   if (!b) {
     std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
     return b.error().kind == core::error_kind::bad_input ? 2 : 1;
@@ -49,7 +50,6 @@ int show_plan(const plan_arguments& a) {
   }
   const auto& plans = a.saving ? b->plans[static_cast<size_t>(actors::plan_choice::train_saving)] : b->train();
   const auto& mine = *plans[a.rank];
-  const auto costs = costs_of(loaded->config, a);
   const auto timeline = plan::predict(plans, costs);
   if (!a.trace_file.empty())
     if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {

@@ -1,6 +1,10 @@
-// What `troupe plan` takes time to cost: measured defaults, and what its arguments say of the disk.
+// What `troupe plan` takes time to cost: defaults, or what a run would measure, and what its arguments say of the disk.
 #pragma once
 
+#include <cstdio>
+#include <string>
+
+#include "actors/measured_costs.hpp"
 #include "apps/train.hpp"
 #include "config/job_config.hpp"
 #include "plan/cost.hpp"
@@ -9,7 +13,9 @@ namespace troupe::apps {
 
 /// `troupe io bench` measures the rates that the arguments take.
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a) {
-  auto out = plan::default_costs(c.parameter_dtype());
+  auto out =
+      a.measure ? actors::measured_costs(c, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
+                : plan::default_costs(c.parameter_dtype());
   if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
   if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
   return out;

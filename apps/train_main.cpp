@@ -56,6 +56,7 @@ int main(int argc, char** argv) {
       ->add_option("--memory", p.memory_bytes, "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
+  plan_command->add_flag("--measure", p.measure, "predict with this machine's rates, measured now as a run does");
   plan_command->add_option("--disk-read", p.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
       ->check(CLI::PositiveNumber);
   plan_command->add_option("--disk-write", p.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);

@@ -16,6 +16,7 @@
 
 namespace troupe::storage {
 
+/// What an opened file is for, and what becomes of one that is there or missing.
 enum class file_access : uint8_t {
   read,          ///< an existing file, to be read
   read_regular,  ///< the same; refused where it is a symbolic link, a pipe, a device
@@ -24,7 +25,7 @@ enum class file_access : uint8_t {
   create_new,    ///< made; refused where anything is there, a symbolic link included
 };
 
-enum class file_mode : uint8_t { buffered, direct };
+enum class file_mode : uint8_t { buffered, direct };  ///< through the page cache, or past it
 
 /// What direct transfers of a file must be multiples of; 1 and 1 of a buffered one.
 struct transfer_alignment {

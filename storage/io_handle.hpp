@@ -36,6 +36,7 @@ struct io_handle_options {
 
 using io_operation = uint64_t;  ///< names one that was begun, within its handle
 
+/// How an operation ended.
 struct io_outcome {
   io_operation operation = 0;
   uint64_t bytes = 0;                ///< transferred, in any case

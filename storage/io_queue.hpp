@@ -21,13 +21,14 @@ inline constexpr unsigned queue_threads_max = 64;                      ///< thre
 inline constexpr unsigned registered_files_max = 64;                   ///< files that one ring holds on to
 inline constexpr uint64_t registered_piece_bytes = uint64_t{1} << 30;  ///< the kernel's limit on one registered buffer
 
+/// What moves the bytes.
 enum class queue_engine : uint8_t {
   best,     ///< io_uring, threads where the kernel refuses it
   uring,    ///< io_uring or an error
   threads,  ///< a pool of threads that call pread and pwrite
 };
 
-struct io_queue_options {
+struct io_queue_options {  ///< of a queue, fixed for its life
   queue_engine engine = queue_engine::best;
   unsigned depth = 32;   ///< requests in flight, 1 to `queue_depth_max`
   unsigned threads = 4;  ///< of a `thread_queue`, 1 to `queue_threads_max`
@@ -38,6 +39,7 @@ struct io_queue_options {
   std::function<int64_t(const io_request&, int64_t)> disturb;
 };
 
+/// Requests begun and over, at most `depth` at a time.
 class io_queue {
  public:
   io_queue(const io_queue&) = delete;

@@ -16,7 +16,7 @@ inline constexpr uint64_t request_bytes_max = uint64_t{1} << 30;  ///< longest r
 inline constexpr unsigned continuations_max = 64;                 ///< short transfers of one request, then it failed
 inline constexpr unsigned interruptions_max = 1000;  ///< EINTR and EAGAIN in a row without a byte, then it failed
 
-enum class io_kind : uint8_t { read, write };
+enum class io_kind : uint8_t { read, write };  ///< file to memory, memory to file
 
 /// What is to be transferred. The memory stays the caller's and untouched until the request is over.
 struct io_request {
@@ -27,6 +27,7 @@ struct io_request {
   uint64_t token = 0;           ///< the caller's own, comes back with the completion
 };
 
+/// One request; `token` comes back with its completion.
 io_request read_request(file on, uint64_t offset, std::span<std::byte> into, uint64_t token = 0);
 io_request write_request(file on, uint64_t offset, std::span<const std::byte> from, uint64_t token = 0);
 

@@ -203,6 +203,17 @@ BOOST_AUTO_TEST_CASE(wrong_arguments_are_refused_with_a_sentence) {
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
 }
 
+BOOST_AUTO_TEST_CASE(the_example_writes_tensors_and_reads_them_back) {
+  const scratch_folder folder;
+  const auto r = run({TROUPE_TENSOR_FILES_BINARY, "."}, folder.path());
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "3 tensors of 1000000 elements went to ./tensors.bin and came back through "), r.out);
+  BOOST_TEST(std::filesystem::is_empty(folder.path()));
+  const auto wrong = run({TROUPE_TENSOR_FILES_BINARY, "nowhere"}, folder.path());
+  BOOST_TEST(wrong.code == 1);
+  BOOST_TEST(has(wrong.err, "cannot create 'nowhere/tensors.bin': No such file or directory"), wrong.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_sweep_without_end_is_refused) {
   apps::io_arguments a;
   a.block_bytes.assign(40, 4096);

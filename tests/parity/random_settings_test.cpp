@@ -78,6 +78,9 @@ drawn draw(dice& d) {
                zero + "stage3_max_live_parameters=" + d.elements(),
                zero + "stage3_max_reuse_distance=" + d.elements(),
                "activation_checkpointing.enabled=" + d.truth()};
+  if (out.other.back().ends_with("true"))
+    out.other = out.other + settings{"cluster.offload_activations=" + d.one_of({"none", "cpu", "nvme"}),
+                                     "cluster.offload_activations_units=" + std::to_string(1 + d.below(8))};
   return out;
 }
 
@@ -91,8 +94,10 @@ BOOST_AUTO_TEST_CASE(leave_the_bits_of_stage_0) {
     const auto what = draw(d);
     BOOST_TEST_CONTEXT("seed " << seed << ": " << what.model << text_of(what.common + what.other)) {
       const small_job job(what.model);
+      const settings folder = {"zero_optimization.offload_optimizer.nvme_path=" +
+                               (job.folder().path() / "swap").string()};
       const auto reference = train(job, what.common + settings{"zero_optimization.stage=0"}, steps);
-      check_same(train(job, what.common + what.other, steps), reference);
+      check_same(train(job, what.common + what.other + folder, steps), reference);
     }
   }
 }

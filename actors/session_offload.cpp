@@ -1,5 +1,7 @@
 // Letting a host change a run's states or move them away, between steps. Owns when that may be; what is changed and
 // where it goes are state_access.hpp's and offloaded_states.hpp's.
+#include <fmt/format.h>
+
 #include "actors/session_parts.hpp"
 #include "actors/state_access_parts.hpp"
 
@@ -35,7 +37,13 @@ core::result<offload_report> session::offload_states(offload_request request) {
   auto done = offloaded_states::offload(p.memory, request, p.plan.config->swap_checksums);
   if (!done) return core::fail(done.error());
   p.offloaded = std::move(*done);
-  return p.offloaded->report();
+  const auto& report = p.offloaded->report();
+  if (request.device == plan::tier::cpu && p.hooks.on_warning)
+    p.hooks.on_warning(
+        fmt::format("offload_states: without an accelerator, states are in host memory already: {} bytes "
+                    "are counted there and none is freed; device nvme frees them",
+                    report.moved_bytes));
+  return report;
 }
 
 core::result<void> session::reload_states() {

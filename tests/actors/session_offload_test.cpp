@@ -94,6 +94,20 @@ BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_meanwhile) {
   (void)step_of(*s);
 }
 
+BOOST_AUTO_TEST_CASE(that_host_memory_is_where_states_are_already_is_said) {
+  const small_job job;
+  std::vector<std::string> lines;
+  actors::session_hooks hooks;
+  hooks.on_warning = [&](const std::string& line) { lines.push_back(line); };
+  auto opened = actors::session::open(job.config(stage(1)), hooks);
+  BOOST_REQUIRE(opened.has_value());
+  const auto did = (*opened)->offload_states();
+  BOOST_REQUIRE(did.has_value());
+  BOOST_REQUIRE(lines.size() == 1U);
+  BOOST_TEST(lines[0].find(std::to_string(did->moved_bytes) + " bytes are counted there and none is freed") !=
+             std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(nothing_that_needs_states_runs_meanwhile) {
   const small_job job;
   auto s = job.open(stage(3) + two_ranks);

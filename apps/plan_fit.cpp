@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 
 #include "actors/blueprint.hpp"
 #include "apps/plan_costs.hpp"
@@ -19,6 +20,15 @@ config::job_config without_tiers(config::job_config c) {
   c.offload_activations = config::offload_device::none;
   c.swap_gradients = config::swap_choice::automatic;
   c.host_memory_budget = 0;
+  return c;
+}
+
+/// The same job with swap files where `folder` is going to be: what is measured is that disk.
+config::job_config swapping_to(std::filesystem::path folder, config::job_config c) {
+  std::error_code none;
+  while (folder.has_relative_path() && !std::filesystem::is_directory(folder, none)) folder = folder.parent_path();
+  c.zero_optimization.offload_param.device = config::offload_device::nvme;
+  c.zero_optimization.offload_param.nvme_path = folder;
   return c;
 }
 
@@ -54,7 +64,8 @@ int show_fit(const config::job_config& c, const plan_arguments& a) {
                   .swap_gradients = true,
                   .resident_parameters = true,
                   .ratio = true};
-  request.costs = costs_of(c, a);
+  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
+  request.costs = costs_of(swapping_to(folder, c), a);
   const auto ladder = plan::try_tiers(request);
   if (request.limits.states > 0)
     std::printf("budget: %s of states for each of %u ranks\n", plan::human_bytes(request.limits.states).c_str(),
@@ -64,7 +75,6 @@ int show_fit(const config::job_config& c, const plan_arguments& a) {
                 plan::human_bytes(request.limits.total).c_str(), request.options.ranks);
   std::printf("%s", plan::as_text(ladder, request).c_str());
   if (!ladder.chosen) return 1;
-  const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
   std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());
   return 0;
 }

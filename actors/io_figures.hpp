@@ -23,6 +23,7 @@ struct io_figures {
 
   [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }
 };
+/// Figures of one run, which has ended well.
 io_figures io_of(const std::vector<std::shared_ptr<step_context>>& ranks);
 
 /// Means over `steps` steps of which `x` is the latest; the longest wait is the longest of all.

@@ -45,6 +45,7 @@ struct offload_optimizer_section : offload_section {  ///< `zero_optimization.of
   bool speculates = false;
 };
 
+/// When ZenFlow selects columns anew.
 enum class select_strategy : uint8_t { automatic, step, epoch };
 
 struct zenflow_section {  ///< `zero_optimization.zenflow`; on where the section stands in the file

@@ -17,7 +17,7 @@ struct step_plan;
 /// On a machine without accelerators, device and cpu are the same memory and two columns of the ledger.
 enum class tier : uint8_t { device, cpu, nvme };
 inline constexpr uint32_t num_tiers = 3;
-std::string_view name_of(tier t);
+std::string_view name_of(tier t);  ///< `device`, `cpu`, `nvme`
 
 /// Bytes that any offset, length and address of a swapped transfer is a multiple of.
 inline constexpr uint64_t swap_page_bytes = 4096;
@@ -48,7 +48,9 @@ struct tier_options {
 /// written after it, so that both are one transfer.
 enum class state_part : uint8_t { gradient, master, first_moment, second_moment, copy };
 inline constexpr uint32_t num_state_parts = 5;
+/// In swap_block::swapped.
 constexpr uint8_t bit(state_part x) { return static_cast<uint8_t>(1U << static_cast<unsigned>(x)); }
+/// Of the first (0) or second (1) moment.
 constexpr state_part moment_part(uint32_t which) {
   return static_cast<state_part>(static_cast<uint32_t>(state_part::first_moment) + which);
 }

@@ -48,6 +48,9 @@ void add_options(CLI::App& c, io_arguments& a) {
   c.add_option("--loops", a.loops, "passes of each setting, of which the median counts")
       ->check(CLI::Range(1U, loops_max))
       ->capture_default_str();
+  c.add_option("--final-loops", a.final_loops, "further passes of the best settings, which then decide")
+      ->check(CLI::Range(0U, loops_max))
+      ->capture_default_str();
   c.add_option("--engine", a.engine, "best, uring or threads")
       ->transform(CLI::CheckedTransformer(engines, CLI::ignore_case).description(""))
       ->default_str("best");
@@ -122,6 +125,7 @@ io_command::io_command(CLI::App& parent)
   t.single_submit = {false, true};
   t.overlap_events = {true, false};
   t.loops = 1;
+  t.final_loops = 4;
   tune_ = command_->add_subcommand("tune", "the same over all that `aio` can say");
   add_options(*tune_, t);
 }

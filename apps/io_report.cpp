@@ -40,8 +40,8 @@ std::string bar(double part, bool blocks) {
 
 std::string bars(const io_report& r, io_kind kind, bool blocks) {
   std::vector<const io_point*> sorted;
-  for (const auto& p : r.points)
-    if (!runs_of(p, kind).empty()) sorted.push_back(&p);
+  for (const auto* p : decisive(r.points))
+    if (!runs_of(*p, kind).empty()) sorted.push_back(p);
   if (sorted.size() < 2) return "";
   std::stable_sort(sorted.begin(), sorted.end(), [kind](const io_point* a, const io_point* b) {
     return median(runs_of(*a, kind)) > median(runs_of(*b, kind));
@@ -118,10 +118,14 @@ std::string aio_section(const io_point& p) {
 }
 
 std::string io_text(const io_report& r, bool blocks) {
-  const size_t passes = r.points.empty() ? 0 : std::max(r.points[0].read.size(), r.points[0].write.size());
-  std::string out = fmt::format("{}{}: {} a pass, {} pass{} each, {} I/O, {}\n", r.folder,
-                                r.file_system.empty() ? "" : " (" + r.file_system + ")", binary_text(r.bytes), passes,
-                                passes == 1 ? "" : "es", r.mode, r.engine);
+  const auto finalists = decisive(r.points);
+  const size_t passes = finalists.empty() ? 0 : std::max(finalists[0]->read.size(), finalists[0]->write.size());
+  std::string out = fmt::format(
+      "{}{}: {} a pass, {} pass{}{}, {} I/O, {}\n", r.folder, r.file_system.empty() ? "" : " (" + r.file_system + ")",
+      binary_text(r.bytes), passes, passes == 1 ? "" : "es",
+      finalists.size() < r.points.size() ? fmt::format(" of the best {} settings", finalists.size())
+                                         : std::string(" each"),
+      r.mode, r.engine);
   for (const auto& sentence : r.remarks) out += "note: " + sentence + "\n";
   out += fmt::format("\n{:>8} {:>6} {:>8}  {:<6}  {:<8}  {:<21}  {}\n", "block", "depth", "threads", "submit", "events",
                      "read, GB/s", "write, GB/s");

@@ -15,6 +15,7 @@ namespace troupe::apps {
 inline constexpr size_t io_settings_max = 1024;  ///< of one sweep
 /// Of two settings whose rates are within this part, the one with fewer threads and less memory is advised.
 inline constexpr double io_equal_within = 0.03;
+inline constexpr size_t io_finalists_max = 12;  ///< settings that get further passes
 
 struct io_arguments {
   std::string folder;
@@ -23,7 +24,7 @@ struct io_arguments {
   std::vector<unsigned> queue_depths, threads;
   std::vector<bool> single_submit, overlap_events;
   bool read_only = false, write_only = false;
-  unsigned loops = 3;
+  unsigned loops = 3, final_loops = 0;
   storage::queue_engine engine = storage::queue_engine::best;
   bool buffered = false, unregistered = false;
   bool json = false, quiet = false;
@@ -47,16 +48,20 @@ struct io_settings {
 core::result<io_settings> settings_of(const io_arguments& a);
 
 /// Measures every setting once, then all again until each had `a.loops` passes, so that a disk's good and bad minutes
-/// are everybody's. `say` hears before each pass.
+/// are everybody's; then the `io_finalists_max` with the highest sums get `a.final_loops` more, so that one lucky pass
+/// wins nothing. `say` hears before each pass.
 core::result<std::vector<io_point>> sweep(storage::throughput_probe& probe, const io_settings& settings,
                                           const io_arguments& a,
                                           const std::function<void(size_t pass, size_t of)>& say);
 
-/// The point with the highest median; null where none was measured so.
+/// Those with the most passes, in their order: all, or the finalists.
+std::vector<const io_point*> decisive(const std::vector<io_point>& points);
+
+/// The decisive point with the highest median; null where none was measured so.
 const io_point* best(const std::vector<io_point>& points, storage::io_kind kind);
 
-/// What to write into `aio`, which serves both directions: the frugal among those whose sum of medians is near the
-/// highest (`io_equal_within`). Null for no points.
+/// What to write into `aio`, which serves both directions: the frugal among the decisive whose sum of medians is near
+/// the highest (`io_equal_within`). Null for no points.
 const io_point* advised(const std::vector<io_point>& points);
 
 }  // namespace troupe::apps

@@ -140,6 +140,7 @@ std::string end_json(const end_summary& e) {
            ",\"gradients\":" + std::to_string(m.resident.gradients) +
            ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
            ",\"windows\":" + std::to_string(m.resident.windows) + ",\"swapped\":" + std::to_string(m.resident.swapped) +
+           ",\"undo\":" + std::to_string(m.resident.undo) + ",\"put_by\":" + std::to_string(m.resident.deferred) +
            ",\"votes\":" + std::to_string(m.resident.votes) +
            ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
            ",\"total\":" + std::to_string(total_bytes(m)) + "}";
@@ -198,6 +199,12 @@ std::string end_text(const end_summary& e) {
       out += text_of(" %11s", plan::human_bytes(b).c_str());
     out += "\n";
   }
+  for (const auto& m : e.memory)
+    if (m.resident.undo + m.resident.deferred > 0) {
+      out += "  with " + plan::human_bytes(m.resident.undo) + " of undo copies and " +
+             plan::human_bytes(m.resident.deferred) + " of gradients put by in the first total\n";
+      break;
+    }
   if (e.process_peak_bytes > 0)
     out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
   if (e.gathers > 0)

@@ -149,9 +149,11 @@ void add_zenflow(key_rows& t) {
       .by_hand(strategy_field());
   key("select_interval", integer, "auto", "Steps between selections, rounded up to a multiple of update_interval.")
       .at_least(1)
+      .at_most(1e9)
       .by_hand(interval_field<&zenflow::select_interval>());
   key("update_interval", integer, "auto", "Steps between updates of the others; auto: 4.")
       .at_least(1)
+      .at_most(1e9)
       .by_hand(interval_field<&zenflow::update_interval>());
   key("overlap_step", boolean, "false", "Update on the host while computing.")
       .ignored("the others are updated within the step that ends their interval")
@@ -166,6 +168,7 @@ void add_zenflow(key_rows& t) {
       .into<section_of, part, &zenflow::auto_ratio>();
   key("full_warm_up_rounds", integer, "0", "First steps that update everything.")
       .at_least(0)
+      .at_most(1e9)
       .into<section_of, part, &zenflow::full_warm_up_rounds>();
   key("pt_reserved_cores_perc", number, "0.5", "The share of cores kept for everything else.")
       .at_least(0)

@@ -136,8 +136,8 @@ class placement {
             fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
     if (zero_.offload_optimizer.super_offload)
       error(in(optimizer, "super_offload"), "wanted false with zenflow, got true");
-    if (config_.optimizer.type != "adam" && config_.optimizer.type != "adamw")
-      warn(zenflow_name, fmt::format("wanted optimizer adam or adamw beside it, got {}", config_.optimizer.type));
+    if (config_.optimizer.type == "lamb")
+      warn(zenflow_name, "no effect: updates of lamb need whole parameters and are never split");
     const std::string interval = in(zenflow_name, "select_interval");
     const bool automatic = z.select == select_strategy::automatic;
     if (automatic && z.select_interval)

@@ -48,7 +48,8 @@ finished troupe_io(const std::vector<std::string>& arguments, const scratch_fold
   return run(command, folder.path());
 }
 
-const std::vector<std::string> little{"--size", "1M", "--block-size", "64K", "--queue-depth", "2,4", "--loops", "1"};
+const std::vector<std::string> little{"--size",  "1M", "--block-size",  "64K", "--queue-depth", "2,4",
+                                      "--loops", "1",  "--final-loops", "0"};
 
 std::vector<std::string> with(std::vector<std::string> first, const std::vector<std::string>& rest) {
   first.insert(first.end(), rest.begin(), rest.end());
@@ -78,6 +79,46 @@ BOOST_AUTO_TEST_CASE(advised_is_the_frugal_among_the_near_equal) {
   r.points[3].write = {1e9};
   BOOST_TEST(apps::advised(r.points) == &r.points[2]);
   BOOST_TEST(apps::advised({}) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(one_lucky_pass_beside_many_wins_nothing) {
+  auto r = made_up();
+  r.points[0].read = {9e9};
+  r.points[0].write = {9e9};
+  BOOST_TEST(apps::decisive(r.points).size() == 3U);
+  BOOST_TEST(apps::best(r.points, io_kind::read) == &r.points[1]);
+  BOOST_TEST(apps::advised(r.points) == &r.points[1]);
+  BOOST_TEST(has(apps::io_text(r, false), "3 passes of the best 3 settings"));
+}
+
+BOOST_AUTO_TEST_CASE(the_best_get_further_passes) {
+  const scratch_folder folder;
+  storage::throughput_options options;
+  options.folder = folder.path();
+  options.bytes = 1 << 20;
+  auto probe = storage::throughput_probe::open(options);
+  BOOST_REQUIRE(probe.has_value());
+  apps::io_arguments a;
+  a.bytes = options.bytes;
+  a.block_bytes = {4096, 8192, 16384, 32768};
+  a.queue_depths = {1, 2, 3, 4};
+  a.threads = {1};
+  a.single_submit = {false};
+  a.overlap_events = {true};
+  a.loops = 1;
+  a.final_loops = 2;
+  const auto settings = apps::settings_of(a);
+  BOOST_REQUIRE(settings.has_value());
+  size_t said = 0, announced = 0;
+  const auto points = apps::sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
+    BOOST_TEST(pass == said++);
+    announced = of;
+  });
+  BOOST_REQUIRE(points.has_value());
+  BOOST_TEST(points->size() == 16U);
+  BOOST_TEST(said == announced);
+  BOOST_TEST(said == 2 * (16 + 2 * apps::io_finalists_max));
+  BOOST_TEST(apps::decisive(*points).size() == apps::io_finalists_max);
 }
 
 BOOST_AUTO_TEST_CASE(json_has_the_best_and_the_section_under_the_names_that_are_read) {
@@ -114,7 +155,7 @@ BOOST_AUTO_TEST_CASE(text_has_table_bars_best_and_section) {
 
 BOOST_AUTO_TEST_CASE(only_the_fastest_bars_are_drawn) {
   auto r = made_up();
-  for (unsigned i = 0; i < 30; ++i) r.points.push_back({setting(4096, i + 10, 1), {1e9 + i}, {}});
+  for (unsigned i = 0; i < 30; ++i) r.points.push_back({setting(4096, i + 10, 1), {1e9 + i, 1e9, 1e9}, {}});
   const auto text = apps::io_text(r, false);
   BOOST_TEST(has(text, "read, GB/s, the fastest 12\n"));
   BOOST_TEST(has(text, "\nwrite, GB/s\n"));

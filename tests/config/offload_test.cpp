@@ -147,6 +147,20 @@ BOOST_AUTO_TEST_CASE(zenflow_is_on_where_its_section_stands) {
   BOOST_TEST(!must_load(text, without, "ds.json").config.zero_optimization.zenflow.enabled);
 }
 
+BOOST_AUTO_TEST_CASE(late_updates_split_no_whole_parameters) {
+  const std::string text = smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu}, zenflow: {}");
+  BOOST_TEST(
+      warnings_of(text, {{"optimizer={type: lamb}"}}) ==
+      "j.yaml:8:74: warning: zero_optimization.zenflow: no effect: updates of lamb need whole parameters and are "
+      "never split\n");
+  BOOST_TEST(warnings_of(text, {{"optimizer={type: sgd}"}}) == "");
+  const loaded on = must_load(text), again = must_load(effective_yaml(on));
+  BOOST_TEST((on.config.zero_optimization.zenflow.enabled && again.config.zero_optimization.zenflow.enabled));
+  BOOST_TEST(effective_yaml(again) == effective_yaml(on));
+  BOOST_TEST(effect_in(on, "zero_optimization.zenflow.topk_ratio") == "acts: ");
+  BOOST_TEST(!must_load(text, {{"zero_optimization.zenflow=null"}}).config.zero_optimization.zenflow.enabled);
+}
+
 BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
   const loaded l = must_load(R"({"zero_optimization": {"stage": 3, "cpu_offload": true, "cpu_offload_param": true,
     "cpu_offload_use_pin_memory": true}})",
@@ -208,6 +222,7 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
   const loaded none = must_load(smallest);
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.device") == "acts: ");
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.ratio") == "no_effect: device is none");
+  BOOST_TEST(effect_in(none, "zero_optimization.zenflow.topk_ratio") == "no_effect: there is no section zenflow");
   BOOST_TEST(effect_in(none, "aio.queue_depth") == "no_effect: nothing is swapped");
   BOOST_TEST(effect_in(none, "cluster.swap_checksums") == "no_effect: nothing is swapped");
   BOOST_TEST(effect_in(none, "cluster.offload_activations_units") == "no_effect: offload_activations is none");

@@ -76,6 +76,18 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
   BOOST_TEST(late_ones > 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_goes_on_behind_a_checkpoint_that_stands_before_a_choice) {
+  const small_job job(tiny_gpt2);
+  const auto folder = job.folder() / "saved";
+  auto s = job.open(base(2, 3) + late());
+  for (int i = 0; i < 6; ++i) step_of(*s);
+  BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+  const auto wanted = result_of(*s, steps);
+  auto again = actors::session::open({.config = job.config(base(2, 3) + late()), .resume = folder});
+  BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
+  check_same(result_of(**again, steps), wanted);
+}
+
 BOOST_AUTO_TEST_CASE(steps_that_are_skipped_put_nothing_by) {
   const small_job job(tiny_gpt2);
   const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=3",

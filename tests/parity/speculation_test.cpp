@@ -65,6 +65,23 @@ BOOST_AUTO_TEST_CASE(every_precision_and_optimizer_keeps_its_bits) {
   check_alike(base(1, 3, 1) + settings{"optimizer={type: Adagrad, params: {lr: 1.0e-2}}"} + restless_fp16);
 }
 
+// The step that takes the checkpoint updates before its vote as well: it waits for the snapshots.
+BOOST_AUTO_TEST_CASE(a_run_goes_on_behind_a_checkpoint_in_either_order) {
+  const small_job job(tiny_gpt2);
+  const settings set = base(2, 3, 1) + restless_fp16;
+  const auto folder = job.folder() / "saved";
+  auto s = job.open(set + ahead);
+  for (int i = 0; i < 4; ++i) step_of(*s);
+  BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+  const auto wanted = result_of(*s, steps);
+  BOOST_TEST(wanted.skipped > 0U);
+  for (const auto& more : {settings{}, ahead}) {
+    auto again = actors::session::open({.config = job.config(set + more), .resume = folder});
+    BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
+    check_same(result_of(**again, steps), wanted);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm) {
   const small_job job(tiny_gpt2);
   auto s = job.open(base(2, 3, 1) + ahead + settings{"gradient_clipping=1.0"});

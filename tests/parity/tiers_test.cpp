@@ -114,7 +114,10 @@ const std::vector<factor>& others() {
       {{"blocks of a page", {"aio.block_size=4096", "aio.queue_depth=2"}},
        {"one by one", {"aio.single_submit=true", "aio.overlap_events=false"}},
        {"as they come", {}}},
-      {{"recompute", {"activation_checkpointing.enabled=true"}}, {"store", {}}},
+      {{"recompute", {"activation_checkpointing.enabled=true"}},
+       {"inputs on the host", {"activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"}},
+       {"inputs in files", {"activation_checkpointing.enabled=true", "cluster.offload_activations=nvme"}},
+       {"store", {}}},
       {{"checksums off", {"cluster.swap_checksums=false"}}, {"overlap off", {zero + "overlap_comm=false"}}, {"", {}}},
   };
   return all;
@@ -138,6 +141,7 @@ bool has_meaning(const placed& p, const std::string& key) {
   if (key.starts_with(optimizer)) return swaps && std::string_view(p.optimizer) != "none";
   if (key.starts_with(param)) return is_nvme(p.parameters);
   if (key.starts_with(zero + "stage3")) return p.stage == 3;
+  if (key == "cluster.offload_activations=nvme") return swaps;
   if (key.starts_with("aio") || key.starts_with("cluster.swap")) return swaps;
   return true;
 }

@@ -183,6 +183,7 @@ core::result<void> agreement(rank_plans ranks) {
                       p.gather_sets == first.gather_sets && p.buckets == first.buckets &&
                       p.publish_sets == first.publish_sets && p.matrix_sets == first.matrix_sets &&
                       p.matrix_owner == first.matrix_owner && p.state_offset == first.state_offset &&
+                      p.state_elements == first.state_elements && p.bucket_begin == first.bucket_begin &&
                       p.persistent == first.persistent && p.full_offset == first.full_offset &&
                       p.shard_offset == first.shard_offset && p.block_offset == first.block_offset &&
                       p.num_blocks == first.num_blocks && p.table->parameters.size() == first.table->parameters.size();

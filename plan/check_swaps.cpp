@@ -102,7 +102,8 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
       if (auto ok = is_window(p, gather, pool::shards, set, bytes); !ok) return ok;
       const uint32_t in = r.shard_in[p.instructions[gather].staged];
       if (in == none) return broken(p, gather, "has a window that nobody fills");
-      if (p.instructions[in].subject != set || p.instructions[in].bytes != bytes)
+      const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
+      if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
       if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
       // What it reads is what the step before left.
@@ -110,6 +111,37 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
         if (r.state_out[g] != none && p.blocks[g].holds(weights_part(p)))
           if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
     }
+  }
+  return {};
+}
+
+// How far reads run ahead and writes lag behind is what the options say.
+core::result<void> pipelined(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const auto& t = p.options.tiers;
+  uint32_t update = none, written = none;
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)]) {
+    const instruction& x = p.instructions[id];
+    if (x.kind != kind::update || p.blocks[x.subject].swapped == 0) continue;
+    const uint32_t in = r.state_in[x.subject], out = r.state_out[x.subject];
+    if (!t.read_ahead && in != none && update != none)
+      if (auto ok = in_order(w, rank, update, in, "and nothing is to be read ahead"); !ok) return ok;
+    if (!t.write_behind && written != none)
+      if (auto ok = in_order(w, rank, written, id, "and nothing is to be written behind"); !ok) return ok;
+    update = id;
+    if (out != none) written = out;
+  }
+  return {};
+}
+
+core::result<void> moves_belong(const step_plan& p) {
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane::io)]) {
+    const instruction& x = p.instructions[id];
+    const bool of_update = x.what == swapped::states;
+    if (of_update && (x.micro + 1 != p.options.accumulation || x.use != use::forward))
+      return broken(p, id, "does not belong to the step's last micro-batch");
+    if (x.what == swapped::gradients && x.use != use::backward) return broken(p, id, "does not belong to a backward");
   }
   return {};
 }
@@ -149,6 +181,7 @@ core::result<void> swap_layout(const step_plan& p) {
       return broken(p, "swap blocks are not its sub-groups, then what is frozen");
     if (!b.frozen && b.pieces != p.sub_groups[k].pieces) return broken(p, "a swap block is not its sub-group");
   }
+  if (end != p.state_elements[p.rank]) return broken(p, "its states are not as many as its swap blocks hold");
   if (auto ok = activation_extents(p, file_end); !ok) return ok;
   for (uint32_t q = 0; q < held.size(); ++q) {
     const bool wanted = p.trains(q) || t.parameters == tier::nvme;
@@ -166,7 +199,10 @@ core::result<void> swaps(const world& w, uint32_t rank) {
         return broken(p, x.id, "swaps states in a plan that keeps them in memory");
     return {};
   }
+  if (auto ok = moves_belong(p); !ok) return ok;
   if (auto ok = slices_are_read(w, rank); !ok) return ok;
+  if (w.taken == branch::not_skipped)
+    if (auto ok = pipelined(w, rank); !ok) return ok;
   for (uint32_t b = 0; b < p.buckets.size() && p.swaps_gradients(); ++b)
     if (auto ok = gradients_move(w, rank, b); !ok) return ok;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)

@@ -147,7 +147,7 @@ core::result<void> io_executor::look() {
       continue;
     }
     late_.erase(late);
-    memory_->write_ends();
+    memory_->write_ends(c.error);
     if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the step before");
   }
   setup_.watch->resume(queue_->event_descriptor());
@@ -185,7 +185,11 @@ void io_executor::abort(const core::error&) {
   queue_->cancel_all();
   completed_.clear();
   queue_->drain(completed_);
-  for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
+  for (const auto& t : late_) {
+    const auto c =
+        std::find_if(completed_.begin(), completed_.end(), [&](const auto& x) { return x.token == t.token; });
+    memory_->write_ends(c == completed_.end() ? std::nullopt : c->error);
+  }
   late_.clear();
   held_.clear();
 }

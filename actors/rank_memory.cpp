@@ -48,14 +48,17 @@ core::result<void> rank_memory::take_staging() {
   return {};
 }
 
-void rank_memory::write_ends() {
+void rank_memory::write_ends(const std::optional<core::error>& failure) {
+  if (failure && !failed_write_) failed_write_ = failure->in("a write of the step before");
   if (writes_under_way_.fetch_sub(1, std::memory_order_release) == 1) writes_under_way_.notify_all();
 }
 
-void rank_memory::settle_writes() const {
+core::result<void> rank_memory::settle_writes() const {
   for (uint32_t n = writes_under_way_.load(std::memory_order_acquire); n > 0;
        n = writes_under_way_.load(std::memory_order_acquire))
     writes_under_way_.wait(n, std::memory_order_acquire);
+  if (failed_write_) return core::fail(*failed_write_);
+  return {};
 }
 
 std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {

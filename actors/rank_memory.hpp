@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -62,9 +63,10 @@ class rank_memory {
   void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }
   /// Writes to the swap file that may outlive their step: begun and ended by the io lane.
   void write_begins() { writes_under_way_.fetch_add(1, std::memory_order_relaxed); }
-  void write_ends();
-  /// Returns when none is under way: what steps have written may be read. From any other thread.
-  void settle_writes() const;
+  void write_ends(const std::optional<core::error>& failure = {});
+  /// Returns when none is under way: what steps have written may be read. From any other thread. Errors: that of the
+  /// first write that failed, from then on.
+  [[nodiscard]] core::result<void> settle_writes() const;
 
   /// The pool of parameters, master, moments, gradients or accumulated: for moving all of it while nothing runs.
   [[nodiscard]] const storage::huge_memory& pool(uint64_t plan::memory_table::*owner) const;
@@ -90,6 +92,7 @@ class rank_memory {
   std::vector<std::vector<uint32_t>> cached_in_;  // [parameter]: cached sets
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> writes_under_way_{0};
+  std::optional<core::error> failed_write_;  // set before the write ends
   uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;
 };
 

@@ -88,9 +88,14 @@ std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range
 }
 
 // The last writes of a step may still be on their way when it has ended.
-storage::swap_file& state_store::settled_file() const {
-  memory_.settle_writes();
-  return *memory_.swap_file();
+core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
+  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  return memory_.swap_file()->read(offset, out);
+}
+
+core::result<void> state_store::write_file(uint64_t offset, std::span<const std::byte> in) const {
+  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  return memory_.swap_file()->write(offset, in);
 }
 
 core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first, std::span<std::byte> out) const {
@@ -99,7 +104,7 @@ core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first
     const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
     if (x.at != nullptr)
       std::memcpy(to.data(), x.at, to.size());
-    else if (auto ok = settled_file().read(x.file_offset, to); !ok)
+    else if (auto ok = read_file(x.file_offset, to); !ok)
       return ok;
   }
   return {};
@@ -114,7 +119,7 @@ core::result<void> state_store::write(uint32_t q, state_part part, uint64_t firs
       std::memcpy(x.at, from.data(), from.size());
       continue;
     }
-    if (auto ok = settled_file().write(x.file_offset, from); !ok) return ok;
+    if (auto ok = write_file(x.file_offset, from); !ok) return ok;
     if (are_weights(part)) refresh_caches(q, x.range, from.data());
   }
   return {};
@@ -151,7 +156,7 @@ core::result<void> state_store::read_as(uint32_t q, state_part part, plan::slice
     }
     auto ok = in_windows(x.range, [&](plan::slice w, uint64_t done) -> core::result<void> {
       scratch.resize(w.count * element_bytes);
-      if (auto got = settled_file().read(x.file_offset + done * element_bytes, scratch); !got) return got;
+      if (auto got = read_file(x.file_offset + done * element_bytes, scratch); !got) return got;
       kernels::cast(scratch.data(), stored, to + done * core::size_of(type), type, w.count);
       return {};
     });

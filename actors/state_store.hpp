@@ -61,7 +61,8 @@ class state_store {
   [[nodiscard]] bool may_be_swapped(plan::state_part part) const;
   [[nodiscard]] plan::owned_piece piece_of(uint32_t parameter, plan::slice range) const;
   [[nodiscard]] std::byte* resident(uint32_t parameter, plan::state_part part, plan::slice range) const;
-  [[nodiscard]] storage::swap_file& settled_file() const;
+  core::result<void> read_file(uint64_t offset, std::span<std::byte> out) const;
+  core::result<void> write_file(uint64_t offset, std::span<const std::byte> in) const;
   void refresh_caches(uint32_t parameter, plan::slice range, const std::byte* weights) const;
 
   const rank_memory& memory_;

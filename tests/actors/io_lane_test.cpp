@@ -1,12 +1,15 @@
 // The io lane's hands: what a swap moves, writes that outlive their step, files that fail.
 #include "actors/io_executor.hpp"
 
+#include <atomic>
 #include <boost/test/unit_test.hpp>
+#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <fstream>
 #include <mutex>
 #include <random>
+#include <thread>
 
 #include "plan/generate.hpp"
 #include "storage/swap_space.hpp"
@@ -33,11 +36,17 @@ std::shared_ptr<const plan::step_plan> swapped_plan(core::dtype parameter, bool 
 /// A rank whose io lane is played by the test: no actor, one thread.
 class hands {
  public:
-  explicit hands(std::shared_ptr<const plan::step_plan> p) : plan_(std::move(p)) {
+  using disturbance = std::function<int64_t(const storage::io_request&, int64_t)>;
+  explicit hands(std::shared_ptr<const plan::step_plan> p, const disturbance& disturb = {}) : plan_(std::move(p)) {
     memory_ = rank_memory::allocate({plan_}).value();
     space_ = storage::swap_space::open({.folder = folder_.path() / "swap", .wanted = {}}).value();
     memory_->use_swap_file(space_->create("rank", plan_->swap_file_bytes).value());
-    io_ = std::make_unique<io_executor>(memory_, io_setup{{}, watch_, [this] { woken(); }, {}});
+    storage::swap_queue_options options;
+    options.make = [disturb](storage::io_queue_options o) {
+      o.disturb = disturb;
+      return storage::make_queue(o);
+    };
+    io_ = std::make_unique<io_executor>(memory_, io_setup{options, watch_, [this] { woken(); }, {}});
     io_->attach([this](std::chrono::nanoseconds, uint64_t) { ++again_; });
     begin();
   }
@@ -59,6 +68,23 @@ class hands {
       if (!ended) return core::fail(ended.error());
       if (*ended == id) return {};
     }
+  }
+  /// Looks at the queue, as the lane does between steps, until no write is under way.
+  void play_until_settled() {
+    std::atomic<bool> settled{false};
+    std::thread outside([&] {
+      (void)memory_->settle_writes();
+      settled = true;
+      woken();
+    });
+    while (!settled) {
+      std::unique_lock guard(mutex_);
+      changed_.wait(guard, [&] { return woken_ > 0; });
+      woken_ = 0;
+      guard.unlock();
+      (void)io_->advance(0);
+    }
+    outside.join();
   }
   core::result<void> run(uint32_t id) {
     const auto did = start(id);
@@ -189,7 +215,7 @@ BOOST_AUTO_TEST_CASE(a_write_that_nobody_waits_for_ends_at_once_and_whoever_read
       const uint64_t read = h.plan().instructions[id].bytes;
       BOOST_TEST(std::memcmp(h.window(id).data(), wrote.data(), read) == 0);
     }
-  h.memory().settle_writes();
+  BOOST_TEST(h.memory().settle_writes().has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruction_that_reads_it) {
@@ -215,16 +241,34 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruc
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_told_to_the_next_swap_and_to_whoever_wants_the_file) {
+  hands h(swapped_plan(core::dtype::f32, false), [](const storage::io_request& x, int64_t answer) {
+    return x.kind == storage::io_kind::write ? -EIO : answer;
+  });
+  const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
+  const auto did = h.start(out.back());
+  BOOST_REQUIRE(did.has_value());
+  BOOST_TEST((*did == progress::done));
+  h.play_until_settled();
+  const auto settled = h.memory().settle_writes();
+  BOOST_REQUIRE(!settled.has_value());
+  BOOST_TEST(settled.error().text.find("rank.swap") != std::string::npos, settled.error().text);
+  h.begin();
+  const auto next = h.start(h.swaps(plan::swapped::shards, plan::kind::swap_in).front());
+  BOOST_REQUIRE(!next.has_value());
+  BOOST_TEST(next.error().text.find("a write of the step before") != std::string::npos, next.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_that_anybody_would_wait_for) {
   hands h(swapped_plan(core::dtype::f32, false));
   const uint32_t last = h.swaps(plan::swapped::states, plan::kind::swap_out).back();
   BOOST_REQUIRE(h.start(last).has_value());
   h.io().abort({core::error_kind::stopped, "enough"});
-  h.memory().settle_writes();
+  (void)h.memory().settle_writes();
   h.begin();
   BOOST_REQUIRE(h.start(last).has_value());
   h.close();
-  h.memory().settle_writes();
+  (void)h.memory().settle_writes();
 }
 
 BOOST_AUTO_TEST_SUITE_END()

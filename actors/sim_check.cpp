@@ -45,7 +45,7 @@ class run_checker {
     auto& next = ended_[e.rank].started[static_cast<size_t>(x.lane)];
     if (next >= order.size() || order[next] != e.id) return fail(e.rank, e.id, "started out of its lane's order");
     if (next >= ended + window_) return fail(e.rank, e.id, "started beyond the window");
-    if (x.lane != plan::lane::fabric && ended != next)
+    if (x.lane != plan::lane::fabric && x.lane != plan::lane::io && ended != next)
       return fail(e.rank, e.id, "started before its predecessor had ended");
     ++next;
     return check_dependencies(e, x);

@@ -60,6 +60,8 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
       case plan::kind::release:
       case plan::kind::snapshot:
       case plan::kind::write:
+      case plan::kind::swap_in:
+      case plan::kind::swap_out:
         break;  // no timer of DeepSpeed's
       default:
         step.push_back(x.lane == plan::lane::fabric ? moving(ranks, r, x.id) : whole);

@@ -9,7 +9,8 @@ plan::open_choices open_choices_of(const config::job_config& c) {
   const bool limited = c.host_memory_budget > 0;
   plan::open_choices out;
   out.sub_group = !z.sub_group_size_given;
-  out.bucket = !z.reduce_bucket_size_given && c.swap_gradients != config::swap_choice::never;
+  // Small buckets cost time: only where their memory is wanted back.
+  out.bucket = !z.reduce_bucket_size_given && (limited || c.swap_gradients == config::swap_choice::always);
   out.state_slots = !z.offload_optimizer.buffer_count_given && !z.offload_optimizer.pipeline_given;
   out.parameter_slots = !z.offload_param.buffer_count_given;
   out.gradient_slots = true;

@@ -15,6 +15,8 @@ namespace {
 
 // What must be saved of a step for memory to be spent on it, and how finely what stays is cut.
 constexpr double worth_it = 0.002;
+/// Without a limit, windows take at most this part of what lies in files.
+constexpr uint64_t unlimited_windows = 2;
 constexpr uint32_t resident_cuts = 64;
 
 /// One thing that may be chosen; its settings from the one that needs least memory on.
@@ -117,7 +119,9 @@ class search {
         x.tiers.write_behind = n > 2;
       };
     };
-    add(open.state_slots && swaps_states, {slots(1), slots(2), slots(3), slots(4)});
+    std::vector<std::function<void(plan_options&)>> windows;
+    for (uint32_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) windows.emplace_back(slots(n));
+    add(open.state_slots && swaps_states, windows);
     add_sizes(open.parameter_slots && o.tiers.parameters == tier::nvme, {1, 2, 3, 4, 6, 8},
               [](plan_options& x, uint64_t n) { x.tiers.parameter_slots = static_cast<uint32_t>(n); });
     add_sizes(open.gradient_slots && o.tiers.swaps(), {1, 2, 3, 4},
@@ -213,6 +217,8 @@ class search {
       const auto faster = [&](const fitted& x) {
         const double saved = best->step_s - x.step_s;
         if (!x.fits || saved < worth_it * best->step_s) return 0.0;
+        // Who swaps without a budget wants memory back all the same.
+        if (!limited() && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
         const uint64_t before = best->memory.total(), after = x.memory.total();
         return saved / (after > before ? static_cast<double>(after - before) : 1);
       };

@@ -22,8 +22,13 @@ struct scenario {
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
-  const auto table = plan::random_table(random);
+  auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);
+  // Until something of the model trains.
+  for (options.mode = plan::mode::train; !plan::generate(table, options, 0); options.mode = plan::mode::train) {
+    table = plan::random_table(random);
+    options = plan::random_options(*table, random);
+  }
   const uint32_t accumulation = options.accumulation;
   for (const auto which : {plan_choice::train, plan_choice::evaluate, plan_choice::generate, plan_choice::train_saving,
                            plan_choice::save}) {

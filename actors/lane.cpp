@@ -32,7 +32,8 @@ void finish(self_ptr self, uint32_t id) {
 }
 
 // Starts whatever may start. Runs on without a message while its own instructions make each other ready.
-// Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's checker relies on.
+// Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's checker
+// relies on.
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {

@@ -93,9 +93,8 @@ std::string lanes_svg(std::span<const rank_spans> step) {
   std::set<plan::kind> kinds;
   double y = 4;
   for (size_t r = 0; r < ranks; ++r) {
-    for (const auto lane :
-         {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer,
-          plan::lane::io}) {
+    for (const auto lane : {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard,
+                            plan::lane::writer, plan::lane::io}) {
       const auto drawn_bars = bars_of(step, r, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;

@@ -91,21 +91,26 @@ core::result<void> swap_file::write_pages(uint64_t offset, std::span<const std::
   return tried([&] { return on_.write_at(offset, from); });
 }
 
+namespace {
+
+// Memory that plain access of [offset, end) copies its pages through.
+core::result<huge_memory> bounce_for(uint64_t offset, uint64_t end) {
+  return huge_memory::allocate(std::min(swap_file::bounce_bytes, core::round_up(end, page) - down(offset)));
+}
+
+}  // namespace
+
 core::result<void> swap_file::read(uint64_t offset, std::span<std::byte> into) const {
   if (auto fits = check_range("read", offset, into.size()); !fits || into.empty()) return fits;
   const bool direct = whole_pages(offset, into);
   const uint64_t end = offset + into.size();
-  huge_memory bounce;
-  if (!direct) {
-    auto made = huge_memory::allocate(std::min(bounce_bytes, core::round_up(end, page) - down(offset)));
-    if (!made) return core::fail(made.error());
-    bounce = std::move(*made);
-  }
+  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
+  if (!bounce) return core::fail(bounce.error());
   while (offset < end) {
     const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
     const uint64_t length = std::min(end, last) - offset;
     const auto target = into.subspan(into.size() - (end - offset), length);
-    const std::span<std::byte> pages = direct ? target : std::span(bounce.data(), last - first);
+    const std::span<std::byte> pages = direct ? target : std::span(bounce->data(), last - first);
     if (auto done = read_pages(first, pages); !done) return done;
     if (!direct) std::memcpy(target.data(), pages.data() + (offset - first), length);
     offset += length;
@@ -117,19 +122,15 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
   if (auto fits = check_range("write", offset, from.size()); !fits || from.empty()) return fits;
   const bool direct = whole_pages(offset, from);
   const uint64_t end = offset + from.size();
-  huge_memory bounce;
-  if (!direct) {
-    auto made = huge_memory::allocate(std::min(bounce_bytes, core::round_up(end, page) - down(offset)));
-    if (!made) return core::fail(made.error());
-    bounce = std::move(*made);
-  }
+  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
+  if (!bounce) return core::fail(bounce.error());
   while (offset < end) {
     const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
     const uint64_t length = std::min(end, last) - offset;
     const auto source = from.subspan(from.size() - (end - offset), length);
     std::span<const std::byte> pages = source;
     if (!direct) {
-      const std::span<std::byte> whole(bounce.data(), last - first);
+      const std::span<std::byte> whole(bounce->data(), last - first);
       // What an edge page keeps must be there; one page may be both edges.
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
       if (head)

@@ -1,10 +1,9 @@
 // Linear layers whose weight gradient goes straight to its bucket.
-#include <ATen/ops/addmm.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/sum.h>
 
 #include "models/function_node.hpp"
 #include "models/functions.hpp"
+#include "models/products.hpp"
 
 namespace troupe::models {
 namespace {
@@ -29,9 +28,9 @@ struct linear_node final : function_node {
     if (w.trainable) {
       gradient_writer dw(*slot, w);
       if (layout == weight_layout::in_out) {
-        at::mm_out(dw.out(), x.t(), g);
+        product_out(dw.out(), x.t(), g);
       } else {
-        at::mm_out(dw.out(), g.t(), x);
+        product_out(dw.out(), g.t(), x);
       }
       dw.commit();
     }
@@ -41,7 +40,7 @@ struct linear_node final : function_node {
       at::sum_out(db.out(), g, at::IntArrayRef{0});
       db.commit();
     }
-    const at::Tensor dx = at::mm(g, layout == weight_layout::in_out ? matrix.t() : matrix);
+    const at::Tensor dx = product(g, layout == weight_layout::in_out ? matrix.t() : matrix);
     return {dx.view(with_last(gradients[0], dx.size(1)))};
   }
   void release_variables() override { x.reset(); }
@@ -58,7 +57,7 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight&
     rows = as_rows(x.detach());
     const at::Tensor& matrix = w.bound();
     const at::Tensor by = layout == weight_layout::in_out ? matrix : matrix.t();
-    y = bias ? at::addmm(bias->bound(), rows, by) : at::mm(rows, by);
+    y = product(rows, by, bias ? bias->bound() : at::Tensor());
     y = y.view(with_last(x, y.size(1)));
   }
   if (!wants_node(x)) return y;

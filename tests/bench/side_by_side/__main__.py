@@ -1,0 +1,127 @@
+"""Troupe, plain PyTorch and DeepSpeed in turn on the same cores, and the page that shows it.
+
+side_by_side [--troupe FILE] [--only CASE,...] [--rounds N] [--steps N] [--parts PART,...] [--page FILE]: needs .peer
+(tests/peer/setup.sh). Results are kept in --results after every run; --page-only writes the page from them without
+running anything, and --add keeps the cases that an earlier run left there.
+"""
+import argparse
+import datetime
+import json
+import pathlib
+import shlex
+import sys
+import time
+
+import cases
+import disk
+import kernels
+import machine
+import page
+import roofline
+import runs
+
+PARTS = ("steps", "memory", "trace", "roofline", "kernels")
+MEMORY_STEPS = 4
+
+
+def arguments():
+    p = argparse.ArgumentParser(prog="side_by_side", description=__doc__.split("\n")[0])
+    p.add_argument("--troupe", type=pathlib.Path, default=runs.ROOT / "build/release/troupe")
+    p.add_argument("--programs", type=pathlib.Path, help="the folder of bench_* (default: tests/bench beside --troupe)")
+    p.add_argument("--only", default="", help="cases: " + ", ".join(c.name for c in cases.CASES))
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--steps", type=int, help="of a run, instead of the case's own")
+    p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files)")
+    p.add_argument("--results", type=pathlib.Path, default=runs.ROOT / "build/benchmarks/side_by_side.json")
+    p.add_argument("--page", type=pathlib.Path, help="default: docs/benchmarks/DATE-side-by-side.md")
+    p.add_argument("--page-only", action="store_true")
+    p.add_argument("--add", action="store_true", help="keep what --results holds of cases and parts that do not run now")
+    p.add_argument("--next", help="the page's last section")
+    a = p.parse_args()
+    a.programs = a.programs or a.troupe.resolve().parent / "tests/bench"
+    names = [n for n in a.only.split(",") if n]
+    unknown = set(names) - {c.name for c in cases.CASES} | set(a.parts.split(",")) - {*PARTS, "disk"}
+    if unknown:
+        p.error(f"wanted cases and parts as --help lists them, got {', '.join(sorted(unknown))}")
+    a.cases = [c for c in cases.CASES if not names or c.name in names]
+    a.parts = set(a.parts.split(","))
+    return a
+
+
+class Session:
+    """Results so far, written after every run so that a broken off session keeps what it has."""
+
+    def __init__(self, a):
+        self.a, self.begin = a, time.monotonic()
+        self.results = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
+        command = "python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])
+        self.results |= {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "command": command.strip(),
+                         "commit": machine.commit()}
+
+    def keep(self, **what):
+        self.results |= what
+        self.results["seconds"] = round(time.monotonic() - self.begin)
+        self.a.results.parent.mkdir(parents=True, exist_ok=True)
+        self.a.results.write_text(json.dumps(self.results))
+
+    def run(self, where, case, name, peer, stage, steps, **how):
+        """One run, kept under the case's `where`; a peer that fails is said on the page, and does not end the session."""
+        try:
+            r = runs.run(self.a.troupe, case, peer, stage, steps, **how)
+            median = page.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
+            said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
+        except RuntimeError as e:
+            if peer == "troupe":
+                raise
+            r = {"error": str(e)[-400:]}
+            said = "failed: " + r["error"].replace("\n", " ")[-200:]
+        kept = self.results["cases"].setdefault(case.name, {})
+        kept.setdefault(where, {}).setdefault(name, []).append(r)
+        self.keep()
+        print(f"[{time.monotonic() - self.begin:5.0f} s] {case.name} {where} {name}: {said}", flush=True)
+
+
+def measure(a):
+    s = Session(a)
+    if a.parts & {"steps", "memory", "kernels"}:
+        kernels.make_peers_ready()
+    if "roofline" in a.parts:
+        s.keep(roofline=roofline.measure(a.programs, a.cases))
+    for case in a.cases:
+        fresh = {k: {} for k in ("steps", "memory", "trace") if k in a.parts}
+        s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit(), load=machine.load())
+        if "steps" in a.parts:
+            for _ in range(a.rounds):
+                for name, peer, stage in cases.contenders(case):
+                    s.run("steps", case, name, peer, stage, cases.WARM_STEPS + (a.steps or case.steps))
+        if "memory" in a.parts and case.memory:
+            for name, peer, stage in cases.contenders(case):
+                s.run("memory", case, name, peer, stage, MEMORY_STEPS, sample_memory=True)
+        if "trace" in a.parts and case.traced:
+            for stage in case.stages:
+                s.run("trace", case, f"troupe-{stage}", "troupe", stage, runs.TRACED_FROM + runs.TRACED_STEPS + 1, traced=True)
+    if "kernels" in a.parts:
+        s.keep(kernels=kernels.measure(a.programs))
+    if a.next:
+        s.keep(next=a.next)
+    return s.results
+
+
+def main():
+    a = arguments()
+    if "disk" in a.parts:
+        disk.run(a.troupe, a.programs, a.rounds)
+        a.parts -= {"disk"}
+        if not a.parts:
+            return
+    results = json.loads(a.results.read_text()) if a.page_only else measure(a)
+    if a.page_only and a.next:
+        results["next"] = a.next
+        a.results.write_text(json.dumps(results))
+    target = a.page or runs.ROOT / f"docs/benchmarks/{results['date']}-side-by-side.md"
+    target.write_text(page.page(results))
+    print(f"wrote {target}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+"""Kernels beside those of the peers, in the same session: google-benchmark's programs in a short mode, and bench_model."""
+import json
+import pathlib
+import re
+import subprocess
+
+import figures
+import runs
+
+ROUNDS = 3
+SHORT_S = 0.1  # of each benchmark
+# A JIT build that was killed leaves its lock, on which later ones wait for ever; no run of ours is under way here.
+LOCKS = pathlib.Path.home() / ".cache/torch_extensions"
+
+# What it is; our benchmark's name; the peer's kernels by name in tests/peer/shared/kernels.py; the bound, or None.
+PAIRS = (
+    ("AdamW, 100 M fp32, 2 threads", "adamw/fp32/2/real_time",
+     {"torch fused": "adamw_100m_torch", "DeepSpeedCPUAdam": "adamw_100m_deepspeed"}, 1.0),
+)
+
+
+def make_peers_ready():
+    """Builds DeepSpeed's operators before anything is timed."""
+    for lock in LOCKS.glob("*/*/lock"):
+        lock.unlink(missing_ok=True)
+    code = ("from deepspeed.ops.op_builder import CPUAdamBuilder; from deepspeed.ops.op_builder.cpu import FusedAdamBuilder\n"
+            "CPUAdamBuilder().load(); FusedAdamBuilder().load()")
+    print("DeepSpeed's operators (built once)", flush=True)
+    done = subprocess.run([str(runs.PYTHON), "-c", code], env=runs.peer_environment(), capture_output=True, text=True)
+    if done.returncode != 0:
+        print("DeepSpeed's operators were not built: " + done.stderr[-300:], flush=True)
+
+
+def benchmarks(program, only=None):
+    """Name to real milliseconds and bytes per second."""
+    command = [str(program), "--benchmark_format=json", f"--benchmark_min_time={SHORT_S}"]
+    if only:
+        command.append(f"--benchmark_filter={only}")
+    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    unit = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
+    return {b["name"]: {"ms": b["real_time"] * unit[b["time_unit"]], "bytes_per_s": b.get("bytes_per_second")}
+            for b in report["benchmarks"] if b.get("run_type") == "iteration"}
+
+
+def segments(programs, dtype):
+    """bench_model: kind of segment to milliseconds of processor time."""
+    text = subprocess.run([str(programs / "bench_model"), dtype, "4", "5"], check=True, capture_output=True, text=True).stdout
+    return {m[1].strip(): float(m[2]) for m in re.finditer(r"(?m)^(.+?)\s+median\s+([0-9.]+) ms", text)}
+
+
+def measure(programs):
+    out = {"rounds": [], "all": {}, "segments": {}}
+    ours_of = "^(" + "|".join(sorted({re.escape(p[1]) for p in PAIRS})) + ")$"
+    environment = runs.peer_environment() | {"OMP_NUM_THREADS": "2"}
+    for _ in range(ROUNDS):
+        print("kernels, a round", flush=True)
+        ours = benchmarks(programs / "bench_kernels", ours_of)
+        text = subprocess.run([str(runs.PYTHON), str(runs.ROOT / "tests/peer/shared/kernels.py")], check=True,
+                              capture_output=True, text=True, env=environment).stdout
+        theirs = json.loads(next(line for line in reversed(text.splitlines()) if line.startswith("{")))
+        out["rounds"].append({"ours": {k: v["ms"] for k, v in ours.items()}, "theirs": theirs})
+    for name in ("bench_kernels", "bench_fabric"):
+        print(name, flush=True)
+        out["all"][name] = benchmarks(programs / name)
+    for dtype in ("fp32", "bf16"):
+        out["segments"][dtype] = segments(programs, dtype)
+    return out
+
+
+def comparisons(measured):
+    """(what, peer, our ms, their ms, Ratio) of every pair that both sides have."""
+    out = []
+    for what, ours, peers, bound in PAIRS:
+        for peer, key in peers.items():
+            both = [(r["ours"][ours], r["theirs"][key]) for r in measured["rounds"] if ours in r["ours"] and key in r["theirs"]]
+            if both:
+                a, b = zip(*both)
+                out.append((what, peer, sorted(a)[len(a) // 2], sorted(b)[len(b) // 2], figures.ratio(a, b, bound)))
+    return out
+
+
+def section(measured, table):
+    if not measured:
+        return []
+    rows = []
+    for what, peer, ours, theirs, r in comparisons(measured):
+        text = f"{r.value:.2f} ({r.least:.2f} to {r.greatest:.2f})"
+        rows.append([what, f"{ours:.3g}", peer, f"{theirs:.3g}", text if r.met else f"**{text} missed**", "" if r.bound is None else f"{r.bound:g}"])
+    out = ["## Kernels", "", f"Milliseconds, {len(measured['rounds'])} rounds in turn, one thread unless said.", "",
+           table(["kernel", "ours", "peer", "theirs", "of it", "bound"], rows), ""]
+    for dtype, parts in measured["segments"].items():
+        out += [f"Segments of the 10.8 M model on one thread, {dtype}, 4 x 256 tokens, milliseconds of processor time: "
+                + ", ".join(f"{k} {v:.2f}" for k, v in parts.items()) + ".", ""]
+    for program, each in measured["all"].items():
+        rows = [[f"`{k}`", f"{v['ms']:.4g}", f"{v['bytes_per_s'] / 1e9:.1f}" if v["bytes_per_s"] else ""] for k, v in each.items()]
+        out += ["<details><summary>" + program + f" ({len(rows)} rows)</summary>", "", table(["benchmark", "ms", "GB/s"], rows), "", "</details>", ""]
+    return out

@@ -1,0 +1,181 @@
+"""The page of docs/benchmarks: a plain function of the results, which can be kept and read again."""
+import datetime
+import statistics
+
+import cases
+import figures
+import kernels
+import roofline
+from figures import run_median  # noqa: F401 (the session's log says it too)
+
+EPSILON = 5e-3
+
+
+def table(head, rows):
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
+
+
+def of(ratio):
+    """0.83 (0.81 to 0.86), marked where the bound is missed or lies within the spread."""
+    if ratio is None:
+        return ""
+    text = f"{ratio.value:.2f} ({ratio.least:.2f} to {ratio.greatest:.2f})"
+    if not ratio.met:
+        text = f"**{text} missed**"
+    return text + (", spread crosses the bound" if ratio.crosses else "")
+
+
+def bound_text(bound, aim=None):
+    if bound is None:
+        return ""
+    return f"{bound:g}" + (f" (aim {aim:.2f})" if aim else "")
+
+
+def seconds(runs):
+    values = figures.medians(runs)
+    if not values:
+        return "failed" if runs else ""
+    m = statistics.median(values)
+    return f"{m:.3f}" if m < 1 else f"{m:.2f}"
+
+
+def steps_section(case, kept):
+    steps = kept.get("steps", {})
+    if not steps or not case.timed:
+        return []
+    rows = []
+    for stage in case.stages:
+        ours, plain, theirs = (steps.get(n, []) for n in (f"troupe-{stage}", "pytorch", f"deepspeed-{stage}"))
+        r = {c.what: c.ratio for c in figures.step_comparisons(case, steps)}
+        rows.append([str(stage), seconds(ours), seconds(plain), of(r.get(f"ZeRO {stage} beside PyTorch")),
+                     bound_text(case.pytorch, case.aim), seconds(theirs), of(r.get(f"ZeRO {stage} beside DeepSpeed")),
+                     bound_text(case.deepspeed.get(stage))])
+    head = ["ZeRO", "Troupe s", "PyTorch s", "of it", "bound", "DeepSpeed s", "of it", "bound"]
+    tokens = case.rows * case.columns
+    timed = {len(r["steps_s"]) - cases.WARM_STEPS for runs in steps.values() for r in figures.ran(runs)}
+    text = [f"### {case.title}", "", f"{tokens} tokens a rank and step; a run's figure is the median of "
+            f"{' or '.join(map(str, sorted(timed)))} steps, after {cases.WARM_STEPS}.", "", table(head, rows), ""]
+    for name, runs in steps.items():
+        text += [f"{name} did not run: {r['error'].strip().splitlines()[-1][:200]}\n" for r in runs if "error" in r][:1]
+    return text
+
+
+def mib(runs, key="peak_pss_bytes"):
+    values = [r[key] for r in figures.ran(runs) if key in r]
+    return f"{statistics.median(values) / 2**20:.0f}" if values else ""
+
+
+def memory_section(results):
+    rows = []
+    for case in cases.CASES:
+        memory = results["cases"].get(case.name, {}).get("memory", {})
+        for stage in case.stages if memory else ():
+            ours, theirs = memory.get(f"troupe-{stage}", []), memory.get(f"deepspeed-{stage}", [])
+            r = {c.what: c.ratio for c in figures.memory_comparisons(case, memory)}.get(f"memory at ZeRO {stage} beside DeepSpeed")
+            compared = ["" if r is None else f"{r.value:.2f}" if r.met else f"**{r.value:.2f} missed**", bound_text(r and r.bound)]
+            rows.append([case.name, str(stage), mib(ours), mib(memory.get("pytorch", [])), mib(theirs), *compared,
+                         " / ".join(mib(x, "peak_rss_bytes") for x in (ours, theirs))])
+    if not rows:
+        return []
+    return ["## Resident memory of a whole run", "",
+            "MiB: the greatest sum over a run's processes of their proportional shares (PSS), sampled every 50 ms from start to "
+            "end in runs that are not timed. Troupe and PyTorch are one process, DeepSpeed two. Beside it the sum of the processes' "
+            "own peaks (RSS), which counts shared libraries twice.", "",
+            table(["case", "ZeRO", "Troupe", "PyTorch", "DeepSpeed", "of DeepSpeed", "bound", "RSS Troupe / DeepSpeed"], rows), ""]
+
+
+def start_section(results):
+    rows = []
+    for case in (c for c in cases.CASES if c.start_s):
+        steps = results["cases"].get(case.name, {}).get("steps", {})
+        first = lambda name: [r["first_step_s"] for r in figures.ran(steps.get(name, []))]
+        text = lambda v: f"{statistics.median(v):.2f} ({min(v):.2f} to {max(v):.2f})" if v else ""
+        for stage in case.stages if steps else ():
+            c = figures.start_comparison(case, steps, f"troupe-{stage}")
+            ours = text(first(f"troupe-{stage}"))
+            rows.append([case.name, str(stage), ours if c is None or c.ratio.met else f"**{ours} missed**", f"{case.start_s:g}",
+                         text(first("pytorch")), text(first(f"deepspeed-{stage}"))])
+    if not rows:
+        return []
+    return ["## From process start to the first step done", "", "Seconds, in the timed runs.", "",
+            table(["case", "ZeRO", "Troupe", "bound", "PyTorch", "DeepSpeed"], rows), ""]
+
+
+# What the end event tells of a traced run: key, heading, how it is written; a step's seconds are s.
+LANES = (
+    ("compute_idle_s", "compute lanes idle, %", lambda e, s: 100 * e["compute_idle_s"] / s),
+    ("compute_idle_for_control_s", "idle for control, % (bound 0.5)", lambda e, s: 100 * e["compute_idle_for_control_s"] / s),
+    ("wait_in_lane_us", "in-lane wait, us (bound 5)", lambda e, s: e["wait_in_lane_us"]),
+    ("wait_cross_lane_us", "cross-lane wait, us (bound 40)", lambda e, s: e["wait_cross_lane_us"]),
+    ("communication_s", "communication hidden, %",
+     lambda e, s: 100 * (1 - e["exposed_s"] / e["communication_s"]) if e["communication_s"] > 0 else 100.0),
+)
+
+
+def lanes_section(results):
+    traced = []
+    for case in cases.CASES:
+        for name, runs in results["cases"].get(case.name, {}).get("trace", {}).items():
+            traced += [(case.name, name.split("-")[-1], r) for r in figures.ran(runs) if "end" in r]
+    columns = [c for c in LANES if any(c[0] in r["end"] for _, _, r in traced)]
+    if not columns:
+        return []
+    rows = []
+    for case, stage, r in traced:
+        s = statistics.median(r["steps_s"][cases.WARM_STEPS:])
+        rows.append([case, stage] + [f"{f(r['end'], s):.2f}" if key in r["end"] else "" for key, _, f in columns])
+    return ["## Lanes", "", "The trace's own figures of one run each, which is not timed: means of its steps, medians of its waits.", "",
+            table(["case", "ZeRO"] + [c[1] for c in columns], rows), ""]
+
+
+def verdict_section(results):
+    all_of = [c for c in figures.all_comparisons(results) if c.ratio.bound is not None]
+    missed = [c for c in all_of if not c.ratio.met]
+    close = [c for c in all_of if c.ratio.met and c.ratio.crosses]
+    lose = [c for c in figures.all_comparisons(results) if c.ratio.value >= 1 and " beside " in c.what]
+    line = lambda c: f"- {c.case.name}, {c.what}: {c.ratio.value:.2f} ({c.ratio.least:.2f} to {c.ratio.greatest:.2f})" + (
+        f", bound {c.ratio.bound:g}" if c.ratio.bound is not None else "")
+    start = lambda c: f"- {c.case.name}, {c.what}: {c.ratio.value * c.case.start_s:.2f} s, bound {c.case.start_s:g} s"
+    write = lambda c: start(c) if c.what.startswith("start") else line(c)
+    text = [f"{len(all_of) - len(missed)} of {len(all_of)} bounds are met by the ratio of medians.", ""]
+    for title, some in (("Missed:", missed), ("Met, with rounds beyond the bound:", close), ("Slower or larger than the peer:", lose)):
+        if some:
+            text += [title, "", *map(write, some), ""]
+    return text
+
+
+def next_step(results):
+    if results.get("next"):
+        return results["next"]
+    missed = [c for c in figures.all_comparisons(results) if not c.ratio.met]
+    if not missed:
+        return "All bounds are met; what is farthest from its time at the roofline comes next (see above)."
+    worst = max(missed, key=lambda c: c.ratio.value / c.ratio.bound)
+    return (f"The bound that is farthest away: {worst.case.name}, {worst.what}, "
+            f"{worst.ratio.value / worst.ratio.bound:.2f} times its bound.")
+
+
+def page(results):
+    m = results["machine"]
+    date = datetime.date.fromisoformat(results["date"])
+    rounds = {len(r) for c in results["cases"].values() for r in c.get("steps", {}).values()}
+    commits = {c["commit"] for c in results["cases"].values()} | {results["commit"]}
+    text = [f"# Beside PyTorch and DeepSpeed, {date.day} {date:%B %Y}", "",
+            f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, Linux {m['kernel']}. "
+            f"Commit {', '.join(sorted(commits))}. PyTorch {m['torch']}, DeepSpeed {m['deepspeed']} (CPU, Gloo).",
+            f"`{results['command']}` (part of `make bench`), {results['seconds'] / 60:.0f} minutes.", "",
+            "Troupe: one process, two ranks of one thread. PyTorch: one process of two threads, the batch of both ranks. DeepSpeed: "
+            "two processes of one thread, with the same `zero_optimization` as Troupe. All train the same model on the same text, "
+            "clip at 1.0 and update with fused AdamW; the peers run one and the same PyTorch module, with "
+            "`scaled_dot_product_attention` and tied weights. bf16: fp32 masters everywhere. Runs take turns, each stage of Troupe "
+            f"beside DeepSpeed's, {' or '.join(map(str, sorted(rounds))) or 'no'} rounds; a ratio is that of the medians over all "
+            "rounds, in brackets the least and greatest of a round. A bound counts as met by the ratio of medians.", ""]
+    text += verdict_section(results)
+    sections = [line for case in cases.CASES for line in steps_section(case, results["cases"].get(case.name, {}))]
+    if sections:
+        text += ["## A step", "", *sections]
+    text += roofline.section(results, table) + memory_section(results) + start_section(results) + lanes_section(results)
+    text += kernels.section(results.get("kernels"), table)
+    text += ["## Next", "", next_step(results), ""]
+    return "\n".join(text)

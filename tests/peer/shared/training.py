@@ -1,0 +1,95 @@
+"""A few training steps in plain PyTorch or in DeepSpeed, told as Troupe's `--json` tells its own.
+
+training.py JSON: {"peer": "pytorch" or "deepspeed", "model": keys, "dtype": "fp32" or "bf16", "rows", "columns",
+"steps", "text": file of bytes, "zero": DeepSpeed's zero_optimization}. Rows are of this process: PyTorch is one process
+with two threads, DeepSpeed two of one thread (RANK, WORLD_SIZE). Rank 0 prints {"event": "step", "step_s": seconds, "loss"}.
+In PyTorch's bf16 weights and activations are bf16 and fused AdamW updates fp32 masters, which are copied back.
+"""
+import json
+import os
+import pathlib
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import torch
+
+import models
+
+LEARNING_RATE = 1e-3
+CLIP = 1.0
+
+
+def batches(text, rows, columns, seed):
+    """Endless random windows of the file's bytes: tokens and targets."""
+    tokens = torch.frombuffer(bytearray(pathlib.Path(text).read_bytes()), dtype=torch.uint8).long()
+    random = torch.Generator().manual_seed(seed)
+    while True:
+        first = torch.randint(0, len(tokens) - columns - 1, (rows,), generator=random)
+        window = torch.stack([tokens[f : f + columns + 1] for f in first])
+        yield window[:, :-1].contiguous(), window[:, 1:].contiguous()
+
+
+class Plain:
+    def __init__(self, spec):
+        torch.set_num_threads(2)
+        self.half = spec["dtype"] == "bf16"
+        self.model = models.make(spec["model"]).to(torch.bfloat16 if self.half else torch.float32)
+        self.weights = list(self.model.parameters())
+        self.masters = [p.detach().float().clone() for p in self.weights] if self.half else self.weights
+        self.optimizer = torch.optim.AdamW(self.masters, lr=LEARNING_RATE, weight_decay=0.0, fused=True)
+
+    def step(self, tokens, targets):
+        loss = self.model(tokens, targets)
+        loss.backward()
+        if self.half:
+            for master, weight in zip(self.masters, self.weights):
+                master.grad = weight.grad.float()
+        torch.nn.utils.clip_grad_norm_(self.masters, CLIP)
+        self.optimizer.step()
+        if self.half:
+            with torch.no_grad():
+                torch._foreach_copy_(self.weights, self.masters)
+        self.model.zero_grad(set_to_none=True)
+        return loss.item()
+
+
+class DeepSpeed:
+    def __init__(self, spec):
+        import deepspeed
+
+        torch.set_num_threads(1)
+        model = models.make(spec["model"])
+        config = {"train_micro_batch_size_per_gpu": spec["rows"], "gradient_clipping": CLIP,
+                  "zero_optimization": spec["zero"], "zero_allow_untested_optimizer": True,
+                  "optimizer": {"type": "AdamW", "params": {"lr": LEARNING_RATE, "weight_decay": 0.0}}}
+        if spec["dtype"] == "bf16":
+            config["bf16"] = {"enabled": True}
+        self.engine, *_ = deepspeed.initialize(model=model, model_parameters=model.parameters(), config=config)
+
+    def step(self, tokens, targets):
+        loss = self.engine(tokens, targets)
+        self.engine.backward(loss)
+        self.engine.step()
+        return loss.item()
+
+
+def main():
+    spec = json.loads(sys.argv[1])
+    rank = int(os.environ.get("RANK", 0))
+    torch.manual_seed(1)
+    peer = {"pytorch": Plain, "deepspeed": DeepSpeed}[spec["peer"]](spec)
+    data = batches(spec["text"], spec["rows"], spec["columns"], 1 + rank)
+    for _ in range(spec["steps"]):
+        tokens, targets = next(data)
+        begin = time.perf_counter()
+        loss = peer.step(tokens, targets)
+        seconds = time.perf_counter() - begin
+        if rank == 0:
+            print(json.dumps({"event": "step", "step_s": seconds, "loss": loss}), flush=True)
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -38,7 +38,8 @@ def arguments():
     p.add_argument("--add", action="store_true", help="keep what --results holds of cases and parts that do not run now")
     p.add_argument("--next", help="the page's last section")
     a = p.parse_args()
-    a.programs = a.programs or a.troupe.resolve().parent / "tests/bench"
+    a.troupe = a.troupe.resolve()  # runs have folders of their own
+    a.programs = (a.programs or a.troupe.parent / "tests/bench").resolve()
     names = [n for n in a.only.split(",") if n]
     unknown = set(names) - {c.name for c in cases.CASES} | set(a.parts.split(",")) - {*PARTS, "disk"}
     if unknown:

@@ -1,6 +1,5 @@
 """Kernels beside those of the peers, in the same session: google-benchmark's programs in a short mode, and bench_model."""
 import json
-import pathlib
 import re
 import subprocess
 
@@ -9,8 +8,6 @@ import runs
 
 ROUNDS = 3
 SHORT_S = 0.1  # of each benchmark
-# A JIT build that was killed leaves its lock, on which later ones wait for ever; no run of ours is under way here.
-LOCKS = pathlib.Path.home() / ".cache/torch_extensions"
 
 GOOGLE = ("bench_kernels", "bench_attention", "bench_fabric")
 
@@ -31,7 +28,8 @@ PAIRS = (
 
 def make_peers_ready():
     """Builds DeepSpeed's operators before anything is timed."""
-    for lock in LOCKS.glob("*/*/lock"):
+    # A build that was killed leaves its lock, on which later ones wait for ever; none is under way here.
+    for lock in runs.OPERATORS.glob("**/lock"):
         lock.unlink(missing_ok=True)
     code = ("from deepspeed.ops.op_builder import CPUAdamBuilder; from deepspeed.ops.op_builder.cpu import FusedAdamBuilder\n"
             "CPUAdamBuilder().load(); FusedAdamBuilder().load()")

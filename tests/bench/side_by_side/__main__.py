@@ -14,6 +14,7 @@ import time
 
 import cases
 import disk
+import figures
 import kernels
 import machine
 import page
@@ -69,7 +70,7 @@ class Session:
         """One run, kept under the case's `where`; a peer that fails is said on the page, and does not end the session."""
         try:
             r = runs.run(self.a.troupe, case, peer, stage, steps, **how)
-            median = page.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
+            median = figures.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
             said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
         except RuntimeError as e:
             if peer == "troupe":

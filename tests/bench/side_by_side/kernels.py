@@ -81,7 +81,7 @@ def measure(programs):
 
 
 def comparisons(measured):
-    """(what, peer, our ms, their ms, Ratio) of every pair that was measured on both sides."""
+    """(what, peer, our ms, their ms, Figure) of every pair that was measured on both sides."""
     out = []
     for what, ours, peers, bound in PAIRS:
         for peer, key in peers.items():
@@ -97,7 +97,7 @@ def section(measured, table):
         return []
     rows = []
     for what, peer, ours, theirs, r in comparisons(measured):
-        text = f"{r.value:.2f} ({r.least:.2f} to {r.greatest:.2f})"
+        text = str(r)
         rows.append([what, f"{ours:.3g}", peer, f"{theirs:.3g}", text if r.met else f"**{text} missed**", "" if r.bound is None else f"{r.bound:g}"])
     out = ["## Kernels", "", f"Milliseconds, {len(measured['rounds'])} rounds in turn, one thread unless said.", "",
            table(["kernel", "ours", "peer", "theirs", "of it", "bound"], rows), ""]

@@ -26,7 +26,7 @@ def results(ours, plain, theirs=()):
 
 
 def compared(r, what):
-    return next(c.ratio for c in figures.all_comparisons(r) if c.what == what)
+    return next(c.figure for c in figures.all_comparisons(r) if c.what == what)
 
 
 class Verdicts(unittest.TestCase):
@@ -61,13 +61,21 @@ class Verdicts(unittest.TestCase):
     def test_start_is_held_against_the_case_s_own_seconds(self):
         r = results([0.8], [1.0])
         r["cases"]["gpt2-fp32"]["steps"]["troupe-3"][0]["first_step_s"] = 1.8
-        self.assertIn("- gpt2-fp32, start of troupe-3: 1.80 s, bound 1.5 s", page.page(r))
+        self.assertIn("- gpt2-fp32, start at ZeRO 3: 1.80 s, bound 1.5", page.page(r))
 
     def test_memory_is_compared_by_the_share_of_all_processes(self):
         r = results([0.8], [1.0], [1.1])
         r["cases"]["gpt2-fp32"]["memory"] = {"troupe-3": [run(1, peak_pss_bytes=400 << 20)], "deepspeed-3": [run(1, peak_pss_bytes=1000 << 20)]}
         self.assertEqual(compared(r, "memory at ZeRO 3 beside DeepSpeed").value, 0.4)
         self.assertIn("| 400 |  | 1000 | **0.40 missed** | 0.35 |", page.page(r))
+
+    def test_the_trace_s_figures_are_held_against_their_bounds(self):
+        r = results([0.8], [1.0])
+        end = {"communication_s": 2.0, "exposed_s": 0.5, "control": {"idle_share": 0.002, "in_lane_us": 6.0, "cross_lane_us": 30.0}}
+        r["cases"]["gpt2-fp32"]["trace"] = {"troupe-3": [run(1, end=end)]}
+        self.assertEqual(compared(r, "communication hidden at ZeRO 3").value, 75.0)
+        self.assertTrue(compared(r, "compute idle for control at ZeRO 3").met)
+        self.assertIn("| gpt2-fp32 | 3 | 0.20 % | **6.00 us missed** | 30.00 us | 75.00 % |", page.page(r))
 
 
 class Work(unittest.TestCase):

@@ -63,15 +63,12 @@ fuzz: setup ## lets libFuzzer look for inputs that break the readers of files, F
 	   build/fuzz/tests/fuzz/$$program -max_total_time=$(or $(FUZZ_SECONDS),60) -timeout=10 -malloc_limit_mb=256 -max_len=65536 \
 	     -artifact_prefix=build/fuzz/ build/fuzz/corpus/$$program tests/fuzz/corpus/$${program#fuzz_} || exit 1; done
 
-bench: setup ## builds and runs the micro-benchmarks
-	@cmake/setup.sh fio
-	@test ! -d .peer || cmake/setup.sh libaio-dev
+bench: setup ## runs Troupe, PyTorch and DeepSpeed in turn and writes docs/benchmarks (ARGS: see docs/testing.md)
+	@cmake/setup.sh fio libaio-dev
+	@tests/peer/setup.sh
 	@$(call configure,release)
-	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
-	@ninja -C build/release -j $(JOBS) troupe troupe-train
-	@for program in $(call targets,release,bench_[a-z_]*); do build/release/tests/bench/$$program $(ARGS) || exit 1; done
-	@python3 tests/bench/save_every_step.py build/release/troupe
-	@python3 tests/bench/offload_steps.py build/release/troupe
+	@ninja -C build/release -j $(JOBS) troupe troupe-train $(call targets,release,bench_[a-z_]*)
+	@python3 tests/bench/side_by_side $(ARGS)
 
 peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh

@@ -52,7 +52,7 @@ void dropout_masks::apply(const at::Tensor& x, std::span<const uint8_t> keep) co
 }
 
 void dropout_masks::scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const {
-  kernels::scale_kept(x, type, keep.data(), 1.0 / (1.0 - static_cast<double>(probability_)), keep.size());
+  kernels::scale_kept(x, type, keep.data(), factor(), keep.size());
 }
 
 void dropout_masks::apply_rows(const at::Tensor& x) const {

@@ -23,6 +23,9 @@ class dropout_masks {
   /// False where nothing is dropped: probability 0, or not training.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
+  /// What is kept is multiplied by this.
+  [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
+
   /// keep[i] = 1 or 0 for positions from `first_position` on of row `row`.
   void draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const;
 

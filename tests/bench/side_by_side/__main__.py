@@ -14,6 +14,7 @@ import time
 
 import cases
 import disk
+import figures
 import kernels
 import machine
 import page
@@ -38,7 +39,8 @@ def arguments():
     p.add_argument("--add", action="store_true", help="keep what --results holds of cases and parts that do not run now")
     p.add_argument("--next", help="the page's last section")
     a = p.parse_args()
-    a.programs = a.programs or a.troupe.resolve().parent / "tests/bench"
+    a.troupe = a.troupe.resolve()  # runs have folders of their own
+    a.programs = (a.programs or a.troupe.parent / "tests/bench").resolve()
     names = [n for n in a.only.split(",") if n]
     unknown = set(names) - {c.name for c in cases.CASES} | set(a.parts.split(",")) - {*PARTS, "disk"}
     if unknown:
@@ -68,7 +70,7 @@ class Session:
         """One run, kept under the case's `where`; a peer that fails is said on the page, and does not end the session."""
         try:
             r = runs.run(self.a.troupe, case, peer, stage, steps, **how)
-            median = page.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
+            median = figures.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
             said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
         except RuntimeError as e:
             if peer == "troupe":

@@ -19,12 +19,13 @@ def medians(runs):
 
 
 @dataclasses.dataclass(frozen=True)
-class Ratio:
-    """Ours by theirs: of the medians over all rounds, and the least and greatest of a round."""
+class Figure:
+    """A value, the least and greatest of a round, and the bound that it is not to exceed. Without a unit: ours by theirs."""
     value: float
     least: float
     greatest: float
     bound: float | None = None
+    unit: str = ""
 
     @property
     def met(self):
@@ -35,20 +36,30 @@ class Ratio:
         """The spread has rounds on either side of the bound."""
         return self.bound is not None and self.least <= self.bound < self.greatest
 
+    def __str__(self):
+        text = f"{self.value:.2f}"
+        if self.least < self.greatest or not self.unit:
+            text += f" ({self.least:.2f} to {self.greatest:.2f})"
+        return f"{text} {self.unit}".strip()
+
 
 def ratio(ours, theirs, bound=None):
-    """Of two lists with a figure a round; None where a side has none. A round that a side lacks is left out."""
+    """Of the medians of two lists with a figure a round; None where a side has none. Rounds that a side lacks are left out."""
     if not ours or not theirs:
         return None
     each = [a / b for a, b in zip(ours, theirs)]
-    return Ratio(statistics.median(ours) / statistics.median(theirs), min(each), max(each), bound)
+    return Figure(statistics.median(ours) / statistics.median(theirs), min(each), max(each), bound)
+
+
+def absolute(values, bound, unit):
+    return Figure(statistics.median(values), min(values), max(values), bound, unit) if values else None
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
     case: cases.Case
-    what: str  # "a step at ZeRO 3 beside PyTorch"
-    ratio: Ratio
+    what: str  # "ZeRO 3 beside PyTorch"
+    figure: Figure
 
 
 def step_comparisons(case, steps):
@@ -74,11 +85,35 @@ def memory_comparisons(case, memory):
     return out
 
 
-def start_comparison(case, steps, name):
-    """Seconds from process start to the first step done by the case's own limit: bound 1."""
-    firsts = [r["first_step_s"] for r in ran(steps.get(name, []))]
-    r = ratio(firsts, [case.start_s] * len(firsts), 1.0) if case.start_s else None
-    return Comparison(case, f"start of {name}", r) if r else None
+def start_comparison(case, steps, stage):
+    """From process start to the first step done."""
+    firsts = [r["first_step_s"] for r in ran(steps.get(f"troupe-{stage}", []))]
+    f = absolute(firsts, case.start_s, "s") if case.start_s else None
+    return Comparison(case, f"start at ZeRO {stage}", f) if f else None
+
+
+def hidden_share(end):
+    return 1 - end["exposed_s"] / end["communication_s"] if end["communication_s"] > 0 else 1.0
+
+
+# What the end event of a traced run tells: name, how to read it, unit, bound.
+LANES = (
+    ("compute idle for control", lambda e: 100 * e["control"]["idle_share"], "%", 0.5),
+    ("in-lane wait", lambda e: e["control"]["in_lane_us"], "us", 5.0),
+    ("cross-lane wait", lambda e: e["control"]["cross_lane_us"], "us", 40.0),
+    ("communication hidden", lambda e: 100 * hidden_share(e), "%", None),
+)
+
+
+def lane_comparisons(case, trace):
+    out = []
+    for stage in case.stages:
+        ends = [r["end"] for r in ran(trace.get(f"troupe-{stage}", []))]
+        for name, read, unit, bound in LANES:
+            f = absolute([read(e) for e in ends if "control" in e], bound, unit)
+            if f:
+                out.append(Comparison(case, f"{name} at ZeRO {stage}", f))
+    return out
 
 
 def all_comparisons(results):
@@ -89,5 +124,6 @@ def all_comparisons(results):
         if case.timed:
             out += step_comparisons(case, steps)
         out += memory_comparisons(case, kept.get("memory", {}))
-        out += [c for c in (start_comparison(case, steps, f"troupe-{s}") for s in case.stages) if c]
+        out += [c for c in (start_comparison(case, steps, s) for s in case.stages) if c]
+        out += lane_comparisons(case, kept.get("trace", {}))
     return out

@@ -1,6 +1,5 @@
 """Kernels beside those of the peers, in the same session: google-benchmark's programs in a short mode, and bench_model."""
 import json
-import pathlib
 import re
 import subprocess
 
@@ -9,19 +8,28 @@ import runs
 
 ROUNDS = 3
 SHORT_S = 0.1  # of each benchmark
-# A JIT build that was killed leaves its lock, on which later ones wait for ever; no run of ours is under way here.
-LOCKS = pathlib.Path.home() / ".cache/torch_extensions"
 
-# What it is; our benchmark's name; the peer's kernels by name in tests/peer/shared/kernels.py; the bound, or None.
+GOOGLE = ("bench_kernels", "bench_attention", "bench_fabric")
+
+
+def attention_pair(which, dtype):
+    name = lambda way: f"attention_{which}/{dtype}_{way}/256/64"
+    return (f"causal attention {which}, {dtype}, 4 x 6 heads x 256 x 64", name("kernel"),
+            {"LibTorch flash": name("flash"), "LibTorch's operations": name("composed")}, None)
+
+
+# What it is; our benchmark's name; the others by name, in tests/peer/shared/kernels.py or in our programs; the bound, or None.
 PAIRS = (
     ("AdamW, 100 M fp32, 2 threads", "adamw/fp32/2/real_time",
      {"torch fused": "adamw_100m_torch", "DeepSpeedCPUAdam": "adamw_100m_deepspeed"}, 1.0),
+    *(attention_pair(which, dtype) for dtype in ("fp32", "bf16") for which in ("forward", "backward")),
 )
 
 
 def make_peers_ready():
     """Builds DeepSpeed's operators before anything is timed."""
-    for lock in LOCKS.glob("*/*/lock"):
+    # A build that was killed leaves its lock, on which later ones wait for ever; none is under way here.
+    for lock in runs.OPERATORS.glob("**/lock"):
         lock.unlink(missing_ok=True)
     code = ("from deepspeed.ops.op_builder import CPUAdamBuilder; from deepspeed.ops.op_builder.cpu import FusedAdamBuilder\n"
             "CPUAdamBuilder().load(); FusedAdamBuilder().load()")
@@ -32,11 +40,12 @@ def make_peers_ready():
 
 
 def benchmarks(program, only=None):
-    """Name to real milliseconds and bytes per second."""
+    """Name to real milliseconds and bytes per second; nothing where no name matches `only`."""
     command = [str(program), "--benchmark_format=json", f"--benchmark_min_time={SHORT_S}"]
     if only:
         command.append(f"--benchmark_filter={only}")
-    report = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    report = json.loads(text) if text.strip() else {"benchmarks": []}
     unit = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3}
     return {b["name"]: {"ms": b["real_time"] * unit[b["time_unit"]], "bytes_per_s": b.get("bytes_per_second")}
             for b in report["benchmarks"] if b.get("run_type") == "iteration"}
@@ -50,16 +59,20 @@ def segments(programs, dtype):
 
 def measure(programs):
     out = {"rounds": [], "all": {}, "segments": {}}
-    ours_of = "^(" + "|".join(sorted({re.escape(p[1]) for p in PAIRS})) + ")$"
+    names = {n for p in PAIRS for n in (p[1], *p[2].values())}
+    ours_of = "^(" + "|".join(re.escape(n) for n in sorted(names)) + ")$"
+    programs_here = [n for n in GOOGLE if (programs / n).exists()]
     environment = runs.peer_environment() | {"OMP_NUM_THREADS": "2"}
     for _ in range(ROUNDS):
         print("kernels, a round", flush=True)
-        ours = benchmarks(programs / "bench_kernels", ours_of)
+        figures_of = {}
+        for program in programs_here:
+            figures_of |= {k: v["ms"] for k, v in benchmarks(programs / program, ours_of).items()}
         text = subprocess.run([str(runs.PYTHON), str(runs.ROOT / "tests/peer/shared/kernels.py")], check=True,
                               capture_output=True, text=True, env=environment).stdout
-        theirs = json.loads(next(line for line in reversed(text.splitlines()) if line.startswith("{")))
-        out["rounds"].append({"ours": {k: v["ms"] for k, v in ours.items()}, "theirs": theirs})
-    for name in ("bench_kernels", "bench_fabric"):
+        figures_of |= json.loads(next(line for line in reversed(text.splitlines()) if line.startswith("{")))
+        out["rounds"].append(figures_of)
+    for name in programs_here:
         print(name, flush=True)
         out["all"][name] = benchmarks(programs / name)
     for dtype in ("fp32", "bf16"):
@@ -68,11 +81,11 @@ def measure(programs):
 
 
 def comparisons(measured):
-    """(what, peer, our ms, their ms, Ratio) of every pair that both sides have."""
+    """(what, peer, our ms, their ms, Figure) of every pair that was measured on both sides."""
     out = []
     for what, ours, peers, bound in PAIRS:
         for peer, key in peers.items():
-            both = [(r["ours"][ours], r["theirs"][key]) for r in measured["rounds"] if ours in r["ours"] and key in r["theirs"]]
+            both = [(r[ours], r[key]) for r in measured["rounds"] if ours in r and key in r]
             if both:
                 a, b = zip(*both)
                 out.append((what, peer, sorted(a)[len(a) // 2], sorted(b)[len(b) // 2], figures.ratio(a, b, bound)))
@@ -84,7 +97,7 @@ def section(measured, table):
         return []
     rows = []
     for what, peer, ours, theirs, r in comparisons(measured):
-        text = f"{r.value:.2f} ({r.least:.2f} to {r.greatest:.2f})"
+        text = str(r)
         rows.append([what, f"{ours:.3g}", peer, f"{theirs:.3g}", text if r.met else f"**{text} missed**", "" if r.bound is None else f"{r.bound:g}"])
     out = ["## Kernels", "", f"Milliseconds, {len(measured['rounds'])} rounds in turn, one thread unless said.", "",
            table(["kernel", "ours", "peer", "theirs", "of it", "bound"], rows), ""]

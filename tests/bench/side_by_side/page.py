@@ -6,9 +6,6 @@ import cases
 import figures
 import kernels
 import roofline
-from figures import run_median  # noqa: F401 (the session's log says it too)
-
-EPSILON = 5e-3
 
 
 def table(head, rows):
@@ -16,14 +13,13 @@ def table(head, rows):
     return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
 
 
-def of(ratio):
+def of(figure):
     """0.83 (0.81 to 0.86), marked where the bound is missed or lies within the spread."""
-    if ratio is None:
+    if figure is None:
         return ""
-    text = f"{ratio.value:.2f} ({ratio.least:.2f} to {ratio.greatest:.2f})"
-    if not ratio.met:
-        text = f"**{text} missed**"
-    return text + (", spread crosses the bound" if ratio.crosses else "")
+    if not figure.met:
+        return f"**{figure} missed**"
+    return str(figure) + (", spread crosses the bound" if figure.crosses else "")
 
 
 def bound_text(bound, aim=None):
@@ -47,7 +43,7 @@ def steps_section(case, kept):
     rows = []
     for stage in case.stages:
         ours, plain, theirs = (steps.get(n, []) for n in (f"troupe-{stage}", "pytorch", f"deepspeed-{stage}"))
-        r = {c.what: c.ratio for c in figures.step_comparisons(case, steps)}
+        r = {c.what: c.figure for c in figures.step_comparisons(case, steps)}
         rows.append([str(stage), seconds(ours), seconds(plain), of(r.get(f"ZeRO {stage} beside PyTorch")),
                      bound_text(case.pytorch, case.aim), seconds(theirs), of(r.get(f"ZeRO {stage} beside DeepSpeed")),
                      bound_text(case.deepspeed.get(stage))])
@@ -72,7 +68,7 @@ def memory_section(results):
         memory = results["cases"].get(case.name, {}).get("memory", {})
         for stage in case.stages if memory else ():
             ours, theirs = memory.get(f"troupe-{stage}", []), memory.get(f"deepspeed-{stage}", [])
-            r = {c.what: c.ratio for c in figures.memory_comparisons(case, memory)}.get(f"memory at ZeRO {stage} beside DeepSpeed")
+            r = {c.what: c.figure for c in figures.memory_comparisons(case, memory)}.get(f"memory at ZeRO {stage} beside DeepSpeed")
             compared = ["" if r is None else f"{r.value:.2f}" if r.met else f"**{r.value:.2f} missed**", bound_text(r and r.bound)]
             rows.append([case.name, str(stage), mib(ours), mib(memory.get("pytorch", [])), mib(theirs), *compared,
                          " / ".join(mib(x, "peak_rss_bytes") for x in (ours, theirs))])
@@ -92,68 +88,52 @@ def start_section(results):
         first = lambda name: [r["first_step_s"] for r in figures.ran(steps.get(name, []))]
         text = lambda v: f"{statistics.median(v):.2f} ({min(v):.2f} to {max(v):.2f})" if v else ""
         for stage in case.stages if steps else ():
-            c = figures.start_comparison(case, steps, f"troupe-{stage}")
-            ours = text(first(f"troupe-{stage}"))
-            rows.append([case.name, str(stage), ours if c is None or c.ratio.met else f"**{ours} missed**", f"{case.start_s:g}",
-                         text(first("pytorch")), text(first(f"deepspeed-{stage}"))])
+            ours = figures.start_comparison(case, steps, stage)
+            rows.append([case.name, str(stage), of(ours and ours.figure), f"{case.start_s:g}", text(first("pytorch")),
+                         text(first(f"deepspeed-{stage}"))])
     if not rows:
         return []
     return ["## From process start to the first step done", "", "Seconds, in the timed runs.", "",
             table(["case", "ZeRO", "Troupe", "bound", "PyTorch", "DeepSpeed"], rows), ""]
 
 
-# What the end event tells of a traced run: key, heading, how it is written; a step's seconds are s.
-LANES = (
-    ("compute_idle_s", "compute lanes idle, %", lambda e, s: 100 * e["compute_idle_s"] / s),
-    ("compute_idle_for_control_s", "idle for control, % (bound 0.5)", lambda e, s: 100 * e["compute_idle_for_control_s"] / s),
-    ("wait_in_lane_us", "in-lane wait, us (bound 5)", lambda e, s: e["wait_in_lane_us"]),
-    ("wait_cross_lane_us", "cross-lane wait, us (bound 40)", lambda e, s: e["wait_cross_lane_us"]),
-    ("communication_s", "communication hidden, %",
-     lambda e, s: 100 * (1 - e["exposed_s"] / e["communication_s"]) if e["communication_s"] > 0 else 100.0),
-)
-
-
 def lanes_section(results):
-    traced = []
-    for case in cases.CASES:
-        for name, runs in results["cases"].get(case.name, {}).get("trace", {}).items():
-            traced += [(case.name, name.split("-")[-1], r) for r in figures.ran(runs) if "end" in r]
-    columns = [c for c in LANES if any(c[0] in r["end"] for _, _, r in traced)]
-    if not columns:
-        return []
     rows = []
-    for case, stage, r in traced:
-        s = statistics.median(r["steps_s"][cases.WARM_STEPS:])
-        rows.append([case, stage] + [f"{f(r['end'], s):.2f}" if key in r["end"] else "" for key, _, f in columns])
-    return ["## Lanes", "", "The trace's own figures of one run each, which is not timed: means of its steps, medians of its waits.", "",
-            table(["case", "ZeRO"] + [c[1] for c in columns], rows), ""]
+    for case in cases.CASES:
+        trace = results["cases"].get(case.name, {}).get("trace", {})
+        each = {c.what: c.figure for c in figures.lane_comparisons(case, trace)}
+        for stage in case.stages if each else ():
+            rows.append([case.name, str(stage)] + [of(each.get(f"{name} at ZeRO {stage}")) for name, *_ in figures.LANES])
+    if not rows:
+        return []
+    head = [name + ("" if bound is None else f", bound {bound:g} {unit}") for name, _, unit, bound in figures.LANES]
+    return ["## Lanes", "", "The trace's own figures of a run each, which is not timed; waits are medians, with both cores computing.", "",
+            table(["case", "ZeRO", *head], rows), ""]
 
 
 def verdict_section(results):
-    all_of = [c for c in figures.all_comparisons(results) if c.ratio.bound is not None]
-    missed = [c for c in all_of if not c.ratio.met]
-    close = [c for c in all_of if c.ratio.met and c.ratio.crosses]
-    lose = [c for c in figures.all_comparisons(results) if c.ratio.value >= 1 and " beside " in c.what]
-    line = lambda c: f"- {c.case.name}, {c.what}: {c.ratio.value:.2f} ({c.ratio.least:.2f} to {c.ratio.greatest:.2f})" + (
-        f", bound {c.ratio.bound:g}" if c.ratio.bound is not None else "")
-    start = lambda c: f"- {c.case.name}, {c.what}: {c.ratio.value * c.case.start_s:.2f} s, bound {c.case.start_s:g} s"
-    write = lambda c: start(c) if c.what.startswith("start") else line(c)
-    text = [f"{len(all_of) - len(missed)} of {len(all_of)} bounds are met by the ratio of medians.", ""]
+    everything = figures.all_comparisons(results)
+    bounded = [c for c in everything if c.figure.bound is not None]
+    missed = [c for c in bounded if not c.figure.met]
+    close = [c for c in bounded if c.figure.met and c.figure.crosses]
+    lose = [c for c in everything if not c.figure.unit and c.figure.value >= 1]
+    line = lambda c: f"- {c.case.name}, {c.what}: {c.figure}" + ("" if c.figure.bound is None else f", bound {c.figure.bound:g}")
+    text = [f"{len(bounded) - len(missed)} of {len(bounded)} bounds are met, by medians.", ""]
     for title, some in (("Missed:", missed), ("Met, with rounds beyond the bound:", close), ("Slower or larger than the peer:", lose)):
         if some:
-            text += [title, "", *map(write, some), ""]
+            text += [title, "", *map(line, some), ""]
     return text
 
 
 def next_step(results):
     if results.get("next"):
         return results["next"]
-    missed = [c for c in figures.all_comparisons(results) if not c.ratio.met]
+    missed = [c for c in figures.all_comparisons(results) if not c.figure.met]
     if not missed:
         return "All bounds are met; what is farthest from its time at the roofline comes next (see above)."
-    worst = max(missed, key=lambda c: c.ratio.value / c.ratio.bound)
+    worst = max(missed, key=lambda c: c.figure.value / c.figure.bound)
     return (f"The bound that is farthest away: {worst.case.name}, {worst.what}, "
-            f"{worst.ratio.value / worst.ratio.bound:.2f} times its bound.")
+            f"{worst.figure.value / worst.figure.bound:.2f} times its bound.")
 
 
 def page(results):

@@ -11,6 +11,7 @@ import watched
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PYTHON = ROOT / ".peer/bin/python"
+OPERATORS = ROOT / ".peer/torch_extensions"  # DeepSpeed's, built once for these settings; others would build them anew
 TRAINING = ROOT / "tests/peer/shared/training.py"
 TEXT = ROOT / "examples/corpus.txt"
 TOPOLOGY = {"gpt2": ROOT / "tests/bench/step.yaml", "llama": ROOT / "tests/bench/step_llama.yaml"}
@@ -40,7 +41,7 @@ def peer_environment():
     """No GPU, no settings of the caller's; the JIT's compiler helper on the path."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "KMP_", "MKL_", "TORCH", "DS_", "GOMP_"))}
     return keep | {"CUDA_VISIBLE_DEVICES": "", "PATH": f"{PYTHON.parent}:{os.environ['PATH']}", "DS_ACCELERATOR": "cpu",
-                   "PYTHONWARNINGS": "ignore"}
+                   "TORCH_EXTENSIONS_DIR": str(OPERATORS), "PYTHONWARNINGS": "ignore"}
 
 
 def peer_commands(case, peer, stage, steps):

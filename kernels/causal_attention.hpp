@@ -1,0 +1,43 @@
+// Causal self-attention over the tokens of one document, forward and backward, in blocks of queries that stay in the
+// cache. Owns the arithmetic; what a document is, the randomness of dropout and memory are the caller's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+
+#include "core/dtype.hpp"
+
+namespace troupe::kernels {
+
+/// Of f32, bf16 or f16 elements; sums and weights are fp32 for all of them. Every token holds its queries, keys and
+/// values side by side, (heads + 2 kv_heads) * head_width elements; heads / kv_heads query heads share a key head.
+struct attention_sizes {
+  core::dtype type = core::dtype::f32;
+  uint64_t tokens = 0, heads = 1, kv_heads = 1, head_width = 1;
+};
+
+/// Dropout of attention weights: `draw` sets keep[j] to 1 or 0 for the document's keys j = 0 .. query, and what is kept
+/// is multiplied by `factor`. No `draw`: nothing is dropped.
+struct attention_dropout {
+  std::function<void(std::span<uint8_t> keep, uint64_t head, uint64_t query)> draw;
+  float factor = 1;
+};
+
+/// Elements of scratch that forward and backward want: linear in the number of tokens.
+uint64_t causal_attention_scratch(const attention_sizes& sizes);
+uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
+
+/// y (tokens, heads * head_width) = softmax(Q K^T / sqrt(head_width), keys up to the query) V, rounded once. A token's
+/// bits depend on the document's tokens up to it and on nothing else, as long as all values are finite.
+void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
+                      std::byte* y, std::span<float> scratch);
+
+/// dqkv, packed like qkv, from dy, shaped like y. Computes the weights again; each sum is rounded once.
+/// Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2, whose row sums are here taken of the
+/// weights and their gradients, so that nothing but qkv is kept.
+void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
+                               const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
+
+}  // namespace troupe::kernels

@@ -1,0 +1,105 @@
+"""The verdicts and the page, from results made up here: `ctest -R bench` runs it."""
+import pathlib
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import cases
+import figures
+import kernels
+import page
+import roofline
+
+FP32 = next(c for c in cases.CASES if c.name == "gpt2-fp32")
+
+
+def run(step_s, **more):
+    return {"steps_s": [9.0] * cases.WARM_STEPS + [step_s] * 5, "losses": [1.0] * 7, "first_step_s": 1.0, "peak_rss_bytes": 1, **more}
+
+
+def results(ours, plain, theirs=()):
+    steps = {"troupe-3": [run(s) for s in ours], "pytorch": [run(s) for s in plain], "deepspeed-3": [run(s) for s in theirs]}
+    return {"machine": {"processor": "a processor", "cores": 2, "memory_gib": 24, "system": "Debian", "kernel": "6.1", "torch": "2.11.0",
+                        "deepspeed": "0.19.8"},
+            "date": "2026-11-22", "command": "side_by_side", "commit": "abc", "seconds": 60,
+            "cases": {"gpt2-fp32": {"commit": "abc", "steps": steps}}}
+
+
+def compared(r, what):
+    return next(c.figure for c in figures.all_comparisons(r) if c.what == what)
+
+
+class Verdicts(unittest.TestCase):
+    def test_warm_up_steps_do_not_count(self):
+        self.assertEqual(figures.run_median(run(0.5)), 0.5)
+
+    def test_a_ratio_is_of_the_medians_and_its_spread_of_the_rounds(self):
+        r = figures.ratio([1.0, 2.0, 9.0], [2.0, 4.0, 3.0])
+        self.assertEqual((r.value, r.least, r.greatest), (2.0 / 3.0, 0.5, 3.0))
+
+    def test_a_bound_is_met_by_the_median_and_a_spread_across_it_is_said(self):
+        r = results([0.80, 0.80, 0.95], [1.0, 1.0, 1.0])
+        c = compared(r, "ZeRO 3 beside PyTorch")
+        self.assertTrue(c.met and c.crosses)
+        self.assertIn("spread crosses the bound", page.page(r))
+
+    def test_a_missed_bound_stands_in_bold_and_among_the_missed(self):
+        text = page.page(results([0.95] * 3, [1.0] * 3))
+        self.assertIn("**0.95 (0.95 to 0.95) missed**", text)
+        self.assertIn("- gpt2-fp32, ZeRO 3 beside PyTorch: 0.95 (0.95 to 0.95), bound 0.88", text)
+
+    def test_a_case_slower_than_its_peer_is_named(self):
+        self.assertIn("Slower or larger than the peer:", page.page(results([1.2] * 3, [1.0] * 3)))
+        self.assertNotIn("Slower or larger than the peer:", page.page(results([0.8] * 3, [1.0] * 3)))
+
+    def test_a_peer_that_fails_is_said_and_compared_with_nothing(self):
+        r = results([0.8], [1.0])
+        r["cases"]["gpt2-fp32"]["steps"]["deepspeed-3"] = [{"error": "Traceback\nout of memory"}]
+        self.assertIn("deepspeed-3 did not run: out of memory", page.page(r))
+        self.assertEqual([c.what for c in figures.step_comparisons(FP32, r["cases"]["gpt2-fp32"]["steps"])], ["ZeRO 3 beside PyTorch"])
+
+    def test_start_is_held_against_the_case_s_own_seconds(self):
+        r = results([0.8], [1.0])
+        r["cases"]["gpt2-fp32"]["steps"]["troupe-3"][0]["first_step_s"] = 1.8
+        self.assertIn("- gpt2-fp32, start at ZeRO 3: 1.80 s, bound 1.5", page.page(r))
+
+    def test_memory_is_compared_by_the_share_of_all_processes(self):
+        r = results([0.8], [1.0], [1.1])
+        r["cases"]["gpt2-fp32"]["memory"] = {"troupe-3": [run(1, peak_pss_bytes=400 << 20)], "deepspeed-3": [run(1, peak_pss_bytes=1000 << 20)]}
+        self.assertEqual(compared(r, "memory at ZeRO 3 beside DeepSpeed").value, 0.4)
+        self.assertIn("| 400 |  | 1000 | **0.40 missed** | 0.35 |", page.page(r))
+
+    def test_the_trace_s_figures_are_held_against_their_bounds(self):
+        r = results([0.8], [1.0])
+        end = {"communication_s": 2.0, "exposed_s": 0.5, "control": {"idle_share": 0.002, "in_lane_us": 6.0, "cross_lane_us": 30.0}}
+        r["cases"]["gpt2-fp32"]["trace"] = {"troupe-3": [run(1, end=end)]}
+        self.assertEqual(compared(r, "communication hidden at ZeRO 3").value, 75.0)
+        self.assertTrue(compared(r, "compute idle for control at ZeRO 3").met)
+        self.assertIn("| gpt2-fp32 | 3 | 0.20 % | **6.00 us missed** | 30.00 us | 75.00 % |", page.page(r))
+
+
+class Work(unittest.TestCase):
+    def test_products_of_a_step_are_six_times_parameters_times_tokens(self):
+        matrices = 6 * 12 * 384 * 384 + 256 * 384
+        self.assertEqual(cases.product_flops(FP32), 6 * matrices * 1024)
+
+    def test_a_roofline_is_the_sum_of_products_at_their_own_rates(self):
+        rates = {f"{m}x{k}x{n}": {"1": 2e11, "2": 1e11, "library": "x"} for m, k, n, _ in cases.products(FP32)}
+        self.assertAlmostEqual(roofline.time_at({"fp32": rates}, FP32), (cases.product_flops(FP32) + cases.attention_flops(FP32)) / 1e11)
+        self.assertIsNone(roofline.time_at({"fp32": {}}, FP32))
+
+    def test_both_models_of_the_small_size_have_as_many_parameters(self):
+        llama = next(c for c in cases.CASES if c.name == "llama-fp32")
+        ours, theirs = (sum(a * b * n for a, b, n in cases.linear_shapes(c.model)) for c in (FP32, llama))
+        self.assertLess(abs(ours - theirs) / ours, 0.02)
+
+
+class Kernels(unittest.TestCase):
+    def test_a_pair_that_one_side_lacks_is_left_out(self):
+        rounds = [{"adamw/fp32/2/real_time": 50.0, "adamw_100m_torch": 55.0}] * 3
+        both = kernels.comparisons({"rounds": rounds})
+        self.assertEqual([(c[1], round(c[4].value, 2)) for c in both], [("torch fused", 0.91)])
+
+
+if __name__ == "__main__":
+    unittest.main()

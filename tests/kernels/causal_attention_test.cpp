@@ -1,0 +1,227 @@
+// Attention's kernel against sums written out in fp64.
+#include "kernels/causal_attention.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "samples.hpp"
+
+using namespace troupe;
+using namespace troupe::kernels;
+using namespace troupe::kernels::tests;
+
+namespace {
+
+/// Drops about a third, by position.
+void draw_thirds(std::span<uint8_t> keep, uint64_t head, uint64_t query) {
+  for (uint64_t j = 0; j < keep.size(); ++j)
+    keep[j] = (head * 7919 + query * 104729 + j * 1299709) / 64 % 3 == 0 ? 0 : 1;
+}
+const attention_dropout none;
+const attention_dropout thirds{&draw_thirds, 1.5F};
+
+std::vector<double> numbers(uint64_t count, uint64_t seed, core::dtype type) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> drawn(count);
+  for (auto& x : drawn) x = normal(random);
+  const auto stored = stored_as(type, drawn);
+  cast_reference(stored.data(), type, reinterpret_cast<std::byte*>(drawn.data()), core::dtype::f32, count);
+  return {drawn.begin(), drawn.end()};
+}
+
+std::vector<std::byte> stored_as(core::dtype type, const std::vector<double>& values) {
+  return tests::stored_as(type, std::vector<float>(values.begin(), values.end()));
+}
+
+std::vector<double> read_as(core::dtype type, const std::vector<std::byte>& bytes) {
+  std::vector<float> out(bytes.size() / core::size_of(type));
+  cast_reference(bytes.data(), type, reinterpret_cast<std::byte*>(out.data()), core::dtype::f32, out.size());
+  return {out.begin(), out.end()};
+}
+
+/// The definition, one query at a time, in fp64.
+struct plain_attention {
+  attention_sizes s;
+  attention_dropout dropout;
+  const std::vector<double>& qkv;
+
+  [[nodiscard]] uint64_t stride() const { return (s.heads + 2 * s.kv_heads) * s.head_width; }
+  [[nodiscard]] uint64_t query_at(uint64_t head, uint64_t i) const { return i * stride() + head * s.head_width; }
+  [[nodiscard]] uint64_t key_at(uint64_t head, uint64_t j) const {
+    return j * stride() + (s.heads + head / (s.heads / s.kv_heads)) * s.head_width;
+  }
+  [[nodiscard]] uint64_t value_at(uint64_t head, uint64_t j) const {
+    return key_at(head, j) + s.kv_heads * s.head_width;
+  }
+
+  [[nodiscard]] double scale() const { return 1 / std::sqrt(static_cast<double>(s.head_width)); }
+  [[nodiscard]] static double dot(const double* a, const double* b, uint64_t n) {
+    double sum = 0;
+    for (uint64_t k = 0; k < n; ++k) sum += a[k] * b[k];
+    return sum;
+  }
+  [[nodiscard]] std::vector<double> weights(uint64_t head, uint64_t i) const {
+    std::vector<double> w(i + 1);
+    for (uint64_t j = 0; j <= i; ++j)
+      w[j] = dot(&qkv[query_at(head, i)], &qkv[key_at(head, j)], s.head_width) * scale();
+    const double most = *std::max_element(w.begin(), w.end());
+    double sum = 0;
+    for (auto& x : w) sum += x = std::exp(x - most);
+    for (auto& x : w) x /= sum;
+    return w;
+  }
+  /// What each weight is multiplied by.
+  [[nodiscard]] std::vector<double> factors(uint64_t head, uint64_t i) const {
+    std::vector<uint8_t> keep(i + 1, 1);
+    if (dropout.draw) dropout.draw(keep, head, i);
+    std::vector<double> out(keep.begin(), keep.end());
+    for (auto& x : out) x *= static_cast<double>(dropout.factor);
+    return out;
+  }
+
+  [[nodiscard]] std::vector<double> forward() const {
+    std::vector<double> y(s.tokens * s.heads * s.head_width);
+    for (uint64_t head = 0; head < s.heads; ++head)
+      for (uint64_t i = 0; i < s.tokens; ++i) {
+        const auto w = weights(head, i), f = factors(head, i);
+        for (uint64_t j = 0; j <= i; ++j)
+          for (uint64_t k = 0; k < s.head_width; ++k)
+            y[(i * s.heads + head) * s.head_width + k] += w[j] * f[j] * qkv[value_at(head, j) + k];
+      }
+    return y;
+  }
+
+  [[nodiscard]] std::vector<double> backward(const std::vector<double>& dy) const {
+    std::vector<double> out(qkv.size());
+    for (uint64_t head = 0; head < s.heads; ++head)
+      for (uint64_t i = 0; i < s.tokens; ++i) {
+        const auto w = weights(head, i), f = factors(head, i);
+        const double* dyi = &dy[(i * s.heads + head) * s.head_width];
+        std::vector<double> dw(i + 1);
+        for (uint64_t j = 0; j <= i; ++j) dw[j] = f[j] * dot(dyi, &qkv[value_at(head, j)], s.head_width);
+        const double mean = dot(w.data(), dw.data(), i + 1);
+        for (uint64_t j = 0; j <= i; ++j)
+          for (uint64_t k = 0; k < s.head_width; ++k) {
+            const double ds = w[j] * (dw[j] - mean) * scale();
+            out[query_at(head, i) + k] += ds * qkv[key_at(head, j) + k];
+            out[key_at(head, j) + k] += ds * qkv[query_at(head, i) + k];
+            out[value_at(head, j) + k] += w[j] * f[j] * dyi[k];
+          }
+      }
+    return out;
+  }
+};
+
+struct results {
+  std::vector<std::byte> y, dqkv;
+};
+
+/// Both passes, with scratch full of NaN.
+results run(const attention_sizes& s, const attention_dropout& dropout, const std::byte* qkv, const std::byte* dy) {
+  const uint64_t size = core::size_of(s.type), width = s.tokens * s.head_width * size;
+  results out{std::vector<std::byte>(width * s.heads), std::vector<std::byte>(width * (s.heads + 2 * s.kv_heads))};
+  std::vector<float> scratch(causal_attention_scratch(s), std::numeric_limits<float>::quiet_NaN());
+  causal_attention(s, dropout, qkv, out.y.data(), scratch);
+  scratch.assign(causal_attention_backward_scratch(s), std::numeric_limits<float>::quiet_NaN());
+  causal_attention_backward(s, dropout, qkv, dy, out.dqkv.data(), scratch);
+  return out;
+}
+
+/// The largest difference, in units of the largest wanted number.
+double error(const std::vector<double>& got, const std::vector<double>& wanted) {
+  double most = 0, worst = 0;
+  for (uint64_t i = 0; i < wanted.size(); ++i) {
+    most = std::max(most, std::abs(wanted[i]));
+    worst = std::isfinite(got[i]) ? std::max(worst, std::abs(got[i] - wanted[i])) : HUGE_VAL;
+  }
+  return most > 0 ? worst / most : worst;
+}
+
+/// fp32 sums of a few hundred terms; then one rounding to the type.
+double bound(core::dtype type) {
+  return type == core::dtype::bf16 ? 0x1p-8 + 4e-6 : type == core::dtype::f16 ? 0x1p-11 + 4e-6 : 4e-6;
+}
+
+void check(const attention_sizes& s, const attention_dropout& dropout) {
+  const auto qkv = numbers(s.tokens * (s.heads + 2 * s.kv_heads) * s.head_width, 1, s.type);
+  const auto dy = numbers(s.tokens * s.heads * s.head_width, 2, s.type);
+  const auto got = run(s, dropout, stored_as(s.type, qkv).data(), stored_as(s.type, dy).data());
+  const plain_attention plain{s, dropout, qkv};
+  BOOST_TEST_CONTEXT("T " << s.tokens << ", heads " << s.heads << " / " << s.kv_heads << ", width " << s.head_width
+                          << ", type " << core::name_of(s.type) << (dropout.draw ? ", dropping" : "")) {
+    BOOST_TEST(error(read_as(s.type, got.y), plain.forward()) <= bound(s.type));
+    BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= bound(s.type));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(causal_attention)
+
+BOOST_AUTO_TEST_CASE(both_passes_are_the_sums_of_the_definition) {
+  for_each_simd_target([] {
+    for (const core::dtype type : fp32_dtypes)
+      for (const attention_dropout& dropout : {none, thirds})
+        for (const uint64_t tokens : {1U, 2U, 6U, 7U, 48U, 65U, 150U}) check({type, tokens, 2, 1, 64}, dropout);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(heads_of_any_width_and_in_any_groups) {
+  for_each_simd_target([] {
+    for (const uint64_t width : {1U, 3U, 8U, 17U, 32U, 80U, 128U, 130U})
+      check({core::dtype::f32, 70, 1, 1, width}, none);
+    for (const auto& [heads, kv_heads] : {std::pair{3U, 3U}, {4U, 2U}, {6U, 1U}})
+      for (const core::dtype type : fp32_dtypes) check({type, 53, heads, kv_heads, 5}, thirds);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_token_keeps_its_bits_whatever_comes_after_it) {
+  for (const core::dtype type : fp32_dtypes) {
+    attention_sizes s{type, 131, 2, 1, 20};
+    const auto qkv = stored_as(type, numbers(s.tokens * 80, 3, type)),
+               dy = stored_as(type, numbers(s.tokens * 40, 4, type));
+    const auto whole = run(s, thirds, qkv.data(), dy.data());
+    for (const uint64_t tokens : {1U, 5U, 64U, 100U, 130U}) {
+      s.tokens = tokens;
+      auto y = run(s, thirds, qkv.data(), dy.data()).y, wanted = whole.y;
+      wanted.resize(y.size());
+      TROUPE_CHECK_SAME_BITS(y, wanted);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(far_scores_neither_overflow_nor_lose_the_sum) {
+  const attention_sizes s{core::dtype::f32, 40, 1, 1, 4};
+  auto qkv = numbers(s.tokens * 12, 5, s.type);
+  for (uint64_t i = 0; i < qkv.size(); ++i)
+    if (i % 12 < 8) qkv[i] *= 100;
+  const auto dy = numbers(s.tokens * 4, 6, s.type);
+  const auto got = run(s, none, stored_as(s.type, qkv).data(), stored_as(s.type, dy).data());
+  const plain_attention plain{s, none, qkv};
+  // a score of 10^4 has an error of 10^-3 in fp32
+  BOOST_TEST(error(read_as(s.type, got.y), plain.forward()) <= 1e-2);
+  BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= 1e-2);
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_a_number_comes_through) {
+  const attention_sizes s{core::dtype::f32, 70, 1, 1, 8};
+  const auto dy = stored_as(s.type, numbers(s.tokens * 8, 7, s.type));
+  const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
+  // an infinite key may well be one that gets no weight
+  for (const auto& [bad, parts] : {std::pair{nan, std::vector{0U, 8U, 16U}}, {inf, {0U, 16U}}})
+    for (const uint64_t part : parts) {
+      auto qkv = numbers(s.tokens * 24, 8, s.type);
+      qkv[50 * 24 + part] = bad;
+      const auto got = read_as(s.type, run(s, none, stored_as(s.type, qkv).data(), dy.data()).y);
+      const auto broken = [&](uint64_t token) { return !std::isfinite(got[token * 8]); };
+      BOOST_TEST(broken(50), bad << " in part " << part / 8);
+      BOOST_TEST(!broken(47));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

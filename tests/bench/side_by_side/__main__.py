@@ -22,7 +22,7 @@ import roofline
 import runs
 
 PARTS = ("steps", "memory", "trace", "roofline", "kernels")
-MEMORY_STEPS = 4
+MEMORY_STEPS = 3  # everything is held from the second on
 
 
 def arguments():
@@ -93,11 +93,11 @@ def measure(a):
         fresh = {k: {} for k in ("steps", "memory", "trace") if k in a.parts}
         s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit(), load=machine.load())
         if "steps" in a.parts:
-            for _ in range(a.rounds):
-                for name, peer, stage in cases.contenders(case):
+            for number in range(a.rounds):
+                for name, peer, stage in cases.contenders(case, with_peers=case.timed or number == 0):
                     s.run("steps", case, name, peer, stage, cases.WARM_STEPS + (a.steps or case.steps))
         if "memory" in a.parts and case.memory:
-            for name, peer, stage in cases.contenders(case):
+            for name, peer, stage in (c for c in cases.contenders(case) if c[1] != "pytorch"):
                 s.run("memory", case, name, peer, stage, MEMORY_STEPS, sample_memory=True)
         if "trace" in a.parts and case.traced:
             for stage in case.stages:

@@ -66,19 +66,20 @@ def memory_section(results):
     rows = []
     for case in cases.CASES:
         memory = results["cases"].get(case.name, {}).get("memory", {})
-        for stage in case.stages if memory else ():
+        for stage in (x for x in case.stages if f"troupe-{x}" in memory):
             ours, theirs = memory.get(f"troupe-{stage}", []), memory.get(f"deepspeed-{stage}", [])
             r = {c.what: c.figure for c in figures.memory_comparisons(case, memory)}.get(f"memory at ZeRO {stage} beside DeepSpeed")
             compared = ["" if r is None else f"{r.value:.2f}" if r.met else f"**{r.value:.2f} missed**", bound_text(r and r.bound)]
-            rows.append([case.name, str(stage), mib(ours), mib(memory.get("pytorch", [])), mib(theirs), *compared,
+            plain = mib(results["cases"][case.name].get("steps", {}).get("pytorch", []), "peak_rss_bytes")
+            rows.append([case.name, str(stage), mib(ours), plain, mib(theirs), *compared,
                          " / ".join(mib(x, "peak_rss_bytes") for x in (ours, theirs))])
     if not rows:
         return []
     return ["## Resident memory of a whole run", "",
             "MiB: the greatest sum over a run's processes of their proportional shares (PSS), sampled every 50 ms from start to "
-            "end in runs that are not timed. Troupe and PyTorch are one process, DeepSpeed two. Beside it the sum of the processes' "
-            "own peaks (RSS), which counts shared libraries twice.", "",
-            table(["case", "ZeRO", "Troupe", "PyTorch", "DeepSpeed", "of DeepSpeed", "bound", "RSS Troupe / DeepSpeed"], rows), ""]
+            "end in runs that are not timed. Troupe is one process, DeepSpeed two. Beside it the sum of the processes' own peaks (RSS), "
+            "which counts shared libraries twice; PyTorch's is that of its one process in the timed runs.", "",
+            table(["case", "ZeRO", "Troupe", "PyTorch (RSS)", "DeepSpeed", "of DeepSpeed", "bound", "RSS Troupe / DeepSpeed"], rows), ""]
 
 
 def start_section(results):
@@ -139,7 +140,7 @@ def next_step(results):
 def page(results):
     m = results["machine"]
     date = datetime.date.fromisoformat(results["date"])
-    rounds = {len(r) for c in results["cases"].values() for r in c.get("steps", {}).values()}
+    rounds = {len(r) for c in results["cases"].values() for name, r in c.get("steps", {}).items() if name.startswith("troupe")}
     commits = {c["commit"] for c in results["cases"].values()} | {results["commit"]}
     text = [f"# Beside PyTorch and DeepSpeed, {date.day} {date:%B %Y}", "",
             f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, Linux {m['kernel']}. "

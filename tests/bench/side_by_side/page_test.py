@@ -67,7 +67,7 @@ class Verdicts(unittest.TestCase):
         r = results([0.8], [1.0], [1.1])
         r["cases"]["gpt2-fp32"]["memory"] = {"troupe-3": [run(1, peak_pss_bytes=400 << 20)], "deepspeed-3": [run(1, peak_pss_bytes=1000 << 20)]}
         self.assertEqual(compared(r, "memory at ZeRO 3 beside DeepSpeed").value, 0.4)
-        self.assertIn("| 400 |  | 1000 | **0.40 missed** | 0.35 |", page.page(r))
+        self.assertIn("| 400 | 0 | 1000 | **0.40 missed** | 0.35 |", page.page(r))
 
     def test_the_trace_s_figures_are_held_against_their_bounds(self):
         r = results([0.8], [1.0])

@@ -58,7 +58,7 @@ class Session:
         self.results = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
         command = "python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])
         self.results |= {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "command": command.strip(),
-                         "commit": machine.commit()}
+                         "commit": machine.commit(), "load": machine.load()}
 
     def keep(self, **what):
         self.results |= what
@@ -91,7 +91,7 @@ def measure(a):
         s.keep(roofline=roofline.measure(a.programs, a.cases))
     for case in a.cases:
         fresh = {k: {} for k in ("steps", "memory", "trace") if k in a.parts}
-        s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit(), load=machine.load())
+        s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit())
         if "steps" in a.parts:
             for number in range(a.rounds):
                 for name, peer, stage in cases.contenders(case, with_peers=case.timed or number == 0):

@@ -8,6 +8,9 @@ import kernels
 import roofline
 
 
+QUIET_LOAD = 0.5  # what a machine has where nothing else runs
+
+
 def table(head, rows):
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join(lines + ["| " + " | ".join(r) + " |" for r in rows])
@@ -112,13 +115,20 @@ def lanes_section(results):
             table(["case", "ZeRO", *head], rows), ""]
 
 
+def everything_compared(results):
+    measured = results.get("kernels")
+    of_kernels = [figures.Comparison("kernels", f"{what} beside {peer}", f)
+                  for what, peer, _, _, f in (kernels.comparisons(measured) if measured else ())]
+    return figures.all_comparisons(results) + of_kernels
+
+
 def verdict_section(results):
-    everything = figures.all_comparisons(results)
+    everything = everything_compared(results)
     bounded = [c for c in everything if c.figure.bound is not None]
     missed = [c for c in bounded if not c.figure.met]
     close = [c for c in bounded if c.figure.met and c.figure.crosses]
     lose = [c for c in everything if not c.figure.unit and c.figure.value >= 1]
-    line = lambda c: f"- {c.case.name}, {c.what}: {c.figure}" + ("" if c.figure.bound is None else f", bound {c.figure.bound:g}")
+    line = lambda c: f"- {c.where}, {c.what}: {c.figure}" + ("" if c.figure.bound is None else f", bound {c.figure.bound:g}")
     text = [f"{len(bounded) - len(missed)} of {len(bounded)} bounds are met, by medians.", ""]
     for title, some in (("Missed:", missed), ("Met, with rounds beyond the bound:", close), ("Slower or larger than the peer:", lose)):
         if some:
@@ -129,11 +139,11 @@ def verdict_section(results):
 def next_step(results):
     if results.get("next"):
         return results["next"]
-    missed = [c for c in figures.all_comparisons(results) if not c.figure.met]
+    missed = [c for c in everything_compared(results) if not c.figure.met]
     if not missed:
         return "All bounds are met; what is farthest from its time at the roofline comes next (see above)."
     worst = max(missed, key=lambda c: c.figure.value / c.figure.bound)
-    return (f"The bound that is farthest away: {worst.case.name}, {worst.what}, "
+    return (f"The bound that is farthest away: {worst.where}, {worst.what}, "
             f"{worst.figure.value / worst.figure.bound:.2f} times its bound.")
 
 
@@ -152,6 +162,8 @@ def page(results):
             "`scaled_dot_product_attention` and tied weights. bf16: fp32 masters everywhere. Runs take turns, each stage of Troupe "
             f"beside DeepSpeed's, {' or '.join(map(str, sorted(rounds))) or 'no'} rounds; a ratio is that of the medians over all "
             "rounds, in brackets the least and greatest of a round. A bound counts as met by the ratio of medians.", ""]
+    if results.get("load", 0) > QUIET_LOAD:
+        text += [f"**Other programs were running (load {results['load']:.1f} before the first run): the figures are a trial.**", ""]
     text += verdict_section(results)
     sections = [line for case in cases.CASES for line in steps_section(case, results["cases"].get(case.name, {}))]
     if sections:

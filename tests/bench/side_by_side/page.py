@@ -115,6 +115,33 @@ def lanes_section(results):
             table(["case", "ZeRO", *head], rows), ""]
 
 
+def rate_text(flops, s):
+    return f"{flops / s / 1e9:.0f}" if s > 0 else ""
+
+
+def work_section(results):
+    """Of the traced runs at each case's last stage: what the lanes were busy with, and what computing its units attained."""
+    rows, units = [], []
+    for case in cases.CASES:
+        traced = figures.ran(results["cases"].get(case.name, {}).get("trace", {}).get(f"troupe-{case.stages[-1]}", []))
+        work = traced[0].get("end", {}).get("work") if traced else None
+        if not work:
+            continue
+        step = statistics.median(traced[0]["steps_s"][cases.WARM_STEPS:])
+        busy = sorted(work["kinds"], key=lambda k: -k["busy_s"])
+        rows.append([case.name, f"{1e3 * step:.0f}", ", ".join(f"{k['kind']} {1e3 * k['busy_s']:.1f} ({100 * k['busy_s'] / step:.1f} %)"
+                                                               for k in busy if k["busy_s"] > 1e-3 * step)])
+        for u in work["units"]:
+            units.append([case.name, u["unit"], f"{1e3 * u['forward_s']:.2f}", rate_text(u["forward_flops"], u["forward_s"]),
+                          f"{1e3 * u['backward_s']:.2f}", rate_text(u["backward_flops"], u["backward_s"])])
+    if not rows:
+        return []
+    head = ["case", "unit", "forward ms", "GFLOP/s", "backward ms", "GFLOP/s"]
+    return ["## Where a step's time goes", "", "Milliseconds that a rank's lanes were busy in a step of the traced run, at the case's last stage; "
+            "lanes work side by side.", "", table(["case", "step", "busy with"], rows), "",
+            "<details><summary>by unit</summary>", "", table(head, units), "", "</details>", ""]
+
+
 def everything_compared(results):
     measured = results.get("kernels")
     of_kernels = [figures.Comparison("kernels", f"{what} beside {peer}", f)
@@ -169,6 +196,7 @@ def page(results):
     if sections:
         text += ["## A step", "", *sections]
     text += roofline.section(results, table) + memory_section(results) + start_section(results) + lanes_section(results)
+    text += work_section(results)
     text += kernels.section(results.get("kernels"), table)
     text += ["## Next", "", next_step(results), ""]
     return "\n".join(text)

@@ -77,6 +77,15 @@ class Verdicts(unittest.TestCase):
         self.assertTrue(compared(r, "compute idle for control at ZeRO 3").met)
         self.assertIn("| gpt2-fp32 | 3 | 0.20 % | **6.00 us missed** | 30.00 us | 75.00 % |", page.page(r))
 
+    def test_busy_instructions_come_longest_first(self):
+        r = results([0.8], [1.0])
+        work = {"peak_flops": 0, "kinds": [{"kind": "forward", "count": 8, "busy_s": 0.1}, {"kind": "backward", "count": 8, "busy_s": 0.2}],
+                "units": [{"unit": "head", "forward_s": 0.1, "backward_s": 0.2, "forward_flops": 1e10, "backward_flops": 2e10}]}
+        r["cases"]["gpt2-fp32"]["trace"] = {"troupe-3": [run(1, end={"communication_s": 0.0, "work": work})]}
+        text = page.page(r)
+        self.assertIn("| gpt2-fp32 | 1000 | backward 200.0 (20.0 %), forward 100.0 (10.0 %) |", text)
+        self.assertIn("| gpt2-fp32 | head | 100.00 | 100 | 200.00 | 100 |", text)
+
 
 class Work(unittest.TestCase):
     def test_products_of_a_step_are_six_times_parameters_times_tokens(self):

@@ -55,8 +55,6 @@ def steps_section(case, kept):
     timed = {len(r["steps_s"]) - cases.WARM_STEPS for runs in steps.values() for r in figures.ran(runs)}
     text = [f"### {case.title}", "", f"{tokens} tokens a rank and step; a run's figure is the median of "
             f"{' or '.join(map(str, sorted(timed)))} steps, after {cases.WARM_STEPS}.", "", table(head, rows), ""]
-    for name, runs in steps.items():
-        text += [f"{name} did not run: {r['error'].strip().splitlines()[-1][:200]}\n" for r in runs if "error" in r][:1]
     return text
 
 
@@ -149,6 +147,18 @@ def everything_compared(results):
     return figures.all_comparisons(results) + of_kernels
 
 
+def failures(results):
+    """A line for each kind of run that did not end well."""
+    out = []
+    for name, kept in results["cases"].items():
+        for where in ("steps", "memory", "trace"):
+            for who, runs in kept.get(where, {}).items():
+                errors = [r["error"].strip().splitlines()[-1] for r in runs if "error" in r]
+                if errors:
+                    out.append(f"- {name}, {where}, {who}: {len(errors)} of {len(runs)}: {errors[0][-200:]}")
+    return out
+
+
 def verdict_section(results):
     everything = everything_compared(results)
     bounded = [c for c in everything if c.figure.bound is not None]
@@ -157,6 +167,8 @@ def verdict_section(results):
     lose = [c for c in everything if not c.figure.unit and c.figure.value >= 1]
     line = lambda c: f"- {c.where}, {c.what}: {c.figure}" + ("" if c.figure.bound is None else f", bound {c.figure.bound:g}")
     text = [f"{len(bounded) - len(missed)} of {len(bounded)} bounds are met, by medians.", ""]
+    if failures(results):
+        text += ["Runs that failed:", "", *failures(results), ""]
     for title, some in (("Missed:", missed), ("Met, with rounds beyond the bound:", close), ("Slower or larger than the peer:", lose)):
         if some:
             text += [title, "", *map(line, some), ""]

@@ -55,7 +55,7 @@ class Verdicts(unittest.TestCase):
     def test_a_peer_that_fails_is_said_and_compared_with_nothing(self):
         r = results([0.8], [1.0])
         r["cases"]["gpt2-fp32"]["steps"]["deepspeed-3"] = [{"error": "Traceback\nout of memory"}]
-        self.assertIn("deepspeed-3 did not run: out of memory", page.page(r))
+        self.assertIn("- gpt2-fp32, steps, deepspeed-3: 1 of 1: out of memory", page.page(r))
         self.assertEqual([c.what for c in figures.step_comparisons(FP32, r["cases"]["gpt2-fp32"]["steps"])], ["ZeRO 3 beside PyTorch"])
 
     def test_start_is_held_against_the_case_s_own_seconds(self):

@@ -67,7 +67,8 @@ bench: setup ## runs Troupe, PyTorch and DeepSpeed in turn and writes docs/bench
 	@cmake/setup.sh fio libaio-dev
 	@tests/peer/setup.sh
 	@$(call configure,release)
-	@ninja -C build/release -j $(JOBS) troupe troupe-train $(call targets,release,bench_[a-z_]*)
+	@ninja -C build/release -j $(JOBS) troupe troupe-train
+	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@python3 tests/bench/side_by_side $(ARGS)
 
 peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them

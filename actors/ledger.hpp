@@ -1,5 +1,6 @@
-// Counts what ATen allocates, by the rank whose lane asked. Installed by a session at its start and taken away at its
-// end; threads that never called `attribute_allocations` pass through uncounted.
+// Counts what ATen allocates, by the rank whose lane asked, and gives large blocks from that rank's own heap of huge
+// pages. Installed by a session at its start and taken away at its end; threads that never called
+// `attribute_allocations` pass through uncounted.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,9 @@ namespace troupe::actors {
 
 /// Owners that can be told apart in a process, over all sessions; the last one is shared by those who got none.
 inline constexpr uint32_t ledger_owners_max = 256;
+
+/// Blocks from this size on come from the owner's heap (`actors/block_heap.hpp`), smaller ones from `malloc`.
+inline constexpr uint64_t large_block_bytes = uint64_t{32} << 10;
 
 /// From now on what this thread allocates through ATen belongs to `owner`.
 void attribute_allocations(uint32_t owner);

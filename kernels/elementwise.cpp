@@ -2,51 +2,40 @@
 
 #include <cassert>
 
+#include "kernels/activation_element.hpp"
 #include "kernels/with_dtype.hpp"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/elementwise.cpp"
 #include <hwy/foreach_target.h>
 
+#include "kernels/exponential-inl.hpp"
 #include "kernels/simd-inl.hpp"
 
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// e^x for |x| <= 87, to 2 units in the last place: 2^n times a polynomial in what remains, at most ln(2) / 2.
+/// 2^t, t bounded to where its exponent is one of a normal number.
 template <class D>
-HWY_INLINE floats<D> exponential(D d, floats<D> x) {
-  const hn::RebindToSigned<D> di;
-  const auto n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504F)));
-  // ln 2 in two parts; the first has so few bits that n times it is exact
-  auto r = hn::Sub(x, hn::Mul(n, hn::Set(d, 0.693359375F)));
-  r = hn::Add(r, hn::Mul(n, hn::Set(d, 2.12194440e-4F)));
-  auto p = hn::Set(d, 1.0F / 5040);
-  for (const float c : {1.0F / 720, 1.0F / 120, 1.0F / 24, 1.0F / 6, 0.5F, 1.0F, 1.0F})
-    p = hn::Add(hn::Mul(p, r), hn::Set(d, c));
-  const auto power = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127)));
-  return hn::Mul(p, hn::BitCast(d, power));
+HWY_INLINE floats<D> bounded_power(D d, floats<D> t) {
+  const auto limit = hn::Set(d, static_cast<float>(power_max));
+  return power_of_two(d, hn::Min(hn::Max(t, hn::Neg(limit)), limit));
 }
 
 template <class D>
-HWY_INLINE floats<D> sigmoid(D d, floats<D> x) {
-  const auto bounded = hn::Min(hn::Max(hn::Neg(x), hn::Set(d, -87.0F)), hn::Set(d, 87.0F));
-  const auto one = hn::Set(d, 1.0F);
-  return hn::Div(one, hn::Add(one, exponential(d, bounded)));
+HWY_INLINE floats<D> constant(D d, double value) {
+  return hn::Set(d, static_cast<float>(value));
 }
-
-constexpr float twice_sqrt_2_over_pi = 1.5957691216F;
-constexpr float cubic = 0.044715F;
 
 void gelu(const std::byte* x, std::byte* y, core::dtype type, uint64_t count) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
     const auto* in = reinterpret_cast<const T*>(x);
     auto* out = reinterpret_cast<T*>(y);
-    for_each_vector(count, [&](auto d, uint64_t i) HWY_ATTR {
+    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
       const auto v = load(d, in + i);
-      const auto cube = hn::Mul(hn::Mul(hn::Set(d, cubic), hn::Mul(v, v)), v);
-      const auto z = hn::Mul(hn::Set(d, twice_sqrt_2_over_pi), hn::Add(v, cube));
-      store(d, hn::Mul(v, sigmoid(d, z)), out + i);
+      const auto cubic = hn::Mul(constant(d, gelu_third), hn::Mul(v, v));
+      const auto t = hn::Mul(hn::Add(constant(d, gelu_first), cubic), v);
+      store(d, hn::Div(v, hn::Add(hn::Set(d, 1.0F), bounded_power(d, t))), out + i);
     });
   });
 }
@@ -56,15 +45,52 @@ void gelu_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core:
     const auto* in = reinterpret_cast<const T*>(x);
     const auto* gradient = reinterpret_cast<const T*>(dy);
     auto* out = reinterpret_cast<T*>(dx);
-    for_each_vector(count, [&](auto d, uint64_t i) HWY_ATTR {
-      const auto v = load(d, in + i);
-      const auto one = hn::Set(d, 1.0F), factor = hn::Set(d, twice_sqrt_2_over_pi);
-      const auto square = hn::Mul(hn::Set(d, cubic), hn::Mul(v, v));
-      const auto s = sigmoid(d, hn::Mul(factor, hn::Add(v, hn::Mul(square, v))));
-      // s + v s (1 - s) z', z' = factor (1 + 3 cubic v^2)
-      const auto slope = hn::Mul(factor, hn::Add(one, hn::Mul(hn::Set(d, 3.0F), square)));
+    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+      const auto one = hn::Set(d, 1.0F);
+      const auto v = load(d, in + i), square = hn::Mul(v, v);
+      const auto cubic = hn::Mul(constant(d, gelu_third), square);
+      const auto t = hn::Mul(hn::Add(constant(d, gelu_first), cubic), v);
+      const auto s = hn::Div(one, hn::Add(one, bounded_power(d, t)));
+      const auto slope = hn::Add(constant(d, gelu_slope_first), hn::Mul(constant(d, gelu_slope_third), square));
       const auto bend = hn::Mul(hn::Mul(v, slope), hn::Mul(s, hn::Sub(one, s)));
       store(d, hn::Mul(load(d, gradient + i), hn::Add(s, bend)), out + i);
+    });
+  });
+}
+
+template <class D>
+HWY_INLINE floats<D> sigmoid(D d, floats<D> x) {
+  const auto one = hn::Set(d, 1.0F);
+  return hn::Div(one, hn::Add(one, bounded_power(d, hn::Mul(constant(d, silu_first), x))));
+}
+
+void gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    const auto* x = reinterpret_cast<const T*>(gate);
+    const auto* factor = reinterpret_cast<const T*>(up);
+    auto* out = reinterpret_cast<T*>(y);
+    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+      const auto v = load(d, x + i);
+      store(d, hn::Mul(hn::Mul(v, sigmoid(d, v)), load(d, factor + i)), out + i);
+    });
+  });
+}
+
+void gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate, std::byte* dup,
+                    core::dtype type, uint64_t count) {
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    const auto* x = reinterpret_cast<const T*>(gate);
+    const auto* factor = reinterpret_cast<const T*>(up);
+    const auto* gradient = reinterpret_cast<const T*>(dy);
+    auto* to_gate = reinterpret_cast<T*>(dgate);
+    auto* to_up = reinterpret_cast<T*>(dup);
+    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+      const auto v = load(d, x + i), g = load(d, gradient + i), u = load(d, factor + i);
+      const auto s = sigmoid(d, v), y = hn::Mul(v, s);
+      // d silu(v) / dv = s + v s (1 - s)
+      const auto slope = hn::Add(s, hn::Mul(y, hn::Sub(hn::Set(d, 1.0F), s)));
+      store(d, hn::Mul(hn::Mul(g, u), slope), to_gate + i);
+      store(d, hn::Mul(g, y), to_up + i);
     });
   });
 }
@@ -90,6 +116,8 @@ namespace troupe::kernels {
 
 HWY_EXPORT(gelu);
 HWY_EXPORT(gelu_backward);
+HWY_EXPORT(gated);
+HWY_EXPORT(gated_backward);
 HWY_EXPORT(kept);
 
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count) {
@@ -98,6 +126,60 @@ void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t coun
 
 void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count) {
   HWY_DYNAMIC_DISPATCH(gelu_backward)(x, dy, dx, type, count);
+}
+
+void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
+  HWY_DYNAMIC_DISPATCH(gated)(gate, up, y, type, count);
+}
+
+void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
+                         std::byte* dup, core::dtype type, uint64_t count) {
+  HWY_DYNAMIC_DISPATCH(gated_backward)(gate, up, dy, dgate, dup, type, count);
+}
+
+namespace {
+/// Calls `f(index)` for each element, which stores what it computes in `Wide`.
+template <class F>
+void with_each(core::dtype type, uint64_t count, F&& f) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T> stored) {
+    for (uint64_t i = 0; i < count; ++i) f(stored, i);
+  });
+}
+template <class T>
+auto at(const std::byte* p, uint64_t i) {
+  return widen(reinterpret_cast<const T*>(p)[i]);
+}
+template <class T, class Wide>
+void put(std::byte* p, uint64_t i, Wide value) {
+  reinterpret_cast<T*>(p)[i] = narrow<T>(value);
+}
+}  // namespace
+
+void gelu_tanh_reference(const std::byte* x, std::byte* y, core::dtype type, uint64_t count) {
+  with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) { put<T>(y, i, gelu_element(at<T>(x, i))); });
+}
+
+void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
+                                  uint64_t count) {
+  with_each(type, count,
+            [&]<class T>(std::type_identity<T>, uint64_t i) { put<T>(dx, i, at<T>(dy, i) * gelu_slope(at<T>(x, i))); });
+}
+
+void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
+  with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
+    const auto v = at<T>(gate, i);
+    put<T>(y, i, v * sigmoid_element(v) * at<T>(up, i));
+  });
+}
+
+void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
+                                   std::byte* dup, core::dtype type, uint64_t count) {
+  with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
+    const auto v = at<T>(gate, i), u = at<T>(up, i), g = at<T>(dy, i);
+    const auto s = sigmoid_element(v), y = v * s;
+    put<T>(dgate, i, g * u * (s + y * (1 - s)));
+    put<T>(dup, i, g * y);
+  });
 }
 
 void scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count) {

@@ -1,4 +1,4 @@
-// What layers do to one element at a time: the tanh form of GELU, and scaling what dropout keeps.
+// What layers do to one element at a time: the tanh form of GELU, SiLU times a gate, and scaling what dropout keeps.
 // Owns the loops; shapes and when are the layers' business.
 #pragma once
 
@@ -9,13 +9,29 @@
 
 namespace troupe::kernels {
 
-/// y = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x * sigmoid(2 u) in fp32, rounded once.
+/// y = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x / (1 + e^(-2 u)) in fp32, rounded once.
 /// `x` and `y` hold `count` elements of `type` (f32, bf16 or f16); they may be the same memory. To about 1e-7 of |x|.
 /// Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 
 /// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`.
 void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count);
+
+/// y = gate * sigmoid(gate) * up in fp32, rounded once: the inner part of a SwiGLU layer. `y` may be either input.
+/// Source: Shazeer 2020 (arXiv:2002.05202), section 2.
+void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
+
+/// The gradients of both inputs; `dgate` and `dup` may be `gate`, `up` or `dy`, each at most once.
+void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
+                         std::byte* dup, core::dtype type, uint64_t count);
+
+/// The scalar twins: the same bits, and fp64 throughout where `type` is f64.
+void gelu_tanh_reference(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
+void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
+                                  uint64_t count);
+void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
+void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
+                                   std::byte* dup, core::dtype type, uint64_t count);
 
 /// x[i] = keep[i] ? x[i] * factor : 0, in fp32 (fp64 for f64), rounded once. `keep` holds 0 and 1.
 void scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);

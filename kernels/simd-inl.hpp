@@ -30,16 +30,20 @@ using floats = hn::Vec<D>;
 template <class D>
 using words = hn::Vec<bits_of<D>>;
 
-/// fp32 rounded to bf16, still as fp32: the lower 16 bits are zero.
+/// fp32 rounded to bf16 in the upper 16 bits of each word; the lower ones are anything.
 template <class D>
-HWY_INLINE words<D> bf16_rounded_bits(D /*d*/, floats<D> x) {
+HWY_INLINE words<D> bf16_upper_bits(D /*d*/, floats<D> x) {
   const bits_of<D> du;
   const auto u = hn::BitCast(du, x);
   const auto odd = hn::And(hn::ShiftRight<16>(u), hn::Set(du, 1U));
   const auto rounded = hn::Add(u, hn::Add(odd, hn::Set(du, 0x7FFFU)));
-  const auto nan = hn::Gt(hn::And(u, hn::Set(du, 0x7FFFFFFFU)), hn::Set(du, 0x7F800000U));
-  const auto kept = hn::Or(u, hn::Set(du, 0x00400000U));
-  return hn::And(hn::IfThenElse(nan, kept, rounded), hn::Set(du, 0xFFFF0000U));
+  return hn::IfThenElse(hn::RebindMask(du, hn::IsNaN(x)), hn::Or(u, hn::Set(du, 0x00400000U)), rounded);
+}
+
+/// fp32 rounded to bf16, still as fp32: the lower 16 bits are zero.
+template <class D>
+HWY_INLINE words<D> bf16_rounded_bits(D d, floats<D> x) {
+  return hn::And(bf16_upper_bits(d, x), hn::Set(bits_of<D>(), 0xFFFF0000U));
 }
 
 // Processors from AVX2 on convert fp16 themselves, with the same bits.
@@ -106,7 +110,7 @@ HWY_INLINE void store(D d, floats<D> x, float* p) {
 }
 template <class D>
 HWY_INLINE void store(D d, floats<D> x, bf16* p) {
-  const auto u = hn::ShiftRight<16>(bf16_rounded_bits(d, x));
+  const auto u = hn::ShiftRight<16>(bf16_upper_bits(d, x));
   hn::StoreU(hn::TruncateTo(halves_of<D>(), u), halves_of<D>(), &p->bits);
 }
 template <class D>

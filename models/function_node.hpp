@@ -4,6 +4,7 @@
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/ops/empty_like.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 
@@ -26,6 +27,19 @@ using below_autograd = at::AutoDispatchBelowADInplaceOrView;
 template <class... Tensors>
 bool wants_node(const Tensors&... inputs) {
   return torch::autograd::compute_requires_grad(inputs...);
+}
+
+/// A gradient out of the list that `apply` was given, contiguous, and nobody else's if it was the list's alone.
+inline at::Tensor taken(at::Tensor& gradient) {
+  at::Tensor out = std::exchange(gradient, {});
+  if (!out.is_contiguous()) out = out.contiguous();
+  return out;
+}
+
+/// Memory for what takes the place of `gradient`, element by element: its own where nobody else holds it.
+inline at::Tensor in_place_of(const at::Tensor& gradient) {
+  const bool own = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_contiguous();
+  return own ? gradient : at::empty_like(gradient, at::MemoryFormat::Contiguous);
 }
 
 /// Makes `node` the history of `output`. Its `apply` receives the gradient of `output` and returns one gradient for

@@ -14,6 +14,9 @@ namespace troupe::models {
 /// The activation of an MLP, element by element.
 at::Tensor activate(const segment_scope& scope, const at::Tensor& x, activation act);
 
+/// act(gate) * up, element by element.
+at::Tensor gated(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act);
+
 /// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
 enum class weight_layout : uint8_t { in_out, out_in };
 
@@ -21,12 +24,18 @@ enum class weight_layout : uint8_t { in_out, out_in };
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
                   weight_layout layout);
 
-/// Over the last dimension of x (.., C), with weight and bias (C).
-at::Tensor layer_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, const weight& bias,
-                      double epsilon);
+/// What a norm gives: its output, and its input for whoever adds to it past the norm. What reaches that is added to the
+/// input's gradient where the norm forms it.
+struct normed_rows {
+  at::Tensor y, past;
+};
 
-/// x / rms(x) * w over the last dimension, the mean of squares in fp32 (Zhang and Sennrich 2019, as Llama rounds it).
-at::Tensor rms_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, double epsilon);
+/// Over the last dimension of x (.., C), with weight and bias (C).
+normed_rows layer_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, const weight& bias,
+                       double epsilon);
+
+/// x / rms(x) * w over the last dimension, in fp32, rounded once (Zhang and Sennrich 2019).
+normed_rows rms_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, double epsilon);
 
 struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;

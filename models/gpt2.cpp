@@ -17,23 +17,24 @@ class gpt2 final : public family_model {
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor qkv = conv1d(scope, normed(scope, x));
-    const at::Tensor mixed = causal_attention(scope, qkv, heads(), spec().attention_dropout);
-    return add_dropped(scope, x, conv1d(scope, mixed), dropout_site::attention_output, spec().residual_dropout);
+    const auto [in, past] = normed(scope, x);
+    const at::Tensor mixed = causal_attention(scope, conv1d(scope, in), heads(), spec().attention_dropout);
+    return add_dropped(scope, past, conv1d(scope, mixed), dropout_site::attention_output, spec().residual_dropout);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor inner = activate(scope, conv1d(scope, normed(scope, x)), spec().act);
-    return add_dropped(scope, x, conv1d(scope, inner), dropout_site::mlp_output, spec().residual_dropout);
+    const auto [in, past] = normed(scope, x);
+    const at::Tensor inner = activate(scope, conv1d(scope, in), spec().act);
+    return add_dropped(scope, past, conv1d(scope, inner), dropout_site::mlp_output, spec().residual_dropout);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor last = normed(scope, x);
+    const at::Tensor last = normed(scope, x).y;
     return linear(scope, last.reshape({-1, x.size(-1)}), scope.next(), std::nullopt, weight_layout::out_in);
   }
 
  private:
-  at::Tensor normed(segment_scope& scope, const at::Tensor& x) const {
+  normed_rows normed(segment_scope& scope, const at::Tensor& x) const {
     const weight w = scope.next(), bias = scope.next();
     return layer_norm(scope, x, w, bias, spec().norm_epsilon);
   }

@@ -17,24 +17,24 @@ class llama final : public family_model {
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor in = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
+    const auto [in, past] = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
     const at::Tensor q = project(scope, in, spec().attention_bias);
     const at::Tensor k = project(scope, in, spec().attention_bias);
     const at::Tensor v = project(scope, in, spec().attention_bias);
     const at::Tensor qkv = rotate_and_pack(scope, q, k, v, heads(), angles_);
     const at::Tensor mixed = causal_attention(scope, qkv, heads(), spec().attention_dropout);
-    return project(scope, mixed, spec().attention_bias).add_(x);
+    return project(scope, mixed, spec().attention_bias).add_(past);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor in = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
+    const auto [in, past] = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
     const at::Tensor gate = project(scope, in, spec().mlp_bias);
     const at::Tensor up = project(scope, in, spec().mlp_bias);
-    return project(scope, activate(scope, gate, spec().act).mul(up), spec().mlp_bias).add_(x);
+    return project(scope, gated(scope, gate, up, spec().act), spec().mlp_bias).add_(past);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor last = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
+    const at::Tensor last = rms_norm(scope, x, scope.next(), spec().norm_epsilon).y;
     return project(scope, last.reshape({-1, x.size(-1)}), false);
   }
 

@@ -134,7 +134,8 @@ model_table llama_table(const model_spec& s, const extent& e) {
     linear(attention, "self_attn.k_proj", kv_width, s.width, s.attention_bias);
     linear(attention, "self_attn.v_proj", kv_width, s.width, s.attention_bias);
     linear(attention, "self_attn.o_proj", s.width, q_width, s.attention_bias);
-    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + 4.0 * s.inner)};
+    const double kept = s.act == activation::silu ? 3 : 4;  // gate, up, their product; another activation its output
+    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + kept * s.inner)};
     linear(mlp, "mlp.gate_proj", s.inner, s.width, s.mlp_bias);
     linear(mlp, "mlp.up_proj", s.inner, s.width, s.mlp_bias);
     linear(mlp, "mlp.down_proj", s.width, s.inner, s.mlp_bias);

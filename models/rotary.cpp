@@ -2,14 +2,14 @@
 #include "models/rotary.hpp"
 
 #include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <span>
 #include <utility>
 
+#include "kernels/rotary.hpp"
 #include "models/function_node.hpp"
 #include "models/torch_dtype.hpp"
 
@@ -25,44 +25,41 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
-template <class T, class Wide>
-void turn_heads(const T* from, T* to, int64_t heads, int64_t width, const Wide* c, const Wide* s, Wide sign) {
-  const int64_t half = width / 2;
-  for (int64_t h = 0; h < heads; ++h, from += width, to += width)
-    for (int64_t i = 0; i < half; ++i) {
-      const Wide a = static_cast<Wide>(from[i]), b = static_cast<Wide>(from[half + i]);
-      to[i] = static_cast<T>(a * c[i] - b * sign * s[i]);
-      to[half + i] = static_cast<T>(b * c[i] + a * sign * s[i]);
-    }
-}
-
 /// The column inside its document of token `token` of a (B, T) batch.
 int64_t position_of(int64_t token, int64_t columns, std::span<const uint32_t> starts) {
   return token % columns - (starts.empty() ? 0 : starts[static_cast<size_t>(token)]);
 }
 
+void turn(const std::byte* from, std::byte* to, core::dtype type, int64_t heads, int64_t width,
+          const rotary_angles& angles, int64_t angle, direction way) {
+  const auto count = static_cast<uint64_t>(heads), elements = static_cast<uint64_t>(width);
+  const bool back = way == direction::unpack;
+  if (type == core::dtype::f64) {
+    kernels::turn_heads_reference(from, to, type, count, elements, angles.cosines.const_data_ptr<double>() + angle,
+                                  angles.sines.const_data_ptr<double>() + angle, back);
+  } else {
+    kernels::turn_heads(from, to, type, count, elements, angles.cosines.const_data_ptr<float>() + angle,
+                        angles.sines.const_data_ptr<float>() + angle, back);
+  }
+}
+
 void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
                std::span<const uint32_t> starts, direction way) {
-  const int64_t rows = packed.size(0), columns = packed.size(1), stride = packed.size(2);
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, packed.scalar_type(), "rotary", [&] {
-    using wide_t = at::opmath_type<scalar_t>;
-    const auto* c = angles.cosines.const_data_ptr<wide_t>();
-    const auto* s = angles.sines.const_data_ptr<wide_t>();
-    scalar_t* own = p.own.mutable_data_ptr<scalar_t>();
-    scalar_t* inside = packed.mutable_data_ptr<scalar_t>() + p.first_head * head_width;
-    for (int64_t token = 0; token < rows * columns; ++token) {
-      const int64_t angle = position_of(token, columns, starts) * (head_width / 2);
-      scalar_t* a = own + token * p.heads * head_width;
-      scalar_t* b = inside + token * stride;
-      if (way == direction::unpack) std::swap(a, b);
-      if (p.turned) {
-        turn_heads<scalar_t, wide_t>(a, b, p.heads, head_width, c + angle, s + angle,
-                                     way == direction::pack ? wide_t{1} : wide_t{-1});
-      } else {
-        std::copy_n(a, p.heads * head_width, b);
-      }
+  const core::dtype type = core_dtype(packed.scalar_type());
+  const auto bytes = static_cast<int64_t>(core::size_of(type));
+  const int64_t rows = packed.size(0), columns = packed.size(1);
+  const int64_t stride = packed.size(2) * bytes, own_stride = p.heads * head_width * bytes;
+  auto* own = static_cast<std::byte*>(p.own.mutable_data_ptr());
+  auto* inside = static_cast<std::byte*>(packed.mutable_data_ptr()) + p.first_head * head_width * bytes;
+  for (int64_t token = 0; token < rows * columns; ++token, own += own_stride, inside += stride) {
+    const std::byte* from = way == direction::pack ? own : inside;
+    std::byte* to = way == direction::pack ? inside : own;
+    if (p.turned) {
+      turn(from, to, type, p.heads, head_width, angles, position_of(token, columns, starts) * (head_width / 2), way);
+    } else {
+      std::memcpy(to, from, static_cast<size_t>(own_stride));
     }
-  });
+  }
 }
 
 struct rotary_node final : function_node {
@@ -112,10 +109,11 @@ at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, cons
     const below_autograd plain;
     const auto starts = scope.batch().document_start;
     packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options().requires_grad(false));
-    move_part({q, 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
-    move_part({k, shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts, direction::pack);
-    move_part({v, shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles, starts,
+    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
+    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts,
               direction::pack);
+    move_part({v.contiguous(), shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles,
+              starts, direction::pack);
   }
   if (!wants_node(q, k, v)) return packed;
   auto node = std::make_shared<rotary_node>();

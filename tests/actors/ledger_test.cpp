@@ -3,8 +3,10 @@
 
 #include <c10/core/Allocator.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 using namespace troupe::actors;
@@ -69,6 +71,25 @@ BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_an_empty_one_is_null) {
     }
     BOOST_TEST(installed()->allocate(0).get() == nullptr);
   });
+}
+
+BOOST_AUTO_TEST_CASE(a_large_block_is_counted_keeps_its_bytes_and_outlives_its_ledger) {
+  constexpr size_t bytes = 4 * large_block_bytes;
+  c10::DataPtr kept;
+  {
+    const allocation_ledger books(num_owners);
+    on_thread_of(51, [&] {
+      kept = installed()->allocate(bytes);
+      std::memset(kept.get(), 7, bytes);
+      BOOST_TEST(installed()->allocate(large_block_bytes).get() != kept.get());
+    });
+    BOOST_TEST(books.current_bytes(51) == bytes);
+  }
+  const auto* const at = static_cast<const char*>(kept.get());
+  BOOST_TEST(std::count(at, at + bytes, 7) == static_cast<std::ptrdiff_t>(bytes));
+  std::thread([&] { kept.clear(); }).join();
+  const allocation_ledger books(num_owners);
+  BOOST_TEST(books.current_bytes(51) == 0U);
 }
 
 BOOST_AUTO_TEST_CASE(the_allocator_is_as_before_once_the_last_ledger_has_gone) {

@@ -22,7 +22,7 @@ import roofline
 import runs
 
 PARTS = ("steps", "memory", "trace", "roofline", "kernels")
-MEMORY_STEPS = 4
+MEMORY_STEPS = 3  # everything is held from the second on
 
 
 def arguments():
@@ -58,7 +58,7 @@ class Session:
         self.results = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
         command = "python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])
         self.results |= {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "command": command.strip(),
-                         "commit": machine.commit()}
+                         "commit": machine.commit(), "load": machine.load()}
 
     def keep(self, **what):
         self.results |= what
@@ -67,15 +67,13 @@ class Session:
         self.a.results.write_text(json.dumps(self.results))
 
     def run(self, where, case, name, peer, stage, steps, **how):
-        """One run, kept under the case's `where`; a peer that fails is said on the page, and does not end the session."""
+        """One run, kept under the case's `where`; one that fails is said on the page, and does not end the session."""
         try:
             r = runs.run(self.a.troupe, case, peer, stage, steps, **how)
             median = figures.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
             said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
         except RuntimeError as e:
-            if peer == "troupe":
-                raise
-            r = {"error": str(e)[-400:]}
+            r = {"error": str(e)[-800:]}
             said = "failed: " + r["error"].replace("\n", " ")[-200:]
         kept = self.results["cases"].setdefault(case.name, {})
         kept.setdefault(where, {}).setdefault(name, []).append(r)
@@ -91,13 +89,13 @@ def measure(a):
         s.keep(roofline=roofline.measure(a.programs, a.cases))
     for case in a.cases:
         fresh = {k: {} for k in ("steps", "memory", "trace") if k in a.parts}
-        s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit(), load=machine.load())
+        s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit())
         if "steps" in a.parts:
-            for _ in range(a.rounds):
-                for name, peer, stage in cases.contenders(case):
+            for number in range(a.rounds):
+                for name, peer, stage in cases.contenders(case, with_peers=case.timed or number == 0):
                     s.run("steps", case, name, peer, stage, cases.WARM_STEPS + (a.steps or case.steps))
         if "memory" in a.parts and case.memory:
-            for name, peer, stage in cases.contenders(case):
+            for name, peer, stage in (c for c in cases.contenders(case) if c[1] != "pytorch"):
                 s.run("memory", case, name, peer, stage, MEMORY_STEPS, sample_memory=True)
         if "trace" in a.parts and case.traced:
             for stage in case.stages:

@@ -57,7 +57,7 @@ def absolute(values, bound, unit):
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    case: cases.Case
+    where: str  # the case's name
     what: str  # "ZeRO 3 beside PyTorch"
     figure: Figure
 
@@ -71,7 +71,7 @@ def step_comparisons(case, steps):
                                   ("DeepSpeed", steps.get(f"deepspeed-{stage}", []), case.deepspeed.get(stage))):
             r = ratio(ours, medians(runs), bound)
             if r:
-                out.append(Comparison(case, f"ZeRO {stage} beside {peer}", r))
+                out.append(Comparison(case.name, f"ZeRO {stage} beside {peer}", r))
     return out
 
 
@@ -81,7 +81,7 @@ def memory_comparisons(case, memory):
         ours, theirs = ([r["peak_pss_bytes"] for r in ran(memory.get(f"{who}-{stage}", []))] for who in ("troupe", "deepspeed"))
         r = ratio(ours, theirs, case.memory)
         if r:
-            out.append(Comparison(case, f"memory at ZeRO {stage} beside DeepSpeed", r))
+            out.append(Comparison(case.name, f"memory at ZeRO {stage} beside DeepSpeed", r))
     return out
 
 
@@ -89,7 +89,7 @@ def start_comparison(case, steps, stage):
     """From process start to the first step done."""
     firsts = [r["first_step_s"] for r in ran(steps.get(f"troupe-{stage}", []))]
     f = absolute(firsts, case.start_s, "s") if case.start_s else None
-    return Comparison(case, f"start at ZeRO {stage}", f) if f else None
+    return Comparison(case.name, f"start at ZeRO {stage}", f) if f else None
 
 
 def hidden_share(end):
@@ -112,7 +112,7 @@ def lane_comparisons(case, trace):
         for name, read, unit, bound in LANES:
             f = absolute([read(e) for e in ends if "control" in e], bound, unit)
             if f:
-                out.append(Comparison(case, f"{name} at ZeRO {stage}", f))
+                out.append(Comparison(case.name, f"{name} at ZeRO {stage}", f))
     return out
 
 

@@ -22,6 +22,8 @@ def attention_pair(which, dtype):
 PAIRS = (
     ("AdamW, 100 M fp32, 2 threads", "adamw/fp32/2/real_time",
      {"torch fused": "adamw_100m_torch", "DeepSpeedCPUAdam": "adamw_100m_deepspeed"}, 1.0),
+    ("AdamW, 100 M, bf16 gradients, with the 16-bit copy, 2 threads", "adamw/bf16_with_copy/2/real_time",
+     {"DeepSpeedCPUAdam, fp32": "adamw_100m_deepspeed"}, 1.0),
     *(attention_pair(which, dtype) for dtype in ("fp32", "bf16") for which in ("forward", "backward")),
 )
 

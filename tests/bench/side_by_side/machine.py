@@ -43,4 +43,5 @@ def commit():
 
 
 def load():
+    """Processes that wanted a core in the last minute: near 0 where nothing else runs."""
     return os.getloadavg()[0]

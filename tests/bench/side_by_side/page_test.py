@@ -55,7 +55,7 @@ class Verdicts(unittest.TestCase):
     def test_a_peer_that_fails_is_said_and_compared_with_nothing(self):
         r = results([0.8], [1.0])
         r["cases"]["gpt2-fp32"]["steps"]["deepspeed-3"] = [{"error": "Traceback\nout of memory"}]
-        self.assertIn("deepspeed-3 did not run: out of memory", page.page(r))
+        self.assertIn("- gpt2-fp32, steps, deepspeed-3: 1 of 1: out of memory", page.page(r))
         self.assertEqual([c.what for c in figures.step_comparisons(FP32, r["cases"]["gpt2-fp32"]["steps"])], ["ZeRO 3 beside PyTorch"])
 
     def test_start_is_held_against_the_case_s_own_seconds(self):
@@ -67,7 +67,7 @@ class Verdicts(unittest.TestCase):
         r = results([0.8], [1.0], [1.1])
         r["cases"]["gpt2-fp32"]["memory"] = {"troupe-3": [run(1, peak_pss_bytes=400 << 20)], "deepspeed-3": [run(1, peak_pss_bytes=1000 << 20)]}
         self.assertEqual(compared(r, "memory at ZeRO 3 beside DeepSpeed").value, 0.4)
-        self.assertIn("| 400 |  | 1000 | **0.40 missed** | 0.35 |", page.page(r))
+        self.assertIn("| 400 | 0 | 1000 | **0.40 missed** | 0.35 |", page.page(r))
 
     def test_the_trace_s_figures_are_held_against_their_bounds(self):
         r = results([0.8], [1.0])
@@ -76,6 +76,15 @@ class Verdicts(unittest.TestCase):
         self.assertEqual(compared(r, "communication hidden at ZeRO 3").value, 75.0)
         self.assertTrue(compared(r, "compute idle for control at ZeRO 3").met)
         self.assertIn("| gpt2-fp32 | 3 | 0.20 % | **6.00 us missed** | 30.00 us | 75.00 % |", page.page(r))
+
+    def test_busy_instructions_come_longest_first(self):
+        r = results([0.8], [1.0])
+        work = {"peak_flops": 0, "kinds": [{"kind": "forward", "count": 8, "busy_s": 0.1}, {"kind": "backward", "count": 8, "busy_s": 0.2}],
+                "units": [{"unit": "head", "forward_s": 0.1, "backward_s": 0.2, "forward_flops": 1e10, "backward_flops": 2e10}]}
+        r["cases"]["gpt2-fp32"]["trace"] = {"troupe-3": [run(1, end={"communication_s": 0.0, "work": work})]}
+        text = page.page(r)
+        self.assertIn("| gpt2-fp32 | 1000 | backward 200.0 (20.0 %), forward 100.0 (10.0 %) |", text)
+        self.assertIn("| gpt2-fp32 | head | 100.00 | 100 | 200.00 | 100 |", text)
 
 
 class Work(unittest.TestCase):

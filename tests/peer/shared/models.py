@@ -72,8 +72,7 @@ class LlamaBlock(nn.Module):
         y = self.norm_1(x)
         q, k, v = heads(self.q(y), self.num_heads), heads(self.k(y), self.num_kv), heads(self.v(y), self.num_kv)
         q, k = rotated(q, cos, sin), rotated(k, cos, sin)
-        k, v = (z.repeat_interleave(self.num_heads // self.num_kv, dim=1) for z in (k, v))
-        x = x + self.o(merged(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+        x = x + self.o(merged(F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)))
         y = self.norm_2(x)
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 

@@ -87,9 +87,8 @@ def main():
         seconds = time.perf_counter() - begin
         if rank == 0:
             print(json.dumps({"event": "step", "step_s": seconds, "loss": loss}), flush=True)
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
-
 
 if __name__ == "__main__":
     main()
+    sys.stdout.flush()
+    os._exit(0)  # taking the process apart takes seconds that nobody looks at

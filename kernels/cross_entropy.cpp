@@ -1,0 +1,177 @@
+#include "kernels/cross_entropy.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <limits>
+
+#include "kernels/exponential.hpp"
+#include "kernels/with_dtype.hpp"
+
+// What every target's namespace calls, so it comes before any of them.
+#ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
+#define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
+namespace troupe::kernels {
+namespace {
+
+/// The sum of powers seen so far, beside the largest exponent.
+template <class Wide>
+struct running_sum {
+  Wide largest = -std::numeric_limits<Wide>::infinity();
+  Wide sum = 0;
+
+  /// Makes room for a block whose largest exponent is `block_largest`.
+  void raise(Wide block_largest) {
+    if (!(block_largest > largest)) return;
+    sum *= exponential(largest - block_largest);
+    largest = block_largest;
+  }
+  /// What exponents are counted from: where all of them are minus infinity, the powers are still 0.
+  [[nodiscard]] Wide base() const { return largest == -std::numeric_limits<Wide>::infinity() ? Wide{0} : largest; }
+  [[nodiscard]] Wide log_sum() const {
+    return static_cast<Wide>(static_cast<double>(largest) + std::log(static_cast<double>(sum)));
+  }
+};
+
+}  // namespace
+}  // namespace troupe::kernels
+#endif
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cross_entropy.cpp"
+#include <hwy/foreach_target.h>
+
+#include "kernels/exponential-inl.hpp"
+#include "kernels/row_sums-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// What is no number may be passed over: its power shows in the sum.
+template <class T>
+float largest_of(const T* x, uint64_t count) {
+  const full d;
+  const uint64_t lanes = hn::Lanes(d);
+  auto most = hn::Set(d, -std::numeric_limits<float>::infinity());
+  auto second = most;
+  uint64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    most = hn::Max(most, load(d, x + i));
+    second = hn::Max(second, load(d, x + i + lanes));
+  }
+  float found = hn::GetLane(hn::MaxOfLanes(d, hn::Max(most, second)));
+  for (; i < count; ++i) found = std::max(found, widen(x[i]));
+  return found;
+}
+
+template <class T>
+float log_sum_of(const T* x, uint64_t width) {
+  running_sum<float> running;
+  for (uint64_t first = 0; first < width; first += loss_block) {
+    const T* block = x + first;
+    const uint64_t count = std::min(loss_block, width - first);
+    running.raise(largest_of(block, count));
+    const float base = running.base();
+    running.sum += row_sums<1>(count, [=](auto d, uint64_t i) HWY_ATTR {
+      return terms_of<decltype(d), 1>{{exponential(d, hn::Sub(load(d, block + i), hn::Set(d, base)))}};
+    })[0];
+  }
+  return running.log_sum();
+}
+
+double sum_of_losses(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                     float* log_sums) {
+  double sum = 0;
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      log_sums[r] = log_sum_of(x, width);
+      sum += static_cast<double>(log_sums[r] - widen(x[targets[r]]));
+    }
+  });
+  return sum;
+}
+
+void softmax_gradient(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                      const float* log_sums, float factor) {
+  with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      auto* x = reinterpret_cast<T*>(logits) + r * width;
+      const float log_sum = log_sums[r];
+      const T at_target = narrow<T>((kernels::exponential(widen(x[targets[r]]) - log_sum) - 1.0F) * factor);
+      for_each_vector(width, [=](auto d, uint64_t i) HWY_ATTR {
+        const auto p = exponential(d, hn::Sub(load(d, x + i), hn::Set(d, log_sum)));
+        store(d, hn::Mul(p, hn::Set(d, factor)), x + i);
+      });
+      x[targets[r]] = at_target;
+    }
+  });
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace troupe::kernels {
+
+HWY_EXPORT(sum_of_losses);
+HWY_EXPORT(softmax_gradient);
+
+double cross_entropy(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                     float* log_sums) {
+  return HWY_DYNAMIC_DISPATCH(sum_of_losses)(logits, type, rows, width, targets, log_sums);
+}
+
+void cross_entropy_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                            const float* log_sums, double factor) {
+  HWY_DYNAMIC_DISPATCH(softmax_gradient)
+  (logits, type, rows, width, targets, log_sums, static_cast<float>(factor));
+}
+
+template <class Wide>
+double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                               const int64_t* targets, Wide* log_sums) {
+  double sum = 0;
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    const auto at = [](const T* x, uint64_t i) { return static_cast<Wide>(widen(x[i])); };
+    for (uint64_t r = 0; r < rows; ++r) {
+      const auto* x = reinterpret_cast<const T*>(logits) + r * width;
+      running_sum<Wide> running;
+      for (uint64_t first = 0; first < width; first += loss_block) {
+        const uint64_t count = std::min(loss_block, width - first);
+        Wide largest = -std::numeric_limits<Wide>::infinity();
+        for (uint64_t i = first; i < first + count; ++i) largest = std::max(largest, at(x, i));
+        running.raise(largest);
+        running.sum += row_sum<Wide>(count, [&](uint64_t i) { return exponential(at(x, first + i) - running.base()); });
+      }
+      log_sums[r] = running.log_sum();
+      sum += static_cast<double>(log_sums[r] - at(x, static_cast<uint64_t>(targets[r])));
+    }
+  });
+  return sum;
+}
+
+template <class Wide>
+void cross_entropy_backward_reference(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                      const int64_t* targets, const Wide* log_sums, double factor) {
+  with_float_dtype(type, [&]<class T>(std::type_identity<T>) {
+    for (uint64_t r = 0; r < rows; ++r) {
+      auto* x = reinterpret_cast<T*>(logits) + r * width;
+      for (uint64_t i = 0; i < width; ++i) {
+        const Wide p = exponential(static_cast<Wide>(widen(x[i])) - log_sums[r]);
+        const Wide wanted = i == static_cast<uint64_t>(targets[r]) ? Wide{1} : Wide{0};
+        x[i] = narrow<T>((p - wanted) * static_cast<Wide>(factor));
+      }
+    }
+  });
+}
+
+#define TROUPE_CROSS_ENTROPY_TWINS(Wide)                                                                             \
+  template double cross_entropy_reference(const std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*, Wide*); \
+  template void cross_entropy_backward_reference(std::byte*, core::dtype, uint64_t, uint64_t, const int64_t*,        \
+                                                 const Wide*, double)
+TROUPE_CROSS_ENTROPY_TWINS(float);
+TROUPE_CROSS_ENTROPY_TWINS(double);
+
+}  // namespace troupe::kernels
+#endif

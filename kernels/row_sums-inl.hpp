@@ -1,0 +1,62 @@
+// Sums over a row whose order is the same on every target: element i belongs to lane i mod `row_lanes`, lanes are
+// added in halves. Included once per SIMD target, after hwy/foreach_target.h.
+#if defined(TROUPE_KERNELS_ROW_SUMS_INL_HPP) == defined(HWY_TARGET_TOGGLE)
+#ifdef TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#undef TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#else
+#define TROUPE_KERNELS_ROW_SUMS_INL_HPP
+#endif
+
+#include <array>
+
+#include "kernels/row_sums.hpp"
+#include "kernels/simd-inl.hpp"
+
+HWY_BEFORE_NAMESPACE();
+namespace troupe::kernels::HWY_NAMESPACE {
+
+/// What `terms` of row_sums returns: one vector for each of the sums.
+template <class D, size_t Sums>
+struct terms_of {
+  floats<D> of[Sums];
+};
+
+/// The sums over a row of what `terms(d, i)` gives for the vector at element i, a `terms_of<D, Sums>`.
+template <size_t Sums, class F>
+HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
+  using vector = hn::CappedTag<float, row_lanes / 2>;
+  const vector d;
+  constexpr uint64_t step = hn::MaxLanes(vector());
+  constexpr uint64_t vectors = row_lanes / step;
+  floats<vector> lanes[Sums][vectors];
+#pragma GCC unroll 64
+  for (uint64_t v = 0; v < vectors; ++v)
+#pragma GCC unroll 4
+    for (size_t s = 0; s < Sums; ++s) lanes[s][v] = hn::Zero(d);
+  uint64_t i = 0;
+  for (; i + row_lanes <= width; i += row_lanes) {
+#pragma GCC unroll 64
+    for (uint64_t v = 0; v < vectors; ++v) {
+      const auto more = terms(d, i + v * step);
+#pragma GCC unroll 4
+      for (size_t s = 0; s < Sums; ++s) lanes[s][v] = hn::Add(lanes[s][v], more.of[s]);
+    }
+  }
+  alignas(64) float stored[Sums][row_lanes];
+#pragma GCC unroll 4
+  for (size_t s = 0; s < Sums; ++s)
+#pragma GCC unroll 64
+    for (uint64_t v = 0; v < vectors; ++v) hn::Store(lanes[s][v], d, stored[s] + v * step);
+  for (; i < width; ++i) {
+    const auto more = terms(one_lane(), i);
+    for (size_t s = 0; s < Sums; ++s) stored[s][i % row_lanes] += hn::GetLane(more.of[s]);
+  }
+  std::array<float, Sums> sums;
+  for (size_t s = 0; s < Sums; ++s) sums[s] = sum_of_lanes(stored[s]);
+  return sums;
+}
+
+}  // namespace troupe::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif

@@ -1,0 +1,27 @@
+// The order of a sum over a row, and the scalar form of row_sums-inl.hpp.
+#pragma once
+
+#include <cstdint>
+
+namespace troupe::kernels {
+
+/// Running sums of a row: element i belongs to lane i mod `row_lanes`, whatever the processor's vectors are.
+inline constexpr uint64_t row_lanes = 32;
+
+/// The lanes added in halves; overwrites them.
+template <class T>
+T sum_of_lanes(T (&lanes)[row_lanes]) {
+  for (uint64_t half = row_lanes / 2; half > 0; half /= 2)
+    for (uint64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
+  return lanes[0];
+}
+
+/// The sum of `term(i)` over a row.
+template <class T, class F>
+T row_sum(uint64_t width, F&& term) {
+  T lanes[row_lanes] = {};
+  for (uint64_t i = 0; i < width; ++i) lanes[i % row_lanes] += term(i);
+  return sum_of_lanes(lanes);
+}
+
+}  // namespace troupe::kernels

@@ -1,0 +1,116 @@
+// Cross-entropy: vectors against scalar twins bit by bit on every target, and against plain fp64.
+#include "kernels/cross_entropy.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <limits>
+
+#include "samples.hpp"
+
+namespace troupe::kernels::tests {
+namespace {
+
+/// Logits with a few far outliers, so that the largest one changes from block to block.
+std::vector<float> logits_of(uint64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::normal_distribution<float> normal(0, 3);
+  std::vector<float> out(count);
+  for (auto& x : out) x = random() % 64 == 0 ? 20 * normal(random) : normal(random);
+  return out;
+}
+
+std::vector<int64_t> targets_of(uint64_t rows, uint64_t width) {
+  std::vector<int64_t> out(rows);
+  for (uint64_t r = 0; r < rows; ++r) out[r] = static_cast<int64_t>((r * 7919 + 5) % width);
+  return out;
+}
+
+constexpr uint64_t widths[] = {1, 2, 15, 31, 32, 33, 65, 256, loss_block - 1, loss_block, loss_block + 17, 9001};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cross_entropy)
+
+BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
+  const uint64_t rows = 3;
+  for (const core::dtype type : fp32_dtypes)
+    for (const uint64_t width : widths) {
+      const auto logits = stored_as(type, logits_of(rows * width, width));
+      const auto targets = targets_of(rows, width);
+      std::vector<float> wanted(rows), got(rows);
+      auto wanted_gradient = logits;
+      const double loss = cross_entropy_reference(logits.data(), type, rows, width, targets.data(), wanted.data());
+      cross_entropy_backward_reference(wanted_gradient.data(), type, rows, width, targets.data(), wanted.data(), 0.3);
+      for_each_simd_target([&] {
+        auto gradient = logits;
+        BOOST_TEST(kernels::cross_entropy(logits.data(), type, rows, width, targets.data(), got.data()) == loss);
+        TROUPE_CHECK_SAME_BITS(got, wanted);
+        cross_entropy_backward(gradient.data(), type, rows, width, targets.data(), got.data(), 0.3);
+        TROUPE_CHECK_SAME_BITS(gradient, wanted_gradient);
+      });
+    }
+}
+
+BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
+  const uint64_t rows = 2, width = 9001;
+  const auto values = logits_of(rows * width, 3);
+  std::vector<double> wide(values.begin(), values.end());
+  const auto targets = targets_of(rows, width);
+  std::vector<double> sums(rows);
+  std::vector<float> narrow_sums(rows);
+  auto gradient = values;
+  auto* bytes = reinterpret_cast<std::byte*>(gradient.data());
+  auto* wide_bytes = reinterpret_cast<std::byte*>(wide.data());
+  const double loss = kernels::cross_entropy(bytes, core::dtype::f32, rows, width, targets.data(), narrow_sums.data());
+  double wanted = 0;
+  for (uint64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (uint64_t i = 0; i < width; ++i) sum += std::exp(wide[r * width + i]);
+    wanted += std::log(sum) - wide[r * width + static_cast<uint64_t>(targets[r])];
+  }
+  BOOST_TEST(std::abs(loss - wanted) < 1e-5 * wanted);
+  const double exact = cross_entropy_reference(wide_bytes, core::dtype::f64, rows, width, targets.data(), sums.data());
+  BOOST_TEST(std::abs(exact - wanted) < 1e-12 * wanted);
+  cross_entropy_backward(bytes, core::dtype::f32, rows, width, targets.data(), narrow_sums.data(), 0.5);
+  cross_entropy_backward_reference(wide_bytes, core::dtype::f64, rows, width, targets.data(), sums.data(), 0.5);
+  for (uint64_t r = 0; r < rows; ++r) {
+    double total = 0;
+    for (uint64_t i = r * width; i < (r + 1) * width; ++i) {
+      BOOST_TEST(std::abs(gradient[i] - wide[i]) < 1e-5 * std::abs(wide[i]) + 1e-12);
+      total += wide[i];
+    }
+    BOOST_TEST(std::abs(total) < 1e-12, "a row's gradients add up to " << total);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(columns_that_cannot_be_leave_the_others_alone) {
+  std::vector<float> x(3 * loss_block, -std::numeric_limits<float>::infinity());
+  x[loss_block + 5] = x[2 * loss_block + 9] = 2.0F;
+  const auto target = static_cast<int64_t>(loss_block + 5);
+  float log_sum = 0;
+  for_each_simd_target([&] {
+    auto gradient = x;
+    auto* bytes = reinterpret_cast<std::byte*>(gradient.data());
+    const double loss = kernels::cross_entropy(bytes, core::dtype::f32, 1, x.size(), &target, &log_sum);
+    BOOST_TEST(std::abs(loss - std::log(2.0)) < 1e-6);
+    cross_entropy_backward(bytes, core::dtype::f32, 1, x.size(), &target, &log_sum, 1);
+    BOOST_TEST(std::abs(gradient[loss_block + 5] + 0.5F) < 1e-6F);
+    BOOST_TEST(std::abs(gradient[2 * loss_block + 9] - 0.5F) < 1e-6F);
+    BOOST_TEST(gradient[0] == 0.0F);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(a_row_with_what_is_no_number_has_no_loss) {
+  std::vector<float> x(100, 1.0F);
+  x[17] = std::numeric_limits<float>::quiet_NaN();
+  const int64_t target = 3;
+  float log_sum = 0;
+  for_each_simd_target([&] {
+    const auto* bytes = reinterpret_cast<const std::byte*>(x.data());
+    BOOST_TEST(std::isnan(kernels::cross_entropy(bytes, core::dtype::f32, 1, x.size(), &target, &log_sum)));
+  });
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::kernels::tests

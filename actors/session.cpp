@@ -13,6 +13,7 @@
 #include "actors/shard_executor.hpp"
 #include "actors/writer_executor.hpp"
 #include "core/clock.hpp"
+#include "core/cores.hpp"
 #include "fabric/in_process.hpp"
 #include "storage/locked_memory.hpp"
 
@@ -202,7 +203,8 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.save_asked = did->save_asked;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
-  report.lanes = summarise(*did->contexts);
+  report.lanes = summarise(*did->contexts, core::usable_cores());
+  report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   p.record(report, did->contexts);
   if (!report.skipped) {
     ++p.applied;

@@ -54,7 +54,9 @@ struct end_summary {
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  actors::step_summary lanes;  ///< mean over the run's steps
+  actors::step_summary lanes;      ///< mean over the run's steps
+  std::vector<std::string> units;  ///< their names
+  double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string communication_table;  ///< comms_logger's

@@ -131,13 +131,14 @@ class run {
     const auto mean = [this](double& into, double x) { into += (x - into) / double(steps_); };
     auto& l = end_.lanes;
     mean(l.step_s, r.lanes.step_s);
+    mean(l.whole_s, r.lanes.whole_s);
     mean(l.compute_s, r.lanes.compute_s);
     mean(l.communication_s, r.lanes.communication_s);
     mean(l.exposed_s, r.lanes.exposed_s);
     for (size_t i = 0; i < plan::num_lanes; ++i) mean(l.idle_s[i], r.lanes.idle_s[i]);
     actors::take_mean(l.io, r.lanes.io, steps_);
-    mean(l.wait_in_lane_us, r.lanes.wait_in_lane_us);
-    mean(l.wait_cross_lane_us, r.lanes.wait_cross_lane_us);
+    actors::take_mean(l.control, r.lanes.control, steps_);
+    actors::take_mean(l.work, r.lanes.work, steps_);
   }
   core::result<void> evaluate(uint64_t batches, uint64_t step) {
     auto loss = session_.evaluate(batches);
@@ -162,6 +163,7 @@ class run {
     end_.memory = session_.memory();
     end_.peak_live_elements = plan::peak_live_parameters(session_.training_plan(0));
     end_.model_elements = session_.table().numel();
+    for (const auto& u : session_.table().units) end_.units.push_back(u.name);
     end_.process_peak_bytes = telemetry::process_peak_bytes();
     end_.output_folder = config_.output.string();
     if (config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
@@ -281,6 +283,7 @@ int train(const train_arguments& given) {
     (*session)->finish({end.error(), {}, config::effective_yaml(*loaded), {}});
     return end.error().kind == core::error_kind::stopped ? 130 : 1;
   }
+  end->peak_flops = peak / config->parallel.ranks();
   const int ended_well = end->stopped && stop.terminated() ? 128 + SIGTERM : 0;
   if (!a.export_folder.empty())
     if (auto ok = (*session)->export_hugging_face(a.export_folder); !ok) return report(ok.error());

@@ -41,13 +41,12 @@ void log_line(output_style style, const std::string& line) {
   std::fflush(to);
 }
 
-progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops,
-                   uint64_t lines_every, std::string loss_unit)
+progress::progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
+                   std::string loss_unit)
     : style_(style),
       total_(total_steps),
       every_(std::max<uint64_t>(1, lines_every)),
       flops_per_token_(flops_per_token),
-      peak_flops_(peak_flops),
       loss_unit_(std::move(loss_unit)) {}
 
 void progress::step(const actors::step_report& r, uint64_t memory_bytes) {

@@ -92,6 +92,7 @@ class run {
       if (!r) return core::fail(r.error());
       count(*r);
       show_.step(*r, memory_bytes(session_));
+      if (steps_ == 1) measure_peak();  // behind the first step: nobody waits for it
       const uint64_t every = config_.evaluation.every_steps;
       if (every > 0 && r->step % every == 0 && r->step < config_.steps)
         if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
@@ -157,6 +158,10 @@ class run {
     if (!text) return core::fail(text.error());
     end_.sample = tokenizer->decode(std::vector<uint32_t>(text->begin(), text->end()));
     return {};
+  }
+  void measure_peak() {
+    end_.peak_flops = actors::measured_matmul_flops(config_.parameter_dtype());
+    show_.use_peak(end_.peak_flops * config_.parallel.ranks());
   }
   void finish() {
     end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
@@ -256,9 +261,8 @@ int train(const train_arguments& given) {
   const auto& first = (*session)->training_plan(0);
   const char* const unit = (*session)->tokens_are_bytes() ? "nats/byte" : "nats/token";
   const uint64_t tokens = config->train_micro_batch_size_per_gpu * (*session)->sequence();
-  const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
-  progress show(style, config->steps, flops_per_token((*session)->table(), tokens), peak,
-                actors::print_interval(*config), unit);
+  progress show(style, config->steps, flops_per_token((*session)->table(), tokens), actors::print_interval(*config),
+                unit);
   shown = &show;
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
@@ -283,7 +287,6 @@ int train(const train_arguments& given) {
     (*session)->finish({end.error(), {}, config::effective_yaml(*loaded), {}});
     return end.error().kind == core::error_kind::stopped ? 130 : 1;
   }
-  end->peak_flops = peak / config->parallel.ranks();
   const int ended_well = end->stopped && stop.terminated() ? 128 + SIGTERM : 0;
   if (!a.export_folder.empty())
     if (auto ok = (*session)->export_hugging_face(a.export_folder); !ok) return report(ok.error());

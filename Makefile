@@ -70,6 +70,8 @@ bench: setup ## runs Troupe, PyTorch and DeepSpeed in turn and writes docs/bench
 	@ninja -C build/release -j $(JOBS) troupe troupe-train
 	@ninja -C build/release -j $(JOBS) $(call targets,release,bench_[a-z_]*)
 	@python3 tests/bench/side_by_side $(ARGS)
+	@ninja -C build/release -j $(JOBS) control_steps
+	@python3 tests/bench/growth.py build/release/troupe build/release/tests/control/control_steps --out docs/benchmarks
 
 peer: build ## installs PyTorch, transformers, DeepSpeed and TensorBoard into .peer and makes the tests' fixtures and timings with them
 	@tests/peer/setup.sh

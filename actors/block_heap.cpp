@@ -30,8 +30,11 @@ block_heap::~block_heap() = default;
 
 block_heap::tag* block_heap::grow(uint64_t bytes) {
   const uint64_t more = std::clamp(mapped_bytes_ / 4, segment_bytes_min, segment_bytes_max);
-  auto got =
-      storage::huge_memory::allocate(core::round_up(std::max(bytes, more), storage::huge_memory::alignment_bytes));
+  const auto map = [](uint64_t n) {
+    return storage::huge_memory::allocate(core::round_up(n, storage::huge_memory::alignment_bytes));
+  };
+  auto got = map(std::max(bytes, more));
+  if (!got && more > bytes) got = map(bytes);
   if (!got) return nullptr;
   auto s = std::make_unique<segment>(std::move(*got));
   mapped_bytes_ += s->memory.bytes();

@@ -31,17 +31,25 @@ void finish(self_ptr self, uint32_t id) {
   }
 }
 
+// Only before the run has ended: until then nobody reads it.
+void note_work(self_ptr self, int64_t begin_ns) {
+  auto& s = self->state;
+  if (starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
+}
+
 // Starts whatever may start. Runs on without a message while its own instructions make each other ready.
 // Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's checker
 // relies on.
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
-    if (s.num_pending > 0 && s.mine != plan::lane::fabric && s.mine != plan::lane::io) return;
+    if (s.num_pending > 0 && !starts_ahead(s.mine)) return;
     const auto id = s.order.next();
     if (!id) return;
-    s.context->spans[*id].start_ns.store(now_ns(self), std::memory_order_relaxed);
+    const int64_t begin = now_ns(self);
+    s.context->spans[*id].start_ns.store(begin, std::memory_order_relaxed);
     auto did = s.hands->start(s.context->plan().instructions[*id]);
+    note_work(self, begin);
     if (!did) return fail(self, did.error().in(s.context->plan().describe(*id)));
     if (*did == progress::done)
       finish(self, *id);
@@ -69,6 +77,9 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
+        if (starts_ahead(s.mine))
+          s.context->worked[static_cast<size_t>(s.mine)].reserve(
+              2 * m.context->plan().lanes[static_cast<size_t>(s.mine)].size());
         s.order.begin(m.context->program, s.mine);
         s.order.extend(m.window);
         s.hands->begin(m.context);
@@ -96,7 +107,9 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
       [self](const wake& m) {
         auto& s = self->state;
         if (s.failed || !s.context) return;
+        const int64_t begin = now_ns(self);
         auto ended = s.hands->advance(m.sequence);
+        if (s.num_pending > 0) note_work(self, begin);
         if (!ended) return fail(self, ended.error());
         if (!*ended) return;
         --s.num_pending;

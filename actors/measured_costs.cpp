@@ -4,11 +4,23 @@
 #include <filesystem>
 
 #include "actors/calibrate.hpp"
+#include "actors/open_sizes.hpp"
 #include "plan/tier_ladder.hpp"
 #include "storage/throughput.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::actors {
+
+bool needs_measured_costs(const config::job_config& c) {
+  const auto open = open_choices_of(c);
+  const auto& z = c.zero_optimization;
+  const bool gradients = c.swap_gradients == config::swap_choice::always || open.swap_gradients;
+  const bool states = open.sub_group || open.state_slots || (gradients && open.gradient_slots);
+  const bool parameters = open.parameter_slots || open.resident_parameters;
+  return open.bucket || open.gathering || open.ratio || c.stall_after_s <= 0 ||
+         (z.offload_optimizer.device == config::offload_device::nvme && states) ||
+         (z.offload_param.device == config::offload_device::nvme && parameters);
+}
 
 plan::cost_model measured_costs(const config::job_config& c, const std::function<void(const std::string&)>& warn) {
   auto out = plan::default_costs(c.parameter_dtype());
@@ -38,13 +50,15 @@ std::string chosen_tiers(const config::job_config& c, const plan::plan_options& 
                          const plan::cost_model& costs) {
   plan::fitted chosen;
   chosen.options = options;
+  const std::string yaml = plan::as_yaml(chosen, c.swap_folder().string());
+  if (!needs_measured_costs(c)) return "# This run's file left nothing to choose, so nothing was measured.\n" + yaml;
   return telemetry::text_of(
              "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s a "
              "core.\n"
              "# Pasted over the same sections of the topology it is chosen again, whatever the machine does that "
              "day.\n",
              costs.disk_read_bytes_per_s / 1e9, costs.disk_bytes_per_s / 1e9, costs.flops_per_s / 1e9) +
-         plan::as_yaml(chosen, c.swap_folder().string());
+         yaml;
 }
 
 }  // namespace troupe::actors

@@ -1,5 +1,5 @@
-// What this machine does in a second, measured when a run with swapped states begins: by it the plan chooses what the
-// configuration leaves open. The choice is written into the run's folder, so that it can be taken again.
+// What this machine does in a second, measured when a run with swapped states begins whose configuration leaves
+// something open: by it the plan chooses. The choice is written into the run's folder, so that it can be taken again.
 #pragma once
 
 #include <functional>
@@ -13,11 +13,16 @@ namespace troupe::actors {
 /// Bytes that the swap folder's disk writes and reads to be measured.
 inline constexpr uint64_t probe_bytes = uint64_t{32} << 20;
 
+/// Whether a run whose states swap depends on any rate: the file leaves a size to the plan's choice, or the time after
+/// which silence is a fault to its prediction.
+bool needs_measured_costs(const config::job_config& config);
+
 /// The defaults, with the rate of matrix products and, where the folder allows it, those of the disk. About 0.1 s.
 /// What could not be measured keeps its default and is told to `warn`.
 plan::cost_model measured_costs(const config::job_config& config, const std::function<void(const std::string&)>& warn);
 
-/// What the plan chose for this run and by which rates, as YAML that takes the same choice when it is pasted.
+/// What the plan chose for this run and by which rates (if by any), as YAML that takes the same choice when it is
+/// pasted.
 std::string chosen_tiers(const config::job_config& config, const plan::plan_options& options,
                          const plan::cost_model& costs);
 

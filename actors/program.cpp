@@ -1,8 +1,41 @@
 #include "actors/program.hpp"
 
 #include <algorithm>
+#include <array>
+
+#include "actors/step_context.hpp"
 
 namespace troupe::actors {
+
+namespace {
+
+// Loads are asked for ahead, too.
+bool one_at_a_time(plan::lane l) { return !starts_ahead(l) && l != plan::lane::control; }
+
+// Which endings `x` has to be told of. Those of its own lane it sees itself; and since a lane starts in order, and an
+// ending in a lane that does one instruction at a time tells those of all before it, only the latest of each such lane
+// counts, and only where nothing before x had to be told of a later one. `heard`: how far x's lane has been told by
+// then.
+std::vector<uint32_t> to_hear(const plan::step_plan& p, const std::vector<uint32_t>& position,
+                              const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
+  std::vector<uint32_t> out;
+  std::array<uint32_t, plan::num_lanes> latest;
+  latest.fill(plan::none);
+  for (uint32_t on : x.after) {
+    const auto from = static_cast<size_t>(p.instructions[on].lane);
+    if (!one_at_a_time(p.instructions[on].lane)) {
+      out.push_back(on);
+    } else if (p.instructions[on].lane != x.lane && position[on] >= heard[from]) {
+      heard[from] = position[on] + 1;
+      latest[from] = on;
+    }
+  }
+  for (uint32_t on : latest)
+    if (on != plan::none) out.push_back(on);
+  return out;
+}
+
+}  // namespace
 
 program::program(std::shared_ptr<const plan::step_plan> p) : plan(std::move(p)) {
   const auto& all = plan->instructions;
@@ -13,12 +46,17 @@ program::program(std::shared_ptr<const plan::step_plan> p) : plan(std::move(p)) 
   of_sequence.resize(plan->num_collectives);
   for (const auto& order : plan->lanes)
     for (uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
-  for (const auto& x : all) {
-    num_dependencies[x.id] = static_cast<uint32_t>(x.after.size());
-    if (x.sequence != plan::none) of_sequence[x.sequence] = x.id;
-    for (uint32_t on : x.after) {
-      dependents[on].push_back(x.id);
-      if (all[on].lane != x.lane) lanes_waiting[on] |= static_cast<uint8_t>(1U << static_cast<unsigned>(x.lane));
+  for (const auto& order : plan->lanes) {
+    std::array<uint32_t, plan::num_lanes> heard{};
+    for (uint32_t id : order) {
+      const auto& x = all[id];
+      const auto on_these = to_hear(*plan, position, x, heard);
+      num_dependencies[id] = static_cast<uint32_t>(on_these.size());
+      if (x.sequence != plan::none) of_sequence[x.sequence] = id;
+      for (uint32_t on : on_these) {
+        dependents[on].push_back(id);
+        if (all[on].lane != x.lane) lanes_waiting[on] |= static_cast<uint8_t>(1U << static_cast<unsigned>(x.lane));
+      }
     }
   }
 }

@@ -16,9 +16,9 @@ struct program {
   explicit program(std::shared_ptr<const plan::step_plan> p);
 
   std::shared_ptr<const plan::step_plan> plan;
-  std::vector<uint32_t> num_dependencies;         ///< [id]
+  std::vector<uint32_t> num_dependencies;         ///< [id]: endings that its lane has to hear of before it starts
   std::vector<uint32_t> position;                 ///< [id]: in its lane
-  std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that wait for it, any lane
+  std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that have to hear of it, any lane
   std::vector<uint8_t> lanes_waiting;             ///< [id]: bit per other lane with a dependent
   std::vector<uint32_t> of_sequence;              ///< [collective]: id
 };

@@ -2,6 +2,7 @@
 #include "actors/checkpoint_load.hpp"
 
 #include <algorithm>
+#include <future>
 #include <utility>
 
 #include "actors/compute_executor.hpp"
@@ -11,12 +12,35 @@
 #include "actors/measured_costs.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/shard_executor.hpp"
+#include "actors/state_store.hpp"
 #include "actors/writer_executor.hpp"
 #include "core/clock.hpp"
+#include "core/cores.hpp"
 #include "fabric/in_process.hpp"
 #include "storage/locked_memory.hpp"
 
 namespace troupe::actors {
+namespace {
+
+/// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
+/// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
+core::result<void> fill_memory(const blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
+                               bool weights_follow) {
+  const auto fill = [&](rank_memory* m) -> core::result<void> {
+    if (!weights_follow)
+      if (auto ok = fill_initial_weights(plan, *m, own); !ok) return ok;
+    return fill_initial_moments(*plan.optimizer, *m);
+  };
+  const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
+  std::vector<std::future<core::result<void>>> under_way;
+  for (const auto& m : ranks) under_way.push_back(std::async(where, fill, m.get()));
+  core::result<void> out;
+  for (auto& rank : under_way)
+    if (auto did = rank.get(); !did && out) out = did;
+  return out;
+}
+
+}  // namespace
 
 core::result<void> session::parts::take_memory(bool weights_follow) {
   auto opened = open_swap_files(*plan.config, plan.train());
@@ -34,12 +58,9 @@ core::result<void> session::parts::take_memory(bool weights_follow) {
     if (!m) return core::fail(m.error());
     if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
     pin(**m);
-    if (!weights_follow)
-      if (auto ok = fill_initial_weights(plan, **m, host.get()); !ok) return ok;
-    if (auto ok = fill_initial_moments(*plan.optimizer, **m); !ok) return ok;
     memory.push_back(std::move(*m));
   }
-  return {};
+  return fill_memory(plan, memory, host.get(), weights_follow);
 }
 
 // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
@@ -112,7 +133,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     p->host = std::move(*prepared);
   }
   std::optional<plan::cost_model> costs;
-  if (options.config->zero_optimization.swaps())
+  if (options.config->zero_optimization.swaps() && needs_measured_costs(*options.config))
     costs = measured_costs(*options.config, [box = p->warnings](const std::string& line) { box->put(line); });
   auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr,
                              costs ? &*costs : nullptr);
@@ -202,7 +223,8 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.save_asked = did->save_asked;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
-  report.lanes = summarise(*did->contexts);
+  report.lanes = summarise(*did->contexts, core::usable_cores());
+  report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   p.record(report, did->contexts);
   if (!report.skipped) {
     ++p.applied;

@@ -11,6 +11,7 @@
 
 #include "actors/program.hpp"
 #include "data/batch.hpp"
+#include "telemetry/spans.hpp"
 
 namespace troupe::actors {
 
@@ -35,6 +36,10 @@ struct group_setting {
   std::optional<double>
       beta1;  ///< instead of the optimizer's, where OneCycle moves it; beta2 then is kernels::one_cycle_beta2
 };
+
+/// Whether a lane starts instructions before their predecessors have ended; all others do one at a time, which the
+/// plan's checker relies on.
+constexpr bool starts_ahead(plan::lane l) { return l == plan::lane::fabric || l == plan::lane::io; }
 
 class save_job;
 
@@ -74,9 +79,11 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::vector<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
-  std::vector<float> logits;                                ///< generation, by compute
-  std::atomic<uint64_t> num_ended{0};                       ///< instructions of all lanes: the sign of life
-  std::atomic<bool> aborted{false};                         ///< by the rank: start nothing more
+  /// [lane]: when the hands of a lane that starts ahead moved bytes, by that lane; the others' are their spans.
+  std::vector<telemetry::interval> worked[plan::num_lanes];
+  std::vector<float> logits;           ///< generation, by compute
+  std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: the sign of life
+  std::atomic<bool> aborted{false};    ///< by the rank: start nothing more
 
   [[nodiscard]] const plan::step_plan& plan() const { return *program->plan; }
 

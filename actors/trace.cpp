@@ -16,35 +16,16 @@ using telemetry::length_ns;
 int64_t start_of(const step_context& c, uint32_t id) { return c.spans[id].start_ns.load(std::memory_order_relaxed); }
 int64_t end_of(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed); }
 
-// When an instruction could have started: the end of its last dependency or of its predecessor in the lane.
-struct readiness {
-  int64_t at = 0;
-  bool same_lane = true;
-};
-readiness ready(const step_context& c, const plan::instruction& x) {
-  readiness r;
-  const auto& p = c.plan();
-  const uint32_t position = c.program->position[x.id];
-  // The fabric and io lanes start ahead: their predecessor need not have ended.
-  if (position > 0 && x.lane != plan::lane::fabric && x.lane != plan::lane::io)
-    r.at = end_of(c, p.lanes[static_cast<size_t>(x.lane)][position - 1]);
-  for (uint32_t on : x.after)
-    if (end_of(c, on) > r.at) r = {end_of(c, on), p.instructions[on].lane == x.lane};
-  return r;
-}
-
-double median(std::vector<double> v) {
-  if (v.empty()) return 0;
-  std::nth_element(v.begin(), v.begin() + static_cast<long>(v.size() / 2), v.end());
-  return v[v.size() / 2];
-}
-
 }  // namespace
 
-step_summary summarise(const run_contexts& ranks) {
+step_summary summarise(const run_contexts& ranks, uint32_t cores) {
   step_summary s;
   const double n = double(ranks.size()) * 1e9;
-  std::vector<double> in_lane, cross_lane;
+  std::vector<int64_t> all_here(ranks.front()->plan().num_collectives, 0);  // [collective]: its last member had come
+  for (const auto& c : ranks)
+    for (size_t i = 0; i < all_here.size(); ++i)
+      all_here[i] = std::max(all_here[i], start_of(*c, c->program->of_sequence[i]));
+  int64_t begin = INT64_MAX, end = 0;
   for (const auto& c : ranks) {
     const auto& p = c->plan();
     std::vector<interval> busy[plan::num_lanes], moving;
@@ -54,17 +35,11 @@ step_summary summarise(const run_contexts& ranks) {
       first = std::min(first, i.start_ns);
       last = std::max(last, i.end_ns);
       busy[static_cast<size_t>(x.lane)].push_back(i);
-      if (x.sequence != plan::none) {
-        int64_t all_here = i.start_ns;
-        for (const auto& peer : ranks) all_here = std::max(all_here, start_of(*peer, x.id));
-        moving.push_back({std::min(all_here, i.end_ns), i.end_ns});
-      }
-      const readiness r = ready(*c, x);
-      if (r.at > 0 && i.start_ns >= r.at)
-        (r.same_lane ? in_lane : cross_lane).push_back(double(i.start_ns - r.at) / 1e3);
+      if (x.sequence != plan::none) moving.push_back({std::min(all_here[x.sequence], i.end_ns), i.end_ns});
     }
     const auto moved = joined(moving);
     std::vector<interval> compute = joined(busy[static_cast<size_t>(plan::lane::compute)]);
+    begin = std::min(begin, first), end = std::max(end, last);
     s.step_s += double(last - first) / n;
     s.compute_s += double(length_ns(compute)) / n;
     s.communication_s += double(length_ns(moved)) / n;
@@ -77,8 +52,9 @@ step_summary summarise(const run_contexts& ranks) {
     s.reductions += x.kind == plan::kind::reduce;
   }
   s.io = io_of(ranks);
-  s.wait_in_lane_us = median(std::move(in_lane));
-  s.wait_cross_lane_us = median(std::move(cross_lane));
+  s.whole_s = double(end - begin) / 1e9;
+  s.control = control_of(ranks, cores);
+  s.work = work_of(ranks, all_here);
   return s;
 }
 
@@ -88,9 +64,9 @@ std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_
   for (const auto& c : ranks) {
     const auto& p = c->plan();
     for (const auto& x : p.instructions) {
-      const readiness r = ready(*c, x);
+      const int64_t could_ns = ready(*c, x.id).at_ns;
       const int64_t start = start_of(*c, x.id), end = end_of(*c, x.id);
-      const double wait_us = r.at > 0 && start > r.at ? double(start - r.at) / 1e3 : 0.0;
+      const double wait_us = could_ns > 0 && start > could_ns ? double(start - could_ns) / 1e3 : 0.0;
       out += out.empty() ? "{\"name\":" : ",\n{\"name\":";
       out += telemetry::json_string(p.describe(x.id)) + ",\"cat\":\"" + std::string(plan::name_of(x.kind)) +
              text_of(

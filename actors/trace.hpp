@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "actors/control_figures.hpp"
 #include "actors/io_figures.hpp"
 #include "actors/step_context.hpp"
+#include "actors/work_figures.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::actors {
@@ -16,18 +18,19 @@ using run_contexts = std::vector<std::shared_ptr<step_context>>;  // [rank]
 
 /// Figures of one step, means over the ranks; times in seconds.
 struct step_summary {
-  double step_s = 0;                    ///< first start to last end
-  double compute_s = 0;                 ///< the compute lane busy
-  double communication_s = 0;           ///< some collective under way that all members had reached
-  double exposed_s = 0;                 ///< of that, while the compute lane stood idle
-  double idle_s[plan::num_lanes] = {};  ///< step minus busy, by lane
-  double wait_in_lane_us =
-      0;  ///< median from an instruction's last dependency to its start, dependency on the same lane
-  double wait_cross_lane_us = 0;
+  double step_s = 0;                                   ///< first start to last end
+  double whole_s = 0;                                  ///< the same over all ranks together
+  double compute_s = 0;                                ///< the compute lane busy
+  double communication_s = 0;                          ///< some collective under way that all members had reached
+  double exposed_s = 0;                                ///< of that, while the compute lane stood idle
+  double idle_s[plan::num_lanes] = {};                 ///< step minus busy, by lane
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
   io_figures io;
+  control_figures control;
+  work_figures work;
 };
-step_summary summarise(const run_contexts& ranks);  ///< over all ranks of a run
+/// Over all ranks of a run, whose lanes share `cores` (0: as many as they like).
+step_summary summarise(const run_contexts& ranks, uint32_t cores = 0);
 
 /// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "core/cores.hpp"
+
 namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
@@ -27,7 +29,7 @@ bool fit(const std::vector<finding>& all) {
 
 tried_facts try_everything(const std::string& folder) {
   tried_facts t;
-  t.usable_cores = usable_cores();
+  t.usable_cores = core::usable_cores();
   t.io_uring = try_io_uring();
   t.lock = try_lock(memlock_wanted_bytes);
   t.queue = try_queue();

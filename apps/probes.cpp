@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
-#include <sched.h>
 #include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -116,12 +115,6 @@ cuda_facts try_cuda() {
     if (name(text, sizeof text, i) == 0) c.devices.emplace_back(text);
   }
   return c;
-}
-
-uint32_t usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? static_cast<uint32_t>(CPU_COUNT(&set)) : 0;
 }
 
 }  // namespace troupe::apps

@@ -50,7 +50,4 @@ struct cuda_facts {
 /// Asks the CUDA driver, if there is one.
 cuda_facts try_cuda();
 
-/// Cores that this process may run on.
-uint32_t usable_cores();
-
 }  // namespace troupe::apps

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/work_table.hpp"
 #include "plan/render.hpp"
 #include "telemetry/text.hpp"
 
@@ -40,13 +41,12 @@ void log_line(output_style style, const std::string& line) {
   std::fflush(to);
 }
 
-progress::progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops,
-                   uint64_t lines_every, std::string loss_unit)
+progress::progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
+                   std::string loss_unit)
     : style_(style),
       total_(total_steps),
       every_(std::max<uint64_t>(1, lines_every)),
       flops_per_token_(flops_per_token),
-      peak_flops_(peak_flops),
       loss_unit_(std::move(loss_unit)) {}
 
 void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
@@ -120,6 +120,36 @@ void progress::finish_line() {
   open_line_ = false;
 }
 
+namespace {
+
+// Of a step as its caller sees it.
+double share_of_step(const actors::step_summary& l, double seconds) {
+  const double whole = l.whole_s + l.control.between_s;
+  return whole > 0 ? seconds / whole : 0;
+}
+
+std::string control_json(const actors::step_summary& l) {
+  const auto& c = l.control;
+  return "{\"idle_s\":" + json_number(c.idle_s) + ",\"idle_share\":" + json_number(share_of_step(l, c.idle_s)) +
+         ",\"no_core_s\":" + json_number(c.no_core_s) + ",\"between_s\":" + json_number(c.between_s) +
+         ",\"in_lane_us\":" + json_number(c.in_lane_us) + ",\"in_lane_p99_us\":" + json_number(c.in_lane_p99_us) +
+         ",\"cross_lane_us\":" + json_number(c.cross_lane_us) +
+         ",\"cross_lane_p99_us\":" + json_number(c.cross_lane_p99_us) + "}";
+}
+
+std::string control_line(const actors::step_summary& l) {
+  const auto& c = l.control;
+  return text_of(
+      "control: compute idle %.2f ms (%.2f%% of a step) though it could have started, and %.2f ms for want of a core; "
+      "%.2f ms between steps\n"
+      "from a last dependency to the start, median and 99%%: %.1f and %.0f us in a lane that told no other, %.0f and "
+      "%.0f us across lanes\n",
+      1e3 * c.idle_s, 100 * share_of_step(l, c.idle_s), 1e3 * c.no_core_s, 1e3 * c.between_s, c.in_lane_us,
+      c.in_lane_p99_us, c.cross_lane_us, c.cross_lane_p99_us);
+}
+
+}  // namespace
+
 std::string end_json(const end_summary& e) {
   std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
                     ",\"skipped\":" + std::to_string(e.skipped) + ",\"seconds\":" + json_number(e.seconds) +
@@ -154,8 +184,7 @@ std::string end_json(const end_summary& e) {
          ",\"waited_for\":" + json_string(io.waited_for) + "}";
   out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
          ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
-         ",\"wait_in_lane_us\":" + json_number(e.lanes.wait_in_lane_us) +
-         ",\"wait_cross_lane_us\":" + json_number(e.lanes.wait_cross_lane_us) +
+         ",\"control\":" + control_json(e.lanes) + ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
          ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
          ",\"failed\":" + std::to_string(e.checkpoints.failed) +
          ",\"skipped\":" + std::to_string(e.checkpoints.skipped) + ",\"bytes\":" + std::to_string(e.checkpoints.bytes) +
@@ -217,11 +246,10 @@ std::string end_text(const end_summary& e) {
       "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
       1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
       1e3 * (e.lanes.communication_s - e.lanes.exposed_s), 1e3 * e.lanes.exposed_s);
-  out += text_of(
-      "idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms; from a last dependency to the start (median): %.0f us in "
-      "a lane, %.0f us across lanes\n",
-      1e3 * e.lanes.idle_s[1], 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3], e.lanes.wait_in_lane_us,
-      e.lanes.wait_cross_lane_us);
+  out += text_of("idle: compute %.1f ms, fabric %.1f ms, shard %.1f ms\n", 1e3 * e.lanes.idle_s[1],
+                 1e3 * e.lanes.idle_s[2], 1e3 * e.lanes.idle_s[3]);
+  out += control_line(e.lanes);
+  out += work_text(e.lanes.work, e.units, e.lanes.step_s, e.peak_flops);
   if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
   if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
     out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",

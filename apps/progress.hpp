@@ -18,10 +18,11 @@ void log_line(output_style style, const std::string& line);
 
 class progress {
  public:
-  /// `flops_per_token` of forward and backward; `peak_flops` of all ranks together (0: model-FLOPs use is not shown);
-  /// `loss_unit`: nats/byte, nats/token.
-  progress(output_style style, uint64_t total_steps, double flops_per_token, double peak_flops, uint64_t lines_every,
+  /// `flops_per_token` of forward and backward; `loss_unit`: nats/byte, nats/token.
+  progress(output_style style, uint64_t total_steps, double flops_per_token, uint64_t lines_every,
            std::string loss_unit);
+  /// From now on model-FLOPs use is shown, of `flops` a second, which all ranks together could do; 0: not.
+  void use_peak(double flops) { peak_flops_ = flops; }
 
   void step(const actors::step_report& r, uint64_t memory_bytes);
   void evaluation(uint64_t step, double loss);
@@ -32,7 +33,7 @@ class progress {
  private:
   output_style style_;
   uint64_t total_, every_;
-  double flops_per_token_, peak_flops_;
+  double flops_per_token_, peak_flops_ = 0;
   std::string loss_unit_;
   double tokens_per_s_ = 0;  // smoothed
   double seconds_ = 0;
@@ -54,7 +55,9 @@ struct end_summary {
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  actors::step_summary lanes;  ///< mean over the run's steps
+  actors::step_summary lanes;      ///< mean over the run's steps
+  std::vector<std::string> units;  ///< their names
+  double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
   std::string communication_table;  ///< comms_logger's

@@ -92,6 +92,7 @@ class run {
       if (!r) return core::fail(r.error());
       count(*r);
       show_.step(*r, memory_bytes(session_));
+      if (steps_ == 1) measure_peak();  // behind the first step: nobody waits for it
       const uint64_t every = config_.evaluation.every_steps;
       if (every > 0 && r->step % every == 0 && r->step < config_.steps)
         if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());
@@ -131,13 +132,14 @@ class run {
     const auto mean = [this](double& into, double x) { into += (x - into) / double(steps_); };
     auto& l = end_.lanes;
     mean(l.step_s, r.lanes.step_s);
+    mean(l.whole_s, r.lanes.whole_s);
     mean(l.compute_s, r.lanes.compute_s);
     mean(l.communication_s, r.lanes.communication_s);
     mean(l.exposed_s, r.lanes.exposed_s);
     for (size_t i = 0; i < plan::num_lanes; ++i) mean(l.idle_s[i], r.lanes.idle_s[i]);
     actors::take_mean(l.io, r.lanes.io, steps_);
-    mean(l.wait_in_lane_us, r.lanes.wait_in_lane_us);
-    mean(l.wait_cross_lane_us, r.lanes.wait_cross_lane_us);
+    actors::take_mean(l.control, r.lanes.control, steps_);
+    actors::take_mean(l.work, r.lanes.work, steps_);
   }
   core::result<void> evaluate(uint64_t batches, uint64_t step) {
     auto loss = session_.evaluate(batches);
@@ -157,11 +159,16 @@ class run {
     end_.sample = tokenizer->decode(std::vector<uint32_t>(text->begin(), text->end()));
     return {};
   }
+  void measure_peak() {
+    end_.peak_flops = actors::measured_matmul_flops(config_.parameter_dtype());
+    show_.use_peak(end_.peak_flops * config_.parallel.ranks());
+  }
   void finish() {
     end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
     end_.memory = session_.memory();
     end_.peak_live_elements = plan::peak_live_parameters(session_.training_plan(0));
     end_.model_elements = session_.table().numel();
+    for (const auto& u : session_.table().units) end_.units.push_back(u.name);
     end_.process_peak_bytes = telemetry::process_peak_bytes();
     end_.output_folder = config_.output.string();
     if (config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
@@ -254,9 +261,8 @@ int train(const train_arguments& given) {
   const auto& first = (*session)->training_plan(0);
   const char* const unit = (*session)->tokens_are_bytes() ? "nats/byte" : "nats/token";
   const uint64_t tokens = config->train_micro_batch_size_per_gpu * (*session)->sequence();
-  const double peak = actors::measured_matmul_flops(config->parameter_dtype()) * config->parallel.ranks();
-  progress show(style, config->steps, flops_per_token((*session)->table(), tokens), peak,
-                actors::print_interval(*config), unit);
+  progress show(style, config->steps, flops_per_token((*session)->table(), tokens), actors::print_interval(*config),
+                unit);
   shown = &show;
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",

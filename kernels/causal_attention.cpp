@@ -4,95 +4,18 @@
 #include <cassert>
 #include <cmath>
 #include <limits>
-#include <memory>
 #include <numbers>
 
 #include "core/math.hpp"
+#include "kernels/attention_scratch.hpp"
 #include "kernels/with_dtype.hpp"
-
-// What every target's namespace calls, so it comes before any of them.
-#ifndef TROUPE_KERNELS_CAUSAL_ATTENTION_ONCE
-#define TROUPE_KERNELS_CAUSAL_ATTENTION_ONCE
-namespace troupe::kernels {
-namespace {
-
-/// Queries of one block: enough that keys and values are read seldom, few enough that its weights stay in the cache.
-constexpr uint64_t block_queries = 48;
-
-/// Keys side by side in a transposed panel; a multiple of every target's tile.
-constexpr uint64_t panel_keys = 64;
-
-/// Elements of the widest vector: rows of scratch are multiples of it.
-constexpr uint64_t row_grain = 16;
-
-/// Hands out scratch; without any it counts only.
-class scratch_parts {
- public:
-  explicit scratch_parts(std::span<float> scratch) {
-    void* start = scratch.data();
-    size_t bytes = scratch.size_bytes();
-    if (start != nullptr)
-      base_ = static_cast<float*>(std::align(row_grain * sizeof(float), sizeof(float), start, bytes));
-  }
-  float* take(uint64_t elements) {
-    const uint64_t first = taken_;
-    taken_ += core::round_up(elements, row_grain);
-    return base_ != nullptr ? base_ + first : nullptr;
-  }
-  /// With what alignment may skip.
-  [[nodiscard]] uint64_t taken() const { return taken_ + row_grain; }
-
- private:
-  float* base_ = nullptr;
-  uint64_t taken_ = 0;
-};
-
-/// Rows of scratch: a head's columns and a block's weights. The latter are no power of two, which would crowd a few
-/// lines of the cache.
-struct row_widths {
-  uint64_t head, weights;
-  explicit row_widths(const attention_sizes& s)
-      : head(core::round_up(s.head_width, row_grain)), weights(core::round_up(s.tokens, panel_keys) + row_grain) {}
-};
-
-/// The scratch of forward. Transposed keys lie in panels of `panel_keys`, each (head_width, panel_keys).
-struct forward_scratch {
-  float *keys, *values, *queries, *weights, *sums;
-  uint8_t* keep;
-
-  forward_scratch(const attention_sizes& s, scratch_parts& parts) {
-    const row_widths w(s);
-    keys = parts.take(s.head_width * core::round_up(s.tokens, panel_keys));
-    values = parts.take(s.tokens * w.head);
-    queries = parts.take(block_queries * w.head);
-    weights = parts.take(block_queries * w.weights);
-    sums = parts.take(block_queries * w.head);
-    keep = reinterpret_cast<uint8_t*>(parts.take(core::div_up(w.weights, sizeof(float))));
-  }
-};
-
-/// The scratch of backward: forward's, whose `values` hold keys by rows, and what gradients want.
-struct backward_scratch : forward_scratch {
-  float *turned_values, *gradients, *weight_gradients, *key_gradients, *value_gradients;
-
-  backward_scratch(const attention_sizes& s, scratch_parts& parts) : forward_scratch(s, parts) {
-    const row_widths w(s);
-    turned_values = parts.take(s.head_width * core::round_up(s.tokens, panel_keys));
-    gradients = parts.take(block_queries * w.head);
-    weight_gradients = parts.take(block_queries * w.weights);
-    key_gradients = parts.take(s.tokens * w.head);
-    value_gradients = parts.take(s.tokens * w.head);
-  }
-};
-
-}  // namespace
-}  // namespace troupe::kernels
-#endif
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/causal_attention.cpp"
 #include <hwy/foreach_target.h>
 
+#include "kernels/attention_rows-inl.hpp"
+#include "kernels/attention_softmax-inl.hpp"
 #include "kernels/product_tile-inl.hpp"
 #include "kernels/simd-inl.hpp"
 
@@ -100,82 +23,6 @@ HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
 static_assert(block_queries % tile_rows == 0, "the rows of a tile lie in one block");
-
-/// 2^x for x <= 0, to one unit in the last place; 0 below 2^-126, NaN for NaN. The polynomial is the one through the
-/// Chebyshev nodes of [-1/2, 1/2].
-HWY_INLINE floats<full> exponential2(full d, floats<full> x) {
-  const hn::RebindToSigned<full> di;
-  const auto n = hn::Round(x);
-  const auto r = hn::Sub(x, n);
-  auto p = hn::Set(d, 1.5461445e-4F);
-  for (const float c : {1.3400428e-3F, 9.618057e-3F, 5.5503272e-2F, 0.24022651F, 0.69314718F, 1.0F})
-    p = hn::MulAdd(p, r, hn::Set(d, c));
-  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(di, n), hn::Set(di, 127))));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -126.0F)), hn::Mul(p, power));
-}
-
-/// The `width` elements of each of `count` tokens as fp32 rows times `factor`, filled up with zeros.
-template <class T>
-void widen_rows(const T* from, size_t stride, size_t count, size_t width, float factor, float* to) {
-  const size_t padded = core::round_up(width, row_grain);
-  for (size_t i = 0; i < count; ++i, from += stride, to += padded) {
-    for_each_vector(width, [&](auto d, uint64_t j)
-                               HWY_ATTR { hn::StoreU(hn::Mul(load(d, from + j), hn::Set(d, factor)), d, to + j); });
-    std::fill(to + width, to + padded, 0.0F);
-  }
-}
-
-/// to[k][j] = from[j][k], k < `width`, j < `count`; rows of `to` are panel_keys long.
-template <class T>
-void turn(const T* from, size_t stride, size_t count, size_t width, float* to) {
-  for (size_t j = 0; j < count; ++j)
-    for (size_t k = 0; k < width; ++k) to[k * panel_keys + j] = hn::GetLane(load(one_lane(), from + j * stride + k));
-}
-
-#if HWY_TARGET != HWY_SCALAR
-template <class T>
-HWY_INLINE void turn_4_by_4(const T* from, size_t stride, float* to) {
-  const hn::FixedTag<float, 4> d;
-  const hn::FixedTag<double, 2> pairs;
-  const auto r0 = load(d, from), r1 = load(d, from + stride);
-  const auto r2 = load(d, from + 2 * stride), r3 = load(d, from + 3 * stride);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + panel_keys);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * panel_keys);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * panel_keys);
-}
-#endif
-
-/// The transpose of `count` tokens' elements in panels; zeros fill the last one.
-template <class T>
-void turn_rows(const T* from, size_t stride, size_t count, size_t width, float* to) {
-  for (size_t first = 0; first < count; first += panel_keys, to += width * panel_keys, from += panel_keys * stride) {
-    const size_t keys = std::min<size_t>(panel_keys, count - first);
-    if (keys < panel_keys) std::fill_n(to, width * panel_keys, 0.0F);
-#if HWY_TARGET == HWY_SCALAR
-    turn(from, stride, keys, width, to);
-#else
-    const size_t whole_keys = keys / 4 * 4, whole_width = width / 4 * 4;
-    for (size_t j = 0; j < whole_keys; j += 4)
-      for (size_t k = 0; k < whole_width; k += 4) turn_4_by_4(from + j * stride + k, stride, to + k * panel_keys + j);
-    turn(from + whole_width, stride, whole_keys, width - whole_width, to + whole_width * panel_keys);
-    turn(from + whole_keys * stride, stride, keys - whole_keys, width, to + whole_keys);
-#endif
-  }
-}
-
-/// Rows of fp32 times `factor`, rounded to the tokens' elements.
-template <class T>
-void narrow_rows(const float* from, size_t count, size_t width, float factor, T* to, size_t stride) {
-  const size_t padded = core::round_up(width, row_grain);
-  for (size_t i = 0; i < count; ++i, from += padded, to += stride)
-    for_each_vector(width, [&](auto d, uint64_t j)
-                               HWY_ATTR { store(d, hn::Mul(hn::LoadU(d, from + j), hn::Set(d, factor)), to + j); });
-}
 
 /// A block of queries [first, first + count) and what its products share.
 struct query_rows {
@@ -230,9 +77,16 @@ struct query_rows {
   /// Scores of keys ahead of the query become -infinity. Returns the largest score.
   float mask_and_bound(float* scores, size_t row) const {
     const full d;
-    std::fill(scores + first + row + 1, scores + row_end(row), -std::numeric_limits<float>::infinity());
-    auto most = hn::LoadU(d, scores);
-    for (size_t j = lanes; j < row_end(row); j += lanes) most = hn::Max(most, hn::LoadU(d, scores + j));
+    const auto ahead = hn::Set(d, -std::numeric_limits<float>::infinity());
+    const size_t own = first + row + 1, end = row_end(row);
+    auto most = ahead;
+    size_t j = 0;
+    for (; j + lanes <= own; j += lanes) most = hn::Max(most, hn::LoadU(d, scores + j));
+    for (; j < end; j += lanes) {
+      const auto seen_only = j < own ? hn::IfThenElse(hn::FirstN(d, own - j), hn::LoadU(d, scores + j), ahead) : ahead;
+      hn::StoreU(seen_only, d, scores + j);
+      most = hn::Max(most, seen_only);
+    }
     return hn::GetLane(hn::MaxOfLanes(d, most));
   }
 
@@ -243,55 +97,6 @@ struct query_rows {
     std::fill(keep + own, keep + row_end(row), uint8_t{0});
   }
 };
-
-HWY_INLINE floats<full> kept(full d, const uint8_t* keep, floats<full> x) {
-  const hn::RebindToSigned<full> di;
-  const hn::Rebind<uint8_t, full> bytes;
-  return hn::IfThenElseZero(hn::RebindMask(d, hn::Ne(hn::PromoteTo(di, hn::LoadU(bytes, keep)), hn::Zero(di))), x);
-}
-
-/// scores -> weights before they are divided by their sum, which is returned.
-HWY_INLINE float exponentials(float* scores, size_t end, float most) {
-  const full d;
-  const size_t lanes = hn::Lanes(d);
-  auto sum = hn::Zero(d);
-  for (size_t j = 0; j < end; j += lanes) {
-    const auto e = exponential2(d, hn::Sub(hn::LoadU(d, scores + j), hn::Set(d, most)));
-    hn::StoreU(e, d, scores + j);
-    sum = hn::Add(sum, e);
-  }
-  return hn::GetLane(hn::SumOfLanes(d, sum));
-}
-
-HWY_INLINE void drop(float* weights, size_t end, const uint8_t* keep) {
-  const full d;
-  for (size_t j = 0; j < end; j += hn::Lanes(d))
-    hn::StoreU(kept(d, keep + j, hn::LoadU(d, weights + j)), d, weights + j);
-}
-
-/// A row of scores and of the gradients of (dropped) weights -> (dropped) weights and gradients of scores.
-template <bool Dropping>
-HWY_INLINE void softmax_backward(float* scores, float* gradients, size_t end, float most, const uint8_t* keep,
-                                 float factor) {
-  const full d;
-  const size_t lanes = hn::Lanes(d);
-  const float inverse = 1.0F / exponentials(scores, end, most);
-  auto dot = hn::Zero(d);
-  for (size_t j = 0; j < end; j += lanes) {
-    const auto w = hn::Mul(hn::LoadU(d, scores + j), hn::Set(d, inverse));
-    auto g = hn::LoadU(d, gradients + j);
-    if constexpr (Dropping) g = kept(d, keep + j, hn::Mul(g, hn::Set(d, factor)));
-    dot = hn::MulAdd(w, g, dot);
-    hn::StoreU(w, d, scores + j);
-    if constexpr (Dropping) hn::StoreU(g, d, gradients + j);
-  }
-  const auto mean = hn::SumOfLanes(d, dot);
-  for (size_t j = 0; j < end; j += lanes) {
-    const auto w = hn::LoadU(d, scores + j);
-    hn::StoreU(hn::Mul(w, hn::Sub(hn::LoadU(d, gradients + j), mean)), d, gradients + j);
-    if constexpr (Dropping) hn::StoreU(kept(d, keep + j, hn::Mul(w, hn::Set(d, factor))), d, scores + j);
-  }
-}
 
 /// Scores are powers of two: exponents times log2(e).
 inline float score_factor(const attention_sizes& s) {
@@ -316,11 +121,12 @@ void attention_forward(const attention_sizes& s, const attention_dropout& dropou
         const query_rows block(s, first);
         widen_rows(in + first * stride + head * width, stride, block.count, width, score_factor(s), m.queries);
         block.against_keys(m.queries, m.keys, m.weights);
-        float inverse[block_queries];
+        float most[block_queries], inverse[block_queries];
+        for (size_t row = 0; row < block.count; ++row)
+          most[row] = block.mask_and_bound(m.weights + row * widths.weights, row);
         for (size_t row = 0; row < block.count; ++row) {
           float* scores = m.weights + row * widths.weights;
-          const float most = block.mask_and_bound(scores, row);
-          inverse[row] = dropout.factor / exponentials(scores, block.row_end(row), most);
+          inverse[row] = dropout.factor / exponentials(scores, block.row_end(row), most[row]);
           if (!dropout.draw) continue;
           block.draw(dropout, head, row, m.keep);
           drop(scores, block.row_end(row), m.keep);
@@ -360,15 +166,19 @@ void attention_backward(const attention_sizes& s, const attention_dropout& dropo
         widen_rows(gradient + (first * s.heads + head) * width, s.heads * width, block.count, width, 1.0F, m.gradients);
         block.against_keys(m.queries, m.keys, m.weights);
         block.against_keys(m.gradients, m.turned_values, m.weight_gradients);
+        float most[block_queries], inverse[block_queries];
+        for (size_t row = 0; row < block.count; ++row)
+          most[row] = block.mask_and_bound(m.weights + row * widths.weights, row);
+        for (size_t row = 0; row < block.count; ++row)
+          inverse[row] = 1.0F / exponentials(m.weights + row * widths.weights, block.row_end(row), most[row]);
         for (size_t row = 0; row < block.count; ++row) {
-          float* scores = m.weights + row * widths.weights;
+          float* weights = m.weights + row * widths.weights;
           float* score_gradients = m.weight_gradients + row * widths.weights;
-          const float most = block.mask_and_bound(scores, row);
           if (dropout.draw) {
             block.draw(dropout, head, row, m.keep);
-            softmax_backward<true>(scores, score_gradients, block.row_end(row), most, m.keep, dropout.factor);
+            softmax_backward<true>(weights, inverse[row], score_gradients, block.row_end(row), m.keep, dropout.factor);
           } else {
-            softmax_backward<false>(scores, score_gradients, block.row_end(row), most, nullptr, 1.0F);
+            softmax_backward<false>(weights, inverse[row], score_gradients, block.row_end(row), nullptr, 1.0F);
           }
         }
         block.over_queries(m.weights, m.gradients, m.value_gradients);

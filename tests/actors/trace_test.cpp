@@ -80,8 +80,8 @@ BOOST_AUTO_TEST_CASE(communication_under_compute_is_hidden_and_posting_early_is_
 BOOST_AUTO_TEST_CASE(the_wait_is_counted_from_the_last_dependency_to_the_start) {
   const auto plans = small_plans(1, 1, 2);
   const auto s = summarise(one_by_one(plans, 1000, 700));
-  BOOST_TEST(s.wait_in_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(s.wait_cross_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(s.control.in_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(s.control.cross_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
 }
 
 BOOST_AUTO_TEST_CASE(the_trace_holds_every_instruction_of_every_rank_in_its_lane) {

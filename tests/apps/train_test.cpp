@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 
 #include <charconv>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -80,6 +81,37 @@ BOOST_AUTO_TEST_CASE(json_is_one_object_a_line_and_its_numbers_round_trip) {
   }
   BOOST_TEST(std::filesystem::exists(f.folder / "out/config.yaml"));
   BOOST_TEST(json::parse(scratch_folder::read(f.folder / "out/trace.json")).at("traceEvents").size() > 10U);
+}
+
+BOOST_AUTO_TEST_CASE(the_end_says_where_a_step_s_time_went) {
+  const command_folder f;
+  const auto r = f.troupe({"train", "job.yaml", "--json"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  const auto end = events_of(r.out).back();
+  const auto& control = end.at("control");
+  for (const char* key : {"idle_s", "no_core_s", "in_lane_us", "cross_lane_us"})
+    BOOST_TEST(control.at(key).get<double>() >= 0, key);
+  BOOST_TEST(control.at("between_s").get<double>() > 0);
+  BOOST_TEST(control.at("idle_share").get<double>() < 1);
+  BOOST_TEST(control.at("cross_lane_p99_us").get<double>() >= control.at("cross_lane_us").get<double>());
+  const auto& work = end.at("work");
+  std::map<std::string, double> busy_s;
+  for (const auto& row : work.at("kinds")) {
+    BOOST_TEST(row.at("count").get<int>() > 0);
+    busy_s[row.at("kind")] = row.at("busy_s");
+  }
+  for (const char* kind : {"load", "gather", "release", "forward", "backward", "reduce", "norm", "vote", "update"})
+    BOOST_TEST(busy_s.contains(kind), kind);
+  double forward_s = 0;
+  for (const auto& u : work.at("units")) {
+    forward_s += u.at("forward_s").get<double>();
+    BOOST_TEST(u.at("backward_flops") == 2 * u.at("forward_flops").get<double>());
+  }
+  BOOST_TEST(forward_s == busy_s["forward"], boost::test_tools::tolerance(1e-9));
+  const auto said = f.troupe({"train", "job.yaml", "--set", "output=again"});
+  BOOST_TEST_REQUIRE(said.code == 0, said.err);
+  for (const char* line : {"control: compute idle", "where a step's time goes", "  forward ", "  head "})
+    BOOST_TEST(has(said.out, line), line << " is not in " << said.out);
 }
 
 BOOST_AUTO_TEST_CASE(the_effective_configuration_repeats_the_run) {

@@ -11,9 +11,13 @@
 #include "core/math.hpp"
 #include "kernels/adamw.hpp"
 #include "kernels/cast.hpp"
+#include "kernels/column_sums.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/random.hpp"
 #include "kernels/reduce.hpp"
+#include "kernels/row_norm.hpp"
 
 namespace {
 
@@ -139,5 +143,106 @@ void dropout_mask_16_mi(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(message_elements));
 }
 BENCHMARK(dropout_mask_16_mi)->Unit(benchmark::kMillisecond);
+
+// What layers do between products, in the shapes of the model of step.yaml: 1024 tokens, 384 wide, 1536 inside.
+constexpr uint64_t tokens = 1024, model_width = 384, inner_width = 1536;
+
+/// Numbers around 0 of `type`.
+array<std::byte> activations(core::dtype type, uint64_t count) {
+  array<float> values(count);
+  for (uint64_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 7919 % 2001) / 400.0F - 2.5F;
+  array<std::byte> out(count * core::size_of(type));
+  kernels::cast(bytes(values), core::dtype::f32, out.data(), type, count);
+  return out;
+}
+
+void gelu(benchmark::State& state, core::dtype type, bool backward) {
+  const uint64_t count = tokens * inner_width;
+  const auto x = activations(type, count), dy = x;
+  auto out = x;
+  for (auto _ : state) {
+    if (backward)
+      kernels::gelu_tanh_backward(x.data(), dy.data(), out.data(), type, count);
+    else
+      kernels::gelu_tanh(x.data(), out.data(), type, count);
+  }
+}
+
+void gated_silu(benchmark::State& state, core::dtype type, bool backward) {
+  const uint64_t count = tokens * inner_width;
+  const auto gate = activations(type, count), up = gate, dy = gate;
+  auto dgate = gate, dup = gate;
+  for (auto _ : state) {
+    if (backward)
+      kernels::silu_gated_backward(gate.data(), up.data(), dy.data(), dgate.data(), dup.data(), type, count);
+    else
+      kernels::silu_gated(gate.data(), up.data(), dup.data(), type, count);
+  }
+}
+
+void layer_norm(benchmark::State& state, core::dtype type, bool backward) {
+  const auto x = activations(type, tokens * model_width), weight = activations(type, model_width), dy = x;
+  auto out = x;
+  array<float> mean(tokens), rstd(tokens), dweight(model_width), dbias(model_width);
+  const kernels::norm_input in{
+      .x = x.data(), .weight = weight.data(), .type = type, .rows = tokens, .width = model_width};
+  kernels::layer_norm(in, weight.data(), 1e-5, out.data(), mean.data(), rstd.data());
+  for (auto _ : state) {
+    if (backward)
+      kernels::layer_norm_backward(in, {.dy = dy.data()}, mean.data(), rstd.data(), out.data(), dweight.data(),
+                                   dbias.data());
+    else
+      kernels::layer_norm(in, weight.data(), 1e-5, out.data(), mean.data(), rstd.data());
+  }
+}
+
+void rms_norm(benchmark::State& state, core::dtype type, bool backward) {
+  const auto x = activations(type, tokens * model_width), weight = activations(type, model_width), dy = x;
+  auto out = x;
+  array<float> rstd(tokens), dweight(model_width);
+  const kernels::norm_input in{
+      .x = x.data(), .weight = weight.data(), .type = type, .rows = tokens, .width = model_width};
+  kernels::rms_norm(in, 1e-5, out.data(), rstd.data());
+  for (auto _ : state) {
+    if (backward)
+      kernels::rms_norm_backward(in, {.dy = dy.data()}, rstd.data(), out.data(), dweight.data());
+    else
+      kernels::rms_norm(in, 1e-5, out.data(), rstd.data());
+  }
+}
+
+void column_sums(benchmark::State& state, core::dtype type, bool /*backward*/) {
+  const auto x = activations(type, tokens * inner_width);
+  array<float> out(inner_width);
+  for (auto _ : state)
+    kernels::column_sums(x.data(), type, tokens, inner_width, inner_width, bytes(out), core::dtype::f32);
+}
+
+/// GPT-2's vocabulary. Backward alone would work on gradients: forward belongs to it.
+void cross_entropy(benchmark::State& state, core::dtype type, bool backward) {
+  constexpr uint64_t rows = 256, vocabulary = 50'257;
+  const auto start = activations(type, rows * vocabulary);
+  auto logits = start;
+  const std::vector<int64_t> targets(rows, 17);
+  std::vector<float> sums(rows);
+  for (auto _ : state) {
+    kernels::cross_entropy(logits.data(), type, rows, vocabulary, targets.data(), sums.data());
+    if (backward)
+      kernels::cross_entropy_backward(logits.data(), type, rows, vocabulary, targets.data(), sums.data(), 1.0 / rows);
+  }
+}
+
+#define TROUPE_LAYER_BENCHMARK(name)                                                              \
+  BENCHMARK_CAPTURE(name, fp32_forward, core::dtype::f32, false)->Unit(benchmark::kMicrosecond);  \
+  BENCHMARK_CAPTURE(name, bf16_forward, core::dtype::bf16, false)->Unit(benchmark::kMicrosecond); \
+  BENCHMARK_CAPTURE(name, fp32_backward, core::dtype::f32, true)->Unit(benchmark::kMicrosecond);  \
+  BENCHMARK_CAPTURE(name, bf16_backward, core::dtype::bf16, true)->Unit(benchmark::kMicrosecond)
+TROUPE_LAYER_BENCHMARK(gelu);
+TROUPE_LAYER_BENCHMARK(gated_silu);
+TROUPE_LAYER_BENCHMARK(layer_norm);
+TROUPE_LAYER_BENCHMARK(rms_norm);
+TROUPE_LAYER_BENCHMARK(cross_entropy);
+BENCHMARK_CAPTURE(column_sums, fp32, core::dtype::f32, false)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(column_sums, bf16, core::dtype::bf16, false)->Unit(benchmark::kMicrosecond);
 
 }  // namespace

@@ -1,0 +1,68 @@
+#include "actors/work_figures.hpp"
+
+#include <algorithm>
+
+#include "actors/step_context.hpp"
+
+namespace troupe::actors {
+namespace {
+
+work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
+  const auto at = std::lower_bound(w.kinds.begin(), w.kinds.end(), kind,
+                                   [](const auto& row, plan::kind k) { return row.kind < k; });
+  if (at != w.kinds.end() && at->kind == kind) return *at;
+  return *w.kinds.insert(at, {kind, 0, 0});
+}
+
+double flops_of(const core::unit_info& unit, const plan::instruction& x) {
+  if (x.kind != plan::kind::recompute)
+    return (x.kind == plan::kind::backward ? 2 : 1) * unit.segments[x.segment].forward_flops;
+  double all = 0;
+  for (const auto& s : unit.segments) all += s.forward_flops;
+  return all;
+}
+
+}  // namespace
+
+work_figures work_of(const std::vector<std::shared_ptr<step_context>>& ranks, const std::vector<int64_t>& all_here_ns) {
+  work_figures out;
+  const auto& table = *ranks.front()->plan().table;
+  out.units.resize(table.units.size());
+  const double n = double(ranks.size()) * 1e9;
+  for (const auto& c : ranks) {
+    for (const auto& x : c->plan().instructions) {
+      const int64_t end = c->spans[x.id].end_ns.load(std::memory_order_relaxed);
+      int64_t start = c->spans[x.id].start_ns.load(std::memory_order_relaxed);
+      if (x.sequence != plan::none) start = std::min(end, std::max(start, all_here_ns[x.sequence]));
+      const double busy_s = double(end - start) / n;
+      auto& row = row_of(out, x.kind);
+      row.busy_s += busy_s;
+      row.count += c == ranks.front();
+      const bool forward = x.kind == plan::kind::forward;
+      if (!forward && x.kind != plan::kind::backward && x.kind != plan::kind::recompute) continue;
+      auto& unit = out.units[x.subject];
+      (forward ? unit.forward_s : unit.backward_s) += busy_s;
+      if (c == ranks.front())
+        (forward ? unit.forward_flops : unit.backward_flops) += flops_of(table.units[x.subject], x);
+    }
+  }
+  return out;
+}
+
+void take_mean(work_figures& mean, const work_figures& x, uint64_t steps) {
+  const auto into = [steps](double& to, double value) { to += (value - to) / double(steps); };
+  for (const auto& row : x.kinds) row_of(mean, row.kind).count = row.count;
+  for (auto& row : mean.kinds) {
+    const auto at = std::find_if(x.kinds.begin(), x.kinds.end(), [&](const auto& r) { return r.kind == row.kind; });
+    into(row.busy_s, at == x.kinds.end() ? 0 : at->busy_s);
+  }
+  mean.units.resize(x.units.size());
+  for (size_t u = 0; u < x.units.size(); ++u) {
+    into(mean.units[u].forward_s, x.units[u].forward_s);
+    into(mean.units[u].backward_s, x.units[u].backward_s);
+    mean.units[u].forward_flops = x.units[u].forward_flops;
+    mean.units[u].backward_flops = x.units[u].backward_flops;
+  }
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,80 @@
+// What control costs in machine instructions, held against tests/control/bounds.txt. Counted under valgrind over hands
+// that do nothing, so that neither the machine nor what else it does changes the result.
+#include <boost/test/unit_test.hpp>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+constexpr int steps = 5;
+constexpr double tolerance = 0.10;         // other versions of the compiler and of CAF stay within it
+constexpr double renew_below = 0.75;       // of the bound: then the row no longer guards anything
+constexpr double growth_tolerance = 0.25;  // per instruction, from the smallest to the largest
+
+struct bound {
+  int ranks = 0, units = 0;
+  double instructions = 0;
+};
+
+std::vector<bound> bounds() {
+  std::ifstream in(TROUPE_SOURCE_DIR "/tests/control/bounds.txt");
+  std::vector<bound> out;
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line.front() == '#') continue;
+    bound b;
+    std::istringstream(line) >> b.ranks >> b.units >> b.instructions;
+    BOOST_REQUIRE_MESSAGE(b.instructions > 0, "bounds.txt: wanted ranks, units and instructions, got " << line);
+    out.push_back(b);
+  }
+  return out;
+}
+
+// Machine instructions per instruction of the plan.
+double measured(int ranks, int units) {
+  std::ostringstream command;
+  command << "valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
+             "--toggle-collect=count_steps '" TROUPE_CONTROL_STEPS "' "
+          << ranks << ' ' << units << ' ' << steps << " 2>&1";
+  const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.str().c_str(), "r"), ::pclose);
+  BOOST_REQUIRE(out);
+  std::string said, collected;
+  uint64_t in_plan = 0;
+  for (char buffer[512]; std::fgets(buffer, sizeof buffer, out.get()) != nullptr;) {
+    const std::string line(buffer);
+    said += line;
+    if (line.front() == '{') in_plan = nlohmann::json::parse(line).at("instructions").get<uint64_t>();
+    if (const auto at = line.find("Collected :"); at != std::string::npos) collected = line.substr(at + 11);
+  }
+  BOOST_REQUIRE_MESSAGE(in_plan > 0 && !collected.empty(), "valgrind counted nothing: " << said);
+  return std::stod(collected) / double(steps) / double(in_plan);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cost)
+
+BOOST_AUTO_TEST_CASE(control_spends_no_more_machine_instructions_than_it_did) {
+  std::vector<double> all;
+  for (const auto& b : bounds()) {
+    all.push_back(measured(b.ranks, b.units));
+    BOOST_TEST_MESSAGE("bounds.txt: " << b.ranks << ' ' << b.units << ' ' << static_cast<long>(all.back() + 0.5));
+    BOOST_TEST(all.back() <= (1 + tolerance) * b.instructions);
+    BOOST_TEST(all.back() >= renew_below * b.instructions,
+               "bounds.txt is out of date, control became cheaper: " << b.ranks << " ranks, " << b.units << " units, "
+                                                                     << all.back());
+  }
+  BOOST_REQUIRE(all.size() >= 2U);
+}
+
+BOOST_AUTO_TEST_CASE(an_instruction_costs_the_same_in_a_large_job_as_in_a_small_one) {
+  const auto rows = bounds();
+  const double small = measured(2, 8);
+  for (const auto& b : rows) BOOST_TEST(b.instructions <= (1 + growth_tolerance) * small);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

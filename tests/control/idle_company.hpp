@@ -1,0 +1,110 @@
+// Production supervisor, node agent, ranks, lanes and loader over hands that do nothing, on one thread: what remains is
+// control. Knows no Torch, no clock that matters and no chance: two runs execute the same instructions.
+#pragma once
+
+#include <caf/scheduler/test_coordinator.hpp>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "actors/company.hpp"
+#include "actors/fabric_executor.hpp"
+#include "fabric/in_process.hpp"
+
+namespace troupe::actors {
+
+/// Ends everything at once; on the fabric lane it meets the others under production's identities and moves nothing.
+class idle_executor final : public executor {
+ public:
+  explicit idle_executor(std::shared_ptr<fabric::communicator> communicator) : communicator_(std::move(communicator)) {}
+
+  void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
+  core::result<progress> start(const plan::instruction& x) override {
+    if (!communicator_) return progress::done;
+    auto r = describe_collective(*context_, x, {});
+    r.op = fabric::operation::barrier;
+    if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
+    auto ended = communicator_->advance(r.id.sequence);
+    if (!ended) return core::fail(ended.error());
+    return *ended == fabric::progress::done ? progress::done : progress::pending;
+  }
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
+    const auto id = pending_collective(*context_, sequence);
+    if (!id) return std::nullopt;
+    auto ended = communicator_->advance(sequence);
+    if (!ended) return core::fail(ended.error());
+    if (*ended == fabric::progress::pending) return std::nullopt;
+    return id;
+  }
+
+ private:
+  std::shared_ptr<fabric::communicator> communicator_;  // null: not the fabric lane
+  std::shared_ptr<step_context> context_;
+};
+
+/// One actor system without threads; `plans` holds a training plan for each rank.
+class idle_company {
+ public:
+  explicit idle_company(const std::vector<std::shared_ptr<const plan::step_plan>>& plans) {
+    auto group = fabric::in_process_group::make(static_cast<uint32_t>(plans.size()));
+    std::vector<rank_parts> parts(plans.size());
+    for (uint32_t r = 0; r < plans.size(); ++r) {
+      auto& x = parts[r];
+      std::weak_ptr<rank_links> links = x.links;
+      std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
+        if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
+      });
+      x.setup.rank = r;
+      x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
+      for (uint32_t l = 1; l < plan::num_lanes; ++l)
+        x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? member : nullptr] {
+          return std::make_unique<idle_executor>(held);
+        };
+    }
+    collectives_per_step_ = plans.front()->num_collectives;
+    loader_setup loader;
+    loader.cut = [batch = std::make_shared<const data::batch>()](const next_batch&) { return batch; };
+    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, false);
+  }
+  ~idle_company() {
+    dismiss(*actors_);
+    actors_.reset();
+    jobs().run();
+    jobs().clock().cancel_all();
+  }
+  idle_company(const idle_company&) = delete;
+  idle_company& operator=(const idle_company&) = delete;
+
+  /// One step of all ranks: whether it ended well.
+  bool step() {
+    auto order = std::make_shared<step_order>();
+    order->run = ++runs_;
+    order->step = runs_ - 1;
+    order->sequence_base = (runs_ - 1) * collectives_per_step_;
+    auto well = std::make_shared<bool>(false);
+    caf::scoped_actor self{system_};
+    auto asked = self->request(actors_->supervisor, caf::infinite, run_plan{plan_choice::train, order});
+    jobs().run();
+    if (self->mailbox().empty()) return false;
+    asked.receive([&](run_outcome& o) { *well = !o.failure; }, [](caf::error&) {});
+    return *well;
+  }
+
+ private:
+  struct config : caf::actor_system_config {
+    config() {
+      add_message_types<caf::id_block::troupe>();
+      set("scheduler.policy", caf::atom("testing"));
+    }
+  };
+  caf::scheduler::test_coordinator& jobs() {
+    return dynamic_cast<caf::scheduler::test_coordinator&>(system_.scheduler());
+  }
+
+  config config_;
+  caf::actor_system system_{config_};
+  std::shared_ptr<company> actors_;
+  uint64_t runs_ = 0, collectives_per_step_ = 0;
+};
+
+}  // namespace troupe::actors

@@ -1,9 +1,9 @@
 // Linear layers whose weight gradient goes straight to its bucket.
-#include <ATen/ops/sum.h>
-
+#include "kernels/column_sums.hpp"
 #include "models/function_node.hpp"
 #include "models/functions.hpp"
 #include "models/products.hpp"
+#include "models/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
@@ -16,6 +16,14 @@ std::vector<int64_t> with_last(const at::Tensor& x, int64_t last) {
   return shape;
 }
 
+/// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
+void sum_columns(const at::Tensor& g, at::Tensor& out) {
+  kernels::column_sums(static_cast<const std::byte*>(g.const_data_ptr()), core_dtype(g.scalar_type()),
+                       static_cast<uint64_t>(g.size(0)), static_cast<uint64_t>(g.size(1)),
+                       static_cast<uint64_t>(g.stride(0)), static_cast<std::byte*>(out.mutable_data_ptr()),
+                       core_dtype(out.scalar_type()));
+}
+
 struct linear_node final : function_node {
   at::Tensor x;  // (N, in)
   weight w;
@@ -23,7 +31,7 @@ struct linear_node final : function_node {
   weight_layout layout = weight_layout::in_out;
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-    const at::Tensor g = as_rows(gradients[0]);
+    const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor& matrix = w.bound();
     if (w.trainable) {
       gradient_writer dw(*slot, w);
@@ -37,7 +45,7 @@ struct linear_node final : function_node {
     x.reset();
     if (bias && bias->trainable) {
       gradient_writer db(*slot, *bias);
-      at::sum_out(db.out(), g, at::IntArrayRef{0});
+      sum_columns(g, db.out());
       db.commit();
     }
     const at::Tensor dx = product(g, layout == weight_layout::in_out ? matrix.t() : matrix);

@@ -1,6 +1,9 @@
 // Troupe's sharded, accumulated, recomputed steps against LibTorch's own loop over the same global batch.
 #include "tests/parity/torch_loop.hpp"
 
+#include <array>
+#include <cmath>
+
 #include "data/batch.hpp"
 #include "tests/small_job.hpp"
 
@@ -9,7 +12,7 @@ using namespace troupe::tests;
 
 namespace {
 
-constexpr uint64_t steps = 8, global_rows = 12, sequence = 16, seed = 7;
+constexpr uint64_t steps = 8, global_rows = 12, sequence = 16;
 const std::string model =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -28,10 +31,11 @@ const settings common = {"parallel.data=2",
 struct pair_of_runs {
   small_job job{model};
   std::unique_ptr<actors::session> ours;
-  std::unique_ptr<torch_loop> theirs;
+  std::unique_ptr<torch_loop> theirs, exact;  // in the asked type; in fp32
   std::optional<data::corpus> corpus;
 
-  pair_of_runs(const settings& set, core::dtype type) : ours(job.open(common + set)) {
+  pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7)
+      : ours(job.open(common + set + settings{"seed=" + std::to_string(seed)})) {
     std::map<std::string, std::vector<int64_t>> shapes;
     std::map<std::string, std::vector<float>> weights;
     for (uint32_t q = 0; q < ours->table().parameters.size(); ++q) {
@@ -43,27 +47,39 @@ struct pair_of_runs {
     o.layers = 2, o.width = 32, o.heads = 4, o.type = type;
     o.lr = lr, o.eps = eps, o.weight_decay = weight_decay;
     theirs = std::make_unique<torch_loop>(o, shapes, weights);
+    o.type = core::dtype::f32;
+    exact = std::make_unique<torch_loop>(o, shapes, weights);
     data::source_options source;
     source.path = job.folder() / "corpus.txt";
     corpus = *data::corpus::make({{*data::open_tokens(source)}},
                                  {.validation_fraction = 0.1, .sequence = sequence, .seed = seed});
   }
 
-  void compare(double loss_tolerance, double weight_tolerance) {
+  /// Eight steps of all, losses compared.
+  void train(double loss_tolerance) {
     double first = 0, last = 0;
     for (uint64_t i = 0; i < steps; ++i) {
       const auto batch = data::make_rows(*corpus, i * global_rows, global_rows);
       last = theirs->step(batch.tokens, int64_t{global_rows});
+      exact->step(batch.tokens, int64_t{global_rows});
       if (i == 0) first = last;
       BOOST_TEST(step_of(*ours).loss == last, boost::test_tools::tolerance(loss_tolerance));
     }
     BOOST_TEST(last < first);
-    for (uint32_t q = 0; q < ours->table().parameters.size(); ++q) {
-      const auto& name = ours->table().parameters[q].name;
-      const auto mine = parameter_of(*ours, q);
-      const double difference =
-          relative_difference(std::vector<double>(mine.begin(), mine.end()), theirs->weight(name));
-      BOOST_TEST(difference <= weight_tolerance, name << ": " << difference);
+  }
+
+  [[nodiscard]] uint32_t parameters() const { return static_cast<uint32_t>(ours->table().parameters.size()); }
+  [[nodiscard]] const std::string& name(uint32_t q) const { return ours->table().parameters[q].name; }
+  [[nodiscard]] std::vector<double> mine(uint32_t q) const {
+    const auto w = parameter_of(*ours, q);
+    return {w.begin(), w.end()};
+  }
+
+  void compare(double loss_tolerance, double weight_tolerance) {
+    train(loss_tolerance);
+    for (uint32_t q = 0; q < parameters(); ++q) {
+      const double difference = relative_difference(mine(q), theirs->weight(name(q)));
+      BOOST_TEST(difference <= weight_tolerance, name(q) << ": " << difference);
     }
   }
 };
@@ -77,8 +93,31 @@ BOOST_AUTO_TEST_CASE(fp32_weights_after_eight_steps_agree_to_1e_5) {
   pair_of_runs({"activation_checkpointing.enabled=true"}, core::dtype::f32).compare(1e-6, 1e-5);
 }
 
-BOOST_AUTO_TEST_CASE(bf16_weights_after_eight_steps_agree_to_3e_2) {
-  pair_of_runs({"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"}, core::dtype::bf16).compare(5e-3, 3e-2);
+// One tensor of one bf16 run lies anywhere: the worst of them differs by 2e-2 to 7e-2 from one seed to the next, for
+// LibTorch against its own fp32 run as for Troupe against either. So all weights together are held tightly in each run,
+// and each tensor over many runs: Troupe's must not lie further from fp32 than LibTorch's own bf16 does.
+BOOST_AUTO_TEST_CASE(bf16_weights_agree_to_1_5e_2_and_each_is_as_near_to_fp32_as_libtorch_s) {
+  constexpr uint64_t runs = 8;
+  std::map<std::string, std::array<double, 2>> squares;  // of distances to fp32: ours, theirs
+  for (uint64_t seed = 1; seed <= runs; ++seed) {
+    pair_of_runs run({"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"}, core::dtype::bf16, seed);
+    run.train(5e-3);
+    std::vector<double> all_ours, all_theirs;
+    for (uint32_t q = 0; q < run.parameters(); ++q) {
+      const auto& name = run.name(q);
+      const auto mine = run.mine(q), theirs = run.theirs->weight(name), exact = run.exact->weight(name);
+      all_ours.insert(all_ours.end(), mine.begin(), mine.end());
+      all_theirs.insert(all_theirs.end(), theirs.begin(), theirs.end());
+      const double a = relative_difference(mine, exact), b = relative_difference(theirs, exact);
+      squares[name][0] += a * a;
+      squares[name][1] += b * b;
+    }
+    BOOST_TEST(relative_difference(all_ours, all_theirs) <= 1.5e-2);
+  }
+  for (const auto& [name, sums] : squares) {
+    BOOST_TEST_MESSAGE(name << ": " << std::sqrt(sums[0] / runs) << " of ours, " << std::sqrt(sums[1] / runs));
+    BOOST_TEST(std::sqrt(sums[0]) <= 1.25 * std::sqrt(sums[1]), name);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_over_the_validation_windows) {

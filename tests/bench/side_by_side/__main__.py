@@ -9,6 +9,7 @@ import datetime
 import json
 import pathlib
 import shlex
+import signal
 import sys
 import time
 
@@ -108,6 +109,7 @@ def measure(a):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what runs is ended too
     a = arguments()
     if "disk" in a.parts:
         disk.run(a.troupe, a.programs, a.rounds)

@@ -41,7 +41,8 @@ def peer_environment():
     """No GPU, no settings of the caller's; the JIT's compiler helper on the path."""
     keep = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "KMP_", "MKL_", "TORCH", "DS_", "GOMP_"))}
     return keep | {"CUDA_VISIBLE_DEVICES": "", "PATH": f"{PYTHON.parent}:{os.environ['PATH']}", "DS_ACCELERATOR": "cpu",
-                   "TORCH_EXTENSIONS_DIR": str(OPERATORS), "PYTHONWARNINGS": "ignore"}
+                   "TORCH_EXTENSIONS_DIR": str(OPERATORS), "PYTHONWARNINGS": "ignore",
+                   "PYTHONFAULTHANDLER": "1"}
 
 
 def peer_commands(case, peer, stage, steps):

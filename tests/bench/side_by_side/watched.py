@@ -5,13 +5,14 @@ Memory is sampled only where it is asked for, as walking a process's pages stops
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import threading
 import time
 
 SAMPLE_EVERY_S = 0.05
-LIMIT_S = 600
+LIMIT_S = 240  # several times what the longest run takes on a quiet machine
 
 
 def pss_bytes(pid):
@@ -26,35 +27,20 @@ def pss_bytes(pid):
 
 
 class Sampler(threading.Thread):
-    """The largest sum of shares, and each process's own largest."""
+    """The largest sum of shares."""
 
     def __init__(self, pids):
         super().__init__(daemon=True)
-        self.pids, self.peak, self.peaks, self.over = pids, 0, [0] * len(pids), threading.Event()
+        self.pids, self.peak, self.over = pids, 0, threading.Event()
         self.start()
 
     def run(self):
         while not self.over.wait(SAMPLE_EVERY_S):
-            shares = [pss_bytes(p) for p in self.pids]
-            self.peak = max(self.peak, sum(shares))
-            self.peaks = [max(a, b) for a, b in zip(self.peaks, shares)]
+            self.peak = max(self.peak, sum(map(pss_bytes, self.pids)))
 
 
-def run(commands, environments, folder, sample_memory=False):
-    """Starts all commands at once in `folder` and waits for them. The first one's lines of JSON are the events.
-
-    Gives steps_s, first_step_s (from the start of the processes), peak_rss_bytes (sum over processes, by the kernel),
-    end (the event), and with sample_memory peak_pss_bytes.
-    """
-    errors = [tempfile.TemporaryFile() for _ in commands]
-    begin = time.monotonic()
-    processes = [subprocess.Popen(c, cwd=folder, env=e, stdout=subprocess.PIPE if i == 0 else subprocess.DEVNULL,
-                                  stderr=errors[i], stdin=subprocess.DEVNULL)
-                 for i, (c, e) in enumerate(zip(commands, environments))]
-    sampler = Sampler([p.pid for p in processes]) if sample_memory else None
-    watchdog = threading.Timer(LIMIT_S, lambda: [p.kill() for p in processes])
-    watchdog.daemon = True
-    watchdog.start()
+def follow(processes, begin):
+    """Reads the first one's events and waits for all: what `run` gives, and whether one failed."""
     result = {"steps_s": [], "losses": []}
     for line in processes[0].stdout:
         if not line.startswith(b'{"event"'):
@@ -73,6 +59,30 @@ def run(commands, environments, folder, sample_memory=False):
         p.returncode = os.waitstatus_to_exitcode(status)
         failed = failed or p.returncode != 0
         result["peak_rss_bytes"] += usage.ru_maxrss * 1024
+    return result, failed
+
+
+def run(commands, environments, folder, sample_memory=False):
+    """Starts all commands at once in `folder` and waits for them. The first one's lines of JSON are the events.
+
+    Gives steps_s, first_step_s (from the start of the processes), peak_rss_bytes (sum over processes, by the kernel),
+    end (the event), and with sample_memory peak_pss_bytes.
+    """
+    errors = [tempfile.TemporaryFile() for _ in commands]
+    begin = time.monotonic()
+    processes = [subprocess.Popen(c, cwd=folder, env=e, stdout=subprocess.PIPE if i == 0 else subprocess.DEVNULL,
+                                  stderr=errors[i], stdin=subprocess.DEVNULL)
+                 for i, (c, e) in enumerate(zip(commands, environments))]
+    sampler = Sampler([p.pid for p in processes]) if sample_memory else None
+    watchdog = threading.Timer(LIMIT_S, lambda: [p.send_signal(signal.SIGABRT) for p in processes])  # Python says where it was
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        result, failed = follow(processes, begin)
+    finally:
+        for p in processes:
+            if p.returncode is None:
+                p.kill()  # the session was broken off
     watchdog.cancel()
     if sampler:
         sampler.over.set()
@@ -82,7 +92,7 @@ def run(commands, environments, folder, sample_memory=False):
         texts = []
         for file in errors:
             file.seek(0)
-            texts.append(file.read().decode(errors="replace")[-800:])
+            texts.append(file.read().decode(errors="replace")[-1600:])
         raise RuntimeError(f"{' '.join(commands[0])[:120]}: " + "\n".join(texts))
     result["seconds"] = time.monotonic() - begin
     return result

@@ -13,6 +13,11 @@ def ran(runs):
     return [r for r in runs if "error" not in r]
 
 
+def of_rounds(runs, read):
+    """A figure a round; None for a run that failed."""
+    return [None if "error" in r else read(r) for r in runs]
+
+
 def medians(runs):
     """The median step of each run that ended well."""
     return [run_median(r) for r in ran(runs)]
@@ -44,11 +49,12 @@ class Figure:
 
 
 def ratio(ours, theirs, bound=None):
-    """Of the medians of two lists with a figure a round; None where a side has none. Rounds that a side lacks are left out."""
-    if not ours or not theirs:
+    """Of the medians of two lists with a figure a round, of those rounds that both sides have; None where there are none."""
+    both = [(a, b) for a, b in zip(ours, theirs) if a is not None and b is not None]
+    if not both:
         return None
-    each = [a / b for a, b in zip(ours, theirs)]
-    return Figure(statistics.median(ours) / statistics.median(theirs), min(each), max(each), bound)
+    each = [a / b for a, b in both]
+    return Figure(statistics.median(a for a, _ in both) / statistics.median(b for _, b in both), min(each), max(each), bound)
 
 
 def absolute(values, bound, unit):
@@ -66,10 +72,10 @@ def step_comparisons(case, steps):
     """All bounds of a case that its runs can be held against; `steps`: contender's name to runs."""
     out = []
     for stage in case.stages:
-        ours = medians(steps.get(f"troupe-{stage}", []))
+        ours = of_rounds(steps.get(f"troupe-{stage}", []), run_median)
         for peer, runs, bound in (("PyTorch", steps.get("pytorch", []), case.pytorch),
                                   ("DeepSpeed", steps.get(f"deepspeed-{stage}", []), case.deepspeed.get(stage))):
-            r = ratio(ours, medians(runs), bound)
+            r = ratio(ours, of_rounds(runs, run_median), bound)
             if r:
                 out.append(Comparison(case.name, f"ZeRO {stage} beside {peer}", r))
     return out
@@ -78,7 +84,7 @@ def step_comparisons(case, steps):
 def memory_comparisons(case, memory):
     out = []
     for stage in case.stages:
-        ours, theirs = ([r["peak_pss_bytes"] for r in ran(memory.get(f"{who}-{stage}", []))] for who in ("troupe", "deepspeed"))
+        ours, theirs = (of_rounds(memory.get(f"{who}-{stage}", []), lambda r: r["peak_pss_bytes"]) for who in ("troupe", "deepspeed"))
         r = ratio(ours, theirs, case.memory)
         if r:
             out.append(Comparison(case.name, f"memory at ZeRO {stage} beside DeepSpeed", r))

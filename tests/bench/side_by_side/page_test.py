@@ -37,6 +37,10 @@ class Verdicts(unittest.TestCase):
         r = figures.ratio([1.0, 2.0, 9.0], [2.0, 4.0, 3.0])
         self.assertEqual((r.value, r.least, r.greatest), (2.0 / 3.0, 0.5, 3.0))
 
+    def test_a_round_that_a_side_lacks_is_left_out_of_both(self):
+        r = figures.ratio([1.0, 5.0, 3.0], [2.0, None, 4.0])
+        self.assertEqual((r.value, r.least, r.greatest), (2.0 / 3.0, 0.5, 0.75))
+
     def test_a_bound_is_met_by_the_median_and_a_spread_across_it_is_said(self):
         r = results([0.80, 0.80, 0.95], [1.0, 1.0, 1.0])
         c = compared(r, "ZeRO 3 beside PyTorch")

@@ -1,6 +1,6 @@
 // Causal self-attention of a batch, document by document, through the CPU kernel. Nothing but the packed input is kept
 // for backward, which computes the weights again.
-#include "kernels/causal_attention.hpp"
+#include "models/attention.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "models/composed_attention.hpp"
+#include "kernels/causal_attention.hpp"
 #include "models/documents.hpp"
 #include "models/dropout.hpp"
 #include "models/function_node.hpp"
@@ -86,14 +86,20 @@ struct attention_node final : function_node {
     return {std::move(dqkv)};
   }
   void release_variables() override { qkv.reset(); }
-  [[nodiscard]] std::string name() const override { return "causal_attention"; }
+  [[nodiscard]] std::string name() const override { return "fused_attention"; }
 };
 
 }  // namespace
 
-at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& input, const attention_shape& shape,
+at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  if (input.scalar_type() == at::kDouble) return composed_attention(scope, input, shape, dropout);
+  // bf16 agrees with a plain LibTorch loop as docs/numerics.md says only if weights are rounded where LibTorch does
+  const bool composed = qkv.scalar_type() == at::kDouble || qkv.scalar_type() == at::kBFloat16;
+  return composed ? composed_attention(scope, qkv, shape, dropout) : fused_attention(scope, qkv, shape, dropout);
+}
+
+at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& input, const attention_shape& shape,
+                           float dropout) {
   const dropout_masks masks(scope, dropout_site::attention_weights, dropout);
   const attention_call call{shape, masks, scope.batch().document_start};
   at::Tensor y, qkv;

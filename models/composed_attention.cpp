@@ -15,7 +15,7 @@
 #include <limits>
 #include <vector>
 
-#include "models/composed_attention.hpp"
+#include "models/attention.hpp"
 #include "models/documents.hpp"
 #include "models/dropout.hpp"
 #include "models/function_node.hpp"

@@ -13,7 +13,7 @@
 #include <memory>
 #include <vector>
 
-#include "models/composed_attention.hpp"
+#include "models/attention.hpp"
 #include "models/language_model.hpp"
 
 namespace {
@@ -47,7 +47,7 @@ class fixed_attention {
   }
   at::Tensor forward(way which) {
     const models::segment_scope scope(table, binding, batch, 0, 0);
-    return which == way::kernel ? models::causal_attention(scope, qkv, shape, 0)
+    return which == way::kernel ? models::fused_attention(scope, qkv, shape, 0)
                                 : models::composed_attention(scope, qkv, shape, 0);
   }
   [[nodiscard]] at::Tensor heads(const at::Tensor& x, int64_t part) const {

@@ -18,12 +18,25 @@ def attention_pair(which, dtype):
             {"LibTorch flash": name("flash"), "LibTorch's operations": name("composed")}, None)
 
 
+def layer_pair(kernel, what, which, dtype, theirs=None):
+    return (f"{what}, {dtype}", f"{kernel}/{dtype}_{which}", {"LibTorch": f"{kernel}_{dtype}_{theirs or which}"}, None)
+
+
+def layer_pairs(dtype):
+    """Of 1024 tokens: norms 384 wide, the others 1536; cross-entropy of 256 tokens among 50,257."""
+    for kernel, what in (("gelu", "tanh-GELU"), ("gated_silu", "gated SiLU"), ("layer_norm", "layer norm"), ("rms_norm", "RMS norm")):
+        for which in ("forward", "backward"):
+            yield layer_pair(kernel, f"{what} {which}", which, dtype)
+    yield layer_pair("cross_entropy", "cross-entropy forward and backward", "backward", dtype, "both")
+
+
 # What it is; our benchmark's name; the others by name, in tests/peer/shared/kernels.py or in our programs; the bound, or None.
 PAIRS = (
     ("AdamW, 100 M fp32, 2 threads", "adamw/fp32/2/real_time",
      {"torch fused": "adamw_100m_torch", "DeepSpeedCPUAdam": "adamw_100m_deepspeed"}, 1.0),
     ("AdamW, 100 M, bf16 gradients, with the 16-bit copy, 2 threads", "adamw/bf16_with_copy/2/real_time",
      {"DeepSpeedCPUAdam, fp32": "adamw_100m_deepspeed"}, 1.0),
+    *(pair for dtype in ("fp32", "bf16") for pair in layer_pairs(dtype)),
     *(attention_pair(which, dtype) for dtype in ("fp32", "bf16") for which in ("forward", "backward")),
 )
 

@@ -1,7 +1,7 @@
 """Milliseconds of the peers' own kernels: what Troupe's are compared with.
 
 kernels.py: prints one JSON object, name to the median of a few repetitions. The update of 100 M fp32 runs on two threads,
-everything else on one. Shapes are those of tests/bench/kernels_bench.cpp; `backward` is the gradient alone.
+everything else on one. Shapes are those of tests/bench/kernels_bench.cpp.
 """
 import json
 import pathlib
@@ -41,47 +41,42 @@ def updates():
 
 
 def forward_backward(name, work, *inputs):
-    """Times `work(*inputs)` without a graph, and the backward of a graph made anew for each repetition."""
+    """Forward without a graph, backward alone, and both together."""
     out = {}
     with torch.no_grad():
         out[f"{name}_forward"] = median_ms(lambda: work(*inputs))
-    leaves = [x.detach().requires_grad_(x.is_floating_point()) for x in inputs]
-    wanted = [x for x in leaves if x.requires_grad]
-    times = []
+    leaves = [x.detach().requires_grad_() for x in inputs]
+    backward, both = [], []
     for _ in range(11):
-        y = work(*leaves)
-        g = torch.ones_like(y)
         begin = time.perf_counter()
-        torch.autograd.grad(y, wanted, g)
-        times.append(time.perf_counter() - begin)
-    out[f"{name}_backward"] = 1e3 * statistics.median(times[2:])
+        y = work(*leaves)
+        between = time.perf_counter()
+        g = torch.ones_like(y)
+        start = time.perf_counter()
+        torch.autograd.grad(y, leaves, g)
+        end = time.perf_counter()
+        backward.append(end - start)
+        both.append(between - begin + end - start)
+    out[f"{name}_backward"] = 1e3 * statistics.median(backward[2:])
+    out[f"{name}_both"] = 1e3 * statistics.median(both[2:])
     return out
 
 
-def activations(dtype, name):
-    out = {}
-    x = torch.randn(1024, 1536, dtype=dtype)
-    out |= forward_backward(f"gelu_1024x1536_{name}", lambda a: F.gelu(a, approximate="tanh"), x)
-    out |= forward_backward(f"swiglu_1024x1216_{name}", lambda a, b: F.silu(a) * b,
-                            torch.randn(1024, 1216, dtype=dtype), torch.randn(1024, 1216, dtype=dtype))
-    q, k, v = (torch.randn(4, 6, 256, 64, dtype=dtype) for _ in range(3))
-    out |= forward_backward(f"attention_4x6x256x64_{name}",
-                            lambda a, b, c: F.scaled_dot_product_attention(a, b, c, is_causal=True), q, k, v)
-    for rows, columns in ((1024, 256), (256, 50257)):
-        targets = torch.randint(0, columns, (rows,))
-        out |= forward_backward(f"cross_entropy_{rows}x{columns}_{name}", lambda a: F.cross_entropy(a.float(), targets),
-                                torch.randn(rows, columns, dtype=dtype))
-    weight, bias = torch.ones(384, dtype=dtype), torch.zeros(384, dtype=dtype)
-    out |= forward_backward(f"layer_norm_1024x384_{name}", lambda a, w, b: F.layer_norm(a, (384,), w, b),
-                            torch.randn(1024, 384, dtype=dtype), weight, bias)
-    return out
+def layers(dtype, name):
+    random = lambda *shape: torch.randn(*shape, dtype=dtype)
+    weight, bias, targets = torch.ones(384, dtype=dtype), torch.zeros(384, dtype=dtype), torch.randint(0, 50257, (256,))
+    of = lambda kernel, *rest: forward_backward(f"{kernel}_{name}", *rest)
+    return (of("gelu", lambda a: F.gelu(a, approximate="tanh"), random(1024, 1536))
+            | of("gated_silu", lambda a, b: F.silu(a) * b, random(1024, 1536), random(1024, 1536))
+            | of("layer_norm", lambda a, w, b: F.layer_norm(a, (384,), w, b), random(1024, 384), weight, bias)
+            | of("rms_norm", lambda a, w: F.rms_norm(a, (384,), w), random(1024, 384), weight)
+            | of("cross_entropy", lambda a: F.cross_entropy(a.float(), targets), random(256, 50257)))
 
 
 def main():
     torch.manual_seed(1)
     torch.set_num_threads(1)
-    out = activations(torch.float32, "fp32") | activations(torch.bfloat16, "bf16")
-    print(json.dumps(out | updates()))
+    print(json.dumps(layers(torch.float32, "fp32") | layers(torch.bfloat16, "bf16") | updates()))
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void begin(std::shared_ptr<step_context> context) override {
     attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
+    look_up();
     written_.assign(written_.size(), false);
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
@@ -97,13 +98,21 @@ class compute_executor final : public executor, private models::gradient_sink {
   void bind_for(const plan::instruction& x) {
     if (!p().gathers()) return;
     if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
-    const auto persistent = static_cast<uint32_t>(p().gather_sets.size() - 1);
-    if (p().gather_sets[persistent].numel > 0)
-      for (uint32_t b = 0; b < p().buffers.size(); ++b)
-        if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent) {
-          bind_set(persistent, b);
-          break;
-        }
+    if (persistent_buffer_ != plan::none)
+      bind_set(static_cast<uint32_t>(p().gather_sets.size() - 1), persistent_buffer_);
+  }
+  // What every instruction of a plan asks for, looked up once.
+  void look_up() {
+    if (looked_up_ == context_->program) return;
+    looked_up_ = context_->program;
+    bucket_offset_.assign(p().table->parameters.size(), 0);
+    for (const auto& b : p().buckets)
+      for (const auto& x : b.parameters) bucket_offset_[x.parameter] = x.offset;
+    persistent_buffer_ = plan::none;
+    if (!p().gathers() || p().gather_sets.back().numel == 0) return;
+    for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
+      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject + 1 == p().gather_sets.size())
+        persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {
     auto* base = memory_->gathered() + p().buffers[x.buffer].offset;
@@ -199,12 +208,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& o = p().options;
     const uint32_t b = p().bucket_of[q];
     const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + instruction_->micro]];
-    uint64_t offset = 0;
-    for (const auto& x : p().buckets[b].parameters)
-      if (x.parameter == q) offset = x.offset;
     const bool accumulate = written_[q];
     written_[q] = true;
-    return {memory_->gradients() + buffer.offset + offset * core::size_of(o.bucket_type()), o.bucket_type(),
+    return {memory_->gradients() + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()), o.bucket_type(),
             accumulate};
   }
 
@@ -229,8 +235,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::shared_ptr<rank_memory> memory_;
   bool host_batches_;  // batches are tensor_batch
   models::parameter_binding binding_;
-  std::vector<void*> bound_at_;  // [parameter]
-  std::vector<bool> written_;    // [parameter]: its bucket holds a contribution of this accumulation
+  std::vector<void*> bound_at_;               // [parameter]
+  std::vector<bool> written_;                 // [parameter]: its bucket holds a contribution of this accumulation
+  std::shared_ptr<const program> looked_up_;  // whose plan the next two are of
+  std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
+  uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
   activation_windows windows_;
   flight flight_;
   std::shared_ptr<step_context> context_;

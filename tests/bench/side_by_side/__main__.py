@@ -56,14 +56,15 @@ class Session:
 
     def __init__(self, a):
         self.a, self.begin = a, time.monotonic()
-        self.results = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
-        command = "python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])
-        self.results |= {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "command": command.strip(),
-                         "commit": machine.commit(), "load": machine.load()}
+        old = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
+        command = ("python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])).strip()
+        self.before_s = old.get("seconds", 0)
+        self.results = old | {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "commit": machine.commit(),
+                              "commands": old.get("commands", []) + [command], "load": max(machine.load(), old.get("load", 0))}
 
     def keep(self, **what):
         self.results |= what
-        self.results["seconds"] = round(time.monotonic() - self.begin)
+        self.results["seconds"] = self.before_s + round(time.monotonic() - self.begin)
         self.a.results.parent.mkdir(parents=True, exist_ok=True)
         self.a.results.write_text(json.dumps(self.results))
 

@@ -194,7 +194,7 @@ def page(results):
     text = [f"# Beside PyTorch and DeepSpeed, {date.day} {date:%B %Y}", "",
             f"{m['processor']}, {m['cores']} cores, {m['memory_gib']} GiB, {m['system']}, Linux {m['kernel']}. "
             f"Commit {', '.join(sorted(commits))}. PyTorch {m['torch']}, DeepSpeed {m['deepspeed']} (CPU, Gloo).",
-            f"`{results['command']}` (part of `make bench`), {results['seconds'] / 60:.0f} minutes.", "",
+            ", then ".join(f"`{c}`" for c in results["commands"]) + f" (part of `make bench`), {results['seconds'] / 60:.0f} minutes.", "",
             "Troupe: one process, two ranks of one thread. PyTorch: one process of two threads, the batch of both ranks. DeepSpeed: "
             "two processes of one thread, with the same `zero_optimization` as Troupe. All train the same model on the same text, "
             "clip at 1.0 and update with fused AdamW; the peers run one and the same PyTorch module, with "

@@ -21,7 +21,7 @@ def results(ours, plain, theirs=()):
     steps = {"troupe-3": [run(s) for s in ours], "pytorch": [run(s) for s in plain], "deepspeed-3": [run(s) for s in theirs]}
     return {"machine": {"processor": "a processor", "cores": 2, "memory_gib": 24, "system": "Debian", "kernel": "6.1", "torch": "2.11.0",
                         "deepspeed": "0.19.8"},
-            "date": "2026-11-22", "command": "side_by_side", "commit": "abc", "seconds": 60,
+            "date": "2026-11-22", "commands": ["side_by_side"], "commit": "abc", "seconds": 60,
             "cases": {"gpt2-fp32": {"commit": "abc", "steps": steps}}}
 
 

@@ -21,6 +21,18 @@ struct terms_of {
   floats<D> of[Sums];
 };
 
+/// The lanes of one vector added in halves, as `sum_of_lanes` does.
+template <class D>
+HWY_INLINE float sum_of_vector(D /*d*/, floats<D> v) {
+#if HWY_TARGET != HWY_SCALAR  // whose vectors have one lane
+  if constexpr (hn::MaxLanes(D()) > 1) {
+    const hn::Half<D> half;
+    return sum_of_vector(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  }
+#endif
+  return hn::GetLane(v);
+}
+
 /// The sums over a row of what `terms(d, i)` gives for the vector at element i, a `terms_of<D, Sums>`.
 template <size_t Sums, class F>
 HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
@@ -42,6 +54,18 @@ HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
       for (size_t s = 0; s < Sums; ++s) lanes[s][v] = hn::Add(lanes[s][v], more.of[s]);
     }
   }
+  std::array<float, Sums> sums;
+  if (i == width) {  // nothing left to add to single lanes
+#pragma GCC unroll 4
+    for (size_t s = 0; s < Sums; ++s) {
+#pragma GCC unroll 8
+      for (uint64_t n = vectors / 2; n > 0; n /= 2)
+#pragma GCC unroll 64
+        for (uint64_t v = 0; v < n; ++v) lanes[s][v] = hn::Add(lanes[s][v], lanes[s][v + n]);
+      sums[s] = sum_of_vector(d, lanes[s][0]);
+    }
+    return sums;
+  }
   alignas(64) float stored[Sums][row_lanes];
 #pragma GCC unroll 4
   for (size_t s = 0; s < Sums; ++s)
@@ -51,7 +75,6 @@ HWY_INLINE std::array<float, Sums> row_sums(uint64_t width, F&& terms) {
     const auto more = terms(one_lane(), i);
     for (size_t s = 0; s < Sums; ++s) stored[s][i % row_lanes] += hn::GetLane(more.of[s]);
   }
-  std::array<float, Sums> sums;
   for (size_t s = 0; s < Sums; ++s) sums[s] = sum_of_lanes(stored[s]);
   return sums;
 }

@@ -20,8 +20,8 @@ struct running_sum {
   Wide largest = -std::numeric_limits<Wide>::infinity();
   Wide sum = 0;
 
-  /// Makes room for a block whose largest exponent is `block_largest`.
-  void raise(Wide block_largest) {
+  /// For a block whose largest exponent is `block_largest`.
+  void make_room(Wide block_largest) {
     if (!(block_largest > largest)) return;
     sum *= exponential(largest - block_largest);
     largest = block_largest;
@@ -70,7 +70,7 @@ float log_sum_of(const T* x, uint64_t width) {
   for (uint64_t first = 0; first < width; first += loss_block) {
     const T* block = x + first;
     const uint64_t count = std::min(loss_block, width - first);
-    running.raise(largest_of(block, count));
+    running.make_room(largest_of(block, count));
     const float base = running.base();
     running.sum += row_sums<1>(count, [=](auto d, uint64_t i) HWY_ATTR {
       return terms_of<decltype(d), 1>{{exponential(d, hn::Sub(load(d, block + i), hn::Set(d, base)))}};
@@ -141,7 +141,7 @@ double cross_entropy_reference(const std::byte* logits, core::dtype type, uint64
         const uint64_t count = std::min(loss_block, width - first);
         Wide largest = -std::numeric_limits<Wide>::infinity();
         for (uint64_t i = first; i < first + count; ++i) largest = std::max(largest, at(x, i));
-        running.raise(largest);
+        running.make_room(largest);
         running.sum += row_sum<Wide>(count, [&](uint64_t i) { return exponential(at(x, first + i) - running.base()); });
       }
       log_sums[r] = running.log_sum();

@@ -93,8 +93,7 @@ struct attention_node final : function_node {
 
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  // bf16 agrees with a plain LibTorch loop as docs/numerics.md says only if weights are rounded where LibTorch does
-  const bool composed = qkv.scalar_type() == at::kDouble || qkv.scalar_type() == at::kBFloat16;
+  const bool composed = qkv.scalar_type() == at::kDouble;  // which the kernel does not take
   return composed ? composed_attention(scope, qkv, shape, dropout) : fused_attention(scope, qkv, shape, dropout);
 }
 

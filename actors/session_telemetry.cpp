@@ -143,6 +143,7 @@ void session::parts::record(const step_report& r, std::shared_ptr<const run_cont
   v->compute_s = r.lanes.compute_s;
   v->communication_s = r.lanes.communication_s;
   v->exposed_s = r.lanes.exposed_s;
+  v->control_idle_s = r.lanes.control.idle_s;
   recording.step_seconds += r.seconds;
   if (r.step == 1) log_memory("after the first step");
   if (auto place = recording.queue.admit())

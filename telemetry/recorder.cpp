@@ -86,6 +86,7 @@ void recorder::keep_for_report(const step_values& v, std::vector<rank_spans> spa
   mean(data_.compute_s, v.compute_s);
   mean(data_.communication_s, v.communication_s);
   mean(data_.exposed_s, v.exposed_s);
+  mean(data_.control_idle_s, v.control_idle_s);
   if (v.skipped) {
     ++data_.num_skipped;
     if (data_.skipped.size() < listed_skips_limit) data_.skipped.push_back({v.step, v.loss_scale});

@@ -65,6 +65,7 @@ std::string figures(const report_data& d) {
          f.sequence > 0 ? "x " + std::to_string(f.sequence) + " tokens" : "");
   if (d.step_s > 0 && f.ranks > 1)
     figure("Exposed communication", text_of("%.1f", 100 * d.exposed_s / d.step_s), "% of a step");
+  if (d.step_s > 0) figure("Idle for control", text_of("%.2f", 100 * d.control_idle_s / d.step_s), "% of a step");
   if (d.end.process_peak_bytes > 0) figure("Peak memory", plan::human_bytes(d.end.process_peak_bytes), "process");
   return out + "</dl>\n";
 }
@@ -90,9 +91,10 @@ std::string one_step(const report_data& d) {
   if (d.lanes.empty()) return "";
   std::string out = "<h2>One step, lane by lane</h2>\n<p class=\"quiet\">Step " + std::to_string(d.drawn_step) + ".";
   if (d.step_s > 0) {
-    out +=
-        text_of(" In the mean a step takes %.1f ms between its first and last instruction; compute is busy for %.1f ms",
-                1e3 * d.step_s, 1e3 * d.compute_s);
+    out += text_of(
+        " In the mean a step takes %.1f ms between its first and last instruction; compute is busy for %.1f ms "
+        "and idle for control for %.2f ms",
+        1e3 * d.step_s, 1e3 * d.compute_s, 1e3 * d.control_idle_s);
     if (d.facts.ranks > 1)
       out += text_of("; communication takes %.1f ms, %.1f ms of it hidden behind compute", 1e3 * d.communication_s,
                      1e3 * (d.communication_s - d.exposed_s));

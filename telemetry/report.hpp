@@ -71,6 +71,7 @@ struct report_data {
   uint64_t steps_done = 0, tokens = 0, num_skipped = 0, num_not_recorded = 0;
   double step_seconds = 0;                                               ///< of all steps together
   double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< means of a step
+  double control_idle_s = 0;                                             ///< as in step_values
   std::vector<skipped_step> skipped;
   uint64_t drawn_step = 0;  ///< from 1
   std::span<const rank_spans> lanes;

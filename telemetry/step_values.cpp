@@ -36,7 +36,7 @@ std::string json_line(const step_values& v, const step_breakdown& times) {
          ",\"memory_bytes\":" + std::to_string(v.memory_bytes) + ",\"forward_ms\":" + json_number(times.forward_ms) +
          ",\"backward_ms\":" + json_number(times.backward_ms) + ",\"update_ms\":" + json_number(times.step_ms) +
          ",\"communication_s\":" + json_number(v.communication_s) + ",\"exposed_s\":" + json_number(v.exposed_s) +
-         ",\"unix_s\":" + json_number(v.unix_s) + "}";
+         ",\"control_idle_s\":" + json_number(v.control_idle_s) + ",\"unix_s\":" + json_number(v.unix_s) + "}";
 }
 
 std::string json_line(const validation_values& v) {

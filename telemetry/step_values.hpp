@@ -21,6 +21,7 @@ struct step_values {
   bool skipped = false;
   uint64_t memory_bytes = 0;                                             ///< resident and activations' peak, all ranks
   double step_s = 0, compute_s = 0, communication_s = 0, exposed_s = 0;  ///< from the spans, means over ranks
+  double control_idle_s = 0;  ///< compute stood idle though it could have started and a core was free
 };
 
 /// A loss of the validation part, after `step` steps.

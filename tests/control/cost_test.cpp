@@ -37,7 +37,8 @@ std::vector<bound> bounds() {
 // Machine instructions per instruction of the plan.
 double measured(int ranks, int units) {
   std::ostringstream command;
-  command << "valgrind --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
+  command << "'" TROUPE_VALGRIND
+             "' --tool=callgrind --callgrind-out-file=/dev/null --collect-atstart=no "
              "--toggle-collect=count_steps '" TROUPE_CONTROL_STEPS "' "
           << ranks << ' ' << units << ' ' << steps << " 2>&1";
   const std::unique_ptr<FILE, int (*)(FILE*)> out(::popen(command.str().c_str(), "r"), ::pclose);

@@ -89,6 +89,14 @@ BOOST_AUTO_TEST_CASE(it_holds_every_part_and_nests) {
   check_nesting(page);
 }
 
+BOOST_AUTO_TEST_CASE(idle_for_control_is_a_figure_of_its_own) {
+  data.step_s = 0.25, data.compute_s = 0.2, data.control_idle_s = 0.001;
+  const std::string page = report_page(data);
+  BOOST_TEST(has(page, "Idle for control"));
+  BOOST_TEST(has(page, "0.40"));
+  BOOST_TEST(has(page, "compute is busy for 200.0 ms and idle for control for 1.00 ms"));
+}
+
 BOOST_AUTO_TEST_CASE(it_needs_nothing_but_itself) {
   const std::string page = report_page(data);
   for (const char* part : {"http:", "https:", "//cdn", "<script", "<link", "<img", "<iframe", "@import", "url("})

@@ -52,7 +52,9 @@ BOOST_AUTO_TEST_CASE(json_lines_read_back_whatever_the_loss_is) {
   v.step = 7;
   v.loss = 1.0 / 3;
   v.skipped = true;
+  v.control_idle_s = 0.00125;
   const auto back = nlohmann::json::parse(json_line(v, {1, 2, 3, 4, 5}));
+  BOOST_TEST(back.at("control_idle_s") == 0.00125);
   BOOST_TEST(back.at("step") == 7);
   BOOST_TEST(back.at("loss").get<double>() == 1.0 / 3);
   BOOST_TEST(back.at("skipped") == true);

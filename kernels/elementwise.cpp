@@ -40,21 +40,27 @@ void gelu(const std::byte* x, std::byte* y, core::dtype type, uint64_t count) {
   });
 }
 
-void gelu_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count) {
+template <bool Again, class T>
+void gelu_backward_as(const T* in, const T* gradient, T* out, uint64_t count, T* y) {
+  for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+    const auto one = hn::Set(d, 1.0F);
+    const auto v = load(d, in + i), square = hn::Mul(v, v);
+    const auto cubic = hn::Mul(constant(d, gelu_third), square);
+    const auto t = hn::Mul(hn::Add(constant(d, gelu_first), cubic), v);
+    const auto below = hn::Add(one, bounded_power(d, t)), s = hn::Div(one, below);
+    if constexpr (Again) store(d, hn::Div(v, below), y + i);
+    const auto slope = hn::Add(constant(d, gelu_slope_first), hn::Mul(constant(d, gelu_slope_third), square));
+    const auto bend = hn::Mul(hn::Mul(v, slope), hn::Mul(s, hn::Sub(one, s)));
+    store(d, hn::Mul(load(d, gradient + i), hn::Add(s, bend)), out + i);
+  });
+}
+
+void gelu_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
+                   std::byte* y) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
-    const auto* in = reinterpret_cast<const T*>(x);
-    const auto* gradient = reinterpret_cast<const T*>(dy);
-    auto* out = reinterpret_cast<T*>(dx);
-    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
-      const auto one = hn::Set(d, 1.0F);
-      const auto v = load(d, in + i), square = hn::Mul(v, v);
-      const auto cubic = hn::Mul(constant(d, gelu_third), square);
-      const auto t = hn::Mul(hn::Add(constant(d, gelu_first), cubic), v);
-      const auto s = hn::Div(one, hn::Add(one, bounded_power(d, t)));
-      const auto slope = hn::Add(constant(d, gelu_slope_first), hn::Mul(constant(d, gelu_slope_third), square));
-      const auto bend = hn::Mul(hn::Mul(v, slope), hn::Mul(s, hn::Sub(one, s)));
-      store(d, hn::Mul(load(d, gradient + i), hn::Add(s, bend)), out + i);
-    });
+    const auto pass = y != nullptr ? gelu_backward_as<true, T> : gelu_backward_as<false, T>;
+    pass(reinterpret_cast<const T*>(x), reinterpret_cast<const T*>(dy), reinterpret_cast<T*>(dx), count,
+         reinterpret_cast<T*>(y));
   });
 }
 
@@ -76,22 +82,25 @@ void gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype
   });
 }
 
+template <bool Again, class T>
+void gated_backward_as(const T* gate, const T* up, const T* dy, T* dgate, T* dup, uint64_t count, T* out) {
+  for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
+    const auto v = load(d, gate + i), g = load(d, dy + i), u = load(d, up + i);
+    const auto s = sigmoid(d, v), y = hn::Mul(v, s);
+    if constexpr (Again) store(d, hn::Mul(y, u), out + i);
+    // d silu(v) / dv = s + v s (1 - s)
+    const auto slope = hn::Add(s, hn::Mul(y, hn::Sub(hn::Set(d, 1.0F), s)));
+    store(d, hn::Mul(hn::Mul(g, u), slope), dgate + i);
+    store(d, hn::Mul(g, y), dup + i);
+  });
+}
+
 void gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate, std::byte* dup,
-                    core::dtype type, uint64_t count) {
+                    core::dtype type, uint64_t count, std::byte* y) {
   with_fp32_dtype(type, [&]<class T>(std::type_identity<T>) {
-    const auto* x = reinterpret_cast<const T*>(gate);
-    const auto* factor = reinterpret_cast<const T*>(up);
-    const auto* gradient = reinterpret_cast<const T*>(dy);
-    auto* to_gate = reinterpret_cast<T*>(dgate);
-    auto* to_up = reinterpret_cast<T*>(dup);
-    for_each_vector(count, [=](auto d, uint64_t i) HWY_ATTR {
-      const auto v = load(d, x + i), g = load(d, gradient + i), u = load(d, factor + i);
-      const auto s = sigmoid(d, v), y = hn::Mul(v, s);
-      // d silu(v) / dv = s + v s (1 - s)
-      const auto slope = hn::Add(s, hn::Mul(y, hn::Sub(hn::Set(d, 1.0F), s)));
-      store(d, hn::Mul(hn::Mul(g, u), slope), to_gate + i);
-      store(d, hn::Mul(g, y), to_up + i);
-    });
+    const auto pass = y != nullptr ? gated_backward_as<true, T> : gated_backward_as<false, T>;
+    pass(reinterpret_cast<const T*>(gate), reinterpret_cast<const T*>(up), reinterpret_cast<const T*>(dy),
+         reinterpret_cast<T*>(dgate), reinterpret_cast<T*>(dup), count, reinterpret_cast<T*>(y));
   });
 }
 
@@ -124,8 +133,9 @@ void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t coun
   HWY_DYNAMIC_DISPATCH(gelu)(x, y, type, count);
 }
 
-void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count) {
-  HWY_DYNAMIC_DISPATCH(gelu_backward)(x, dy, dx, type, count);
+void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
+                        std::byte* y) {
+  HWY_DYNAMIC_DISPATCH(gelu_backward)(x, dy, dx, type, count, y);
 }
 
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
@@ -133,8 +143,8 @@ void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::
 }
 
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
-                         std::byte* dup, core::dtype type, uint64_t count) {
-  HWY_DYNAMIC_DISPATCH(gated_backward)(gate, up, dy, dgate, dup, type, count);
+                         std::byte* dup, core::dtype type, uint64_t count, std::byte* y) {
+  HWY_DYNAMIC_DISPATCH(gated_backward)(gate, up, dy, dgate, dup, type, count, y);
 }
 
 namespace {
@@ -160,9 +170,12 @@ void gelu_tanh_reference(const std::byte* x, std::byte* y, core::dtype type, uin
 }
 
 void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
-                                  uint64_t count) {
-  with_each(type, count,
-            [&]<class T>(std::type_identity<T>, uint64_t i) { put<T>(dx, i, at<T>(dy, i) * gelu_slope(at<T>(x, i))); });
+                                  uint64_t count, std::byte* y) {
+  with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
+    const auto v = at<T>(x, i);
+    put<T>(dx, i, at<T>(dy, i) * gelu_slope(v));
+    if (y != nullptr) put<T>(y, i, gelu_element(v));
+  });
 }
 
 void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
@@ -173,12 +186,13 @@ void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte*
 }
 
 void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
-                                   std::byte* dup, core::dtype type, uint64_t count) {
+                                   std::byte* dup, core::dtype type, uint64_t count, std::byte* out) {
   with_each(type, count, [&]<class T>(std::type_identity<T>, uint64_t i) {
     const auto v = at<T>(gate, i), u = at<T>(up, i), g = at<T>(dy, i);
     const auto s = sigmoid_element(v), y = v * s;
     put<T>(dgate, i, g * u * (s + y * (1 - s)));
     put<T>(dup, i, g * y);
+    if (out != nullptr) put<T>(out, i, y * u);
   });
 }
 

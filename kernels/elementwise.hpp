@@ -14,24 +14,26 @@ namespace troupe::kernels {
 /// Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 
-/// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`.
-void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count);
+/// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`. `y`, where it is not null, gets gelu_tanh(x) once more, bit for
+/// bit, and is memory of its own.
+void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
+                        std::byte* y = nullptr);
 
 /// y = gate * sigmoid(gate) * up in fp32, rounded once: the inner part of a SwiGLU layer. `y` may be either input.
 /// Source: Shazeer 2020 (arXiv:2002.05202), section 2.
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
 
-/// The gradients of both inputs; `dgate` and `dup` may be `gate`, `up` or `dy`, each at most once.
+/// The gradients of both inputs; `dgate` and `dup` may be `gate`, `up` or `dy`, each at most once. `y` as above.
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
-                         std::byte* dup, core::dtype type, uint64_t count);
+                         std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 
 /// The scalar twins: the same bits, and fp64 throughout where `type` is f64.
 void gelu_tanh_reference(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 void gelu_tanh_backward_reference(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type,
-                                  uint64_t count);
+                                  uint64_t count, std::byte* y = nullptr);
 void silu_gated_reference(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
 void silu_gated_backward_reference(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
-                                   std::byte* dup, core::dtype type, uint64_t count);
+                                   std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 
 /// x[i] = keep[i] ? x[i] * factor : 0, in fp32 (fp64 for f64), rounded once. `keep` holds 0 and 1.
 void scale_kept(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);

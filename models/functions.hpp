@@ -11,11 +11,8 @@
 
 namespace troupe::models {
 
-/// The activation of an MLP, element by element.
-at::Tensor activate(const segment_scope& scope, const at::Tensor& x, activation act);
-
-/// act(gate) * up, element by element.
-at::Tensor gated(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act);
+/// The activation of an MLP, element by element, with ATen's history.
+at::Tensor activate(const at::Tensor& x, activation act);
 
 /// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
 enum class weight_layout : uint8_t { in_out, out_in };
@@ -23,6 +20,14 @@ enum class weight_layout : uint8_t { in_out, out_in };
 /// x (.., in) -> (.., out).
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
                   weight_layout layout);
+
+/// linear(act(x)); backward makes act(x) again where that is cheap (tanh-GELU) instead of keeping it.
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const weight& w,
+                            const std::optional<weight>& bias, weight_layout layout);
+
+/// linear(act(gate) * up), shaped alike; so does this one for SiLU.
+at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
+                        const weight& w, const std::optional<weight>& bias, weight_layout layout);
 
 /// What a norm gives: its output, and its input for whoever adds to it past the norm. What reaches that is added to the
 /// input's gradient where the norm forms it.

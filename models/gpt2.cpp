@@ -24,8 +24,10 @@ class gpt2 final : public family_model {
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
     const auto [in, past] = normed(scope, x);
-    const at::Tensor inner = activate(scope, conv1d(scope, in), spec().act);
-    return add_dropped(scope, past, conv1d(scope, inner), dropout_site::mlp_output, spec().residual_dropout);
+    const at::Tensor inner = conv1d(scope, in);
+    const weight w = scope.next(), bias = scope.next();
+    at::Tensor out = activated_linear(scope, inner, spec().act, w, bias, weight_layout::in_out);
+    return add_dropped(scope, past, std::move(out), dropout_site::mlp_output, spec().residual_dropout);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {

@@ -1,80 +1,134 @@
-// Linear layers whose weight gradient goes straight to its bucket.
-#include "kernels/column_sums.hpp"
+// Linear layers, alone and behind an activation. Behind one, backward makes its output again in the pass that goes back
+// through it, so that the widest tensor of a layer is not kept.
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/elementwise.hpp"
+#include "models/bytes.hpp"
 #include "models/function_node.hpp"
-#include "models/functions.hpp"
-#include "models/products.hpp"
+#include "models/projection.hpp"
 #include "models/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
-
-std::vector<int64_t> with_last(const at::Tensor& x, int64_t last) {
-  auto shape = x.sizes().vec();
-  shape.back() = last;
-  return shape;
-}
-
-/// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
-void sum_columns(const at::Tensor& g, at::Tensor& out) {
-  kernels::column_sums(static_cast<const std::byte*>(g.const_data_ptr()), core_dtype(g.scalar_type()),
-                       static_cast<uint64_t>(g.size(0)), static_cast<uint64_t>(g.size(1)),
-                       static_cast<uint64_t>(g.stride(0)), static_cast<std::byte*>(out.mutable_data_ptr()),
-                       core_dtype(out.scalar_type()));
-}
-
 struct linear_node final : function_node {
   at::Tensor x;  // (N, in)
-  weight w;
-  std::optional<weight> bias;
-  weight_layout layout = weight_layout::in_out;
+  projection p;
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
-    const at::Tensor& matrix = w.bound();
-    if (w.trainable) {
-      gradient_writer dw(*slot, w);
-      if (layout == weight_layout::in_out) {
-        product_out(dw.out(), x.t(), g);
-      } else {
-        product_out(dw.out(), g.t(), x);
-      }
-      dw.commit();
-    }
+    p.write_gradients(*slot, x, g);
     x.reset();
-    if (bias && bias->trainable) {
-      gradient_writer db(*slot, *bias);
-      sum_columns(g, db.out());
-      db.commit();
-    }
-    const at::Tensor dx = product(g, layout == weight_layout::in_out ? matrix.t() : matrix);
-    return {dx.view(with_last(gradients[0], dx.size(1)))};
+    return {like_rows_of(p.input_gradient(g), gradients[0])};
   }
   void release_variables() override { x.reset(); }
   [[nodiscard]] std::string name() const override { return "linear"; }
+};
+
+struct gelu_linear_node final : function_node {
+  at::Tensor x;  // (N, in), before the activation
+  projection p;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0].contiguous());
+    const at::Tensor dx = p.input_gradient(g), y = at::empty_like(x);
+    const core::dtype type = core_dtype(x.scalar_type());
+    const auto backward =
+        type == core::dtype::f64 ? kernels::gelu_tanh_backward_reference : kernels::gelu_tanh_backward;
+    backward(bytes_of(x), bytes_of(dx), bytes_in(dx), type, count_of(x), bytes_in(y));
+    p.write_gradients(*slot, y, g);
+    return {like_rows_of(dx, gradients[0])};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "gelu_linear"; }
+};
+
+struct gated_linear_node final : function_node {
+  at::Tensor gate, up;  // (N, in)
+  projection p;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0].contiguous());
+    const at::Tensor dgate = p.input_gradient(g), dup = at::empty_like(up), y = at::empty_like(up);
+    const core::dtype type = core_dtype(up.scalar_type());
+    const auto backward =
+        type == core::dtype::f64 ? kernels::silu_gated_backward_reference : kernels::silu_gated_backward;
+    backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup), type, count_of(up),
+             bytes_in(y));
+    p.write_gradients(*slot, y, g);
+    return {like_rows_of(dgate, gradients[0]), like_rows_of(dup, gradients[0])};
+  }
+  void release_variables() override {
+    gate.reset();
+    up.reset();
+  }
+  [[nodiscard]] std::string name() const override { return "gated_linear"; }
 };
 
 }  // namespace
 
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
                   weight_layout layout) {
+  const projection p{w, bias, layout};
   at::Tensor y, rows;
   {
     const below_autograd plain;
     rows = as_rows(x.detach());
-    const at::Tensor& matrix = w.bound();
-    const at::Tensor by = layout == weight_layout::in_out ? matrix : matrix.t();
-    y = product(rows, by, bias ? bias->bound() : at::Tensor());
-    y = y.view(with_last(x, y.size(1)));
+    y = like_rows_of(p.forward(rows), x);
   }
   if (!wants_node(x)) return y;
   auto node = std::make_shared<linear_node>();
   node->x = std::move(rows);
-  node->w = w;
-  node->bias = bias;
-  node->layout = layout;
+  node->p = p;
   attach(y, std::move(node), scope, x);
+  return y;
+}
+
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const weight& w,
+                            const std::optional<weight>& bias, weight_layout layout) {
+  if (act != activation::gelu_tanh) return linear(scope, activate(x, act), w, bias, layout);
+  const projection p{w, bias, layout};
+  at::Tensor y, rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach().contiguous());
+    const at::Tensor inner = at::empty_like(rows);
+    const core::dtype type = core_dtype(rows.scalar_type());
+    const auto forward = type == core::dtype::f64 ? kernels::gelu_tanh_reference : kernels::gelu_tanh;
+    forward(bytes_of(rows), bytes_in(inner), type, count_of(rows));
+    y = like_rows_of(p.forward(inner), x);
+  }
+  if (!wants_node(x)) return y;
+  auto node = std::make_shared<gelu_linear_node>();
+  node->x = std::move(rows);
+  node->p = p;
+  attach(y, std::move(node), scope, x);
+  return y;
+}
+
+at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
+                        const weight& w, const std::optional<weight>& bias, weight_layout layout) {
+  TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "a gate of ", gate.sizes(), " for ",
+              up.sizes());
+  if (act != activation::silu) return linear(scope, activate(gate, act).mul(up), w, bias, layout);
+  const projection p{w, bias, layout};
+  at::Tensor y, gate_rows, up_rows;
+  {
+    const below_autograd plain;
+    gate_rows = as_rows(gate.detach().contiguous());
+    up_rows = as_rows(up.detach().contiguous());
+    const at::Tensor inner = at::empty_like(up_rows);
+    const core::dtype type = core_dtype(up_rows.scalar_type());
+    const auto forward = type == core::dtype::f64 ? kernels::silu_gated_reference : kernels::silu_gated;
+    forward(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner), type, count_of(inner));
+    y = like_rows_of(p.forward(inner), up);
+  }
+  if (!wants_node(gate, up)) return y;
+  auto node = std::make_shared<gated_linear_node>();
+  node->gate = std::move(gate_rows);
+  node->up = std::move(up_rows);
+  node->p = p;
+  attach(y, std::move(node), scope, gate, up);
   return y;
 }
 

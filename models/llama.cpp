@@ -30,7 +30,9 @@ class llama final : public family_model {
     const auto [in, past] = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
     const at::Tensor gate = project(scope, in, spec().mlp_bias);
     const at::Tensor up = project(scope, in, spec().mlp_bias);
-    return project(scope, gated(scope, gate, up, spec().act), spec().mlp_bias).add_(past);
+    const weight w = scope.next();
+    return gated_linear(scope, gate, up, spec().act, w, scope.next_if(spec().mlp_bias), weight_layout::out_in)
+        .add_(past);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {

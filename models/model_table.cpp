@@ -98,7 +98,8 @@ model_table gpt2_table(const model_spec& s, const extent& e) {
                             w.matrix(h + "attn.c_proj.weight", s.width, s.width, residual_std),
                             w.bias(h + "attn.c_proj.bias", s.width)};
     attention.forward_flops = e.product(s.width, 4.0 * s.width) + attention_flops(s, e);
-    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + 2.0 * s.inner)};
+    const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // what is activated; another activation's output too
+    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + kept * s.inner)};
     mlp.parameters = {w.norm_weight(h + "ln_2.weight", s.width),
                       w.bias(h + "ln_2.bias", s.width),
                       w.matrix(h + "mlp.c_fc.weight", s.width, s.inner),
@@ -134,7 +135,8 @@ model_table llama_table(const model_spec& s, const extent& e) {
     linear(attention, "self_attn.k_proj", kv_width, s.width, s.attention_bias);
     linear(attention, "self_attn.v_proj", kv_width, s.width, s.attention_bias);
     linear(attention, "self_attn.o_proj", s.width, q_width, s.attention_bias);
-    const double kept = s.act == activation::silu ? 3 : 4;  // gate, up, their product; another activation its output
+    const double kept =
+        s.act == activation::silu ? 2 : 4;  // gate, up; of another activation its output and the product
     segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + kept * s.inner)};
     linear(mlp, "mlp.gate_proj", s.inner, s.width, s.mlp_bias);
     linear(mlp, "mlp.up_proj", s.inner, s.width, s.mlp_bias);

@@ -4,15 +4,13 @@
 
 #include "kernels/cast.hpp"
 #include "kernels/row_norm.hpp"
+#include "models/bytes.hpp"
 #include "models/function_node.hpp"
 #include "models/functions.hpp"
 #include "models/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
-
-const std::byte* bytes_of(const at::Tensor& t) { return static_cast<const std::byte*>(t.const_data_ptr()); }
-std::byte* bytes_in(const at::Tensor& t) { return static_cast<std::byte*>(t.mutable_data_ptr()); }
 
 /// `x` is contiguous and outlives the result.
 kernels::norm_input input_of(const at::Tensor& x, const weight& w) {

@@ -41,6 +41,15 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
         silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n);
         TROUPE_CHECK_SAME_BITS(got, wanted);
         TROUPE_CHECK_SAME_BITS(dup, dup_wanted);
+        // what backward makes again is what forward made, and the gradients stay
+        bytes gelu_again(x.size()), gated_again(x.size());
+        gelu_tanh_backward(x.data(), dy.data(), part(got, 1), type, n, gelu_again.data());
+        silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n, gated_again.data());
+        TROUPE_CHECK_SAME_BITS(got, wanted);
+        TROUPE_CHECK_SAME_BITS(dup, dup_wanted);
+        TROUPE_CHECK_SAME_BITS(gelu_again, bytes(wanted.begin(), wanted.begin() + long(x.size())));
+        TROUPE_CHECK_SAME_BITS(gated_again,
+                               bytes(wanted.begin() + 2 * long(x.size()), wanted.begin() + 3 * long(x.size())));
       });
     }
 }

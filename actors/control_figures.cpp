@@ -2,16 +2,13 @@
 
 #include <algorithm>
 
-#include "actors/step_context.hpp"
+#include "actors/span_times.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::actors {
 namespace {
 
 using telemetry::interval;
-
-int64_t start_of(const step_context& c, uint32_t id) { return c.spans[id].start_ns.load(std::memory_order_relaxed); }
-int64_t end_of(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed); }
 
 // When at least `cores` lanes of all ranks had their hands full.
 std::vector<interval> all_cores_taken(const std::vector<std::shared_ptr<step_context>>& ranks, uint32_t cores) {

@@ -115,21 +115,29 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   return r;
 }
 
-core::result<progress> fabric_executor::start(const plan::instruction& x) {
-  const auto r = request_for(x);
-  if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
-  auto ended = communicator_->advance(r.id.sequence);
+core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r) {
+  if (auto posted = communicator.post(r); !posted) return core::fail(posted.error());
+  auto ended = communicator.advance(r.id.sequence);
   if (!ended) return core::fail(ended.error());
   return *ended == fabric::progress::done ? progress::done : progress::pending;
 }
 
-core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t sequence) {
-  const auto id = pending_collective(*context_, sequence);
+core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, const step_context& context,
+                                            uint64_t sequence) {
+  const auto id = pending_collective(context, sequence);
   if (!id) return std::nullopt;
-  auto ended = communicator_->advance(sequence);
+  auto ended = communicator.advance(sequence);
   if (!ended) return core::fail(ended.error());
   if (*ended == fabric::progress::pending) return std::nullopt;
   return id;
+}
+
+core::result<progress> fabric_executor::start(const plan::instruction& x) {
+  return meet(*communicator_, request_for(x));
+}
+
+core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t sequence) {
+  return go_on(*communicator_, *context_, sequence);
 }
 
 }  // namespace troupe::actors

@@ -52,4 +52,11 @@ fabric::request describe_collective(step_context& context, const plan::instructi
 /// come late, as the operation was found done when it was posted, or by an earlier wake.
 std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence);
 
+/// An executor's `start` of a collective: says that this member has come, and does its share if it was the last.
+core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
+
+/// An executor's `advance` of one: the instruction, when it has ended now.
+core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, const step_context& context,
+                                            uint64_t sequence);
+
 }  // namespace troupe::actors

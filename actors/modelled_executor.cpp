@@ -111,22 +111,15 @@ class modelled_fabric_executor final : public executor {
     auto r = describe_collective(*context_, x, (*pieces_)[x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     if (world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
-    if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
-    auto ended = communicator_->advance(r.id.sequence);
-    if (!ended) return core::fail(ended.error());
-    if (*ended == fabric::progress::pending) return progress::pending;
-    end(x);
-    return progress::done;
+    const auto met = meet(*communicator_, r);
+    if (met && *met == progress::done) end(x);
+    return met;
   }
 
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    const auto id = pending_collective(*context_, sequence);
-    if (!id) return std::nullopt;
-    auto ended = communicator_->advance(sequence);
-    if (!ended) return core::fail(ended.error());
-    if (*ended == fabric::progress::pending) return std::nullopt;
-    end(context_->plan().instructions[*id]);
-    return id;
+    const auto ended = go_on(*communicator_, *context_, sequence);
+    if (ended && *ended) end(context_->plan().instructions[**ended]);
+    return ended;
   }
 
   void abort(const core::error& why) override { communicator_->abort(why); }

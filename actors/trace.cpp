@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "actors/span_times.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::actors {
@@ -12,9 +13,6 @@ using telemetry::common_length_ns;
 using telemetry::interval;
 using telemetry::joined;
 using telemetry::length_ns;
-
-int64_t start_of(const step_context& c, uint32_t id) { return c.spans[id].start_ns.load(std::memory_order_relaxed); }
-int64_t end_of(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed); }
 
 }  // namespace
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "actors/step_context.hpp"
+#include "actors/span_times.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -31,8 +31,8 @@ work_figures work_of(const std::vector<std::shared_ptr<step_context>>& ranks, co
   const double n = double(ranks.size()) * 1e9;
   for (const auto& c : ranks) {
     for (const auto& x : c->plan().instructions) {
-      const int64_t end = c->spans[x.id].end_ns.load(std::memory_order_relaxed);
-      int64_t start = c->spans[x.id].start_ns.load(std::memory_order_relaxed);
+      const int64_t end = end_of(*c, x.id);
+      int64_t start = start_of(*c, x.id);
       if (x.sequence != plan::none) start = std::min(end, std::max(start, all_here_ns[x.sequence]));
       const double busy_s = double(end - start) / n;
       auto& row = row_of(out, x.kind);

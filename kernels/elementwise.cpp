@@ -130,20 +130,24 @@ HWY_EXPORT(gated_backward);
 HWY_EXPORT(kept);
 
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count) {
+  if (type == core::dtype::f64) return gelu_tanh_reference(x, y, type, count);
   HWY_DYNAMIC_DISPATCH(gelu)(x, y, type, count);
 }
 
 void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                         std::byte* y) {
+  if (type == core::dtype::f64) return gelu_tanh_backward_reference(x, dy, dx, type, count, y);
   HWY_DYNAMIC_DISPATCH(gelu_backward)(x, dy, dx, type, count, y);
 }
 
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count) {
+  if (type == core::dtype::f64) return silu_gated_reference(gate, up, y, type, count);
   HWY_DYNAMIC_DISPATCH(gated)(gate, up, y, type, count);
 }
 
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                          std::byte* dup, core::dtype type, uint64_t count, std::byte* y) {
+  if (type == core::dtype::f64) return silu_gated_backward_reference(gate, up, dy, dgate, dup, type, count, y);
   HWY_DYNAMIC_DISPATCH(gated_backward)(gate, up, dy, dgate, dup, type, count, y);
 }
 

@@ -10,8 +10,8 @@
 namespace troupe::kernels {
 
 /// y = 0.5 x (1 + tanh(u)), u = sqrt(2 / pi) (x + 0.044715 x^3), computed as x / (1 + e^(-2 u)) in fp32, rounded once.
-/// `x` and `y` hold `count` elements of `type` (f32, bf16 or f16); they may be the same memory. To about 1e-7 of |x|.
-/// Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
+/// `x` and `y` hold `count` elements of `type` (f64: by the twin, in fp64); they may be the same memory. To about 1e-7
+/// of |x|. Source: Hendrycks and Gimpel 2016 (arXiv:1606.08415), section 2.
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 
 /// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`. `y`, where it is not null, gets gelu_tanh(x) once more, bit for

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/causal_attention.hpp"
+#include "models/bytes.hpp"
 #include "models/documents.hpp"
 #include "models/dropout.hpp"
 #include "models/function_node.hpp"
@@ -67,8 +68,7 @@ std::span<float> elements_of(const at::Tensor& scratch) {
 
 /// Token (row, column) of a contiguous (B, T, width) tensor.
 std::byte* token(const at::Tensor& x, int64_t row, int64_t column) {
-  return static_cast<std::byte*>(x.mutable_data_ptr()) +
-         static_cast<size_t>(row * x.stride(0) + column * x.stride(1)) * x.element_size();
+  return bytes_in(x) + static_cast<size_t>(row * x.stride(0) + column * x.stride(1)) * x.element_size();
 }
 
 struct attention_node final : function_node {

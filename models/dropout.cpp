@@ -6,6 +6,7 @@
 
 #include "kernels/elementwise.hpp"
 #include "kernels/random.hpp"
+#include "models/bytes.hpp"
 #include "models/function_node.hpp"
 #include "models/torch_dtype.hpp"
 
@@ -48,7 +49,7 @@ void dropout_masks::draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_p
 void dropout_masks::apply(const at::Tensor& x, std::span<const uint8_t> keep) const {
   TORCH_CHECK(x.is_contiguous() && static_cast<uint64_t>(x.numel()) == keep.size(), "a mask of ", keep.size(),
               " elements for ", x.numel());
-  scale(static_cast<std::byte*>(x.mutable_data_ptr()), core_dtype(x.scalar_type()), keep);
+  scale(bytes_in(x), core_dtype(x.scalar_type()), keep);
 }
 
 void dropout_masks::scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const {
@@ -60,7 +61,7 @@ void dropout_masks::apply_rows(const at::Tensor& x) const {
   TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
   const auto rows = static_cast<uint64_t>(x.size(0)), count = static_cast<uint64_t>(x.numel()) / rows;
   const core::dtype type = core_dtype(x.scalar_type());
-  auto* elements = static_cast<std::byte*>(x.mutable_data_ptr());
+  auto* elements = bytes_in(x);
   std::array<uint8_t, block_numel> keep;
   for (uint64_t row = 0; row < rows; ++row)
     for (uint64_t first = 0; first < count; first += block_numel) {

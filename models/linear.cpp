@@ -32,10 +32,8 @@ struct gelu_linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dx = p.input_gradient(g), y = at::empty_like(x);
-    const core::dtype type = core_dtype(x.scalar_type());
-    const auto backward =
-        type == core::dtype::f64 ? kernels::gelu_tanh_backward_reference : kernels::gelu_tanh_backward;
-    backward(bytes_of(x), bytes_of(dx), bytes_in(dx), type, count_of(x), bytes_in(y));
+    kernels::gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
+                                bytes_in(y));
     p.write_gradients(*slot, y, g);
     return {like_rows_of(dx, gradients[0])};
   }
@@ -50,11 +48,8 @@ struct gated_linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dgate = p.input_gradient(g), dup = at::empty_like(up), y = at::empty_like(up);
-    const core::dtype type = core_dtype(up.scalar_type());
-    const auto backward =
-        type == core::dtype::f64 ? kernels::silu_gated_backward_reference : kernels::silu_gated_backward;
-    backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup), type, count_of(up),
-             bytes_in(y));
+    kernels::silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
+                                 core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
     p.write_gradients(*slot, y, g);
     return {like_rows_of(dgate, gradients[0]), like_rows_of(dup, gradients[0])};
   }
@@ -93,9 +88,7 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
     const below_autograd plain;
     rows = as_rows(x.detach().contiguous());
     const at::Tensor inner = at::empty_like(rows);
-    const core::dtype type = core_dtype(rows.scalar_type());
-    const auto forward = type == core::dtype::f64 ? kernels::gelu_tanh_reference : kernels::gelu_tanh;
-    forward(bytes_of(rows), bytes_in(inner), type, count_of(rows));
+    kernels::gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
     y = like_rows_of(p.forward(inner), x);
   }
   if (!wants_node(x)) return y;
@@ -118,9 +111,8 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
     gate_rows = as_rows(gate.detach().contiguous());
     up_rows = as_rows(up.detach().contiguous());
     const at::Tensor inner = at::empty_like(up_rows);
-    const core::dtype type = core_dtype(up_rows.scalar_type());
-    const auto forward = type == core::dtype::f64 ? kernels::silu_gated_reference : kernels::silu_gated;
-    forward(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner), type, count_of(inner));
+    kernels::silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner), core_dtype(up_rows.scalar_type()),
+                        count_of(inner));
     y = like_rows_of(p.forward(inner), up);
   }
   if (!wants_node(gate, up)) return y;

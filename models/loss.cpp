@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "kernels/cross_entropy.hpp"
+#include "models/bytes.hpp"
 #include "models/function_node.hpp"
 #include "models/functions.hpp"
 #include "models/torch_dtype.hpp"
@@ -27,7 +28,7 @@ at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary) {
 
 /// The sum over the rows of logits (N, V), which are contiguous.
 double sum_of_losses(const at::Tensor& logits, const at::Tensor& targets, at::Tensor& log_sums) {
-  const auto* data = static_cast<const std::byte*>(logits.const_data_ptr());
+  const auto* data = bytes_of(logits);
   const core::dtype type = core_dtype(logits.scalar_type());
   const auto rows = static_cast<uint64_t>(logits.size(0)), width = static_cast<uint64_t>(logits.size(1));
   const auto* wanted = targets.const_data_ptr<int64_t>();
@@ -41,7 +42,7 @@ struct cross_entropy_node final : function_node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
-    auto* data = static_cast<std::byte*>(gradient.mutable_data_ptr());
+    auto* data = bytes_in(gradient);
     const core::dtype type = core_dtype(gradient.scalar_type());
     const auto rows = static_cast<uint64_t>(gradient.size(0)), width = static_cast<uint64_t>(gradient.size(1));
     const auto* wanted = targets.const_data_ptr<int64_t>();

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "kernels/rotary.hpp"
+#include "models/bytes.hpp"
 #include "models/function_node.hpp"
 #include "models/torch_dtype.hpp"
 
@@ -49,8 +50,8 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
   const auto bytes = static_cast<int64_t>(core::size_of(type));
   const int64_t rows = packed.size(0), columns = packed.size(1);
   const int64_t stride = packed.size(2) * bytes, own_stride = p.heads * head_width * bytes;
-  auto* own = static_cast<std::byte*>(p.own.mutable_data_ptr());
-  auto* inside = static_cast<std::byte*>(packed.mutable_data_ptr()) + p.first_head * head_width * bytes;
+  auto* own = bytes_in(p.own);
+  auto* inside = bytes_in(packed) + p.first_head * head_width * bytes;
   for (int64_t token = 0; token < rows * columns; ++token, own += own_stride, inside += stride) {
     const std::byte* from = way == direction::pack ? own : inside;
     std::byte* to = way == direction::pack ? inside : own;

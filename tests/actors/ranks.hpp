@@ -51,18 +51,11 @@ class scripted_executor final : public executor {
     fabric::request r;
     r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence,
             context_->plan().describe(x.id)};
-    if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
-    auto ended = communicator_->advance(r.id.sequence);
-    if (!ended) return core::fail(ended.error());
-    return *ended == fabric::progress::done ? progress::done : progress::pending;
+    return meet(*communicator_, r);
   }
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    const auto id = pending_collective(*context_, sequence);
-    if (!id || !communicator_) return std::nullopt;
-    auto ended = communicator_->advance(sequence);
-    if (!ended) return core::fail(ended.error());
-    if (*ended == fabric::progress::pending) return std::nullopt;
-    return id;
+    if (!communicator_) return std::nullopt;
+    return go_on(*communicator_, *context_, sequence);
   }
   void abort(const core::error& why) override {
     if (communicator_) communicator_->abort(why);

@@ -23,18 +23,10 @@ class idle_executor final : public executor {
     if (!communicator_) return progress::done;
     auto r = describe_collective(*context_, x, {});
     r.op = fabric::operation::barrier;
-    if (auto posted = communicator_->post(r); !posted) return core::fail(posted.error());
-    auto ended = communicator_->advance(r.id.sequence);
-    if (!ended) return core::fail(ended.error());
-    return *ended == fabric::progress::done ? progress::done : progress::pending;
+    return meet(*communicator_, r);
   }
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    const auto id = pending_collective(*context_, sequence);
-    if (!id) return std::nullopt;
-    auto ended = communicator_->advance(sequence);
-    if (!ended) return core::fail(ended.error());
-    if (*ended == fabric::progress::pending) return std::nullopt;
-    return id;
+    return go_on(*communicator_, *context_, sequence);
   }
 
  private:

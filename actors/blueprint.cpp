@@ -12,10 +12,6 @@
 namespace troupe::actors {
 namespace {
 
-/// Of a rank, where updates run beside backward and nobody says how large they are: so many that most of the work is
-/// done before the last gradient arrives.
-constexpr uint64_t speculative_sub_groups = 16;
-
 core::result<models::model_spec> read_model(const config::model_section& m) {
   return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
 }
@@ -149,10 +145,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
       auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
-      if (options.speculate && !c.zero_optimization.sub_group_size_given)
-        options.sub_group = std::max<uint64_t>(1, b.table->numel() / options.ranks / speculative_sub_groups);
       options.staging = c.checkpoint.staging_bytes;
-      if (options.tiers.swaps()) take_sizes(*sized, options);
+      take_sizes(*sized, options);
       // A host may save whenever it likes; the budget has to hold for what the configuration says.
       if (saves(static_cast<plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
       options.saves = saves(static_cast<plan_choice>(which));

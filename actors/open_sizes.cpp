@@ -1,8 +1,14 @@
 #include "actors/open_sizes.hpp"
 
 #include "plan/render.hpp"
+#include "plan/sets.hpp"
 
 namespace troupe::actors {
+namespace {
+/// Of a rank, where updates run beside backward and nobody says how large they are: so many that most of the work is
+/// done before the last gradient arrives.
+constexpr uint64_t speculative_sub_groups = 16;
+}  // namespace
 
 plan::open_choices open_choices_of(const config::job_config& c) {
   const auto& z = c.zero_optimization;
@@ -24,7 +30,14 @@ plan::open_choices open_choices_of(const config::job_config& c) {
 core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  std::shared_ptr<const core::model_table> table,
                                                  plan::plan_options trains, const plan::cost_model& costs) {
-  if (!trains.tiers.swaps()) return trains;
+  if (!trains.tiers.swaps()) {
+    // Without overlap every bucket is a wait of its own: a few percent of a small model's step.
+    if (!c.zero_optimization.reduce_bucket_size_given && !trains.buckets_stay() && trains.overlap)
+      trains.reduce_bucket = plan::unit_bucket(*table);
+    if (trains.speculate && !c.zero_optimization.sub_group_size_given)
+      trains.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
+    return trains;
+  }
   plan::fit_request request;
   request.table = table;
   request.options = trains;

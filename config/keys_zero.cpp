@@ -35,7 +35,9 @@ void add_acting(key_rows& t) {
       .at_least(1)
       .into<section_of, &zero::reduce_bucket_size>()
       .tells<section_of, &zero::reduce_bucket_size_given>()
-      .means("Elements of a gradient bucket; not given where gradients are swapped: what the plan chooses.");
+      .means(
+          "Elements of a gradient bucket; not given at stages 2 and 3 with overlap_comm: as many as the largest unit "
+          "has; not given where gradients are swapped: what the plan chooses.");
   row(t, "allgather_bucket_size", integer, "500000000")
       .at_least(1)
       .into<section_of, &zero::allgather_bucket_size>()

@@ -15,7 +15,7 @@ namespace troupe::kernels {
 void gelu_tanh(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
 
 /// dx = dy * d gelu_tanh(x) / dx. `dx` may be `dy`. `y`, where it is not null, gets gelu_tanh(x) once more, bit for
-/// bit, and is memory of its own.
+/// bit; it may be `x`.
 void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
                         std::byte* y = nullptr);
 
@@ -23,7 +23,8 @@ void gelu_tanh_backward(const std::byte* x, const std::byte* dy, std::byte* dx, 
 /// Source: Shazeer 2020 (arXiv:2002.05202), section 2.
 void silu_gated(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
 
-/// The gradients of both inputs; `dgate` and `dup` may be `gate`, `up` or `dy`, each at most once. `y` as above.
+/// The gradients of both inputs, and the output once more where `y` is not null; each may be `gate`, `up` or `dy`, each
+/// of which at most once.
 void silu_gated_backward(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
                          std::byte* dup, core::dtype type, uint64_t count, std::byte* y = nullptr);
 

@@ -36,10 +36,10 @@ inline at::Tensor taken(at::Tensor& gradient) {
   return out;
 }
 
-/// Memory for what takes the place of `gradient`, element by element: its own where nobody else holds it.
-inline at::Tensor in_place_of(const at::Tensor& gradient) {
-  const bool own = gradient.use_count() == 1 && gradient.storage().use_count() == 1 && gradient.is_contiguous();
-  return own ? gradient : at::empty_like(gradient, at::MemoryFormat::Contiguous);
+/// Memory for what takes the place of `x`, element by element: its own where nobody else holds it.
+inline at::Tensor in_place_of(const at::Tensor& x) {
+  const bool own = x.use_count() == 1 && x.storage().use_count() == 1 && x.is_contiguous();
+  return own ? x : at::empty_like(x, at::MemoryFormat::Contiguous);
 }
 
 /// Makes `node` the history of `output`. Its `apply` receives the gradient of `output` and returns one gradient for

@@ -5,8 +5,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
+#include "models/norm.hpp"
+#include "models/projection.hpp"
 #include "models/segment_scope.hpp"
 
 namespace troupe::models {
@@ -14,33 +16,26 @@ namespace troupe::models {
 /// The activation of an MLP, element by element, with ATen's history.
 at::Tensor activate(const at::Tensor& x, activation act);
 
-/// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
-enum class weight_layout : uint8_t { in_out, out_in };
-
 /// x (.., in) -> (.., out).
-at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
-                  weight_layout layout);
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p);
 
 /// linear(act(x)); backward makes act(x) again where that is cheap (tanh-GELU) instead of keeping it.
-at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const weight& w,
-                            const std::optional<weight>& bias, weight_layout layout);
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p);
 
 /// linear(act(gate) * up), shaped alike; so does this one for SiLU.
 at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
-                        const weight& w, const std::optional<weight>& bias, weight_layout layout);
+                        const projection& p);
 
-/// What a norm gives: its output, and its input for whoever adds to it past the norm. What reaches that is added to the
-/// input's gradient where the norm forms it.
-struct normed_rows {
-  at::Tensor y, past;
+/// What the layers behind a norm give, and the norm's input for whoever adds to it past the norm. What reaches that is
+/// added to the input's gradient where the norm forms it.
+struct normed_outputs {
+  std::vector<at::Tensor> y;  ///< one for each layer
+  at::Tensor past;
 };
 
-/// Over the last dimension of x (.., C), with weight and bias (C).
-normed_rows layer_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, const weight& bias,
-                       double epsilon);
-
-/// x / rms(x) * w over the last dimension, in fp32, rounded once (Zhang and Sennrich 2019).
-normed_rows rms_norm(const segment_scope& scope, const at::Tensor& x, const weight& w, double epsilon);
+/// linear(norm(x)) for each of `layers`; backward makes norm(x) again instead of keeping it.
+normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
+                             std::vector<projection> layers);
 
 struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;

@@ -17,32 +17,36 @@ class gpt2 final : public family_model {
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [in, past] = normed(scope, x);
-    const at::Tensor mixed = causal_attention(scope, conv1d(scope, in), heads(), spec().attention_dropout);
-    return add_dropped(scope, past, conv1d(scope, mixed), dropout_site::attention_output, spec().residual_dropout);
+    const auto [qkv, past] = normed_conv1d(scope, x);
+    const at::Tensor mixed = causal_attention(scope, qkv.front(), heads(), spec().attention_dropout);
+    return add_dropped(scope, past, linear(scope, mixed, conv1d(scope)), dropout_site::attention_output,
+                       spec().residual_dropout);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [in, past] = normed(scope, x);
-    const at::Tensor inner = conv1d(scope, in);
-    const weight w = scope.next(), bias = scope.next();
-    at::Tensor out = activated_linear(scope, inner, spec().act, w, bias, weight_layout::in_out);
+    const auto [inner, past] = normed_conv1d(scope, x);
+    at::Tensor out = activated_linear(scope, inner.front(), spec().act, conv1d(scope));
     return add_dropped(scope, past, std::move(out), dropout_site::mlp_output, spec().residual_dropout);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor last = normed(scope, x).y;
-    return linear(scope, last.reshape({-1, x.size(-1)}), scope.next(), std::nullopt, weight_layout::out_in);
+    row_norm norm = layer_norm(scope);
+    return normed_linear(scope, as_rows(x), std::move(norm), {{scope.next(), std::nullopt, weight_layout::out_in}})
+        .y.front();
   }
 
  private:
-  normed_rows normed(segment_scope& scope, const at::Tensor& x) const {
+  row_norm layer_norm(segment_scope& scope) const {
     const weight w = scope.next(), bias = scope.next();
-    return layer_norm(scope, x, w, bias, spec().norm_epsilon);
+    return {w, bias, spec().norm_epsilon};
   }
-  static at::Tensor conv1d(segment_scope& scope, const at::Tensor& x) {
+  static projection conv1d(segment_scope& scope) {
     const weight w = scope.next(), bias = scope.next();
-    return linear(scope, x, w, bias, weight_layout::in_out);
+    return {w, bias, weight_layout::in_out};
+  }
+  normed_outputs normed_conv1d(segment_scope& scope, const at::Tensor& x) const {
+    row_norm norm = layer_norm(scope);
+    return normed_linear(scope, x, std::move(norm), {conv1d(scope)});
   }
 };
 

@@ -5,7 +5,7 @@
 #include "kernels/elementwise.hpp"
 #include "models/bytes.hpp"
 #include "models/function_node.hpp"
-#include "models/projection.hpp"
+#include "models/functions.hpp"
 #include "models/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -31,7 +31,7 @@ struct gelu_linear_node final : function_node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
-    const at::Tensor dx = p.input_gradient(g), y = at::empty_like(x);
+    const at::Tensor dx = p.input_gradient(g), y = in_place_of(x);
     kernels::gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
                                 bytes_in(y));
     p.write_gradients(*slot, y, g);
@@ -47,7 +47,7 @@ struct gated_linear_node final : function_node {
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
-    const at::Tensor dgate = p.input_gradient(g), dup = at::empty_like(up), y = at::empty_like(up);
+    const at::Tensor dgate = p.input_gradient(g), dup = in_place_of(up), y = in_place_of(gate);
     kernels::silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
                                  core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
     p.write_gradients(*slot, y, g);
@@ -62,9 +62,7 @@ struct gated_linear_node final : function_node {
 
 }  // namespace
 
-at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight& w, const std::optional<weight>& bias,
-                  weight_layout layout) {
-  const projection p{w, bias, layout};
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p) {
   at::Tensor y, rows;
   {
     const below_autograd plain;
@@ -79,10 +77,8 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const weight&
   return y;
 }
 
-at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const weight& w,
-                            const std::optional<weight>& bias, weight_layout layout) {
-  if (act != activation::gelu_tanh) return linear(scope, activate(x, act), w, bias, layout);
-  const projection p{w, bias, layout};
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p) {
+  if (act != activation::gelu_tanh) return linear(scope, activate(x, act), p);
   at::Tensor y, rows;
   {
     const below_autograd plain;
@@ -100,11 +96,10 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
 }
 
 at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
-                        const weight& w, const std::optional<weight>& bias, weight_layout layout) {
+                        const projection& p) {
   TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "a gate of ", gate.sizes(), " for ",
               up.sizes());
-  if (act != activation::silu) return linear(scope, activate(gate, act).mul(up), w, bias, layout);
-  const projection p{w, bias, layout};
+  if (act != activation::silu) return linear(scope, activate(gate, act).mul(up), p);
   at::Tensor y, gate_rows, up_rows;
   {
     const below_autograd plain;

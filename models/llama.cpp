@@ -17,33 +17,34 @@ class llama final : public family_model {
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [in, past] = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
-    const at::Tensor q = project(scope, in, spec().attention_bias);
-    const at::Tensor k = project(scope, in, spec().attention_bias);
-    const at::Tensor v = project(scope, in, spec().attention_bias);
-    const at::Tensor qkv = rotate_and_pack(scope, q, k, v, heads(), angles_);
-    const at::Tensor mixed = causal_attention(scope, qkv, heads(), spec().attention_dropout);
-    return project(scope, mixed, spec().attention_bias).add_(past);
+    const bool biased = spec().attention_bias;
+    row_norm norm = rms_norm(scope);
+    std::vector<projection> layers{next(scope, biased), next(scope, biased), next(scope, biased)};
+    const auto [qkv, past] = normed_linear(scope, x, std::move(norm), std::move(layers));
+    const at::Tensor packed = rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], heads(), angles_);
+    const at::Tensor mixed = causal_attention(scope, packed, heads(), spec().attention_dropout);
+    return linear(scope, mixed, next(scope, biased)).add_(past);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const auto [in, past] = rms_norm(scope, x, scope.next(), spec().norm_epsilon);
-    const at::Tensor gate = project(scope, in, spec().mlp_bias);
-    const at::Tensor up = project(scope, in, spec().mlp_bias);
-    const weight w = scope.next();
-    return gated_linear(scope, gate, up, spec().act, w, scope.next_if(spec().mlp_bias), weight_layout::out_in)
-        .add_(past);
+    const bool biased = spec().mlp_bias;
+    row_norm norm = rms_norm(scope);
+    std::vector<projection> layers{next(scope, biased), next(scope, biased)};
+    const auto [inner, past] = normed_linear(scope, x, std::move(norm), std::move(layers));
+    return gated_linear(scope, inner[0], inner[1], spec().act, next(scope, biased)).add_(past);
   }
 
   at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
-    const at::Tensor last = rms_norm(scope, x, scope.next(), spec().norm_epsilon).y;
-    return project(scope, last.reshape({-1, x.size(-1)}), false);
+    row_norm norm = rms_norm(scope);
+    return normed_linear(scope, as_rows(x), std::move(norm), {next(scope, false)}).y.front();
   }
 
  private:
-  static at::Tensor project(segment_scope& scope, const at::Tensor& x, bool with_bias) {
+  row_norm rms_norm(segment_scope& scope) const { return {scope.next(), std::nullopt, spec().norm_epsilon}; }
+
+  static projection next(segment_scope& scope, bool biased) {
     const weight w = scope.next();
-    return linear(scope, x, w, scope.next_if(with_bias), weight_layout::out_in);
+    return {w, scope.next_if(biased), weight_layout::out_in};
   }
 
   rotary_angles angles_;

@@ -58,15 +58,15 @@ double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// What backward of an attention segment needs: input, normalised input, q, k, v, mixed heads.
+/// What backward of an attention segment needs: input (the norm is made again), q, k, v, mixed heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
-  return e.activations(2.0 * s.width + 2 * q + kv);
+  return e.activations(s.width + 2 * q + kv);
 }
 
 void finish_head(const model_spec& s, const extent& e, segment_info& head) {
   head.forward_flops = e.product(s.width, s.vocabulary);
-  head.saved_bytes = e.activations(2.0 * s.width + s.vocabulary) + e.numbers(1);
+  head.saved_bytes = e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1);
 }
 
 void set_inputs(const model_spec& s, const extent& e, model_table& table) {
@@ -99,7 +99,7 @@ model_table gpt2_table(const model_spec& s, const extent& e) {
                             w.bias(h + "attn.c_proj.bias", s.width)};
     attention.forward_flops = e.product(s.width, 4.0 * s.width) + attention_flops(s, e);
     const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // what is activated; another activation's output too
-    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + kept * s.inner)};
+    segment_info mlp{"mlp", {}, 0, e.activations(s.width + kept * s.inner)};
     mlp.parameters = {w.norm_weight(h + "ln_2.weight", s.width),
                       w.bias(h + "ln_2.bias", s.width),
                       w.matrix(h + "mlp.c_fc.weight", s.width, s.inner),
@@ -137,7 +137,7 @@ model_table llama_table(const model_spec& s, const extent& e) {
     linear(attention, "self_attn.o_proj", s.width, q_width, s.attention_bias);
     const double kept =
         s.act == activation::silu ? 2 : 4;  // gate, up; of another activation its output and the product
-    segment_info mlp{"mlp", {}, 0, e.activations(2.0 * s.width + kept * s.inner)};
+    segment_info mlp{"mlp", {}, 0, e.activations(s.width + kept * s.inner)};
     linear(mlp, "mlp.gate_proj", s.inner, s.width, s.mlp_bias);
     linear(mlp, "mlp.up_proj", s.inner, s.width, s.mlp_bias);
     linear(mlp, "mlp.down_proj", s.width, s.inner, s.mlp_bias);

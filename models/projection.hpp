@@ -1,12 +1,12 @@
-// What the two kinds of linear layers share: the product, its input's gradient, and the gradients that go straight to
-// their buckets.
+// A linear layer's parameters and what each way through it takes: the product, its input's gradient, and the gradients
+// that go straight to their buckets.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <optional>
 
-#include "models/functions.hpp"
 #include "models/weight.hpp"
 
 namespace troupe::models {
@@ -16,6 +16,9 @@ at::Tensor as_rows(const at::Tensor& x);
 
 /// Rows (N, C) in the shape of `like` (.., C').
 at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like);
+
+/// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
+enum class weight_layout : uint8_t { in_out, out_in };
 
 /// Rows (N, in) -> (N, out).
 struct projection {

@@ -208,6 +208,14 @@ std::vector<std::vector<contribution>> contributions(const core::model_table& ta
   return out;
 }
 
+uint64_t unit_bucket(const core::model_table& table) {
+  const auto writes = contributions(table);
+  std::vector<uint64_t> elements(table.units.size(), 0);
+  for (size_t q = 0; q < writes.size(); ++q)
+    if (writes[q].size() == 1) elements[writes[q].front().unit] += table.parameters[q].numel();
+  return std::max(unit_bucket_min, *std::ranges::max_element(elements));
+}
+
 void make_sets(step_plan& p) {
   p.partition = make_partition(*p.table, p.options.ranks, p.options.round_robin);
   make_layouts(p);

@@ -15,4 +15,11 @@ struct contribution {
 };
 std::vector<std::vector<contribution>> contributions(const core::model_table& table);
 
+/// Buckets of fewer elements cost more time than their memory is worth.
+inline constexpr uint64_t unit_bucket_min = uint64_t{1} << 20;
+
+/// Elements of a bucket where buckets take turns in memory: the gradients that the largest unit completes by itself, at
+/// least `unit_bucket_min`.
+uint64_t unit_bucket(const core::model_table& table);
+
 }  // namespace troupe::plan

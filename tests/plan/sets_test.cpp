@@ -82,6 +82,16 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_two_segments_write_has_a_bucket_of_its_own
   BOOST_TEST(writes[shared][1].unit == 0U);
 }
 
+BOOST_AUTO_TEST_CASE(a_units_bucket_holds_what_the_largest_unit_completes_by_itself) {
+  table_writer w;
+  const uint32_t shared = w.parameter(9'000'000);
+  w.unit({{shared, w.parameter(10)}});
+  w.unit({{w.parameter(1'000'000), w.parameter(500'000)}, {w.parameter(600'000)}});
+  w.unit({{w.parameter(30), shared}});
+  BOOST_TEST(unit_bucket(*w.done()) == 2'100'000U);
+  BOOST_TEST(unit_bucket(*chain_table({100, 200})) == unit_bucket_min);
+}
+
 // zero.md 7.6: a sub-group closes once its sum has reached the limit, so it may exceed it by one parameter.
 BOOST_AUTO_TEST_CASE(a_sub_group_closes_when_its_sum_reaches_the_limit) {
   BOOST_TEST(equal(sub_groups_of({4, 4, 4, 4}, 8), {{4, 4}, {4, 4}}));

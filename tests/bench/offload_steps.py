@@ -9,13 +9,14 @@ DeepSpeed and can build its async_io) the same tiers run there too.
 import json
 import os
 import pathlib
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/peer"))
+from shared.rendezvous import free_port
 FIRST_STEPS = 3  # threads, pages and windows are touched; DeepSpeed learns its trace
 STEPS = 10
 LARGE = ["--set", "model={model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
@@ -88,10 +89,8 @@ def rank_main(folder, large, zero):
 
 
 def run_theirs(python, folder, large, zero):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    environment = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1",
+    port = free_port()
+    environment = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS="1",
                        DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="", PATH=f"{pathlib.Path(python).parent}:{os.environ['PATH']}")
     ranks = [subprocess.Popen([python, __file__, "--rank", folder, "large" if large else "small", json.dumps(zero)],
                               stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,

@@ -12,7 +12,6 @@ import json
 import os
 import pathlib
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import tempfile
 import time
 
 from shared.caches import drop_caches
+from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 REPEATS = 5
@@ -70,10 +70,8 @@ def rank_main(folder, stage):
 
 
 def theirs(folder, stage):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
-    environment = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1",
+    port = free_port()
+    environment = dict(os.environ, WORLD_SIZE="2", MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS="1",
                        DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
     ranks = [subprocess.Popen([sys.executable, __file__, folder, str(stage)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True, env=dict(environment, RANK=str(r), LOCAL_RANK=str(r)))

@@ -16,10 +16,11 @@ import json
 import os
 import pathlib
 import random
-import socket
 import subprocess
 import sys
 import tempfile
+
+from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
@@ -128,15 +129,13 @@ def resume(run, folder, stage, ranks, root):
 
 
 def launch(run, case, root):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     (root / "losses.json").unlink(missing_ok=True)
     count = case[2]
     ranks = []
     for rank in range(count):
         env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(count), MASTER_ADDR="127.0.0.1",
-                   MASTER_PORT=str(port), OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
+                   MASTER_PORT=port, OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
         ranks.append(subprocess.Popen([sys.executable, __file__, run, *map(str, case), str(root)], env=env, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE, text=True))
     for rank in ranks:

@@ -11,9 +11,10 @@ arguments make these cases only.
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
+
+from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests/checkpoint/fixtures/deepspeed"
@@ -256,15 +257,13 @@ def values():
 
 
 def launch(case):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     shutil.rmtree(OUT / case, ignore_errors=True)
     (OUT / (case + ".safetensors")).unlink(missing_ok=True)
     ranks = []
     for rank in range(2):
         env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="127.0.0.1",
-                   MASTER_PORT=str(port), OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
+                   MASTER_PORT=port, OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
         ranks.append(subprocess.Popen([sys.executable, __file__, case, str(OUT / case)], env=env,
                                       stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True))
     for rank in ranks:

@@ -12,7 +12,6 @@ Environment: TROUPE names the program (build/release/troupe), TO_FP32_FOLDER kee
 import os
 import pathlib
 import shutil
-import socket
 import statistics
 import subprocess
 import sys
@@ -20,6 +19,7 @@ import tempfile
 import time
 
 from shared.caches import drop_caches
+from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
@@ -46,13 +46,11 @@ def train(folder, layers):
 def made(folder, layers):
     if (folder / "latest").exists():
         return folder
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     ranks = [subprocess.Popen([sys.executable, __file__, str(folder), str(layers)], stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE, text=True,
                               env=dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE="2",
-                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), OMP_NUM_THREADS="1",
+                                       MASTER_ADDR="127.0.0.1", MASTER_PORT=port, OMP_NUM_THREADS="1",
                                        DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")) for rank in range(2)]
     for rank in ranks:
         _, errors = rank.communicate(timeout=1200)

@@ -14,10 +14,11 @@ import os
 import pathlib
 import random
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
+
+from shared.rendezvous import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OUT = ROOT / "tests/checkpoint/fixtures/deepspeed_gpt2"
@@ -83,14 +84,12 @@ def train(case):
 
 
 def launch(case):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = s.getsockname()[1]
+    port = free_port()
     shutil.rmtree(OUT / case, ignore_errors=True)
     ranks = []
     for rank in range(RANKS):
         env = dict(os.environ, RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), MASTER_ADDR="127.0.0.1",
-                   MASTER_PORT=str(port), OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
+                   MASTER_PORT=port, OMP_NUM_THREADS="1", DS_ACCELERATOR="cpu", CUDA_VISIBLE_DEVICES="")
         ranks.append(subprocess.Popen([sys.executable, __file__, case], env=env, stdout=subprocess.DEVNULL,
                                       stderr=subprocess.PIPE, text=True))
     for rank in ranks:

@@ -3,13 +3,16 @@ import json
 import os
 import pathlib
 import shutil
-import socket
+import sys
 import tempfile
 
 import cases
 import watched
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
+sys.path.insert(0, str(ROOT / "tests/peer"))
+from shared.rendezvous import free_port, remove_buffers
+
 PYTHON = ROOT / ".peer/bin/python"
 OPERATORS = ROOT / ".peer/torch_extensions"  # DeepSpeed's, built once for these settings; others would build them anew
 TRAINING = ROOT / "tests/peer/shared/training.py"
@@ -29,12 +32,6 @@ def troupe_command(troupe, case, stage, steps, folder, traced):
     for key, value in settings.items():
         command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     return command
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return str(s.getsockname()[1])
 
 
 def peer_environment():
@@ -62,11 +59,13 @@ def peer_commands(case, peer, stage, steps):
 def run(troupe, case, peer, stage, steps, traced=False, sample_memory=False):
     """One run in a folder of its own; watched.run's figures."""
     folder = tempfile.mkdtemp(prefix="side_by_side_", dir=ROOT / "build")
+    if peer == "troupe":
+        commands, environments = [troupe_command(troupe, case, stage, steps, folder, traced)], [dict(os.environ)]
+    else:
+        commands, environments = peer_commands(case, peer, stage, steps)
     try:
-        if peer == "troupe":
-            commands, environments = [troupe_command(troupe, case, stage, steps, folder, traced)], [dict(os.environ)]
-        else:
-            commands, environments = peer_commands(case, peer, stage, steps)
         return watched.run(commands, environments, folder, sample_memory)
     finally:
+        for port in {e["MASTER_PORT"] for e in environments if "MASTER_PORT" in e}:
+            remove_buffers(port)
         shutil.rmtree(folder, ignore_errors=True)

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "kernels/half.hpp"
 
@@ -108,14 +109,25 @@ template <class D>
 HWY_INLINE void store(D d, floats<D> x, float* p) {
   hn::StoreU(x, d, p);
 }
-template <class D>
-HWY_INLINE void store(D d, floats<D> x, bf16* p) {
-  const auto u = hn::ShiftRight<16>(bf16_upper_bits(d, x));
-  hn::StoreU(hn::TruncateTo(halves_of<D>(), u), halves_of<D>(), &p->bits);
+/// Rounded to the 16 bits of T.
+template <class T, class D>
+HWY_INLINE hn::Vec<halves_of<D>> rounded_halves(D d, floats<D> x) {
+  if constexpr (std::is_same_v<T, bf16>) {
+    return hn::TruncateTo(halves_of<D>(), hn::ShiftRight<16>(bf16_upper_bits(d, x)));
+  } else {
+    return hn::TruncateTo(halves_of<D>(), f16_bits(d, x));
+  }
 }
-template <class D>
-HWY_INLINE void store(D d, floats<D> x, f16* p) {
-  hn::StoreU(hn::TruncateTo(halves_of<D>(), f16_bits(d, x)), halves_of<D>(), &p->bits);
+template <class D, class T>
+HWY_INLINE void store(D d, floats<D> x, T* p) {
+  hn::StoreU(rounded_halves<T>(d, x), halves_of<D>(), &p->bits);
+}
+
+/// `store` past the caches, for what is written once and not read soon: the line is not read first. `p` is aligned to
+/// the vector's halves; `hwy::FlushStream` stands behind the last one.
+template <class D, class T>
+HWY_INLINE void stream(D d, floats<D> x, T* p) {
+  hn::Stream(rounded_halves<T>(d, x), halves_of<D>(), &p->bits);
 }
 
 /// Calls `f(tag, index)` for every whole vector of `count` elements, then for every single one left.

@@ -16,8 +16,8 @@ plan::open_choices open_choices_of(const config::job_config& config);
 
 /// `trains`, the options of the step that trains (with its checkpoint, if there are any), with open sizes chosen. The
 /// same on all ranks, and again for the same file. Refuses a budget that cannot hold the step however small its pieces
-/// are, with the largest unit and the smallest budget that works. Where nothing is swapped only
-/// the size of buckets is open, where it is reused while backward goes on.
+/// are, with the largest unit and the smallest budget that works. Where nothing is
+/// swapped two sizes are open: of buckets that are reused while backward goes on, and of sub-groups updated beside it.
 core::result<plan::plan_options> with_open_sizes(const config::job_config& config,
                                                  std::shared_ptr<const core::model_table> table,
                                                  plan::plan_options trains, const plan::cost_model& costs);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "telemetry/cut_curve.hpp"
+#include "telemetry/step_values.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -41,14 +42,22 @@ std::string csv_number(double x) {
   return std::isnan(x) ? "nan" : x > 0 ? "inf" : "-inf";
 }
 
+// Before anything is made or cut: what has a curve's name and is none.
+core::result<void> check_files(const curve_options& o) {
+  if (!o.csv_folder.empty())
+    for (const auto label : all_labels)
+      if (auto ok = check_is_curve(o.csv_folder / csv_file_name(label), csv_begins, csv_header(label)); !ok)
+        return core::fail(ok.error().in("csv_monitor"));
+  if (!o.json_lines_file.empty())
+    if (auto ok = check_is_curve(o.json_lines_file, json_begins, {}); !ok)
+      return core::fail(ok.error().in("telemetry.json_lines"));
+  return {};
+}
+
 // All of them, also those that this run may write nothing to for long.
 core::result<void> cut_csv_files(const fs::path& folder, uint64_t last) {
-  std::error_code e;
-  size_t seen = 0;
-  for (fs::directory_iterator at(folder, e), end; !e && at != end && seen < continued_files_limit;
-       at.increment(e), ++seen)
-    if (at->path().extension() == ".csv")
-      if (auto ok = cut_curve(at->path(), last, csv_place); !ok) return ok;
+  for (const auto label : all_labels)
+    if (auto ok = cut_curve(folder / csv_file_name(label), last, csv_place); !ok) return ok;
   return {};
 }
 
@@ -61,6 +70,8 @@ std::string csv_file_name(std::string_view label) {
   return out + ".csv";
 }
 
+std::string csv_header(std::string_view label) { return "step," + std::string(label.substr(label.rfind('/') + 1)); }
+
 core::result<append_file> curve_files::make(const fs::path& file) const {
   return goes_on_ ? append_file::go_on(file) : append_file::create(file);
 }
@@ -68,6 +79,7 @@ core::result<append_file> curve_files::make(const fs::path& file) const {
 core::result<curve_files> curve_files::open(const curve_options& options, double unix_s) {
   curve_files out;
   out.goes_on_ = options.goes_on_after.has_value();
+  if (auto ok = check_files(options); !ok) return core::fail(ok.error());
   if (!options.csv_folder.empty()) {
     if (auto ok = make_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
     if (auto ok = try_folder(options.csv_folder); !ok) return core::fail(ok.error().in("csv_monitor"));
@@ -118,8 +130,7 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
         continue;
       }
       file = csv_.emplace(std::string(v.label), std::move(*made)).first;
-      if (file->second.is_empty())
-        file->second.add("step," + std::string(v.label.substr(v.label.rfind('/') + 1)) + "\n");
+      if (file->second.is_empty()) file->second.add(csv_header(v.label) + "\n");
     }
     file->second.add(std::to_string(global_samples) + "," + csv_number(v.value) + "\n");
     note(file->second.flush());

@@ -15,9 +15,6 @@
 
 namespace troupe::telemetry {
 
-/// Files of a folder that are looked at for curves that go on.
-inline constexpr size_t continued_files_limit = 10'000;
-
 /// An empty path: that kind is not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
@@ -28,13 +25,16 @@ struct curve_options {
 
 /// `Train/Samples/lr` is in `Train_Samples_lr.csv`, as DeepSpeed names it: '/' and ' ' become '_'.
 std::string csv_file_name(std::string_view label);
+/// `step,lr`: the first row of that file.
+std::string csv_header(std::string_view label);
 
 class curve_files {  ///< the files that curves are written to
  public:
   /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous, where this one does not go on
   /// from it. An event file is always a new one; where a run goes on it begins with the mark that makes tensorboard
-  /// leave out what older ones have from there on. Every folder has been written
-  /// to when this returns well. Errors: io, no_space, with the key that asked for the file in front.
+  /// leave out what older ones have from there on. Every folder has been written to when this returns well. Errors: io,
+  /// no_space; bad_input where a file that is no curve has a curve's name, then nothing is made or changed; with the
+  /// key that asked for the file in front. Files of other names are nobody's business here.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
   /// Values at one x. Values that are not finite are kept as they are (`nan`, `inf`).

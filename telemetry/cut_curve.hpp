@@ -1,5 +1,6 @@
 // Where a run goes on, its curves on disk end at the step that it goes on from: rows of steps that a crash lost are
-// taken off the end of a file, together with a torn last row. Owns what a row's place on a curve is.
+// taken off the end of a file, together with a torn last row. Owns what a row's place on a curve is, and which files
+// are curves: nothing else is a run's to cut or to set aside.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +22,18 @@ using row_place = std::optional<uint64_t> (*)(std::string_view row);
 std::optional<uint64_t> csv_place(std::string_view row);
 /// Of an object with `"global_samples":8`.
 std::optional<uint64_t> json_place(std::string_view row);
+
+/// Whether a file may begin so; `whole`: its line end is there. A torn one may be the beginning of ours.
+using first_row = bool (*)(std::string_view row, bool whole, std::string_view header);
+
+/// `step,lr`: the header and nothing else.
+bool csv_begins(std::string_view row, bool whole, std::string_view header);
+/// An object that begins with `"step"` and has a place; `header` is not looked at.
+bool json_begins(std::string_view row, bool whole, std::string_view header);
+
+/// That `file` is a curve, an empty file, or not there. Errors: bad_input for one that begins otherwise or is no file,
+/// io for one that cannot be read.
+core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header);
 
 /// Cuts `file` off before its first row beyond `last` samples, or behind its last whole row. No such file is no error.
 /// One that need not be cut is not touched.

@@ -1,8 +1,10 @@
 // What one optimizer step left to record, and under which labels. DeepSpeed's labels where it has one.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "telemetry/event_record.hpp"
@@ -37,6 +39,21 @@ struct label_options {
 };
 
 inline constexpr std::string_view validation_label = "Validation/Samples/loss";
+
+/// Every label that any run writes: only files of these names are a run's to cut.
+inline constexpr std::array<std::string_view, 13> all_labels = {"Train/Samples/train_loss",
+                                                                "Train/Samples/lr",
+                                                                "Train/Samples/grad_norm",
+                                                                "Train/Samples/samples_per_s",
+                                                                "Train/Samples/tokens_per_s",
+                                                                "Train/Samples/memory_bytes",
+                                                                "Train/Samples/loss_scale",
+                                                                "Train/Samples/elapsed_time_ms_forward",
+                                                                "Train/Samples/elapsed_time_ms_backward",
+                                                                "Train/Samples/elapsed_time_ms_backward_inner",
+                                                                "Train/Samples/elapsed_time_ms_backward_allreduce",
+                                                                "Train/Samples/elapsed_time_ms_step",
+                                                                validation_label};
 
 /// The values of a step under their labels, see docs/telemetry.md.
 std::vector<curve_value> labelled(const step_values& v, const step_breakdown& times, const label_options& options);

@@ -2,6 +2,7 @@
 #include "telemetry/curve_files.hpp"
 
 #include "telemetry/cut_curve.hpp"
+#include "telemetry/step_values.hpp"
 
 #include <boost/test/unit_test.hpp>
 #include <cmath>
@@ -62,15 +63,16 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
     BOOST_TEST_REQUIRE(files.has_value());
     return std::move(*files);
   };
-  const auto write = [](telemetry::curve_files& files, uint64_t samples, double value) {
-    const std::vector<curve_value> values = {{"Train/lr", value}};
+  const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
+  const auto write = [&row](telemetry::curve_files& files, uint64_t samples, double value) {
+    const std::vector<curve_value> values = {{"Train/Samples/lr", value}};
     BOOST_TEST(files.write(0, samples, values).has_value());
-    BOOST_TEST(files.write_line("{\"global_samples\":" + std::to_string(samples) + "}").has_value());
+    BOOST_TEST(files.write_line(row(samples)).has_value());
   };
   {
     auto files = open(std::nullopt);
     for (uint64_t step = 1; step <= 4; ++step) write(files, 8 * step, 1);
-    const std::vector<curve_value> rare = {{"rare", 1.0}};
+    const std::vector<curve_value> rare = {{validation_label, 1.0}};
     BOOST_TEST(files.write(0, 16, rare).has_value());
     BOOST_TEST(files.write(0, 32, rare).has_value());
   }
@@ -80,19 +82,82 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
     auto files = open(16);
     for (uint64_t step = 3; step <= 4; ++step) write(files, 8 * step, 2);
   }
-  BOOST_TEST(scratch_folder::read(f / "csv/Train_lr.csv") == "step,lr\n8,1\n16,1\n24,2\n32,2\n");
-  BOOST_TEST(scratch_folder::read(f / "csv/rare.csv") == "step,rare\n16,1\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,1\n16,1\n24,2\n32,2\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/Validation_Samples_loss.csv") == "step,loss\n16,1\n");
   BOOST_TEST(scratch_folder::read(f / "steps.jsonl") ==
-             "{\"global_samples\":8}\n{\"global_samples\":16}\n{\"global_samples\":24}\n{\"global_samples\":32}\n");
+             row(8) + "\n" + row(16) + "\n" + row(24) + "\n" + row(32) + "\n");
   BOOST_TEST(!fs::exists(f / "steps.jsonl.previous"));
   const std::string head = tf_record(version_event(1700000000)) + tf_record(restart_event(1700000000, 17));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).starts_with(head));
   // where the rows are those of the run already, nothing is lost; a new run sets them aside
   open(32);
-  BOOST_TEST(scratch_folder::read(f / "csv/Train_lr.csv").ends_with("32,2\n"));
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv").ends_with("32,2\n"));
   open(std::nullopt);
   BOOST_TEST(fs::exists(f / "steps.jsonl.previous"));
+}
+
+BOOST_AUTO_TEST_CASE(files_of_other_names_are_left_alone_by_a_run_that_goes_on) {
+  const scratch_folder f;
+  const std::string mine = "step,lr\n8,1\n4000,2\n9000,3\n", numbers = "4000\n5000\n";
+  f.write("csv/results.csv", mine);
+  f.write("csv/numbers.csv", numbers);
+  f.write("csv/Train_Samples_lr.csv", "step,lr\n8,1\n16,2\n24,3\n");
+  f.write("other.jsonl", "{\"step\":9,\"global_samples\":99}\n");
+  BOOST_TEST(telemetry::curve_files::open({f / "csv", f / "csv", f / "steps.jsonl", 16}, 0).has_value());
+  BOOST_TEST(scratch_folder::read(f / "csv/results.csv") == mine);
+  BOOST_TEST(scratch_folder::read(f / "csv/numbers.csv") == numbers);
+  BOOST_TEST(scratch_folder::read(f / "other.jsonl") == "{\"step\":9,\"global_samples\":99}\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,1\n16,2\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_a_curves_name_that_is_none_is_refused_before_anything_changes) {
+  const std::string curve = "step,train_loss\n8,1\n99,2\n";
+  const std::vector<std::pair<std::string, std::string>> strangers = {
+      {"Validation_Samples_loss.csv", "time,loss\n1,2\n"},
+      {"Validation_Samples_loss.csv", "step,loss,mine\n"},
+      {"Validation_Samples_loss.csv", "4000\n5000\n"},
+      {"Train_Samples_elapsed_time_ms_step.csv", "a line that is not torn off ours"},
+      {"steps.jsonl", "{\"epoch\":1,\"global_samples\":99}\n"},
+      {"steps.jsonl", "{\"step\":1}\n"},
+      {"steps.jsonl", "[1, 2]"}};
+  for (const auto& [name, text] : strangers)
+    for (const auto after : {std::optional<uint64_t>(16), std::optional<uint64_t>()}) {
+      const scratch_folder f;
+      f.write("csv/Train_Samples_train_loss.csv", curve);
+      f.write("csv/" + name, text);
+      const auto did = telemetry::curve_files::open({f / "csv", f / "events", f / "csv/steps.jsonl", after}, 0);
+      BOOST_TEST_REQUIRE(!did.has_value());
+      BOOST_TEST((did.error().kind == core::error_kind::bad_input));
+      const std::string key = name == "steps.jsonl" ? "telemetry.json_lines: " : "csv_monitor: ";
+      BOOST_TEST(did.error().text.starts_with(key + (f / "csv/").string() + name + " begins with '"), did.error().text);
+      BOOST_TEST(did.error().text.ends_with(
+                     ", wanted a curve of an earlier run or nothing: move it, or choose another folder"),
+                 did.error().text);
+      BOOST_TEST(scratch_folder::read(f / ("csv/" + name)) == text);
+      BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_train_loss.csv") == curve);
+      BOOST_TEST(std::distance(fs::directory_iterator(f / "csv"), {}) == 2);
+      BOOST_TEST(!fs::exists(f / "events"));
+    }
+  const scratch_folder f;
+  fs::create_directories(f / "csv/Train_Samples_lr.csv");
+  const auto did = telemetry::curve_files::open({f / "csv", {}, {}, 16}, 0);
+  BOOST_TEST_REQUIRE(!did.has_value());
+  BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is no file, wanted") != std::string::npos, did.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_first_row_is_still_a_curve) {
+  for (const std::string text : {"", "st", "step,lr", "step,lr\n", "step,lr\n24,"}) {
+    const scratch_folder f;
+    f.write("csv/Train_Samples_lr.csv", text);
+    f.write("steps.jsonl", text.empty() ? "" : "{\"ste");
+    auto files = telemetry::curve_files::open({f / "csv", {}, f / "steps.jsonl", 16}, 0);
+    BOOST_TEST_REQUIRE(files.has_value(), files.error().text);
+    const std::vector<curve_value> values = {{"Train/Samples/lr", 2}};
+    BOOST_TEST(files->write(0, 24, values).has_value());
+    BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n24,2\n");
+    BOOST_TEST(scratch_folder::read(f / "steps.jsonl").empty());
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_file_is_cut_behind_its_last_row_that_counts) {

@@ -32,6 +32,12 @@ BOOST_AUTO_TEST_CASE(the_loss_scale_is_fp16s_and_the_times_are_the_breakdowns) {
   BOOST_TEST(timed.size() == plain.size() + 5);
 }
 
+BOOST_AUTO_TEST_CASE(every_label_that_is_written_is_in_the_list_of_all) {
+  auto written = labels_of({true, true});
+  written.emplace(validation_label);
+  BOOST_TEST(written == std::set<std::string>(all_labels.begin(), all_labels.end()), boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(values_stand_under_their_labels) {
   troupe::telemetry::step_values v;
   v.samples = 8;

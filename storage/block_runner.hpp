@@ -86,11 +86,11 @@ class block_runner {
   static void end(const active& a, std::vector<block_job_end>& out) { out.push_back({a.job.token, a.bytes, a.error}); }
 
   block_runner_options options_;
+  huge_memory bounce_;  // outlives the queue, which waits for what is in flight
   std::unique_ptr<io_queue> queue_;
   std::deque<std::shared_ptr<active>> waiting_;
   std::vector<slot> slots_;
   std::vector<uint32_t> idle_slots_;
-  huge_memory bounce_;
   std::vector<int> idle_bounces_;
   std::vector<io_request> batch_;
   std::vector<io_completion> completions_;

@@ -39,7 +39,7 @@ void set_scaling(blueprint& b) {
   // As the fabric applies it, in fp32; the mean divides by the very same number.
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
-  b.rules.skip_overflow = c.fp16.enabled || (c.bf16.enabled && c.bf16.check_grad_overflow);
+  b.rules.skip_overflow = c.skips_overflow();
 }
 
 }  // namespace
@@ -109,6 +109,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.accumulation_type = c.accumulation_dtype();
   o.tiers = tiers_from(c);
   o.speculate = z.offload_optimizer.speculates;
+  o.may_skip = c.skips_overflow();
   o.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
   return o;

@@ -134,14 +134,20 @@ void shard_executor::update(const plan::instruction& x) {
 template <class State>
 void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
-  std::byte* kept = memory_->undo() + p.undo_offset[x.subject];
+  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
+  std::byte* kept = p.options.may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
                                        context_->unclipped_scale()};
-    const auto states = at<State>(piece);
-    kernels::update_keeping(options_of(q), step, states, kept);
-    kept += kernels::undo_bytes(states);
+    const auto states = at<State>(piece, window);
+    if (kept != nullptr) {
+      kernels::update_keeping(options_of(q), step, states, kept);
+      kept += kernels::undo_bytes(states);
+    } else {
+      kernels::update(options_of(q), step, states);
+    }
+    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
 }
 

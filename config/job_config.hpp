@@ -111,6 +111,8 @@ struct job_config {            ///< a validated job, never changed once loaded
     if (data_types.reference_fp64) return core::dtype::f64;
     return bf16.enabled ? core::dtype::bf16 : fp16.enabled ? core::dtype::f16 : core::dtype::f32;
   }
+  /// A gradient that is not finite skips the step; otherwise it ends the run.
+  [[nodiscard]] bool skips_overflow() const { return fp16.enabled || (bf16.enabled && bf16.check_grad_overflow); }
   [[nodiscard]] core::dtype communication_dtype() const { return communication_data_type.value_or(parameter_dtype()); }
   [[nodiscard]] core::dtype accumulation_dtype() const {
     return data_types.grad_accum_dtype.value_or(parameter_dtype());

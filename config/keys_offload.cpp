@@ -84,7 +84,8 @@ void add_optimizer(key_rows& t) {
   add_shared<part>(key, optimizer_device(), "4",
                    "Device nvme: buffers of a sub-group's size, of which four (gradient, master weights, two moments) "
                    "hold one; not given: as many as the plan chooses.");
-  key("pipeline_read", boolean, "false", "Device nvme: read the next sub-group while one is updated.")
+  key("pipeline_read", boolean, "false", "Device nvme: read the next sub-group while one is updated. With gradient_clipping: 0, and where an overflow ends "
+      "the run instead of skipping the step, updates begin in backward.")
       .into<section_of, part, &optimizer::pipeline_read>()
       .tells<section_of, part, &optimizer::pipeline_given>();
   key("pipeline_write", boolean, "false", "Device nvme: write the last sub-group while one is updated.")

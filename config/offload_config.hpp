@@ -41,7 +41,8 @@ struct offload_optimizer_section : offload_section {  ///< `zero_optimization.of
   double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
   bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive, undo on overflow
   double cpuadam_cores_perc = 0.8;  ///< no effect
-  /// Updates may run ahead of norm and overflow: super_offload, without clipping. Derived.
+  /// Updates may run ahead of norm and overflow, without clipping: super_offload, or states in files that no overflow
+  /// has to take back. Derived.
   bool speculates = false;
 };
 

@@ -31,6 +31,7 @@ class placement {
     states();
     swapped();
     super_offload();
+    updates_ahead();
     zenflow();
     stored_activations();
     files();
@@ -114,12 +115,18 @@ class placement {
       unable(key,
              fmt::format("wanted an optimizer that updates element by element, got {}, which needs whole parameters",
                          config_.optimizer.type));
-    part.speculates = config_.gradient_clipping == 0 && !zero_.swaps();
     if (config_.gradient_clipping != 0)
       warn(key, fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 lets them begin in backward",
                             config_.gradient_clipping));
-    else if (zero_.offload_param.device == offload_device::nvme)
+    else if (zero_.offload_param.device == offload_device::nvme && config_.skips_overflow())
       warn(key, "updates wait for the norm, since offload_param.device is nvme: what is swapped cannot be taken back");
+  }
+
+  // What lives in files is updated ahead wherever nothing is ever taken back: it costs no memory and hides the disk.
+  void updates_ahead() {
+    auto& part = zero_.offload_optimizer;
+    const bool may = zero_.swaps() ? !config_.skips_overflow() : part.super_offload;
+    part.speculates = may && config_.gradient_clipping == 0;
   }
 
   void zenflow() {

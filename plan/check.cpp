@@ -105,10 +105,12 @@ core::result<void> check(rank_plans ranks) {
   if (auto ok = rules::pieces(ranks); !ok) return ok;
   if (auto ok = rules::saved_once(ranks); !ok) return ok;
   const auto guarded = [](const instruction& x) { return x.guard != guard::always; };
+  const auto speculated = [](uint64_t offset) { return offset != no_undo; };
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
     // Without guards, and with nothing to take back, both branches are one.
     if (taken == branch::skipped && std::none_of(ranks.begin(), ranks.end(), [&](const auto& p) {
-          return p->undo_bytes > 0 || std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
+          return std::any_of(p->undo_offset.begin(), p->undo_offset.end(), speculated) ||
+                 std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
         }))
       break;
     auto world = rules::look_at(ranks, taken);

@@ -1,5 +1,5 @@
 // Updates before the vote: they read whole gradients, overwrite nothing that anybody still reads, and a step that is
-// skipped takes every one of them back from a copy of its own.
+// skipped takes every one of them back from a copy of its own. Where no step is skipped there are no copies.
 #include <algorithm>
 
 #include "plan/check_rules.hpp"
@@ -51,7 +51,7 @@ core::result<void> undo_copies(const step_plan& p) {
   uint64_t reached = 0;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (!p.speculates(g)) continue;
-    if (!p.options.speculate || p.options.tiers.swaps() || p.sub_groups[g].need != update_need::elements)
+    if (!p.options.speculate || !may_speculate(p) || p.sub_groups[g].need != update_need::elements)
       return broken(p, "sub-group " + std::to_string(g) + " is updated before the vote but may not be");
     if (p.undo_offset[g] != reached)
       return broken(p, "the undo copy of sub-group " + std::to_string(g) + " starts at byte " +

@@ -23,7 +23,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   const uint32_t in = r.state_in[g], out = r.state_out[g], update = r.update[g];
   const uint64_t read = states_read(p, b).bytes + part_offset(p, b, state_part::master);
   const uint64_t written = states_written(p, b).bytes;
-  if (w.taken == branch::skipped) {
+  if (w.taken == branch::skipped && !p.speculates(g)) {
     if (out != none) return broken(p, out, "writes states that a skipped step does not change");
     return {};
   }
@@ -87,9 +87,29 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   return {};
 }
 
+// Gather sets whose slices come from pages that sub-group `g` writes.
+std::vector<uint32_t> sets_that_read(const step_plan& p, uint32_t g) {
+  std::vector<uint32_t> out;
+  if (p.blocks.empty() || !p.blocks[g].holds(weights_part(p))) return out;
+  const swap_block& b = p.blocks[g];
+  for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
+    if (!p.reads_shards(set)) continue;
+    const auto runs = shard_runs(p, set, p.rank);
+    if (std::any_of(runs.begin(), runs.end(), [&](const shard_run& x) {
+          return x.first < b.first + b.elements && b.first < x.first + x.count;
+        }))
+      out.push_back(set);
+  }
+  return out;
+}
+
 core::result<void> slices_are_read(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
+  std::vector<std::vector<uint32_t>> written_by(p.gather_sets.size());  // [gather set]: sub-groups
+  for (uint32_t g = 0; g < r.state_out.size(); ++g)
+    if (r.state_out[g] != none)
+      for (uint32_t set : sets_that_read(p, g)) written_by[set].push_back(g);
   const uint64_t element_bytes = core::size_of(type_of(p, weights_part(p)));
   for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
     const uint64_t bytes = p.reads_shards(set) ? window_elements(shard_runs(p, set, rank)) * element_bytes : 0;
@@ -107,9 +127,8 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
       if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
       // What it reads is what the step before left.
-      for (uint32_t g = 0; g < r.state_out.size(); ++g)
-        if (r.state_out[g] != none && p.blocks[g].holds(weights_part(p)))
-          if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
+      for (uint32_t g : written_by[set])
+        if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
     }
   }
   return {};

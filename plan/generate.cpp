@@ -49,18 +49,15 @@ class generator {
  private:
   void compute() {
     expect_gathers();
-    speculation ahead(writer_);
-    gather_persistent();
     state_swaps states(writer_, gradients_);
+    speculation ahead(writer_, states);
+    gather_persistent();
     const bool trains = p_.options.mode == mode::train;
     for (uint32_t i = 0; i < residency_.uses.size(); ++i) {
       const unit_use& u = residency_.uses[i];
-      // Windows onto states are free until the update: what needs no gradient of this step is read during backward.
-      if (trains && !p_.swaps_gradients() && u.kind == use::backward && u.unit + 1 == p_.table->units.size() &&
-          u.micro + 1 == p_.options.accumulation && !p_.blocks.empty())
-        states.begin();
       if (u.kind == use::forward && u.unit == 0) load(u.micro);
       issue_gathers(i);
+      if (trains && !p_.swaps_gradients() && !p_.blocks.empty()) read_states(states, i);
       if (u.kind == use::forward)
         forward(i, u);
       else
@@ -69,10 +66,21 @@ class generator {
       if (u.kind == use::backward && u.micro + 1 == p_.options.accumulation) ahead.after_backward(u.unit);
     }
     release_persistent();
-    if (trains && p_.swaps_gradients()) states.begin();
+    if (trains && p_.swaps_gradients()) states.begin(1, 1);
     if (p_.options.mode != mode::generate) vote();
     if (p_.options.mode == mode::train) ahead.undo(vote_);
     if (trains) write_updates(writer_, vote_, p_.blocks.empty() ? nullptr : &states);
+  }
+
+  // Windows onto states are free until the first update: what needs no gradient of this step is read before the last
+  // backward, evenly where slices of parameters are wanted from the same disk.
+  void read_states(state_swaps& states, uint32_t i) const {
+    const auto units = static_cast<uint32_t>(p_.table->units.size());
+    const auto first_update = static_cast<uint32_t>(residency_.uses.size()) - units;
+    if (p_.options.tiers.parameters != tier::nvme)
+      states.begin(1, 1);
+    else if (i <= first_update)
+      states.begin(i + 1, first_update + 1);
   }
 
   void load(uint32_t micro) { load_ = writer_.emit(kind::load, none, micro).id; }

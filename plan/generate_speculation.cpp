@@ -6,6 +6,7 @@
 namespace troupe::plan {
 
 uint64_t undo_bytes(const step_plan& p, const owned_piece& piece) {
+  if (!p.options.may_skip) return 0;
   const auto rounded = [&](core::dtype type) {
     return core::round_up(piece.range.count * core::size_of(type), core::parameter_alignment_bytes);
   };
@@ -13,10 +14,14 @@ uint64_t undo_bytes(const step_plan& p, const owned_piece& piece) {
   return states * rounded(p.options.master()) + (p.options.master_is_parameter() ? 0 : rounded(p.options.parameter));
 }
 
+bool may_speculate(const step_plan& p) {
+  return !p.options.tiers.swaps() || (!p.options.may_skip && !p.swaps_gradients());
+}
+
 void place_undo_copies(step_plan& p) {
   p.undo_offset.assign(p.sub_groups.size(), no_undo);
   p.undo_bytes = 0;
-  if (!p.options.speculate || p.options.tiers.swaps()) return;  // windows onto files are too few to keep copies of
+  if (!p.options.speculate || !may_speculate(p)) return;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (p.sub_groups[g].need != update_need::elements) continue;  // others meet over the vote's outcome
     p.undo_offset[g] = p.undo_bytes;
@@ -24,8 +29,9 @@ void place_undo_copies(step_plan& p) {
   }
 }
 
-speculation::speculation(plan_writer& writer)
+speculation::speculation(plan_writer& writer, state_swaps& swaps)
     : writer_(writer),
+      swaps_(swaps),
       p_(writer.plan()),
       readers_(p_.sub_groups.size()),
       last_reader_(p_.sub_groups.size(), none),
@@ -72,6 +78,7 @@ void speculation::after_backward(uint32_t unit) {
   for (size_t i = 0; i < waiting_.size();) {
     const uint32_t g = waiting_[i];
     if (last_reader_[g] < unit || !reduced(g)) {
+      if (swaps_.moves(g)) return;  // windows are filled in one order
       ++i;
       continue;
     }
@@ -82,6 +89,7 @@ void speculation::after_backward(uint32_t unit) {
 
 // At stage 3 backward reads gathered copies: once those are made on every rank, the slices are nobody's.
 void speculation::update(uint32_t g) {
+  swaps_.before_update(g, none);
   auto& x = writer_.emit(kind::update, g, p_.options.accumulation - 1);
   const auto& group = p_.sub_groups[g];
   x.bytes = updated_bytes(p_, group);
@@ -94,7 +102,9 @@ void speculation::update(uint32_t g) {
     for (uint32_t gather : gathers_[reader]) plan_writer::depend(x, gather);
   }
   read_gradients(p_, x, g);
-  updates_.push_back(x.id);
+  const uint32_t id = x.id;
+  updates_.push_back(id);
+  swaps_.after_update(g, id, none);
 }
 
 void speculation::undo(uint32_t vote) {

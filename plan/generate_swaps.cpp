@@ -1,5 +1,7 @@
 #include "plan/generate_swaps.hpp"
 
+#include "core/math.hpp"
+
 namespace troupe::plan {
 
 void shard_reads::expect(uint32_t set, uint32_t micro, use why) { wanted_.push_back({set, micro, why}); }
@@ -87,7 +89,10 @@ state_swaps::state_swaps(plan_writer& writer, const gradient_writes& gradients)
   for (uint32_t g = 0; g < slot_.size(); ++g)
     if (is_swapped(g)) groups_.push_back(g);
   // The next step begins with the slices of the first units, which stand last in the layout: they are written first.
-  if (writer.plan().options.tiers.parameters == tier::nvme) std::reverse(groups_.begin(), groups_.end());
+  // What is updated before the vote comes in the order in which backward is done with it.
+  const auto& p = writer.plan();
+  const bool ahead = !groups_.empty() && p.speculates(groups_.front());
+  if (p.options.tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
 }
 
 bool state_swaps::is_swapped(uint32_t group) const {
@@ -116,17 +121,18 @@ void state_swaps::read(uint32_t g, uint32_t vote) {
   if (vote != none) {
     x.guard = guard::not_skipped;
     plan_writer::depend(x, vote);
-    if (!t.read_ahead) plan_writer::depend(x, last_update_);
   }
+  if (!t.read_ahead) plan_writer::depend(x, last_update_);
   slot_[g] = x.staged = writer_.open_buffer(x, pool::states, extent_bytes(p, b), g);
   if (gradients) plan_writer::depend(x, gradients_.written(p.bucket_of[b.pieces.front().parameter]));
   read_[g] = x.id;
 }
 
-void state_swaps::begin() {
+void state_swaps::begin(uint64_t done, uint64_t all) {
   const auto& t = writer_.plan().options.tiers;
-  const size_t ahead = t.read_ahead ? std::max(1U, t.state_slots) : 1;
-  for (; next_ < std::min(ahead, groups_.size()); ++next_) read(groups_[next_], none);
+  const uint64_t windows = t.read_ahead ? std::max(1U, t.state_slots) : 1;
+  const auto until = std::min<size_t>(core::div_up(windows * done, all), groups_.size());
+  for (; next_ < until; ++next_) read(groups_[next_], none);
 }
 
 void state_swaps::before_update(uint32_t group, uint32_t vote) {
@@ -150,7 +156,7 @@ void state_swaps::after_update(uint32_t g, uint32_t update, uint32_t vote) {
   if (const uint64_t bytes = states_written(p, b).bytes; bytes > 0) {
     auto& y = writer_.emit(kind::swap_out, g, p.options.accumulation - 1);
     y.what = swapped::states;
-    y.guard = guard::not_skipped;
+    y.guard = vote == none ? guard::always : guard::not_skipped;
     y.bytes = bytes;
     y.staged = slot_[g];
     plan_writer::depend(y, update);

@@ -62,11 +62,13 @@ class gradient_writes {
 class state_swaps {
  public:
   state_swaps(plan_writer& writer, const gradient_writes& gradients);
-  /// What may be read before the vote, into windows that nobody else uses.
-  void begin();
+  /// Reads what needs nothing of this step, into windows that nobody else uses: `done` of `all` windows so far.
+  void begin(uint64_t done, uint64_t all);
+  /// Sub-group `group` has a window around its update.
+  [[nodiscard]] bool moves(uint32_t group) const { return is_swapped(group); }
   /// Sub-groups in the order in which they are to be updated: those that stay in memory first.
   [[nodiscard]] std::vector<uint32_t> order() const;
-  /// Writes the reads that must precede the update of `group`; after the vote.
+  /// Writes the reads that must precede the update of `group`, which waits for `vote`; none: it comes before that.
   void before_update(uint32_t group, uint32_t vote);
   /// The update of `group` has been written.
   void after_update(uint32_t group, uint32_t update, uint32_t vote);

@@ -42,6 +42,7 @@ class update_writer {
   // Optimizers that see elements alone.
   void run_swapped() {
     for (uint32_t g : swaps_->order()) {
+      if (p_.speculates(g)) continue;
       swaps_->before_update(g, vote_);
       update(g);
       swaps_->after_update(g, updates_[g], vote_);

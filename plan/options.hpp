@@ -54,6 +54,7 @@ struct plan_options {  ///< what the generator obeys
   tier_options tiers = {};
   late_updates late = {};
   bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
+  bool may_skip = true;    ///< a gradient that is not finite skips the step; otherwise it ends the run
   std::vector<parameter_update> optimizer = {};  ///< [parameter]; empty: each as parameter_update's default
 
   bool operator==(const plan_options&) const = default;

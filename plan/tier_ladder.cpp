@@ -41,7 +41,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   o.tiers.parameters = w.parameters;
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
-  if (o.tiers.swaps()) o.speculate = false;
+  if (o.tiers.swaps()) o.speculate = o.speculate && !o.may_skip;
   // Above the rung of gradients, whether they have to leave memory is chosen with the sizes.
   const bool limited = request.limits.states > 0 || request.limits.total > 0;
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;

@@ -214,8 +214,25 @@ BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
       "stage: 3, offload_optimizer: {device: cpu, super_offload: true}, offload_param: {device: nvme, "
       "nvme_path: a}",
       "gradient_clipping: 0\n");
-  BOOST_TEST(!swapped.config.zero_optimization.offload_optimizer.speculates);
-  BOOST_TEST(render(swapped.warnings).find("since offload_param.device is nvme") != std::string::npos);
+  BOOST_TEST(swapped.config.zero_optimization.offload_optimizer.speculates);
+  const loaded skipping = zero(
+      "stage: 3, offload_optimizer: {device: cpu, super_offload: true}, offload_param: {device: nvme, "
+      "nvme_path: a}",
+      "gradient_clipping: 0\nfp16: {enabled: true}\n");
+  BOOST_TEST(!skipping.config.zero_optimization.offload_optimizer.speculates);
+  BOOST_TEST(render(skipping.warnings).find("since offload_param.device is nvme") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(what_lives_in_files_is_updated_ahead_where_no_step_is_skipped) {
+  const auto ahead = [](const std::string& more) {
+    return zero("stage: 3, offload_optimizer: {device: nvme, nvme_path: a}", more)
+        .config.zero_optimization.offload_optimizer.speculates;
+  };
+  BOOST_TEST(ahead("gradient_clipping: 0\n"));
+  BOOST_TEST(ahead("gradient_clipping: 0\nbf16: {enabled: true}\n"));
+  BOOST_TEST(!ahead(""));
+  BOOST_TEST(!ahead("gradient_clipping: 0\nfp16: {enabled: true}\n"));
+  BOOST_TEST(!ahead("gradient_clipping: 0\nbf16: {enabled: true, check_grad_overflow: true}\n"));
 }
 
 BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {

@@ -84,6 +84,7 @@ const std::vector<factor>& numbers() {
        {"Adagrad",
         {"optimizer.type=Adagrad", "optimizer.params.lr=0.05", "optimizer.params.initial_accumulator_value=0.1"}}},
       {{"GPT-2", {}}, {"GPT-2, some frozen", {}}, {"Llama", {}}},
+      {{"clipped", {}}, {"not clipped, so updated ahead of the vote", {"gradient_clipping=0"}}},
   };
   return all;
 }
@@ -333,6 +334,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_was_saved_with_some_tiers_goes_on_with_others) {
   check_resumes({"parallel.data=2"}, 1);
   check_resumes(
       {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2", "gradient_order=per_micro_batch"}, 2);
+  check_resumes({"parallel.data=2", "gradient_clipping=0"}, 3);
 }
 
 BOOST_AUTO_TEST_CASE(what_lies_in_files_lies_in_no_memory) {

@@ -95,6 +95,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       const auto table = random_table(random);
       auto options = random_options(*table, random);
       options.speculate = true;
+      options.may_skip = random() % 2 == 0;
       if (!generate(table, options, 0)) continue;
       const auto plans = plans_of(table, options);
       const auto ok = troupe::plan::check(plans);
@@ -102,6 +103,36 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       ++proved;
     }
   BOOST_TEST(proved > 250U);
+}
+
+BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_where_no_step_is_skipped) {
+  for (const bool tied : {false, true})
+    for (uint32_t stage = 1; stage <= 3; ++stage)
+      for (const uint32_t accumulation : {1U, 2U})
+        for (const tier parameters : {tier::device, tier::nvme})
+          for (const uint32_t slots : {1U, 3U}) {
+            if (parameters == tier::nvme && stage != 3) continue;
+            auto o = ahead(2, stage, accumulation);
+            o.tiers.optimizer = tier::nvme;
+            o.tiers.parameters = parameters;
+            o.tiers.state_slots = slots;
+            o.tiers.read_ahead = o.tiers.write_behind = slots > 1;
+            const auto table = gpt_table(4, 64, 256, tied);
+            const auto updated = [&](bool before) {
+              const auto plans = plans_of(table, o);
+              const auto proved = troupe::plan::check(plans);
+              BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
+              const auto& p = *plans.front();
+              BOOST_TEST(p.undo_bytes == 0U);
+              const auto updates = all_of(p, kind::update);
+              return std::all_of(updates.begin(), updates.end(),
+                                 [&](const instruction* x) { return (x->id < vote_of(p)) == before; });
+            };
+            o.may_skip = false;
+            BOOST_TEST(updated(true));
+            o.may_skip = true;
+            BOOST_TEST(updated(false));
+          }
 }
 
 BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_taken_back_after_the_vote) {

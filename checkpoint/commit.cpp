@@ -4,11 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <chrono>
 #include <random>
 #include <utility>
 
 #include "checkpoint/commit_names.hpp"
+#include "checkpoint/safetensors_header.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -28,10 +31,36 @@ core::result<void> write_synced(file_system& files, const fs::path& path, std::s
 core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
                                digest128 save_id) {
   const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
-  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n", name, to_hex(seal)));
+  // Any name may be a tag, so a tag has a digest: a byte of a step's name that flips must not read as one.
+  const auto proof = step_of(name) ? std::string() : to_hex(digest_of(name)) + "\n";
+  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n{}", name, to_hex(seal), proof));
   if (ok) ok = files.rename(aside, root / latest_file_name);
   if (!ok) (void)files.remove(aside);
   return ok;
+}
+
+/// A step's folder is the runs' own; one that was named by hand may be anybody's.
+core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
+  if (step_of(name)) return {};
+  const auto taken = files.exists(root / name);
+  if (!taken) return fail(taken.error());
+  if (!*taken) return {};
+  const auto strange = strange_in(files, root / name);
+  if (!strange) return fail(strange.error());
+  if (!*strange) return {};
+  return fail(error_kind::bad_input, fmt::format("the tag '{}': '{}' is there and is not replaced: {}", name,
+                                                 (root / name).string(), **strange));
+}
+
+/// Now, or behind what `latest` names where the clock went back: commits of a folder ascend.
+uint64_t commit_time(file_system& files, const fs::path& root) {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto out = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  const auto latest = read_latest(files, root);
+  if (!latest || !*latest) return out;
+  const auto before = read_manifest(files, root / (*latest)->folder);
+  if (!before || before->content.committed_unix_ns >= INT64_MAX) return out;
+  return std::max(out, before->content.committed_unix_ns + 1);
 }
 
 }  // namespace
@@ -46,28 +75,61 @@ std::optional<uint64_t> step_of(std::string_view folder_name) {
   return step_folder_name(step) == folder_name ? std::optional(step) : std::nullopt;
 }
 
+bool is_tag(std::string_view name) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  // What readers look for beside folders of checkpoints.
+  constexpr std::array<std::string_view, 3> names = {latest_file_name, "latest_universal", "zero"};
+  constexpr std::array<std::string_view, 4> endings = {".json", ".pt", ".bin", ".safetensors"};
+  if (name.empty() || name.size() > max_tag_bytes || letters.find(name.front()) == std::string_view::npos) return false;
+  for (const char c : name)
+    if (letters.find(c) == std::string_view::npos && c != '.' && c != '-') return false;
+  if (step_of(name) || std::find(names.begin(), names.end(), name) != names.end()) return false;
+  if (std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); })) return false;
+  return !stands_beside(name, writing_mark) && !stands_beside(name, replaced_mark) &&
+         !stands_beside(name, removing_mark);
+}
+
+core::result<void> check_tag(std::string_view tag, uint64_t step) {
+  if (step_of(tag) == step || is_tag(tag)) return {};
+  return fail(error_kind::bad_input,
+              fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that "
+                          "begins with none of the last two and means nothing else among checkpoints",
+                          shown(tag), max_tag_bytes));
+}
+
 digest128 random_save_id() {
   std::random_device device;
   const auto word = [&] { return (static_cast<uint64_t>(device()) << 32) | device(); };
   return {word(), word()};
 }
 
-checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id)
-    : files_(&files), root_(std::move(root)), step_(step), save_id_(save_id) {}
+checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id, std::string name,
+                                 bool save_latest)
+    : files_(&files),
+      root_(std::move(root)),
+      step_(step),
+      save_id_(save_id),
+      name_(std::move(name)),
+      save_latest_(save_latest) {}
 
 checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
     : files_(other.files_),
       root_(std::move(other.root_)),
       working_(std::exchange(other.working_, fs::path())),
       step_(other.step_),
-      save_id_(other.save_id_) {}
+      save_id_(other.save_id_),
+      name_(std::move(other.name_)),
+      save_latest_(other.save_latest_) {}
 
 checkpoint_save::~checkpoint_save() {
   if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() finds what stays
 }
 
 core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
-                                                     uint64_t needed_bytes, digest128 save_id) {
+                                                     uint64_t needed_bytes, digest128 save_id,
+                                                     const commit_options& options) {
+  const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
+  if (auto ok = check_tag(name, step); !ok) return fail(ok.error());
   fs::path there = root;  // the nearest folder that exists
   for (;;) {
     const auto found = files.exists(there);
@@ -81,9 +143,10 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
   if (*free < needed_bytes)
     return fail(error_kind::no_space, fmt::format("a checkpoint of {} bytes does not fit into '{}': {} bytes are free",
                                                   needed_bytes, root.string(), *free));
+  if (auto ok = check_replaceable(files, root, name); !ok) return fail(ok.error());
   if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
-  checkpoint_save out(files, root, step, save_id);
-  const fs::path working = root / beside(step_folder_name(step), writing_mark, save_id);
+  checkpoint_save out(files, root, step, save_id, name, options.save_latest);
+  const fs::path working = root / beside(name, writing_mark, save_id);
   if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
   out.working_ = working;
   return out;
@@ -96,13 +159,17 @@ core::result<shard_writer> checkpoint_save::create_shard(uint32_t number, uint64
 core::result<fs::path> checkpoint_save::commit(manifest m) {
   m.save_id = save_id_;
   m.run.step = step_;
+  m.committed_unix_ns = commit_time(*files_, root_);
   put_in_order(m);
   const auto seal = write_manifest(*files_, working_, m);
   if (!seal) return fail(seal.error());
   if (auto ok = files_->sync_folder(working_); !ok) return fail(ok.error());
 
-  const std::string name = step_folder_name(step_);
+  const std::string& name = name_;
   const fs::path target = root_ / name;
+  // A name that is taken over means the new one; what cannot be read is no reason to lose the save.
+  const auto latest = read_latest(*files_, root_);
+  const bool names = save_latest_ || (latest && *latest && (*latest)->folder == name);
   const auto taken = files_->exists(target);
   if (!taken) return fail(taken.error());
   const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
@@ -114,7 +181,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
   const fs::path working = std::exchange(working_, fs::path());
   auto named = files_->sync_folder(root_);
-  if (named) named = name_latest(*files_, root_, name, *seal, save_id_);
+  if (named && names) named = name_latest(*files_, root_, name, *seal, save_id_);
   if (!named) {
     // synced before its files go, so that no power cut leaves a part under its name
     if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;

@@ -25,6 +25,23 @@ inline constexpr uint64_t max_latest_bytes = 4096;
 std::string step_folder_name(uint64_t step);
 std::optional<uint64_t> step_of(std::string_view folder_name);
 
+/// Longest tag in bytes: a name beside it has a mark and an id too.
+inline constexpr size_t max_tag_bytes = 200;
+
+/// Whether a folder of that name may be a checkpoint's beside those of steps: letters, digits, '.', '_' and '-', the
+/// first a letter, a digit or '_'; no name or ending that means something else among checkpoints.
+bool is_tag(std::string_view name);
+/// A step's name or a tag.
+inline bool is_checkpoint_name(std::string_view name) { return step_of(name) || is_tag(name); }
+/// Errors: bad_input for what is neither a tag nor the name of `step`.
+core::result<void> check_tag(std::string_view tag, uint64_t step);
+
+/// How a save takes its place among others.
+struct commit_options {
+  std::string tag{};        ///< the folder's name; empty: step_folder_name()
+  bool save_latest = true;  ///< `latest` names it; where `latest` names that folder already, it does anyway
+};
+
 /// A name for one save, from the system's randomness.
 digest128 random_save_id();
 
@@ -32,10 +49,12 @@ digest128 random_save_id();
 /// Its files may be written from several threads, each file from one.
 class checkpoint_save {
  public:
-  /// Makes `root` where it is missing, and the working folder in it. error_kind::no_space where `needed_bytes`
-  /// (shard_bytes_for() of every file) are more than are free; nothing is made then.
+  /// Makes `root` where it is missing, and the working folder in it. Errors, and nothing is made then: no_space where
+  /// `needed_bytes` (shard_bytes_for() of every file) are more than are free; bad_input for a tag that is none, and for
+  /// one that names a folder which is no checkpoint of ours alone.
   static core::result<checkpoint_save> begin(file_system& files, const std::filesystem::path& root, uint64_t step,
-                                             uint64_t needed_bytes, digest128 save_id = random_save_id());
+                                             uint64_t needed_bytes, digest128 save_id = random_save_id(),
+                                             const commit_options& options = {});
 
   checkpoint_save(checkpoint_save&& other) noexcept;
   checkpoint_save& operator=(checkpoint_save&&) = delete;
@@ -46,9 +65,9 @@ class checkpoint_save {
   /// The file `shard-00003.bin` of writer 3; each number once. `expected_bytes` as shard_writer::create() takes them.
   [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t expected_bytes = 0) const;
 
-  /// After every shard is finished: `m` holds their files and pieces; step and save_id are filled in, order too. From
-  /// the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of the
-  /// same step is replaced. An error leaves everything as it was before begin(), unless undoing fails too: then
+  /// After every shard is finished: `m` holds their files and pieces; step, save_id and time are filled in, order too.
+  /// From the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of
+  /// the same name is replaced. An error leaves everything as it was before begin(), unless undoing fails too: then
   /// `latest` still means the old checkpoint, wherever that lies. Only where the last sync failed `latest` names the
   /// new one, which is whole, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
@@ -57,7 +76,8 @@ class checkpoint_save {
   [[nodiscard]] digest128 save_id() const { return save_id_; }
 
  private:
-  checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id);
+  checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,
+                  bool save_latest);
 
   /// The error, after the old checkpoint took its name again.
   tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
@@ -67,6 +87,8 @@ class checkpoint_save {
   std::filesystem::path root_, working_;  ///< working_ is empty once renamed or moved from
   uint64_t step_;
   digest128 save_id_;
+  std::string name_;  ///< of its folder
+  bool save_latest_;
 };
 
 struct leftover {  ///< what a crash left, and what became of it

@@ -93,9 +93,11 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
   if (!all) return fail(all.error());
   const auto latest = read_latest(files, root);  // damaged: what was put aside may be what it meant, and stays
   for (const auto& e : *all) {
-    const std::string name = e.name.substr(0, e.name.find('.'));
-    const bool of_step = e.kind == entry_kind::folder && step_of(name);
-    if (of_step && is_beside(e.name, name, replaced_mark)) {
+    const auto of = [&](std::string_view mark) {
+      const auto name = stands_beside(e.name, mark);
+      return e.kind == entry_kind::folder && name && is_checkpoint_name(*name) ? std::string(*name) : std::string();
+    };
+    if (const std::string name = of(replaced_mark); !name.empty()) {
       if (!latest) continue;
       const auto restored = restore(files, root, e.name, name, *latest);
       if (!restored) return fail(restored.error());
@@ -107,7 +109,7 @@ core::result<std::vector<leftover>> remove_leftovers(file_system& files, const f
       if (auto ok = files.remove(root / e.name); !ok) return fail(ok.error());
       out.push_back({e.name, false});
       continue;
-    } else if (!of_step || !(is_beside(e.name, name, writing_mark) || is_beside(e.name, name, removing_mark))) {
+    } else if (of(writing_mark).empty() && of(removing_mark).empty()) {
       continue;
     }
     if (auto ok = remove_files_and_folder(files, root / e.name); !ok) return fail(ok.error());

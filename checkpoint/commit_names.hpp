@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,20 @@ inline bool is_beside(std::string_view entry, std::string_view name, std::string
   entry.remove_prefix(mark.size());
   return digest_from_hex(entry).has_value();
 }
+
+/// The name beside which `entry` stands with the mark and an id.
+inline std::optional<std::string_view> stands_beside(std::string_view entry, std::string_view mark) {
+  constexpr size_t id_digits = 32;
+  if (entry.size() <= mark.size() + id_digits) return std::nullopt;
+  const auto id = entry.substr(entry.size() - id_digits);
+  entry.remove_suffix(id_digits);
+  if (!entry.ends_with(mark) || !digest_from_hex(id)) return std::nullopt;
+  entry.remove_suffix(mark.size());
+  return entry;
+}
+
+/// Why a folder is no checkpoint of ours from its first to its last file; nothing where it is one.
+core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
 /// Makes `path` and every folder above it that is missing, each synced into the one above.
 core::result<void> make_folders(file_system& files, const std::filesystem::path& path);

@@ -66,19 +66,28 @@ struct candidate {
   std::string name;
 };
 
+/// The step of a checkpoint by its name, else, of one with a tag, by its manifest.
+std::optional<uint64_t> step_in(file_system& files, const fs::path& root, const std::string& folder,
+                                std::string_view name) {
+  if (const auto step = step_of(name)) return step;
+  if (!is_tag(name)) return std::nullopt;
+  const auto known = read_manifest(files, root / folder);
+  return known ? std::optional(known->content.run.step) : std::nullopt;
+}
+
 /// Newest first; of one step the one that has its name before those put aside. None newer than what `latest` names:
 /// whoever wrote it did not mean those.
 core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
                                                    const core::result<std::optional<latest_name>>& latest) {
-  const auto named = latest && *latest ? step_of((*latest)->folder) : std::nullopt;
+  const auto named =
+      latest && *latest ? step_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<uint64_t>();
   const auto all = files.list(root);
   if (!all) return fail(all.error());
   std::vector<candidate> out;
   for (const auto& e : *all) {
-    const std::string name = e.name.substr(0, e.name.find('.'));
-    const auto step = step_of(name);
-    const bool ours = e.name == name || is_beside(e.name, name, replaced_mark);
-    if (e.kind == entry_kind::folder && step && ours && (!named || *step <= *named)) out.push_back({*step, e.name});
+    if (e.kind != entry_kind::folder) continue;
+    const auto step = step_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
+    if (step && (!named || *step <= *named)) out.push_back({*step, e.name});
   }
   std::sort(out.begin(), out.end(), [](const candidate& a, const candidate& b) {
     return a.step != b.step ? a.step > b.step : a.name < b.name;
@@ -136,10 +145,12 @@ core::result<std::optional<latest_name>> read_latest(file_system& files, const f
     return out;
   };
   latest_name out{std::string(line()), {}};
-  if (!step_of(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
+  if (!is_checkpoint_name(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
   if (rest.empty()) return out;
   out.seal = digest_from_hex(line());
-  if (!out.seal || !rest.empty()) return bad("holds more than a name and the digest of its manifest");
+  const bool proved = step_of(out.folder) || digest_from_hex(line()) == digest_of(out.folder);
+  if (!out.seal || !proved || !rest.empty())
+    return bad("does not hold a name, the digest of its manifest and, for a tag, the tag's, and nothing else");
   return out;
 }
 

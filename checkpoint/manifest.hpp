@@ -81,7 +81,8 @@ struct run_state {                            ///< what a run needs to go on, ap
   uint64_t applied_updates = 0;               ///< of these, those that changed parameters
   std::optional<uint64_t> schedule_position;  ///< updates that the schedule has counted; none: the applied ones
   std::optional<loss_scale_record> loss_scale;
-  uint64_t data_position = 0;  ///< the next sample's place in the training order
+  uint64_t data_position = 0;                ///< the next sample's place in the training order
+  std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
   uint64_t seed = 0;
   std::string config;                 ///< the job's file as it was read
   std::string model;                  ///< describes the model, as its builder wants it
@@ -98,8 +99,9 @@ struct tensor_list {                  ///< what a checkpoint holds, wherever it 
   bool operator==(const tensor_list&) const = default;
 };
 
-struct manifest : tensor_list {  ///< one checkpoint
-  digest128 save_id;             ///< random, one per save; stands in every shard file too
+struct manifest : tensor_list {    ///< one checkpoint
+  digest128 save_id;               ///< random, one per save; stands in every shard file too
+  uint64_t committed_unix_ns = 0;  ///< orders the commits of a folder, whatever their steps; 0: not said
   run_state run;
   std::vector<shard_file> files;
   bool operator==(const manifest&) const = default;

@@ -143,7 +143,9 @@ class taker {
         !text(get("config"), out.config, at) || !text(get("model"), out.model, at) ||
         !text(get("client_state"), out.client_state, at))
       return false;
-    // An older manifest has neither of these.
+    // An older manifest has none of these.
+    if (const auto samples = v.find("samples_per_step"); samples != v.end() && !samples->is_null())
+      if (!number(&*samples, out.samples_per_step.emplace(), at)) return false;
     if (const auto position = v.find("schedule_position"); position != v.end() && !position->is_null())
       if (!number(&*position, out.schedule_position.emplace(), at)) return false;
     if (const auto order = v.find("parameter_order"); order != v.end()) {
@@ -201,6 +203,8 @@ class taker {
     if (!digest(get("save_id"), out.save_id, at) || state == nullptr || !run(*state, out.run) ||
         !list(get("files"), 0, at) || !list(get("tensors"), 0, at) || !list(get("tied"), 0, at))
       return false;
+    if (const auto when = v.find("committed_unix_ns"); when != v.end())
+      if (!number(&*when, out.committed_unix_ns, at)) return false;
     for (const auto& f : v["files"]) {
       auto& o = out.files.emplace_back();
       if (!list(&f, 2, "its list of files") || !text(&f[0], o.name, "a file's name") ||
@@ -225,6 +229,8 @@ class taker {
     return nullptr;
   }
 };
+
+std::string or_null(const std::optional<uint64_t>& x) { return x ? std::to_string(*x) : "null"; }
 
 std::string quoted(const std::string& text) { return json(text).dump(); }
 
@@ -254,9 +260,9 @@ std::string body_of(const manifest& m) {
   std::string out = fmt::format(
       "\"save_id\":\"{}\",\n\"run\":{{\"step\":{},\"applied_updates\":{},\"loss_scale\":{},"
       "\"data_position\":{},\"seed\":{},\n\"config\":{},\n\"model\":{},\n\"client_state\":{},\n"
-      "\"schedule_position\":{},\"parameter_order\":[{}]}},\n",
+      "\"schedule_position\":{},\"samples_per_step\":{},\"parameter_order\":[{}]}},\n\"committed_unix_ns\":{},\n",
       to_hex(m.save_id), r.step, r.applied_updates, scale, r.data_position, r.seed, quoted(r.config), quoted(r.model),
-      quoted(r.client_state), r.schedule_position ? std::to_string(*r.schedule_position) : "null", order);
+      quoted(r.client_state), or_null(r.schedule_position), or_null(r.samples_per_step), order, m.committed_unix_ns);
   out += "\"files\":[";
   for (size_t i = 0; i < m.files.size(); ++i)
     out += fmt::format("{}[{},{}]", i == 0 ? "" : ",", quoted(m.files[i].name), m.files[i].bytes);

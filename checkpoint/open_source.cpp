@@ -8,6 +8,7 @@
 #include "checkpoint/commit.hpp"
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/hugging_face_source.hpp"
+#include "checkpoint/reading_mark.hpp"
 #include "checkpoint/torch_source.hpp"
 #include "checkpoint/universal_source.hpp"
 #include "checkpoint/weights_folder.hpp"
@@ -52,9 +53,16 @@ core::result<std::string> first_line(const fs::path& path) {
 /// Whether a folder has a checkpoint of ours, however damaged.
 bool has_ours(const fs::path& root) {
   const auto all = real_files().list(root);
-  return all && std::any_of(all->begin(), all->end(), [](const folder_entry& e) {
-           return e.kind == entry_kind::folder && step_of(e.name.substr(0, e.name.find('.')));
+  return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
+           return e.kind == entry_kind::folder &&
+                  (step_of(e.name.substr(0, e.name.find('.'))) || there(root / e.name / manifest_file_name));
          });
+}
+
+/// Whether `latest` is one of ours: it holds the digest of what it names.
+bool latest_is_ours(const fs::path& root) {
+  const auto latest = read_latest(real_files(), root);
+  return latest && *latest && (*latest)->seal;
 }
 
 /// Names of files by which DeepSpeed's folders are known.
@@ -103,7 +111,9 @@ core::result<tensor_source> open_ours(const fs::path& path, const source_options
   const open_options how{.fallback_to_previous = options.fallback_to_previous && !options.tag, .say = options.say};
   const auto found = open_checkpoint(real_files(), options.tag ? path / *options.tag : path, how);
   if (!found) return fail(found.error());
-  return source_of(*found);
+  auto out = source_of(*found);
+  out.mark = mark_as_read(found->folder);
+  return out;
 }
 
 }  // namespace
@@ -136,7 +146,8 @@ core::result<source_format> recognise(const fs::path& path, const std::optional<
     const auto name = first_line(latest);
     if (!name) return fail(name.error());
     // Ours may have been put aside under another name, and what is damaged may be passed over: open_checkpoint() knows.
-    if (step_of(*name) && (!is_folder(path / *name) || there(path / *name / manifest_file_name)))
+    if ((step_of(*name) || latest_is_ours(path)) &&
+        (!is_folder(path / *name) || there(path / *name / manifest_file_name)))
       return source_format::troupe;
     auto format = recognise_tag(path, *name, fmt::format("'{}' names", latest.string()));
     // A folder of ours whose manifest is gone, beside others.

@@ -68,6 +68,7 @@ json run_json(const source_run& r) {
            {"loss_scale", nullptr},
            {"schedule_position", or_null(r.schedule_position)},
            {"data_position", or_null(r.samples)},
+           {"samples_per_step", or_null(r.samples_per_step)},
            {"seed", or_null(r.seed)},
            {"config", r.config},
            {"model", r.model},

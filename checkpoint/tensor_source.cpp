@@ -55,6 +55,7 @@ tensor_source source_of(const checkpoint_folder& c) {
   out.run = {.steps = m.run.step,
              .applied_updates = m.run.applied_updates,
              .samples = m.run.data_position,
+             .samples_per_step = m.run.samples_per_step,
              .seed = m.run.seed,
              .loss_scale = m.run.loss_scale,
              .schedule_position = static_cast<int64_t>(m.run.schedule_position.value_or(m.run.applied_updates)),

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -26,9 +27,10 @@ struct source_file {  ///< one file that pieces lie in
 
 /// What a folder says of the run that wrote it; missing where its format or its writer does not say.
 struct source_run {
-  std::optional<uint64_t> steps;            ///< optimizer steps done, skipped ones too
-  std::optional<uint64_t> applied_updates;  ///< of these, those that changed parameters
-  std::optional<uint64_t> samples;          ///< the next sample's place in the training order
+  std::optional<uint64_t> steps;             ///< optimizer steps done, skipped ones too
+  std::optional<uint64_t> applied_updates;   ///< of these, those that changed parameters
+  std::optional<uint64_t> samples;           ///< the next sample's place in the training order
+  std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
   std::optional<uint64_t> seed;
   std::optional<loss_scale_record> loss_scale;
   std::optional<int64_t> schedule_position;  ///< of the learning rate: updates that it has counted
@@ -48,6 +50,9 @@ struct tensor_source : tensor_list {
   source_run run;
   /// Parameters' names in the order in which the model that wrote it registers them; empty where unknown.
   std::vector<std::string> parameter_order;
+  /// While it lives, apply_retention() leaves the checkpoint alone (reading_mark.hpp); null where there is no such
+  /// mark.
+  std::shared_ptr<const void> mark{};
 };
 
 /// A checkpoint of ours as a source.

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "checkpoint/native_fake_files.hpp"
+#include "checkpoint/open_source.hpp"
 #include "checkpoint/retention.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/scratch_folder.hpp"
@@ -169,13 +170,152 @@ BOOST_AUTO_TEST_CASE(names_of_steps_are_exact) {
 }
 
 BOOST_AUTO_TEST_CASE(retention_keeps_the_last_the_multiples_and_the_one_that_latest_names) {
-  const std::vector<uint64_t> steps{50, 10, 20, 30, 40};
+  std::vector<committed_step> steps;
+  for (const uint64_t step : {50, 10, 20, 30, 40}) steps.push_back({step, 1'000 + step});
   const std::vector<uint64_t> none, old{10, 20, 30}, odd{10, 30}, not_named{20, 30, 40};
-  BOOST_TEST(steps_to_remove(steps, 50, {}) == none);
-  BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2}) == old);
-  BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2, .keep_every = 20}) == odd);
-  BOOST_TEST(steps_to_remove(steps, 10, {.keep_last = 1}) == not_named);
-  BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 9}) == none);
+  for (const bool timed : {true, false}) {
+    BOOST_TEST(steps_to_remove(steps, 50, {}) == none);
+    BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2}) == old);
+    BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 2, .keep_every = 20}) == odd);
+    BOOST_TEST(steps_to_remove(steps, 10, {.keep_last = 1}) == not_named);
+    BOOST_TEST(steps_to_remove(steps, 50, {.keep_last = 9}) == none);
+    if (timed)
+      for (auto& s : steps) s.committed_unix_ns = 0;  // as older manifests
+  }
+  // A run went back to step 20 and saved 25; one of those does not say when it was.
+  const std::vector<committed_step> back{{10, 0}, {20, 100}, {30, 200}, {40, 300}, {25, 400}};
+  const std::vector<uint64_t> stale{10, 20, 30};
+  BOOST_TEST(steps_to_remove(back, 25, {.keep_last = 2}) == stale);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_what_it_saved_since_and_not_the_higher_steps) {
+  fake_files files;
+  for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(files, at, step, samples(1), 1));
+  for (const uint64_t step : {11, 12}) {  // a host went on from step 10
+    check_ok(save_sample(files, at, step, samples(2), 1));
+    check_ok(apply_retention(files, at, {.keep_last = 2, .keep_every = 20}));
+  }
+  std::vector<std::string> names;
+  const auto entries = files.list(at);
+  check_ok(entries);
+  for (const auto& e : *entries) names.push_back(e.name);
+  const std::vector<std::string> wanted{"latest", "step-00000011", "step-00000012", "step-00000020", "step-00000040"};
+  BOOST_TEST(names == wanted, boost::test_tools::per_element());
+  check_newest(files, at, 12, samples(2));
+  // Times ascend along what `latest` names, however fast they follow each other.
+  const auto first = open_folder(files, at / "step-00000011"), second = open_folder(files, at / "step-00000012");
+  BOOST_TEST_REQUIRE((first && second));
+  BOOST_TEST(first->content.committed_unix_ns < second->content.committed_unix_ns);
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_somebody_reads_is_not_removed) {
+  const scratch_folder scratch;
+  for (uint64_t step = 1; step <= 2; ++step) check_ok(save_sample(real_files(), scratch.path(), step, samples(1), 1));
+  {
+    const auto reader = open_source(scratch.path(), {.tag = "step-00000001"});
+    const auto another = open_source(scratch.path() / "step-00000001");
+    check_ok(reader);
+    check_ok(another);
+    const auto report = apply_retention(real_files(), scratch.path(), {.keep_last = 1});
+    check_ok(report);
+    BOOST_TEST(report->removed.empty());
+    BOOST_REQUIRE(report->spared.size() == 1U);
+    BOOST_TEST(report->spared[0] == "step-00000001: somebody reads it");
+  }
+  const auto report = apply_retention(real_files(), scratch.path(), {.keep_last = 1});
+  check_ok(report);
+  BOOST_TEST(report->removed.size() == 1U);
+  check_newest(real_files(), scratch.path(), 2, samples(1));
+}
+
+BOOST_AUTO_TEST_CASE(tags_are_plain_names_that_mean_nothing_else) {
+  for (const char* good : {"best", "global_step100", "epoch-1.5", "_", "7", "step-1"}) BOOST_TEST(is_tag(good), good);
+  const auto aside = "best.replaced-" + to_hex(random_save_id());
+  for (const std::string bad : {"", ".best", "-best", "a/b", "..", "a b", "caf\u00e9", "latest", "latest_universal",
+                                "zero", "model.pt", "manifest.json", "model.safetensors", "step-00000007"})
+    BOOST_TEST(!is_tag(bad), bad);
+  BOOST_TEST(!is_tag(aside));
+  BOOST_TEST(!is_tag(std::string(max_tag_bytes + 1, 'a')));
+  check_ok(check_tag("step-00000007", 7));
+  check_failed(check_tag("step-00000007", 8), error_kind::bad_input, "the tag 'step-00000007': wanted a plain name");
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_retention_leaves_them_alone) {
+  fake_files files;
+  const auto save = [&](uint64_t step, uint64_t seed, const std::string& tag, bool latest) {
+    check_ok(save_sample(files, at, step, samples(seed), 2, {}, random_save_id(), piece_way::whole_and_by_source,
+                         {tag, latest}));
+  };
+  save(1, 1, "best", false);
+  check_failed(open_checkpoint(files, at), error_kind::bad_input, "is no checkpoint and names none");
+  save(2, 2, "", true);
+  save(3, 3, "epoch-1.5", true);
+  check_newest(files, at, 3, samples(3));
+  save(4, 1, "best", false);  // replaces that of step 1
+  check_newest(files, at, 3, samples(3));
+  const auto best = open_checkpoint(files, at / "best");
+  check_ok(best);
+  BOOST_TEST(best->content.run.step == 4U);
+  save(5, 2, "epoch-1.5", false);  // `latest` names that folder already
+  check_newest(files, at, 5, samples(2));
+  save(6, 1, "", false);
+  save(7, 1, "", false);
+  check_newest(files, at, 5, samples(2));
+  const auto report = apply_retention(files, at, {.keep_last = 1});
+  check_ok(report);
+  const std::vector<std::string> removed{"step-00000002", "step-00000006"};
+  BOOST_TEST(report->removed == removed);
+  check_newest(files, at, 5, samples(2));
+  BOOST_TEST(remove_leftovers(files, at)->empty());
+
+  // A damaged one is passed over for one with a tag, too, and a byte of `latest` that flips is seen.
+  auto& latest = *files.content(at / "latest");
+  for (size_t i = 0; i < latest.size(); ++i) {
+    latest[i] ^= std::byte{1};
+    BOOST_TEST(!open_checkpoint(files, at), "byte " << i);
+    latest[i] ^= std::byte{1};
+  }
+  (*files.content(at / "epoch-1.5" / "shard-00001.bin"))[4096] ^= std::byte{1};
+  const auto found = open_checkpoint(files, at, {.fallback_to_previous = true});
+  check_ok(found);
+  BOOST_TEST(found->folder == at / "best");
+
+  // A folder of that name that is not a checkpoint's alone is somebody else's.
+  check_ok(files.create(at / "best" / "notes.txt"));
+  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best", true}), error_kind::bad_input,
+               "the tag 'best': '/runs/checkpoints/best' is there and is not replaced: 'notes.txt' in it is not of");
+  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"../best", true}), error_kind::bad_input,
+               "the tag '../best': wanted a plain name");
+}
+
+BOOST_AUTO_TEST_CASE(a_crash_while_a_checkpoint_with_a_tag_is_replaced_leaves_the_old_or_the_new_one) {
+  uint64_t operations = 0;
+  {
+    fake_files files;
+    check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
+                         {"v1.0", false}));
+    const auto before = files.operations();
+    check_ok(save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
+                         {"v1.0", false}));
+    operations = files.operations() - before;
+  }
+  for (uint64_t n = 0; n < operations; ++n)
+    for (const auto what : {survival::nothing, survival::everything, survival::any}) {
+      fake_files files;
+      check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
+                           {"v1.0", false}));
+      files.lose_power_at(files.operations() + n);
+      (void)save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
+                        {"v1.0", false});
+      const auto again = files.after_power_cut(what, n);
+      check_ok(remove_leftovers(*again, at));
+      const auto found = open_checkpoint(*again, at / "v1.0");
+      BOOST_TEST_REQUIRE(found.has_value(), "operation " << n << ": " << found.error().text);
+      check_loads(*again, *found, samples(found->content.run.step), 1);
+      const auto left = again->list(at);
+      check_ok(left);
+      BOOST_TEST(left->size() == 1U);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_what_is_ours) {

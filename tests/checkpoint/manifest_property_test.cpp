@@ -64,6 +64,7 @@ sample_tensor random_tensor(dice& d, size_t number) {
 run_state random_run(dice& d) {
   run_state r;
   r.data_position = d.any();
+  if (d.one_in(2)) r.samples_per_step = d.any();
   r.seed = d.any();
   r.config = d.text();
   r.model = d.text();

@@ -87,9 +87,10 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
                                                        const std::vector<sample_tensor>& tensors, uint32_t writers,
                                                        checkpoint::manifest m = {},
                                                        checkpoint::digest128 id = checkpoint::random_save_id(),
-                                                       piece_way way = piece_way::whole_and_by_source) {
+                                                       piece_way way = piece_way::whole_and_by_source,
+                                                       const checkpoint::commit_options& options = {}) {
   using core::fail;
-  auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id);
+  auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id, options);
   if (!save) return fail(save.error());
   for (const auto& t : tensors) m.tensors.push_back(t.entry);
   for (uint32_t w = 0; w < writers; ++w) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "actors/initial_weights.hpp"
 #include "actors/state_store.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/scatter_read.hpp"
@@ -89,6 +90,14 @@ class wishes {
                 fmt::format("'{}' holds {} parameters that this model has not, as {}; load_module_strict: false passes "
                             "them over",
                             from_.folder.string(), strangers.size(), fmt::join(shown, ", ")));
+  }
+
+  /// Moments that nothing is read into, of parameters that are taken over.
+  core::result<void> begin_afresh(rank_memory& memory) const {
+    for (uint32_t q = 0; q < chosen_.size(); ++q)
+      if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
+        if (auto ok = reset_moments(groups_, memory, q); !ok) return ok;
+    return {};
   }
 
   void add(rank_memory& memory) {
@@ -256,11 +265,16 @@ bool replaces_everything(const load_options& options) { return options.load_modu
 
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const optimizer_groups& groups, const load_options& options) {
+                                       const optimizer_groups& groups, const load_options& options, live_load* live) {
   load_report report;
   if (memory.empty()) return report;
   wishes all(from, groups, options);
   if (auto ok = all.choose(*memory.front()->plan().table, report); !ok) return fail(ok.error());
+  if (live != nullptr) {
+    live->changing = true;
+    for (const auto& m : memory)
+      if (auto ok = all.begin_afresh(*m); !ok) return fail(ok.error());
+  }
   for (const auto& m : memory) {
     all.add(*m);
     if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;

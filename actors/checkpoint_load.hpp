@@ -22,14 +22,21 @@ struct load_report {
   std::string first_missing;
 };
 
+/// For memory that a run has trained with. Moments of every parameter that is taken over, and that the checkpoint or
+/// the options leave out, begin afresh.
+struct live_load {
+  bool changing = false;  ///< out: an error came when states were partly of the checkpoint
+};
+
 /// Fills parameters, master weights and moments of all ranks, which share one model; between steps. Every byte that is
 /// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
-/// holds weights alone, moments stay as they are. Errors: mismatch for a parameter that is missing or of another shape
-/// (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input for a piece that
-/// does not have its digest; io.
+/// holds weights alone, moments stay as they are, but for `live`. Errors: mismatch for a parameter that is missing or
+/// of another shape (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input
+/// for a piece that does not have its digest; io.
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const optimizer_groups& groups, const load_options& options = {});
+                                       const optimizer_groups& groups, const load_options& options = {},
+                                       live_load* live = nullptr);
 
 /// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
 bool replaces_everything(const load_options& options);

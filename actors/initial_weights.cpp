@@ -81,25 +81,29 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
   return {};
 }
 
-core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
+core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& memory, uint32_t q) {
   const state_store store(memory);
+  const double value = groups.groups[groups.group_of[q]].first_moment;
   std::vector<double> values;
-  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
-    const double value = groups.groups[groups.group_of[q]].first_moment;
-    if (value == 0) continue;
-    for (uint32_t k = 0; k < plan::max_moments; ++k) {
-      const auto part = plan::moment_part(k);
-      const auto held = store.held(q, part);
-      values.assign(std::min(held.count, state_window_elements), value);
-      for (uint64_t done = 0; done < held.count; done += values.size()) {
-        const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
-        if (auto ok =
-                store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data()));
-            !ok)
-          return ok;
-      }
+  for (uint32_t k = 0; k < plan::max_moments; ++k) {
+    const auto part = plan::moment_part(k);
+    const auto held = store.held(q, part);
+    values.assign(std::min(held.count, state_window_elements), value);
+    for (uint64_t done = 0; done < held.count; done += values.size()) {
+      const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
+      if (auto ok =
+              store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data()));
+          !ok)
+        return ok;
     }
   }
+  return {};
+}
+
+core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
+  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q)
+    if (groups.groups[groups.group_of[q]].first_moment != 0)
+      if (auto ok = reset_moments(groups, memory, q); !ok) return ok;
   return {};
 }
 

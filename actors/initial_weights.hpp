@@ -16,6 +16,9 @@ namespace troupe::actors {
 core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
                                         const models::prepared_modules* own = nullptr);
 
+/// The moments of a parameter as they start, into memory that has been used.
+core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
+
 /// Moments that do not start at zero, as fresh memory does.
 core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory);
 

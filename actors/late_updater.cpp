@@ -1,6 +1,7 @@
 #include "actors/late_updater.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace troupe::actors {
 
@@ -19,6 +20,14 @@ core::result<void> late_updater::prepare(const plan::step_plan& p) {
   }
   prepared_ = true;
   return {};
+}
+
+void late_updater::begin_afresh() {
+  for (auto& m : matrices_) {
+    m.put_by = 0;
+    m.selected.clear();
+  }
+  if (prepared_) std::memset(deferred_.data(), 0, deferred_.bytes());
 }
 
 template <class State>

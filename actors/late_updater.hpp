@@ -16,6 +16,9 @@ class late_updater {
   /// Room for what `p` puts by; later calls with plans of the same run do nothing.
   core::result<void> prepare(const plan::step_plan& p);
 
+  /// Other states have been loaded: the next update begins with a choice and with nothing put by.
+  void begin_afresh();
+
   /// The part of update `step.step` that falls to this step, for parameters that defer (plan::defers). A run that goes
   /// on from a checkpoint begins with a choice and with nothing put by.
   template <class State>

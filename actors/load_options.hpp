@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,6 +35,15 @@ struct load_options {
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
   bool fallback_to_previous = false;
+  /// True: a run of another global batch or seed is gone on with too, at the sample where the checkpoint was, with a
+  /// warning. Another seed means another order of samples and other dropout masks. False: it is refused.
+  bool changed_batch = false, changed_seed = false;
+};
+
+/// What session::load took over.
+struct loaded_checkpoint {
+  std::filesystem::path folder{};     ///< the checkpoint's own, or its file
+  std::string client_state = "null";  ///< JSON, as `save` was given it; null's text with load_module_only
 };
 
 }  // namespace troupe::actors

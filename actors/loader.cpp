@@ -55,6 +55,11 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
         if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
         s.ready.push_back({m.next, cut(s.setup, m.next)});
       },
+      [self](const move_data& m) {
+        self->state.setup.shape.first_step = m.first_step;
+        self->state.setup.shape.first_sample = m.first_sample;
+        self->state.ready.clear();
+      },
   };
 }
 

@@ -123,6 +123,11 @@ struct prepare_batch {
   next_batch next;
 };
 
+/// session -> loader: `first_step` begins at `first_sample` of the order; what is ready is of no use any more.
+struct move_data {
+  uint64_t first_step = 0, first_sample = 0;
+};
+
 // ---- telemetry and clocks
 
 /// session -> telemetry: what a step measured and its spans. `place` bounds how many are under way.
@@ -204,6 +209,10 @@ typename I::result_type inspect(I& f, prepare_batch& x) {
   return f(x.next);
 }
 template <class I>
+typename I::result_type inspect(I& f, move_data& x) {
+  return f(x.first_step, x.first_sample);
+}
+template <class I>
 typename I::result_type inspect(I& f, look_around& x) {
   return f(x.run);
 }
@@ -222,6 +231,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::next_batch))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::save_now))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::move_data))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 // Never handed to add_message_types: these stay inside the process.
@@ -252,7 +262,8 @@ using node_agent_actor =
     typed_actor<reacts_to<run_plan>, reacts_to<rank_ended>, reacts_to<run_failed>, reacts_to<give_up>>;
 using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, reacts_to<node_ended>,
                                      reacts_to<run_failed>, reacts_to<give_up>, reacts_to<save_now>>;
-using loader_actor = typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>>;
+using loader_actor =
+    typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>, reacts_to<move_data>>;
 using telemetry_actor =
     typed_actor<reacts_to<record_step>, reacts_to<record_validation>, replies_to<close_records>::with<records_closed>>;
 

@@ -46,7 +46,8 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
                                                         std::shared_ptr<const optimizer_groups> groups) {
   uint64_t needed_bytes = 0;
   for (const auto& p : plans) needed_bytes += file_bytes(*p, request);
-  auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes);
+  auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
+                                                 checkpoint::random_save_id(), {request.tag, request.save_latest});
   if (!save) return core::fail(save.error());
   return std::make_shared<save_job>(std::move(*save), std::move(request), std::move(run), plans, std::move(groups),
                                     files);

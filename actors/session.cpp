@@ -152,7 +152,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (auto ok = p->take_memory(resumes && replaces_everything(options.load)); !ok) return core::fail(ok.error());
   p->resumed_from = options.resume;
   if (resumes)
-    if (auto ok = p->resume(options.resume, std::move(options.load)); !ok) return core::fail(ok.error());
+    if (auto ok = p->resume(options.resume, std::move(options.load), false); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
   return std::unique_ptr<session>(new session(std::move(p)));
 }
@@ -180,6 +180,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   order->applied = applied;
   order->settings = settings_of(*plan.optimizer, scheduled);
   order->loss_scale = scale.cur_scale;
+  order->loads = loads;
   order->sequence_base = collectives;
   order->given = std::move(given);
   if (saves(which)) {

@@ -13,7 +13,8 @@ core::result<void> session::parts::begin_save(const save_request& request) {
   run.schedule_position = scheduled;
   run.loss_scale =
       checkpoint::loss_scale_record{scale.cur_scale, scale.cur_iter, scale.last_overflow_iter, scale.cur_hysteresis};
-  run.data_position = steps * data.shape.global_rows();
+  run.data_position = data.shape.samples_before(steps);
+  run.samples_per_step = data.shape.global_rows();
   run.seed = c.seed;
   run.config = request.configuration;
   run.model = c.model.path.empty() ? c.model.hugging_face_json : c.model.path.string();
@@ -53,7 +54,7 @@ core::result<std::filesystem::path> session::save(const save_request& request) {
   if (auto ok = p.end_saves(); !ok && p.over) return core::fail(ok.error());
   if (auto ok = p.begin_save(request); !ok) return core::fail(ok.error());
   if (auto ok = p.end_saves(); !ok) return core::fail(ok.error());
-  return request.root / checkpoint::step_folder_name(p.steps);
+  return request.root / (request.tag.empty() ? checkpoint::step_folder_name(p.steps) : request.tag);
 }
 
 core::result<void> session::save_async(const save_request& request) {

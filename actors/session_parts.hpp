@@ -80,6 +80,7 @@ struct session::parts {
   std::shared_ptr<save_job> save_waiting;  // asked for; the next run that saves takes the copies
   std::shared_ptr<save_job> save_writing;  // copied or being copied
   std::string client_state = "null";
+  uint64_t loads = 0;                           // of states while the actors live
   std::filesystem::path resumed_from;           // empty: from the beginning
   std::unique_ptr<offloaded_states> offloaded;  // null: everything is where the plan has it
   std::optional<core::error> over;
@@ -94,7 +95,10 @@ struct session::parts {
   /// Without first weights where others follow at once.
   core::result<void> take_memory(bool weights_follow);
   void pin(const rank_memory& m);
-  core::result<void> resume(const std::filesystem::path& from, load_options options);
+  /// Takes a checkpoint over; the folder that it was. `live`: while the actors live. An error before anything changed
+  /// leaves all as it was; after that the run is over.
+  core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, bool live);
+  core::result<void> tell_loader();
   core::result<void> begin_save(const save_request& request);
   core::result<void> end_saves();
   std::optional<core::error> collect_save(bool wait);

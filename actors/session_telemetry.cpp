@@ -91,7 +91,7 @@ core::result<void> session::parts::open_records() {
                                                        ": its folder must exist, and it must not be one");
   std::optional<uint64_t> goes_on_after;
   if (steps > 0 && !c.output.empty() && lies_below(resumed_from, c.output))
-    goes_on_after = steps * data.shape.global_rows();
+    goes_on_after = data.shape.samples_before(steps);
   if (auto ok = recording.recorder->open(core::unix_seconds(), goes_on_after); !ok) return ok;
   recording.is_open = true;
   if (flops.enabled && flops.profile_step >= c.steps)
@@ -128,7 +128,7 @@ void session::parts::record(const step_report& r, std::shared_ptr<const run_cont
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
   v->samples = data.shape.global_rows();
-  v->global_samples = r.step * v->samples;
+  v->global_samples = data.shape.samples_before(r.step);
   v->tokens = r.tokens;
   v->unix_s = core::unix_seconds();
   v->seconds = r.seconds;
@@ -152,7 +152,7 @@ void session::parts::record(const step_report& r, std::shared_ptr<const run_cont
 
 void session::parts::record_loss(double loss) {
   auto v = std::make_shared<telemetry::validation_values>();
-  *v = {steps, steps * data.shape.global_rows(), loss, core::unix_seconds()};
+  *v = {steps, data.shape.samples_before(steps), loss, core::unix_seconds()};
   recording.last_validation = v;
   if (!recording.is_open || recording.is_closed) return;
   if (auto place = recording.queue.admit()) post(actors->telemetry, record_validation{std::move(v), std::move(place)});

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <utility>
 
 #include "actors/executor.hpp"
 #include "actors/late_updater.hpp"
@@ -15,7 +16,10 @@ class shard_executor final : public executor {
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const optimizer_groups> groups)
       : memory_(std::move(memory)), groups_(std::move(groups)) {}
 
-  void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
+  void begin(std::shared_ptr<step_context> context) override {
+    context_ = std::move(context);
+    if (std::exchange(loads_, context_->order.loads) != context_->order.loads) late_.begin_afresh();
+  }
   core::result<progress> start(const plan::instruction& x) override;
   core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
 
@@ -50,6 +54,7 @@ class shard_executor final : public executor {
   std::shared_ptr<const optimizer_groups> groups_;
   std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
   late_updater late_;
+  uint64_t loads_ = 0;
   std::shared_ptr<step_context> context_;
 };
 

@@ -53,6 +53,7 @@ struct step_order {
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
   std::shared_ptr<save_job> save;            ///< of plans that save
+  uint64_t loads = 0;  ///< of states into the living session: whoever keeps something over steps begins afresh then
 };
 
 /// How gradients become a mean and get clipped; constant over a run.

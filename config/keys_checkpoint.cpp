@@ -57,6 +57,11 @@ void add_writing_keys(key_rows& t) {
       .by_hand(policy_field<&checkpoints::when_busy, checkpoints::busy_policy::skip>("wait", "skip"));
   key("exclude_frozen_parameters", boolean, "false", "Leave parameters that are not trained out of checkpoints.")
       .into<section_of, &checkpoints::exclude_frozen_parameters>();
+  key("tag", text, "none",
+      "Name of a checkpoint's folder instead of step-00000100, as global_step{step}; {step} is the step, without it "
+      "each "
+      "takes the place of the one before. keep_last and keep_every leave such ones alone.")
+      .into<section_of, &checkpoints::tag>();
 }
 
 template <auto Field>
@@ -80,6 +85,12 @@ void add_loading_keys(key_rows& t) {
   load_row<&loading::fallback_to_previous>(key, "fallback_to_previous", boolean, "false",
                                            "Where the newest is damaged take the newest that is whole, and say so. "
                                            "Holds for the run's own checkpoints too.");
+  load_row<&loading::changed_batch>(key, "changed_batch", boolean, "false",
+                                    "Resume a run of another train_batch_size, at the sample where it was; for the "
+                                    "run's own checkpoints too.");
+  load_row<&loading::changed_seed>(key, "changed_seed", boolean, "false",
+                                   "Resume a run of another seed, at the sample where it was, in the new seed's "
+                                   "order; for the run's own checkpoints too.");
 }
 
 // What DeepSpeed's keys of the section do here.

@@ -28,6 +28,7 @@ class rules {
     precision();
     zero();
     loading();
+    tags();
   }
 
  private:
@@ -149,6 +150,27 @@ class rules {
       if (config_.gradient_predivide_factor != 1.0)
         error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
     }
+  }
+
+  void tags() {
+    const auto& c = config_.checkpoint;
+    if (c.tag.empty()) return;
+    constexpr std::string_view step = "{step}";
+    constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
+    bool plain = c.tag.front() != '.' && c.tag.front() != '-';
+    for (std::string_view rest = c.tag; !rest.empty();) {
+      const bool place = rest.starts_with(step);
+      plain = plain && (place || letters.find(rest.front()) != std::string_view::npos);
+      rest.remove_prefix(place ? step.size() : 1);
+    }
+    if (!plain)
+      error("checkpoint.tag",
+            fmt::format("wanted letters, digits, '.', '_', '-' and {{step}}, the first none of '.' and '-', got {}",
+                        c.tag));
+    for (const auto& [key, value] :
+         {std::pair("checkpoint.keep_last", c.keep_last), {"checkpoint.keep_every", c.keep_every}})
+      if (value > 0)
+        error(key, fmt::format("wanted 0 beside checkpoint.tag, whose checkpoints all stay, got {}", value));
   }
 
   void loading() {

@@ -39,6 +39,8 @@ struct checkpoint_load_section {  ///< `checkpoint.load`
   bool lr_scheduler_states = true;
   bool strict = true;                 ///< false: parameters that `path` lacks keep their first values
   bool fallback_to_previous = false;  ///< where the newest is damaged, the newest that is whole
+  /// A run of another global batch or seed is gone on with, at the sample where it was.
+  bool changed_batch = false, changed_seed = false;
 };
 
 struct checkpoint_section {  ///< `checkpoint`
@@ -54,6 +56,7 @@ struct checkpoint_section {  ///< `checkpoint`
   error_policy on_error = error_policy::go_on;  ///< of a checkpoint that cannot be written
   busy_policy when_busy = busy_policy::wait;    ///< of one that is due while another is being written
   bool exclude_frozen_parameters = false;
+  std::string tag;  ///< names of folders instead of the steps' own, `{step}` in it is the step; empty: those
   checkpoint_load_section load;
 
   /// Whether the run writes any by itself.

@@ -9,18 +9,24 @@
 
 namespace troupe::data {
 
-/// How a step's global batch is cut. Step `s` takes positions [s * B, (s + 1) * B) of the order, B = global_rows().
-/// Inside a step micro-batch is slowest, then rank, then row:
-///   position = s * B + (micro * ranks + rank) * rows + row
+/// How a step's global batch is cut. Step `s` takes positions [s * B, (s + 1) * B) of the order, B = global_rows();
+/// where a run goes on from one with another B, step first_step begins at first_sample and the others follow it. Inside
+/// a step micro-batch is slowest, then rank, then row:
+///   position = begin of s + (micro * ranks + rank) * rows + row
 /// so the set of samples of a step depends on B alone, never on how it was cut.
 struct batch_shape {
   uint64_t rows = 1;    ///< samples of one micro-batch on one rank
   uint32_t ranks = 1;   ///< data-parallel degree
   uint32_t micros = 1;  ///< micro-batches of one step (gradient accumulation)
+  uint64_t first_step = 0, first_sample = 0;
   [[nodiscard]] uint64_t global_rows() const { return rows * ranks * micros; }
 
+  /// Samples before `step`, which is not before first_step.
+  [[nodiscard]] uint64_t samples_before(uint64_t step) const {
+    return first_sample + (step - first_step) * global_rows();
+  }
   [[nodiscard]] uint64_t first_position(uint64_t step, uint32_t micro, uint32_t rank) const {
-    return step * global_rows() + (uint64_t{micro} * ranks + rank) * rows;
+    return samples_before(step) + (uint64_t{micro} * ranks + rank) * rows;
   }
 };
 

@@ -115,6 +115,25 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
   BOOST_TEST(!cut_on_demand(80));
 }
 
+BOOST_AUTO_TEST_CASE(where_the_data_goes_on_elsewhere_nothing_that_was_ready_is_used) {
+  const auto actor = world.spawn(loader_impl, setup);
+  ask(actor, {1, 0, 0, 0, plan_choice::train});
+  ask(actor, {1, 0, 1, 0, plan_choice::train});  // step 1 is ready now
+  caf::scoped_actor self{world.system(), true};
+  auto told = self->request(actor, caf::infinite, move_data{1, 100});
+  world.run();
+  told.receive([] {}, [&](caf::error& e) { BOOST_FAIL(world.system().render(e)); });
+  auto shape = setup.shape;
+  shape.first_step = 1;
+  shape.first_sample = 100;
+  for (const uint32_t rank : {0U, 2U}) {
+    const auto got = ask(actor, {2, 1, 0, rank, plan_choice::train});
+    BOOST_TEST(got->samples.front() == 100 + 2 * rank);
+    BOOST_TEST(got->tokens == data::make_batch(*setup.corpus, shape, 1, 0, rank).tokens,
+               boost::test_tools::per_element());
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_an_answer_not_a_silence) {
   setup.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> {
     throw std::runtime_error("the text is gone");

@@ -54,6 +54,7 @@ inline bool is_free(const key_info& row) {
                                                    "scheduler.params.cycle_max_mom",
                                                    "data.text",
                                                    "data.tokenizer",
+                                                   "checkpoint.tag",
                                                    "checkpoint.load.tag",
                                                    "checkpoint.load.module_only",
                                                    "aio.block_size",

@@ -62,6 +62,14 @@ BOOST_AUTO_TEST_CASE(checkpoints_are_checked) {
              "j.yaml:9:25: error: checkpoint.when_busy: wanted one of wait, skip, got queue\n");
   BOOST_TEST(line_9("checkpoint: {every_minutes: -1}") ==
              "j.yaml:9:29: error: checkpoint.every_minutes: wanted a number from 0 to 1000000, got -1\n");
+  BOOST_TEST(
+      line_9("checkpoint: {tag: best, keep_last: 3}") ==
+      "j.yaml:9:36: error: checkpoint.keep_last: wanted 0 beside checkpoint.tag, whose checkpoints all stay, got "
+      "3\n");
+  for (const std::string tag : {"../out", "a b", "{epoch}", "{step", "-x"})
+    BOOST_TEST(line_9("checkpoint: {tag: '" + tag + "'}")
+                   .starts_with("j.yaml:9:19: error: checkpoint.tag: wanted letters, digits, '.', '_', '-' and {step}"),
+               tag);
   BOOST_TEST(line_9("checkpoint: {load: {tag: a}}") ==
              "j.yaml:9:26: error: checkpoint.load.tag: wanted checkpoint.load.path beside it, which says where to load "
              "from, got a alone\n");

@@ -167,8 +167,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
     BOOST_TEST(text.find(what) != std::string::npos, text);
   };
   has(refusal(other, at({2, 3}), *saved), "model.embed_tokens.weight");
-  has(refusal(job, at({2, 3}) + settings{"seed=8"}, *saved), "seed: wanted 8");
-  has(refusal(job, at({2, 3}) + settings{"train_micro_batch_size_per_gpu=2"}, *saved), "position in the data");
+  has(refusal(job, at({2, 3}) + settings{"seed=8"}, *saved), "seed is 8, was 7");
+  has(refusal(job, at({2, 3}) + settings{"train_micro_batch_size_per_gpu=2"}, *saved), "train_batch_size is 4, was 12");
   has(refusal(job, at({2, 3}) + settings{"optimizer.type=Muon"}, *saved), "momentum_buffer");
   has(refusal(job, at({2, 3}), job.folder() / "nowhere"), "nowhere");
 }

@@ -11,15 +11,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
-core::result<std::vector<uint64_t>> steps_in(const fs::path& root) {
-  std::vector<uint64_t> out;
+struct checkpoint_name {
+  std::string name;
+  uint64_t step = 0;
+};
+
+/// Of ours in `root`; those with a tag where their manifest says what they are.
+core::result<std::vector<checkpoint_name>> checkpoints_in(const fs::path& root) {
+  std::vector<checkpoint_name> out;
   std::error_code e;
   if (!fs::is_directory(root, e)) return out;
   const auto entries = checkpoint::real_files().list(root);
   if (!entries) return core::fail(entries.error());
-  for (const auto& x : *entries)
-    if (const auto step = checkpoint::step_of(x.name); step && x.kind == checkpoint::entry_kind::folder)
-      out.push_back(*step);
+  for (const auto& x : *entries) {
+    if (x.kind != checkpoint::entry_kind::folder) continue;
+    if (const auto step = checkpoint::step_of(x.name)) {
+      out.push_back({x.name, *step});
+    } else if (checkpoint::is_tag(x.name)) {
+      const auto known = checkpoint::read_manifest(checkpoint::real_files(), root / x.name);
+      if (known) out.push_back({x.name, known->content.run.step});
+    }
+  }
   return out;
 }
 
@@ -73,25 +85,30 @@ core::result<run_start> checkpoint_start::choose(const say_function& say) {
     return out;
   }
   if (!fs::is_directory(root_, e)) return out;  // what is in the way of a folder is told by whoever makes it
-  const auto steps = steps_in(root_);
-  if (!steps) return core::fail(steps.error());
+  const auto there = checkpoints_in(root_);
+  if (!there) return core::fail(there.error());
   const auto latest = checkpoint::read_latest(checkpoint::real_files(), root_);
   if (!latest && !load_.fallback_to_previous) return core::fail(latest.error());
-  if (steps->empty() && latest && !*latest) return out;
+  // One with a tag that `latest` was not to name is for whoever asks for it.
+  const bool any_step = std::any_of(there->begin(), there->end(),
+                                    [](const checkpoint_name& c) { return checkpoint::step_of(c.name).has_value(); });
+  if (!any_step && latest && !*latest) return out;
   out.own = true;
   out.load = {};
   out.load.path = root_;
   // Whoever reads a folder without `latest` is told that it is looked for.
   out.load.fallback_to_previous = load_.fallback_to_previous || (latest && !*latest);
+  out.load.changed_batch = load_.changed_batch;
+  out.load.changed_seed = load_.changed_seed;
   return out;
 }
 
 core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step, const say_function& say) const {
-  const auto steps = steps_in(root_);
-  if (!steps) return core::fail(steps.error());
+  const auto there = checkpoints_in(root_);
+  if (!there) return core::fail(there.error());
   std::vector<fs::path> moved;
-  for (const uint64_t s : *steps)
-    if (!start.own || s > step) moved.emplace_back(checkpoint::step_folder_name(s));
+  for (const auto& c : *there)
+    if (!start.own || c.step > step) moved.emplace_back(c.name);
   if (moved.empty()) return {};
   // `latest` stays where it names what stays: a save that was cut off behind it is all that goes. Else it goes first: a
   // crash in between must not leave a name of something that is gone.

@@ -14,11 +14,16 @@ checkpoints::checkpoints(const config::job_config& config, std::string configura
       configuration_(std::move(configuration)),
       heard_(std::move(heard)) {}
 
-core::result<run_start> checkpoints::choose_start() { return start_.choose(heard_.on_warning); }
+core::result<run_start> checkpoints::choose_start() {
+  if (!when_.tag.empty())
+    if (auto ok = checkpoint::check_tag(tag_of(0), 0); !ok) return core::fail(ok.error().in("checkpoint.tag"));
+  return start_.choose(heard_.on_warning);
+}
 
 core::result<void> checkpoints::begin(const run_start& start, const actors::session& s) {
   last_begin_ns_ = core::now_ns();
   if (start.own) saved_step_ = s.steps_done();
+  asked_ = start.own;
   if (when_.is_on())
     if (auto ok = start_.claim(heard_.on_warning); !ok) return ok;
   return start_.begin(start, s.steps_done(), heard_.on_warning);
@@ -27,8 +32,9 @@ core::result<void> checkpoints::begin(const run_start& start, const actors::sess
 bool checkpoints::is_due(uint64_t step, moment why) const {
   switch (why) {
     case moment::asked:
-    case moment::rescued:
       return true;
+    case moment::rescued:
+      return when_.is_on() || asked_;
     case moment::end:
       return when_.is_on() && tried_step_ != step;
     case moment::step:
@@ -45,7 +51,11 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
     if (auto ok = end_saves(s); !ok) return ok;
   const uint64_t step = s.steps_done();
   if (saved_step_ == step) return {};
+  asked_ = asked_ || why == moment::asked;
   const bool due = is_due(step, why);
+  if (why == moment::rescued && !due)
+    heard_.on_warning("ended by SIGTERM after step " + std::to_string(step) +
+                      ": nothing is saved, as neither checkpoint.every_steps nor checkpoint.every_minutes asks for it");
   if (!due && !waiting_) return {};
   if (last || !when_.asynchronous) return save(s);
   if (!s.save_under_way()) return begin_save(s);
@@ -74,6 +84,17 @@ void checkpoints::heard(const actors::save_report& r) {
   if (heard_.on_written) heard_.on_written({r.step, r.folder, r.bytes, r.seconds, waited});
 }
 
+std::string checkpoints::tag_of(uint64_t step) const {
+  constexpr std::string_view place = "{step}";
+  std::string out;
+  for (std::string_view rest = when_.tag; !rest.empty();) {
+    const bool here = rest.starts_with(place);
+    out += here ? std::to_string(step) : std::string(1, rest.front());
+    rest.remove_prefix(here ? place.size() : 1);
+  }
+  return out;
+}
+
 core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
   tried_step_ = saved_step_ = step;
   waiting_ = false;
@@ -83,7 +104,8 @@ core::result<actors::save_request> checkpoints::prepare(uint64_t step) {
                               .configuration = configuration_,
                               .keep_last = static_cast<uint32_t>(when_.keep_last),
                               .keep_every = when_.keep_every,
-                              .exclude_frozen_parameters = when_.exclude_frozen_parameters};
+                              .exclude_frozen_parameters = when_.exclude_frozen_parameters,
+                              .tag = tag_of(step)};
 }
 
 core::result<void> checkpoints::begin_save(actors::session& s) {

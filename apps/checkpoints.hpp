@@ -39,13 +39,13 @@ class checkpoints {
     step,     ///< another one follows
     asked,    ///< another one follows, and somebody wants a checkpoint now
     end,      ///< none follows
-    rescued,  ///< none follows, and the run is to go on elsewhere: one is written even where none was configured
+    rescued,  ///< none follows, somebody ended the run from outside: as `end`, and said where nothing is saved
   };
 
   /// `configuration` goes into every checkpoint as it is.
   checkpoints(const config::job_config& config, std::string configuration, start_wishes wishes, listeners heard);
 
-  /// See checkpoint_start.
+  /// See checkpoint_start. Errors: also bad_input for a `checkpoint.tag` that is none.
   core::result<run_start> choose_start();
   core::result<void> begin(const run_start& start, const actors::session& s);
 
@@ -60,6 +60,7 @@ class checkpoints {
 
  private:
   [[nodiscard]] bool is_due(uint64_t step, moment why) const;
+  [[nodiscard]] std::string tag_of(uint64_t step) const;
   core::result<actors::save_request> prepare(uint64_t step);
   core::result<void> begin_save(actors::session& s);
   core::result<void> save(actors::session& s);
@@ -73,6 +74,7 @@ class checkpoints {
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
   std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
+  bool asked_ = false;                  ///< somebody wanted one, or the run goes on from one of its own
   bool waiting_ = false;                ///< one is due and another under way
   bool blocking_ = false;               ///< training stands still for the one under way
   bool told_ = false;                   ///< `heard` was called

@@ -28,6 +28,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Small files that take their names once everything else could be opened: what is refused changes nothing.
+core::result<void> write_files(const fs::path& folder, const std::vector<std::pair<const char*, std::string>>& texts,
+                               const std::function<core::result<void>()>& open) {
+  std::vector<checkpoint::atomic_file> files;
+  for (const auto& [name, text] : texts) {
+    if (text.empty()) continue;
+    auto file = checkpoint::atomic_file::create(folder / name);
+    if (!file) return core::fail(file.error());
+    if (auto ok = file->write(text); !ok) return ok;
+    if (auto ok = file->sync(); !ok) return ok;
+    files.push_back(std::move(*file));
+  }
+  if (auto ok = open(); !ok) return ok;
+  for (auto& file : files)
+    if (auto ok = file.commit(); !ok) return ok;
+  return {};
+}
+
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 // `open` makes what else is written there.
 core::result<void> prepare_output(const config::loaded& c, const std::string& tiers,
@@ -42,9 +60,7 @@ core::result<void> prepare_output(const config::loaded& c, const std::string& ti
   if (e)
     did = core::fail(core::error_kind::io, "output: cannot make the folder " + folder.string() + ": " + e.message());
   else
-    did = checkpoint::write_file_atomically(folder / "config.yaml", config::effective_yaml(c));
-  if (did && !tiers.empty()) did = checkpoint::write_file_atomically(folder / "tiers.yaml", tiers);
-  if (did) did = open();
+    did = write_files(folder, {{"config.yaml", config::effective_yaml(c)}, {"tiers.yaml", tiers}}, open);
   for (const char* name : {"config.yaml", "tiers.yaml"})
     if (!did && !made.empty()) fs::remove(folder / name, e);
   if (!did)
@@ -201,6 +217,8 @@ train_arguments with_load_keys(train_arguments a) {
   if (a.no_load_lr_scheduler_states) key("lr_scheduler_states", "false");
   if (a.no_load_strict) key("strict", "false");
   if (a.fallback_to_previous) key("fallback_to_previous", "true");
+  if (a.changed_batch) key("changed_batch", "true");
+  if (a.changed_seed) key("changed_seed", "true");
   return a;
 }
 
@@ -217,7 +235,15 @@ actors::load_options load_options_of(const config::checkpoint_load_section& load
   out.load_lr_scheduler_states = load.lr_scheduler_states;
   out.load_module_only = load.module_only;
   out.fallback_to_previous = load.fallback_to_previous;
+  out.changed_batch = load.changed_batch;
+  out.changed_seed = load.changed_seed;
   return out;
+}
+
+/// Why a run could not be opened. Where its own checkpoint is what does not fit, nobody need have asked for that one.
+core::error with_way_out(core::error e, const run_start& start) {
+  if (start.own && e.kind == core::error_kind::mismatch) e.text += "; --fresh begins anew and sets it aside";
+  return e;
 }
 
 }  // namespace
@@ -246,7 +272,7 @@ int train(const train_arguments& given) {
   if (!start) return report(start.error());
   auto session = actors::session::open(
       {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = load_options_of(start->load)});
-  if (!session) return report(session.error());
+  if (!session) return report(with_way_out(session.error(), *start));
   if (auto ok = prepare_output(*loaded, (*session)->chosen_tiers(),
                                [&] {
                                  // a run with nothing left to do leaves its curves as they are

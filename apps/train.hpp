@@ -22,6 +22,7 @@ struct train_arguments : common_arguments {
   std::string tag;            ///< of `resume`
   bool load_module_only = false, no_load_optimizer_states = false, no_load_lr_scheduler_states = false;
   bool no_load_strict = false, fallback_to_previous = false;
+  bool changed_batch = false, changed_seed = false;  ///< against the run that is gone on with
 };
 
 struct plan_arguments : common_arguments {
@@ -36,7 +37,8 @@ struct plan_arguments : common_arguments {
   bool estimate = false;  ///< rules of thumb beside the plan's own peak, in place of a format
 };
 
-/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM after its checkpoint.
+/// Exit codes: 0 well, 1 the run failed, 2 bad input, 130 interrupted twice, 143 ended by SIGTERM, after a
+/// checkpoint where the run writes any.
 int train(const train_arguments& a);
 int show_plan(const plan_arguments& a);
 

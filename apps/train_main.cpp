@@ -41,6 +41,9 @@ int main(int argc, char** argv) {
                           "parameters that the checkpoint lacks keep their first values");
   train_command->add_flag("--fallback-to-previous", t.fallback_to_previous,
                           "where the newest checkpoint is damaged, take the newest that is whole");
+  train_command->add_flag("--changed-batch", t.changed_batch,
+                          "continue at the sample where a run of another train_batch_size was");
+  train_command->add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
 
   plan_arguments p;
   auto* plan_command =

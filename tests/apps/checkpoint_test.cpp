@@ -44,21 +44,93 @@ void holds(const command_folder& f, const std::vector<std::string>& wanted, cons
 /// Long enough to be met in the middle.
 const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 
+/// Ends a run by SIGTERM in its third step or later.
+finished terminated(const command_folder& f) {
+  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
+  p.send(SIGTERM);
+  return p.end();
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(checkpoint)
 
 BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code) {
-  const command_folder f(endless);
-  process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
-  BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
-  p.send(SIGTERM);
-  const auto r = p.end();
+  const command_folder f(endless + "checkpoint: {every_steps: 1000000}\n");
+  const auto r = terminated(f);
   BOOST_TEST(r.code == 143, r.err);
   const uint64_t last = losses_of(r.out).rbegin()->first;
-  const auto again = f.troupe({"train", "job.yaml", "--json", "--steps", std::to_string(last + 2)});
+  const std::string more = std::to_string(last + 2);
+
+  // Another batch: the file, the difference and the ways on are named, and each of them works.
+  const std::string batch = "train_micro_batch_size_per_gpu=2";
+  const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch});
+  BOOST_TEST(refused.code == 1);
+  for (const std::string& part :
+       {std::string("out/checkpoints/step-0000"), std::string("': train_batch_size is 4, was 8, so step "),
+        std::string("(--changed-batch) continues where it was; --fresh begins anew and sets it aside\n")})
+    BOOST_TEST(has(refused.err, part), refused.err);
+  const auto changed = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch, "--changed-batch"});
+  BOOST_TEST_REQUIRE(changed.code == 0, changed.err);
+  BOOST_TEST(losses_of(changed.out).begin()->first == last + 1);
+  BOOST_TEST(has(changed.err, "continues at sample " + std::to_string(8 * last) + " of the data"), changed.err);
+  const auto fresh = f.troupe({"train", "job.yaml", "--json", "--steps", "2", "--set", batch, "--fresh"});
+  BOOST_TEST_REQUIRE(fresh.code == 0, fresh.err);
+  BOOST_TEST(losses_of(fresh.out).begin()->first == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_that_asks_for_no_checkpoints_is_terminated_without_one_and_says_so) {
+  const command_folder f(endless);
+  const auto r = terminated(f);
+  BOOST_TEST(r.code == 143, r.err);
+  BOOST_TEST(
+      has(r.err, ": nothing is saved, as neither checkpoint.every_steps nor checkpoint.every_minutes asks for it"),
+      r.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out/checkpoints"));
+  const auto again =
+      f.troupe({"train", "job.yaml", "--json", "--steps", "1", "--set", "train_micro_batch_size_per_gpu=2"});
   BOOST_TEST_REQUIRE(again.code == 0, again.err);
-  BOOST_TEST(losses_of(again.out).begin()->first == last + 1);
+  BOOST_TEST(losses_of(again.out).begin()->first == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(checkpoints_have_the_names_that_the_file_wants_and_are_gone_on_from) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 4") +
+                         "checkpoint: {every_steps: 2, asynchronous: false, tag: 'global_step{step}'}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  holds(f, {"global_step2", "global_step4", "latest"});
+  const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "6"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(losses_of(r.out).begin()->first == 5U);
+  const auto back =
+      f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", "out", "--tag", "global_step2"});
+  BOOST_TEST_REQUIRE(back.code == 0, back.err);
+  BOOST_TEST(losses_of(back.out).begin()->first == 3U);
+  holds(f, {"global_step2", "global_step3", "latest"});
+  holds(f, {"global_step4", "global_step6", "latest"}, "checkpoints.1");
+  const auto bad = f.troupe({"train", "job.yaml", "--set", "checkpoint.tag=../out"});
+  BOOST_TEST(bad.code == 2);
+  BOOST_TEST(has(bad.err, "checkpoint.tag: wanted letters, digits"), bad.err);
+}
+
+BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_goes_on) {
+  const command_folder f(replaced(smallest, "steps: 6", "steps: 2") +
+                         "checkpoint: {every_steps: 2}\ncsv_monitor: {enabled: true, job_name: csv}\n");
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
+  std::string mine = "run,score\n";
+  for (int i = 0; i < 500; ++i) mine += std::to_string(100 * i) + ",0.5\n";
+  f.folder.write("out/csv/results.csv", mine);
+  BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}).code == 0);
+  BOOST_TEST(scratch_folder::read(f.folder / "out/csv/results.csv") == mine);
+  // One that is in the way ends the run before it has written anything.
+  f.folder.write("out/csv/Validation_Samples_loss.csv", mine);
+  const std::string before = scratch_folder::read(f.folder / "out/config.yaml");
+  const auto refused = f.troupe({"train", "job.yaml", "--steps", "5"});
+  BOOST_TEST(refused.code == 2);
+  BOOST_TEST(has(refused.err, "Validation_Samples_loss.csv begins with 'run,score', wanted a curve of an earlier run"),
+             refused.err);
+  BOOST_TEST(scratch_folder::read(f.folder / "out/csv/Validation_Samples_loss.csv") == mine);
+  BOOST_TEST(scratch_folder::read(f.folder / "out/config.yaml") == before);
 }
 
 BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_goes_on) {

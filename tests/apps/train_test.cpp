@@ -191,7 +191,7 @@ BOOST_AUTO_TEST_CASE(one_interrupt_finishes_the_step_and_ends_well) {
 }
 
 BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
-  const command_folder f(slow);
+  const command_folder f(slow + "checkpoint: {every_steps: 1000000}\n");
   process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":1,"));
   p.send(SIGTERM);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "checkpoint/open_source.hpp"
 
@@ -11,12 +12,23 @@ namespace troupe::apps {
 using core::error_kind;
 using core::fail;
 
+namespace {
+
+/// People name the output folder of a run, too, as with `train --resume`.
+std::filesystem::path place_of(const std::filesystem::path& path, const std::optional<std::string>& tag) {
+  const auto inner = path / "checkpoints";
+  std::error_code e;
+  return std::filesystem::is_directory(inner, e) && !checkpoint::recognise(path, tag) ? inner : path;
+}
+
+}  // namespace
+
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
   checkpoint::source_options options;
   if (!a.tag.empty()) options.tag = a.tag;
   options.fallback_to_previous = a.fallback_to_previous;
   options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
-  return checkpoint::open_source(a.path, options);
+  return checkpoint::open_source(place_of(a.path, options.tag), options);
 }
 
 int ended(const core::result<void>& r) {

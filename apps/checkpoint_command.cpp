@@ -19,7 +19,8 @@ struct checkpoint_command::arguments {
 namespace {
 
 constexpr const char* path_help =
-    "a checkpoint or a folder of them: Troupe's, DeepSpeed's (universal too), Hugging Face's; or one .safetensors, .pt "
+    "a checkpoint, a folder of them or a run's output folder: Troupe's, DeepSpeed's (universal too), Hugging Face's; "
+    "or one .safetensors, .pt "
     "or .bin file";
 
 constexpr const char* model_config_help =
@@ -36,7 +37,7 @@ void add_source(CLI::App& c, source_arguments& a, const char* name = "path", con
 }
 void add_output(CLI::App& c, output_arguments& a, const char* help) {
   c.add_option("out", a.out, help)->required();
-  c.add_flag("--force", a.force, "replace OUT where it exists: all that is in it");
+  c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
 }
 void add_quiet(CLI::App& c, bool& quiet) { c.add_flag("--quiet", quiet, "say nothing unless it fails"); }
 void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
@@ -78,7 +79,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
 
   auto* fp32 = command_->add_subcommand("to-fp32", "the weights in fp32, as DeepSpeed's zero_to_fp32.py writes them");
   add_source(*fp32, a.fp32.source);
-  add_output(*fp32, a.fp32.output, "NAME.safetensors, NAME.pt, NAME.bin, or a folder for files with an index");
+  add_output(*fp32, a.fp32.output,
+             "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index");
   add_shard_size(*fp32, a.fp32);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
   add_quiet(*fp32, a.fp32.source.quiet);
@@ -103,7 +105,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
 
   auto* universal = command_->add_subcommand("to-universal", "DeepSpeed's universal layout, for any degrees");
   add_source(*universal, a.universal.source);
-  add_output(*universal, a.universal.output, "a folder; `latest_universal` beside it names it");
+  add_output(*universal, a.universal.output,
+             "a folder; `latest_universal` beside it names it, another than before with --force alone");
   add_deepspeed(*universal, a.universal);
   actions_.emplace_back(universal, [&a] { return to_universal(a.universal); });
 

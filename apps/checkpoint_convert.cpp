@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
 #include <filesystem>
 
 #include "apps/model_description.hpp"
+#include "apps/output_mark.hpp"
 #include "apps/output_place.hpp"
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
@@ -44,37 +46,46 @@ core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const ch
   return out;
 }
 
-bool is_one_file(const fs::path& out) {
-  const auto ending = out.extension();
-  return ending == ".safetensors" || ending == ".pt" || ending == ".bin";
+/// What OUT's name says: one file by its ending, else a folder. An ending like those of files that are not written is
+/// refused; a folder of such a name is there already or has a slash behind it.
+core::result<output_kind> kind_of(const fs::path& out) {
+  const auto ending = out.extension().string();
+  for (const char* known : {".safetensors", ".pt", ".pth", ".bin"})
+    if (ending == known) return output_kind::file;
+  const bool like_a_file =
+      ending.size() > 1 && std::isalpha(static_cast<unsigned char>(ending[1])) != 0 &&
+      std::all_of(ending.begin() + 1, ending.end(), [](unsigned char c) { return std::isalnum(c) != 0; });
+  std::error_code e;
+  if (!like_a_file || fs::is_directory(out, e)) return output_kind::folder;
+  return fail(
+      error_kind::bad_input,
+      fmt::format("'{}': wanted NAME.safetensors, NAME.pt, NAME.pth, NAME.bin or the name of a folder ('{}/' for "
+                  "one of this name), got the ending {}",
+                  out.string(), out.string(), ending));
 }
 
 core::result<void> write_fp32(const weights_arguments& a) {
   const auto shard_bytes = checkpoint::shard_bytes_from(a.max_shard_size);
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
+  const auto kind = kind_of(a.output.out);
+  if (!kind) return fail(kind.error());
   const auto s = open_checkpoint_at(a.source);
   if (!s) return fail(s.error());
   work_display display("writing", a.source.quiet);
   checkpoint::weights_export_options options{.out = a.output.out,
                                              .max_shard_bytes = *shard_bytes,
                                              .exclude_frozen = a.exclude_frozen,
+                                             .about = file_mark(),
                                              .progress = display.progress()};
   const auto needed = needed_bytes(*s, options);
   if (!needed) return fail(needed.error());
-  core::result<checkpoint::weights_export_report> report;
-  if (is_one_file(a.output.out)) {
-    if (auto ok = check_output_file(a.output.out, a.output.force, *needed); !ok) return ok;
-    report = checkpoint::export_weights(*s, options);
-  } else {
-    auto place = output_folder::prepare(a.output.out, a.output.force, *needed, s->folder);
-    if (!place) return fail(place.error());
-    options.out = place->working();
-    report = checkpoint::export_weights(*s, options);
-    if (report)
-      if (auto ok = place->commit(); !ok) return ok;
-  }
+  auto place = output_place::prepare({a.output.out, *kind, a.output.force, *needed}, *s);
+  if (!place) return fail(place.error());
+  options.out = place->working();
+  const auto report = checkpoint::export_weights(*s, options);
   display.clear();
   if (!report) return fail(report.error());
+  if (auto ok = place->commit(); !ok) return ok;
   say_written(a, *report, display);
   return {};
 }
@@ -106,7 +117,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   options.progress = display.progress();
   const auto needed = needed_bytes(*s, options);
   if (!needed) return fail(needed.error());
-  auto place = output_folder::prepare(a.output.out, a.output.force, *needed, s->folder);
+  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force, *needed}, *s);
   if (!place) return fail(place.error());
   options.out = place->working();
   const auto report = checkpoint::export_weights(*s, options);

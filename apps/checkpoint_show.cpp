@@ -79,12 +79,15 @@ int diff_checkpoints_at(const diff_arguments& a) {
     if (r->left_out_moments > 0)
       std::printf("%llu moments not compared: one of the two has none\n",
                   static_cast<unsigned long long>(r->left_out_moments));
-    std::printf("%s\n",
-                fmt::format("{} tensor{} compared, {}: {}", r->tensors, plural(r->tensors), human_bytes(r->bytes),
-                            r->differences.empty() ? (a.tolerance ? "equal within the tolerance" : "equal")
-                                                   : fmt::format("{} differ{}", r->differences.size(),
-                                                                 r->differences.size() == 1 ? "s" : ""))
-                    .c_str());
+    if (r->tensors == 0)
+      std::printf("nothing compared: no tensor of the first has the name of one of the second\n");
+    else
+      std::printf("%s\n",
+                  fmt::format("{} tensor{} compared, {}: {}", r->tensors, plural(r->tensors), human_bytes(r->bytes),
+                              r->differences.empty() ? (a.tolerance ? "equal within the tolerance" : "equal")
+                                                     : fmt::format("{} differ{}", r->differences.size(),
+                                                                   r->differences.size() == 1 ? "s" : ""))
+                      .c_str());
   }
   return r->differences.empty() ? 0 : 1;
 }

@@ -1,9 +1,11 @@
 // The commands whose files hold the optimizer too.
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <string_view>
 
 #include "apps/checkpoint_convert.hpp"
 #include "apps/model_description.hpp"
@@ -15,8 +17,10 @@
 #include "checkpoint/deepspeed_writer.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/reshape.hpp"
+#include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/source_inspect.hpp"
 #include "checkpoint/universal_writer.hpp"
+#include "core/mapped_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -61,7 +65,7 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   if (!options) return fail(options.error());
   work_display display("writing", a.source.quiet);
   options->progress = display.progress();
-  auto place = output_folder::prepare(a.output.out, a.output.force, 0, s->folder);
+  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force}, *s);
   if (!place) return fail(place.error());
   const auto report = checkpoint::write_deepspeed_folder(*s, place->working(), *options);
   display.clear();
@@ -71,6 +75,22 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   return {};
 }
 
+/// Whether the file by which DeepSpeed finds one of several universal folders may name `name`: it does, it is not
+/// there, or it is to be replaced.
+core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, bool replace) {
+  std::error_code e;
+  const auto status = fs::symlink_status(pointer, e);
+  if (!fs::exists(status)) return {};
+  const auto text = core::mapped_file::open(pointer, O_NOFOLLOW);
+  std::string_view names;
+  if (text) names = {reinterpret_cast<const char*>(text->bytes().data()), text->bytes().size()};
+  names = names.substr(0, names.find('\n'));
+  if (fs::is_regular_file(status) && (replace || names == name.string())) return {};
+  return fail(core::error_kind::bad_input,
+              fmt::format("'{}' names '{}': wanted --force to let it name '{}', or another folder for OUT",
+                          pointer.string(), checkpoint::shown(names), name.string()));
+}
+
 core::result<void> write_universal(const deepspeed_arguments& a) {
   const auto s = open_checkpoint_at(a.source);
   if (!s) return fail(s.error());
@@ -78,16 +98,18 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   if (!options) return fail(options.error());
   work_display display("writing", a.source.quiet);
   options->progress = display.progress();
-  auto place = output_folder::prepare(a.output.out, a.output.force, 0, s->folder);
+  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force}, *s);
   if (!place) return fail(place.error());
   // Its parent gets a file that says its name; both take their places below.
   const auto name = place->out().filename();
+  const auto pointer = fs::absolute(place->out()).parent_path() / "latest_universal";
+  if (auto ok = check_pointer(pointer, name, a.output.force); !ok) return ok;
   const auto report = checkpoint::write_universal_folder(*s, place->working() / name, *options);
   display.clear();
   if (!report) return fail(report.error());
+  if (auto ok = check_pointer(pointer, name, a.output.force); !ok) return ok;
   if (auto ok = place->commit(name); !ok) return ok;
-  const auto parent = fs::absolute(place->out()).parent_path();
-  if (auto ok = checkpoint::write_file_atomically(parent / "latest_universal", name.string()); !ok) return ok;
+  if (auto ok = checkpoint::write_file_atomically(pointer, name.string()); !ok) return ok;
   say_written(a, *report, display);
   return {};
 }
@@ -103,7 +125,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   if (!options) return fail(options.error());
   work_display display("writing", a.written.source.quiet);
   options->progress = display.progress();
-  auto place = output_folder::prepare(a.written.output.out, a.written.output.force, 0, s->folder);
+  auto place = output_place::prepare({a.written.output.out, output_kind::folder, a.written.output.force}, *s);
   if (!place) return fail(place.error());
   checkpoint::reshape_options how;
   how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};

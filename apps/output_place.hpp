@@ -1,41 +1,52 @@
 // Where a command writes: aside until all is there, so that an error, Ctrl-C or a crash leaves what was there before.
-// Owns the name beside OUT until then; what is written is the command's business.
+// Owns the name beside OUT until then and the lock on it; what is written is the command's business.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 
+#include "checkpoint/folder_lock.hpp"
+#include "checkpoint/tensor_source.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {
 
-/// A folder that appears whole.
-class output_folder {
+enum class output_kind : uint8_t { file, folder };
+
+struct output_wish {
+  std::filesystem::path out;
+  output_kind kind = output_kind::folder;
+  bool replace = false;       ///< what an earlier conversion left at `out`
+  uint64_t needed_bytes = 0;  ///< none where zero
+};
+
+/// A file or folder that appears whole.
+class output_place {
  public:
-  /// Makes `.NAME.PROCESS.part` beside `out`. Refused, and nothing made: `out` that exists and is no empty folder,
-  /// unless `replace`; a parent that is no folder or may not be written to; fewer than `needed_bytes` free (none where
-  /// zero); with `replace`, one that holds `source`.
-  static core::result<output_folder> prepare(const std::filesystem::path& out, bool replace, uint64_t needed_bytes,
-                                             const std::filesystem::path& source);
+  /// Locks `.NAME.part` beside OUT, in which all is written; what a crash left there goes. Refused, and nothing made:
+  /// an OUT that exists and is no empty folder, unless `replace` and it is, whole and alone, what an earlier conversion
+  /// made (output_mark.hpp); one that holds anything of `source`, which is read; one that another process is writing; a
+  /// parent that is no folder or may not be written to; too little room.
+  static core::result<output_place> prepare(const output_wish& wish, const checkpoint::tensor_source& source);
 
-  output_folder(output_folder&& other) noexcept;
-  output_folder& operator=(output_folder&&) = delete;
-  output_folder(const output_folder&) = delete;
-  output_folder& operator=(const output_folder&) = delete;
-  ~output_folder();  ///< removes what was not committed
+  output_place(output_place&& other) noexcept;
+  output_place& operator=(output_place&&) = delete;
+  output_place(const output_place&) = delete;
+  output_place& operator=(const output_place&) = delete;
+  ~output_place();  ///< removes what was not committed, and what was replaced
 
+  /// The folder to write into, which is there, or the file to write.
   [[nodiscard]] const std::filesystem::path& working() const { return working_; }
-  [[nodiscard]] const std::filesystem::path& out() const { return out_; }
-  /// The working folder, or the one `below` it, takes the name; what had it is removed, all that is in it.
+  [[nodiscard]] const std::filesystem::path& out() const { return wish_.out; }
+  /// What was written, or the folder `below` it, takes the name. Refused as by prepare(): hours may lie between.
   core::result<void> commit(const std::filesystem::path& below = {});
 
  private:
-  output_folder(std::filesystem::path out, std::filesystem::path working);
+  output_place(output_wish wish, std::filesystem::path room, checkpoint::folder_lock lock);
 
-  std::filesystem::path out_, working_;  ///< working_ is empty once renamed or moved from
+  output_wish wish_;
+  std::filesystem::path room_, working_;  ///< room_ is empty once moved from
+  checkpoint::folder_lock lock_;
 };
-
-/// For one file, which its writer lets appear whole: the same refusals.
-core::result<void> check_output_file(const std::filesystem::path& out, bool replace, uint64_t needed_bytes);
 
 }  // namespace troupe::apps

@@ -30,6 +30,9 @@ tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int 
               fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
 }
 
+/// Folders that may vanish under the hand that reaches for them, one after the other.
+constexpr int max_vanished_folders = 100;
+
 /// `process 1234`, as the holder wrote it; a holder that has not written yet is `another process`.
 std::string holder(int fd) {
   std::array<char, 20> text{};
@@ -69,13 +72,24 @@ void folder_lock::release() {
   ::close(std::exchange(fd_, -1));
 }
 
-core::result<folder_lock> folder_lock::take(const fs::path& root) {
+core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_view deed) {
+  for (int i = 0; i < max_vanished_folders; ++i) {
+    auto taken = try_take(root, deed);
+    if (!taken) return fail(taken.error());
+    if (*taken) return std::move(**taken);
+  }
+  return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
+}
+
+/// Nothing where the folder vanished meanwhile.
+core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view deed) {
   if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
   const fs::path path = root / lock_file_name;
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
   if (fd < 0 && errno == ELOOP)
     return fail(error_kind::bad_input,
                 fmt::format("cannot lock '{}': it is a link, which is not followed; remove it", path.string()));
+  if (fd < 0 && errno == ENOENT) return std::nullopt;
   if (fd < 0) return refused("open the lock", path, errno);
   folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
   const auto give_up = [fd](auto error) {
@@ -91,13 +105,15 @@ core::result<folder_lock> folder_lock::take(const fs::path& root) {
   do locked = ::flock(fd, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK)
-    return give_up(fail(error_kind::bad_input,
-                        fmt::format("'{}' is in use: {} saves checkpoints there (it holds the lock on '{}')",
-                                    root.string(), holder(fd), path.string())));
+    return give_up(fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
+                                                           root.string(), holder(fd), deed, path.string())));
   if (locked != 0) return give_up(refused("lock", path, errno));
+  struct stat named {};
+  if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
+    return give_up(std::optional<folder_lock>());
   out.fd_ = fd;
   write_holder(fd);
-  return out;
+  return std::optional(std::move(out));
 }
 
 core::result<claimed_folder> claim_folder(const fs::path& root) {

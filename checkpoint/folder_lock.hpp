@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -18,9 +19,10 @@ inline constexpr std::string_view lock_file_name = ".lock";
 class folder_lock {
  public:
   /// Makes `root`, which may be missing, and takes the lock without waiting. error_kind::bad_input, with the number of
-  /// the process that holds it, where another has it (this process through another object too) and where `.lock` is a
-  /// link or no regular file; nothing is written then.
-  static core::result<folder_lock> take(const std::filesystem::path& root);
+  /// the process that holds it and the `deed` that it is about, where another has it (this process through another
+  /// object too) and where `.lock` is a link or no regular file; nothing is written then. A holder may remove the
+  /// folder: who waited at its door meanwhile gets the lock of a new one.
+  static core::result<folder_lock> take(const std::filesystem::path& root, std::string_view deed = "saves checkpoints");
 
   folder_lock(folder_lock&& other) noexcept;
   folder_lock& operator=(folder_lock&& other) noexcept;
@@ -32,6 +34,7 @@ class folder_lock {
 
  private:
   folder_lock(std::filesystem::path root, int fd);
+  static core::result<std::optional<folder_lock>> try_take(const std::filesystem::path& root, std::string_view deed);
   void release();
 
   std::filesystem::path root_;

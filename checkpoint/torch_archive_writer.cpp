@@ -128,7 +128,8 @@ core::result<void> put_storage(zip_writer& zip, const std::string& entry, const 
 }  // namespace
 
 core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
-                                       std::span<const torch_storage> storages, const block_written& written) {
+                                       std::span<const torch_storage> storages, const block_written& written,
+                                       const string_map& about) {
   std::vector<const torch_view*> views;
   root.collect_views(views);
   if (auto ok = checked(views, storages); !ok) return fail(ok.error().in(path.string()));
@@ -143,12 +144,15 @@ core::result<void> write_torch_archive(const std::filesystem::path& path, const 
   std::vector<std::byte> block;
   for (size_t i = 0; i < storages.size(); ++i)
     if (auto ok = put_storage(*zip, fmt::format("{}data/{}", top, i), storages[i], written, block); !ok) return ok;
+  for (const auto& [name, value] : about)
+    if (auto ok = zip->add(top + std::string(extra_folder) + name, text(value)); !ok) return ok;
   if (auto ok = zip->add(top + "version", text("3\n")); !ok) return ok;
   return zip->commit();
 }
 
 core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
-                                       const std::map<std::string, std::string>& shared, const plain_values& values) {
+                                       const std::map<std::string, std::string>& shared, const plain_values& values,
+                                       const string_map& about) {
   if (auto ok = checked(tensors, shared, values); !ok) return ok;
   auto root = torch_value::dict();
   std::vector<torch_storage> storages;
@@ -175,7 +179,7 @@ core::result<void> write_torch_archive(const std::filesystem::path& path, std::s
                            return v;
                        },
                        value));
-  return write_torch_archive(path, root, storages);
+  return write_torch_archive(path, root, storages, {}, about);
 }
 
 }  // namespace troupe::checkpoint

@@ -9,6 +9,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 #include "checkpoint/safetensors_writer.hpp"
@@ -25,6 +26,9 @@ struct torch_storage {
   byte_source source = {};                ///< asked with rising offsets, at most write_block_bytes at once
 };
 
+/// Where torch's archives keep what is no tensor and no pickle.
+inline constexpr std::string_view extra_folder = "extra/";
+
 /// Told the bytes of each block when it is written; an error ends the writing.
 using block_written = std::function<core::result<void>(uint64_t bytes)>;
 
@@ -32,7 +36,8 @@ using block_written = std::function<core::result<void>(uint64_t bytes)>;
 /// Refused: views that leave their storage, and storages with elements that no view shows, so no file is larger than
 /// its tensors.
 core::result<void> write_torch_archive(const std::filesystem::path& path, const torch_value& root,
-                                       std::span<const torch_storage> storages, const block_written& written = {});
+                                       std::span<const torch_storage> storages, const block_written& written = {},
+                                       const string_map& about = {});
 
 /// None, bool, int, float or str.
 using plain_value = std::variant<std::monostate, bool, int64_t, double, std::string>;
@@ -40,9 +45,10 @@ using plain_values = std::map<std::string, plain_value>;
 
 /// A dict of tensors. Each tensor has a storage of exactly its own size; a name in `shared` (alias -> name of a tensor)
 /// is one more view of that tensor's storage. The dict has the tensors in the given order, then the aliases, then
-/// `values`. Refused: names twice, an alias of nothing, shapes that do not fit.
+/// `values`. Each of `about` is an entry `extra/NAME` of the archive, which torch.load passes over. Refused: names
+/// twice, an alias of nothing, shapes that do not fit.
 core::result<void> write_torch_archive(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
                                        const std::map<std::string, std::string>& shared = {},
-                                       const plain_values& values = {});
+                                       const plain_values& values = {}, const string_map& about = {});
 
 }  // namespace troupe::checkpoint

@@ -58,7 +58,8 @@ class progress_teller {
 class safetensors_content {
  public:
   /// By falling element size, then by name, so that each tensor is aligned.
-  static core::result<safetensors_content> of(const tensor_source& from, const output_shard& shard) {
+  static core::result<safetensors_content> of(const tensor_source& from, const output_shard& shard,
+                                              const string_map& about) {
     safetensors_content out;
     out.holds_ = shard.holds;
     std::ranges::sort(out.holds_, [](const auto* a, const auto* b) {
@@ -74,7 +75,9 @@ class safetensors_content {
       at += bytes_of(*w);
       entries.push_back({w->name, w->type, w->from->shape, out.begins_.back(), at});
     }
-    auto header = format_header(entries, pytorch_metadata);
+    auto metadata = pytorch_metadata;
+    metadata.insert(about.begin(), about.end());
+    auto header = format_header(entries, metadata);
     if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", shard.path.string())));
     out.header_ = std::move(*header);
     out.bytes_ = out.header_.size() + at;
@@ -114,7 +117,8 @@ class safetensors_content {
   std::array<std::unique_ptr<source_reader>, output_workers> readers_;
 };
 
-core::result<void> write_torch_file(const tensor_source& from, const output_shard& shard, progress_teller& progress) {
+core::result<void> write_torch_file(const tensor_source& from, const output_shard& shard, const string_map& about,
+                                    progress_teller& progress) {
   source_reader reader(from);
   std::vector<tensor_to_write> tensors;
   std::map<const tensor_entry*, std::string> owner;
@@ -133,7 +137,7 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
     };
     tensors.push_back({w->name, w->type, w->from->shape, {}, std::move(bytes)});
   }
-  return write_torch_archive(shard.path, tensors, shared);
+  return write_torch_archive(shard.path, tensors, shared, {}, about);
 }
 
 /// Tied weights go with the first of them where they share its storage, and count for themselves where they do not.
@@ -239,15 +243,16 @@ core::result<weights_export_report> export_weights(const tensor_source& from, co
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
 
   progress_teller progress(options.progress, report.tensor_bytes);
+  const auto about = one_file ? options.about : string_map();
   const auto write_all = [&]() -> core::result<void> {
     if (auto ok = check_room(folder, report.tensor_bytes); !ok) return ok;
     std::vector<atomic_file> written;
     for (const auto& shard : *shards) {
       if (torch_files) {
-        if (auto ok = write_torch_file(from, shard, progress); !ok) return ok;
+        if (auto ok = write_torch_file(from, shard, about, progress); !ok) return ok;
         continue;
       }
-      auto content = safetensors_content::of(from, shard);
+      auto content = safetensors_content::of(from, shard, about);
       if (!content) return fail(content.error());
       auto file = write_in_blocks(
           shard.path, content->bytes(),

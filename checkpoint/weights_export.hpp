@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "checkpoint/progress.hpp"
+#include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "checkpoint/weights_folder.hpp"
 #include "core/error.hpp"
@@ -27,6 +28,9 @@ struct weights_export_options {
   core::dtype type = core::dtype::f32;  ///< of trained parameters and floating buffers
   /// The name under which a tensor is written; nothing leaves it out. Without a function names stay.
   std::function<std::optional<std::string>(const std::string&)> rename = {};
+  /// What a single file says of who made it, beside its tensors: safetensors' metadata, an entry `extra/NAME` each of
+  /// torch's archive. Readers of either pass it over.
+  string_map about = {};
   progress_function progress = {};
 };
 

@@ -10,6 +10,7 @@
 #include "apps/checkpoint_command.hpp"
 #include "apps/configuration.hpp"
 #include "apps/data.hpp"
+#include "apps/descriptors.hpp"
 #include "apps/doctor.hpp"
 #include "apps/io_command.hpp"
 #include "config/explain.hpp"
@@ -36,6 +37,7 @@ void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace troupe;
+  apps::open_missing_descriptors();
   if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0))
     return execute_beside(argv);
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <exception>
 
+#include "apps/descriptors.hpp"
 #include "apps/train.hpp"
 
 namespace {
@@ -17,6 +18,7 @@ void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;
+  open_missing_descriptors();
   CLI::App app{"trains transformer models whose states are sharded over ranks", "troupe"};
   app.require_subcommand(1);
 
@@ -66,7 +68,11 @@ int main(int argc, char** argv) {
   plan_command->add_flag("--estimate", p.estimate,
                          "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
 
-  CLI11_PARSE(app, argc, argv);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? 0 : 2;  // as the other program's
+  }
   try {
     return *train_command ? train(t) : show_plan(p);
   } catch (const std::exception& e) {  // Torch and the standard library throw where Troupe returns errors

@@ -103,6 +103,11 @@ uint64_t process::data_bytes() const {
   return 0;
 }
 
+std::string process::opened(int number) const {
+  std::error_code e;
+  return std::filesystem::read_symlink("/proc/" + std::to_string(pid_) + "/fd/" + std::to_string(number), e).string();
+}
+
 finished process::end(std::chrono::seconds limit) {
   const auto until = std::chrono::steady_clock::now() + limit;
   while (out_ >= 0 || err_ >= 0) {

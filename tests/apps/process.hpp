@@ -33,6 +33,8 @@ class process {
   bool wait_for_work(std::chrono::milliseconds more);
   /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
   [[nodiscard]] uint64_t data_bytes() const;
+  /// What its descriptor `number` is open on; empty where it is not.
+  [[nodiscard]] std::string opened(int number) const;
   /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));
 

@@ -167,14 +167,29 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_ends_the_run_with_its_place) {
   BOOST_TEST(has(got.err, "first seen in "), got.err);
 }
 
-BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_with_the_usage) {
+BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_2_and_the_usage) {
   const command_folder f;
-  for (const auto& words : std::vector<std::vector<std::string>>{
-           {}, {"tarin"}, {"train"}, {"train", "job.yaml", "--stepz", "1"}, {"plan", "job.yaml", "--format", "png"}}) {
-    const auto got = f.troupe(words);
-    BOOST_TEST(got.code != 0);
-    BOOST_TEST(!got.err.empty());
+  for (const auto& arguments : std::vector<std::vector<std::string>>{{},
+                                                                     {"nonsense"},
+                                                                     {"config"},
+                                                                     {"config", "check"},
+                                                                     {"doctor", "--nonsense"},
+                                                                     {"checkpoint", "to-fp32", "one"},
+                                                                     {"train"},
+                                                                     {"train", "job.yaml", "--nonsense"},
+                                                                     {"train", "job.yaml", "--steps", "many"},
+                                                                     {"train", "job.yaml", "--tag", "x"},
+                                                                     {"plan"},
+                                                                     {"plan", "job.yaml", "--format", "tables"},
+                                                                     {"plan", "job.yaml", "--memory", "8GiB"},
+                                                                     {"plan", "job.yaml", "--disk-read", "-1"}}) {
+    const auto r = f.troupe(arguments);
+    BOOST_TEST(r.code == 2, (arguments.empty() ? "" : arguments.back()) << " ended with " << r.code);
+    BOOST_TEST(r.err != "");
   }
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {"--help"}, {"--version"}, {"train", "--help"}, {"plan", "--help"}, {"checkpoint", "verify", "--help"}})
+    BOOST_TEST(f.troupe(arguments).code == 0, arguments.back());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,56 @@
+// Programs that are started without stdin, stdout or stderr.
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The test's pipes stay open under other numbers.
+void close_standard_descriptors() {
+  (void)!::dup(STDOUT_FILENO);
+  (void)!::dup(STDERR_FILENO);
+  for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(number);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(descriptors)
+
+BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_descriptor) {
+  const auto beside = (fs::path(TROUPE_BINARY).parent_path() / "troupe-train").string();
+  for (const auto& program : {std::string(TROUPE_BINARY), beside}) {
+    auto yaml = replaced(smallest, "steps: 6\n", "steps: 1000000\ncheckpoint: {every_steps: 2}\n");
+    yaml = replaced(yaml, "{stage: 3,", "{stage: 3, offload_optimizer: {device: nvme, nvme_path: swap},");
+    const command_folder f(yaml);
+    process p({program, "train", "job.yaml"}, f.folder.path(), close_standard_descriptors);
+    const auto latest = f.folder / "out/checkpoints/latest";
+    while (!fs::exists(latest)) BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(20)));
+    for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+      BOOST_TEST(p.opened(number) == "/dev/null", program << ": " << number << " is " << p.opened(number));
+    p.send(SIGTERM);
+    BOOST_TEST(p.end().code == 128 + SIGTERM);
+    const auto good = f.troupe({"checkpoint", "verify", "out/checkpoints"});
+    BOOST_TEST(good.code == 0, good.err);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_command_says_without_stdout_is_nowhere) {
+  const command_folder f;
+  const std::vector<std::string> tokenize{"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output"};
+  auto to = [&](const char* name) {
+    auto out = tokenize;
+    out.emplace_back(name);
+    return out;
+  };
+  BOOST_TEST(f.troupe(to("a.bin")).code == 0);
+  const auto closed = f.troupe(to("b.bin"), close_standard_descriptors);
+  BOOST_TEST(closed.code == 0);
+  BOOST_TEST(closed.out + closed.err == "");
+  BOOST_TEST((scratch_folder::read(f.folder / "a.bin") == scratch_folder::read(f.folder / "b.bin")));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -137,10 +137,15 @@ finding queue(const tried_facts& t) {
 }
 
 void folder(const folder_facts& f, std::vector<finding>& out) {
+  if (!f.asked_for.empty()) {
+    out.push_back({"folder", missing, "'" + f.asked_for.string() + "' does not exist, nor the folder above it",
+                   "checkpoints and reports have no place", "mkdir -p " + quoted(f.asked_for.string())});
+    return;
+  }
   const std::string where = f.path.string() + (f.file_system.empty() ? "" : " (" + f.file_system + ")");
   if (!f.write.good) {
     out.push_back({"folder", missing, where + ": " + f.write.why, "checkpoints and reports have no place",
-                   "sudo chown $USER " + quoted(f.path.string()) + " (or name another folder)"});
+                   "name a folder that you may write to: troupe doctor FOLDER"});
     return;
   }
   finding space{"folder", fine, where + ", " + bytes_text(f.free_bytes) + " free"};
@@ -162,25 +167,28 @@ void folder(const folder_facts& f, std::vector<finding>& out) {
                    "name a folder on ext4 or xfs on a local disk: troupe doctor FOLDER"});
 }
 
+// Only the CUDA kernels, in a build that has them, use one: training itself runs on the processor in either.
 finding gpu(const machine_facts& m, const tried_facts& t) {
   const auto& models = t.cuda.devices.empty() ? m.gpus : t.cuda.devices;
   const std::string names = joined(models);
   if (m.nvidia_driver.empty() && !t.cuda.loaded && m.gpus.empty())
     return {"GPU", fine, "none; training runs on the processor"};
+  if (!t.cuda_built)
+    return {"GPU", fine,
+            (names.empty() ? "none that is known by name" : names) + ": stays idle, training runs on the processor"};
   if (m.nvidia_driver.empty() && !t.cuda.start.good)
     return {"GPU", poor, "CUDA's library is there, the kernel's driver is not (" + t.cuda.start.why + ")",
-            "a GPU cannot be used", "sudo apt-get install nvidia-driver (Debian's non-free), then restart"};
+            "the CUDA kernels cannot be used", "sudo apt-get install nvidia-driver (Debian's non-free), then restart"};
   if (!t.cuda.start.good)
-    return {"GPU", poor, names + ", driver " + m.nvidia_driver + ": " + t.cuda.start.why, "the GPU cannot be used",
+    return {"GPU", poor, names + ", driver " + m.nvidia_driver + ": " + t.cuda.start.why,
+            "the CUDA kernels cannot be used",
             t.cuda.loaded ? "sudo modprobe nvidia-uvm"
                           : "docker run --gpus all ... (in a container; else sudo apt-get "
                             "install libcuda1)"};
   const std::string found = (names.empty() ? "no device" : names) +
                             (m.nvidia_driver.empty() ? "" : ", driver " + m.nvidia_driver) +
                             (t.cuda.version.empty() ? "" : ", CUDA " + t.cuda.version);
-  if (t.cuda_built || models.empty()) return {"GPU", fine, found};
-  return {"GPU", poor, found, "this troupe was built without CUDA kernels and leaves it idle",
-          "cmake --preset cuda && ninja -C build/cuda (needs nvcc)"};
+  return {"GPU", fine, found + "; training runs on the processor"};
 }
 
 finding numa(const machine_facts& m) {

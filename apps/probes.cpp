@@ -77,7 +77,17 @@ folder_facts try_folder(const fs::path& path) {
   folder_facts f;
   std::error_code e;
   f.path = fs::absolute(path, e).lexically_normal();
-  while (!fs::is_directory(f.path, e) && f.path.has_relative_path()) f.path = f.path.parent_path();
+  if (!f.path.has_filename()) f.path = f.path.parent_path();
+  const auto asked_for = f.path;
+  if (fs::exists(f.path, e) && !fs::is_directory(f.path, e)) {
+    f.write.why = std::strerror(ENOTDIR);
+    return f;
+  }
+  if (!fs::exists(f.path, e)) f.path = f.path.parent_path();
+  if (!fs::is_directory(f.path, e)) {
+    f.asked_for = asked_for;
+    return f;
+  }
   if (auto real = fs::canonical(f.path, e); !e) f.path = real;
   f.file_system = file_system_of("/", f.path);
   struct statvfs space {};

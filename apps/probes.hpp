@@ -35,9 +35,11 @@ struct folder_facts {
   uint64_t free_bytes = 0;     ///< for this user
   attempt write;               ///< a file of one block
   attempt direct;              ///< the same block past the page cache (O_DIRECT)
+  /// Absolute, where neither it nor the folder above it is there: nothing was tried then.
+  std::filesystem::path asked_for{};
 };
 
-/// Tries the nearest existing folder at or above `path`.
+/// Tries the folder `path`, or the one above it, in which it would be made.
 folder_facts try_folder(const std::filesystem::path& path);
 
 struct cuda_facts {

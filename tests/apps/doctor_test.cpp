@@ -151,10 +151,9 @@ BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
   t.folder.file_system = "nfs";
   t.folder.direct = {false, "Invalid argument"};
   t.folder.free_bytes = 1000;
-  t.cuda_built = false;
   const auto all = examine(read_machine(s.root.path()), t);
   for (const char* topic :
-       {"cores", "huge pages", "memlock", "open files", "io_uring", "queue", "folder", "O_DIRECT", "GPU", "NUMA"}) {
+       {"cores", "huge pages", "memlock", "open files", "io_uring", "queue", "folder", "O_DIRECT", "NUMA"}) {
     const auto& f = about(all, topic);
     BOOST_TEST((f.is == condition::poor), topic);
     BOOST_TEST(!f.costs.empty(), topic);
@@ -166,6 +165,20 @@ BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
   BOOST_TEST(about(all, "open files").command == "ulimit -n 4096");
   BOOST_TEST(about(all, "memory").found.find("4.1 GB (the container's limit") == 0U);
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_nothing_to_build_for) {
+  const server s;  // with an H100
+  auto t = all_well();
+  for (const bool built : {false, true}) {
+    t.cuda_built = built;
+    const auto all = examine(read_machine(s.root.path()), t);
+    const auto& f = about(all, "GPU");
+    BOOST_TEST((f.is == condition::fine));
+    BOOST_TEST(f.command == "");
+    BOOST_TEST(f.found.starts_with("NVIDIA H100"), f.found);
+    BOOST_TEST(f.found.ends_with("training runs on the processor"), f.found);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(who_is_not_held_to_the_limit_of_locked_memory_is_told_so) {
@@ -203,10 +216,15 @@ BOOST_AUTO_TEST_CASE(what_training_needs_is_missing_and_not_only_poor) {
   BOOST_TEST((about(examine(good_machine(), t), "programs").is == condition::missing));
   t = all_well();
   t.folder.write = {false, "Permission denied"};
-  t.folder.path = "/it's mine";
-  const auto all = examine(good_machine(), t);
+  auto all = examine(good_machine(), t);
   BOOST_TEST((about(all, "folder").is == condition::missing));
-  BOOST_TEST(about(all, "folder").command.find("'/it'\\''s mine'") != std::string::npos);
+  BOOST_TEST(about(all, "folder").command == "name a folder that you may write to: troupe doctor FOLDER");
+  t.folder = {};
+  t.folder.asked_for = "/it's mine/not/there";
+  all = examine(good_machine(), t);
+  BOOST_TEST((about(all, "folder").is == condition::missing));
+  BOOST_TEST(about(all, "folder").found == "'/it's mine/not/there' does not exist, nor the folder above it");
+  BOOST_TEST(about(all, "folder").command == "mkdir -p '/it'\\''s mine/not/there'");
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": false") != std::string::npos);
 }
 
@@ -218,13 +236,18 @@ BOOST_AUTO_TEST_CASE(bytes_are_said_in_units_for_people) {
 }
 
 BOOST_AUTO_TEST_CASE(a_memory_file_system_refuses_direct_writes_and_a_folder_to_come_is_judged_by_its_parent) {
-  const auto shared = try_folder("/dev/shm/not/yet/there");
+  const auto shared = try_folder("/dev/shm/not-yet-there");
   if (shared.file_system == "tmpfs") BOOST_TEST((shared.write.good && shared.path == "/dev/shm"));
+  const auto nowhere = try_folder("/dev/shm/not/yet/there/");
+  BOOST_TEST(nowhere.asked_for == "/dev/shm/not/yet/there");
+  BOOST_TEST(!nowhere.write.good);
   const auto proc = try_folder("/proc");
   BOOST_TEST(!proc.write.good);
   BOOST_TEST(!proc.write.why.empty());
   const scratch_folder here;
   BOOST_TEST(try_folder(here.path()).write.good);
+  BOOST_TEST(try_folder(here.path() / "a" / "..").path == here.path());
+  BOOST_TEST(try_folder("/proc/version").write.why == "Not a directory");
   BOOST_TEST(std::filesystem::is_empty(here.path()));
 }
 
@@ -244,6 +267,10 @@ BOOST_AUTO_TEST_CASE(without_a_folder_to_write_to_it_ends_with_1) {
   const auto end = p.end();
   BOOST_TEST(end.code == 1);
   BOOST_TEST(end.out.find("missing folder") != std::string::npos);
+  BOOST_TEST(end.out.find("sudo chown") == std::string::npos, end.out);
+  const auto nowhere = troupe::tests::run({TROUPE_BINARY, "doctor", "/no/such/place"}, "/");
+  BOOST_TEST(nowhere.code == 1);
+  BOOST_TEST(nowhere.out.find("'/no/such/place' does not exist") != std::string::npos, nowhere.out);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -15,6 +15,9 @@
 namespace troupe::actors {
 namespace {
 
+// As people know it: the sign of a NaN says nothing.
+std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
+
 // Steps that are skipped one after the other because the loss is not finite. Skipping heals a gradient that overflowed,
 // not weights that are broken; a dynamic loss scale gives up before.
 constexpr uint32_t bad_steps_max = 50;
@@ -161,9 +164,9 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (std::isfinite(loss)) return {};
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
-      return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + "; " + first_nonfinite());
+      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " + first_nonfinite());
     if (bad_steps_ >= bad_steps_max)
-      return core::fail(core::error_kind::numeric, "the loss is " + std::to_string(loss) + " for the " +
+      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
                                                        std::to_string(bad_steps_) + "th step in a row; " +
                                                        first_nonfinite());
     return {};

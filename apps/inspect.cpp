@@ -76,11 +76,13 @@ core::result<void> show(const inspect_arguments& a) {
   if (*described) {
     const auto& t = (*described)->tokenizer;
     std::printf(
-        "%llu documents%s\n", static_cast<unsigned long long>((*described)->documents),
+        "%llu document%s%s\n", static_cast<unsigned long long>((*described)->documents),
+        (*described)->documents == 1 ? "" : "s",
         has_end && ends != (*described)->documents ? fmt::format(", but {} end-of-text tokens", ends).c_str() : "");
-    std::printf("vocabulary of %llu: %s %s, end of text %s, digest %s\n", static_cast<unsigned long long>(t.vocab_size),
-                t.kind.c_str(), (*described)->tokenizer_path.c_str(), has_end ? std::to_string(end).c_str() : "none",
-                t.digest.c_str());
+    const auto& path_of_it = (*described)->tokenizer_path;  // empty where the kind says it all
+    std::printf("vocabulary of %llu: %s%s%s, end of text %s, digest %s\n",
+                static_cast<unsigned long long>(t.vocab_size), t.kind.c_str(), path_of_it.empty() ? "" : " ",
+                path_of_it.c_str(), has_end ? std::to_string(end).c_str() : "none", t.digest.c_str());
   } else {
     std::printf("no %s beside it: one document of an unknown vocabulary\n",
                 data::description_path(path).filename().c_str());

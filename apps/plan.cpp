@@ -8,6 +8,7 @@
 #include "apps/plan_fit.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "plan/cost.hpp"
+#include "plan/live_parameters.hpp"
 #include "plan/render.hpp"
 #include "plan/swap_summary.hpp"
 
@@ -78,7 +79,7 @@ int show_plan(const plan_arguments& a) {
     if (loaded->config.checkpoint.is_on() || a.saving) show_saving(*b, a.rank, costs);
     if (mine.gathers())
       std::printf("at most %llu of %llu parameters whole at once\n",
-                  static_cast<unsigned long long>(mine.peak_live_elements),
+                  static_cast<unsigned long long>(plan::peak_live_parameters(mine)),
                   static_cast<unsigned long long>(mine.table->numel()));
   }
   return 0;

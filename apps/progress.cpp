@@ -29,6 +29,9 @@ std::string clock_text(double seconds) {
   return text_of("%llu:%02llu", s / 60, s % 60);
 }
 
+// The sign of a NaN says nothing.
+double shown(double x) { return std::isnan(x) ? std::fabs(x) : x; }
+
 uint64_t total_bytes(const actors::rank_memory_report& m) { return m.resident.total() + m.activations_peak_bytes; }
 
 }  // namespace
@@ -69,7 +72,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
   const double left_s = seconds_ / double(seen_) * double(total_ > r.step ? total_ - r.step : 0);
   std::string text =
       text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
-              static_cast<unsigned long long>(total_), r.loss, r.lr, r.grad_norm, tokens_per_s_);
+              static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
   if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
   text += "  " + plan::human_bytes(memory_bytes) + "  ETA " + clock_text(left_s);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
@@ -216,6 +219,8 @@ std::string io_lines(const actors::step_summary& l) {
 }  // namespace
 
 std::string end_text(const end_summary& e) {
+  // Without a step there is nothing to tell of steps.
+  if (e.trained == 0) return e.sample.empty() ? "" : "sample: " + e.sample + "\n";
   std::string out =
       "\nmemory by owner (host)\n  rank  parameters    gathered      master     moments   gradients accumulated "
       "    windows activations       total\n";

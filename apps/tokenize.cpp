@@ -142,10 +142,11 @@ int tokenize(const tokenize_arguments& a) {
     return made.error().kind == error_kind::bad_input ? 2 : made.error().kind == error_kind::stopped ? 130 : 1;
   }
   if (!a.quiet)
-    std::printf("%s", fmt::format("{}: {} tokens of {} documents, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output,
-                                  made->tokens, made->documents, data::name_of(made->width), show.seconds(),
-                                  double(made->tokens) / show.seconds() / 1e6)
-                          .c_str());
+    std::printf(
+        "%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output, made->tokens,
+                          made->documents, made->documents == 1 ? "" : "s", data::name_of(made->width), show.seconds(),
+                          double(made->tokens) / show.seconds() / 1e6)
+                  .c_str());
   return 0;
 }
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -187,7 +188,7 @@ class run {
     for (const auto& u : session_.table().units) end_.units.push_back(u.name);
     end_.process_peak_bytes = telemetry::process_peak_bytes();
     end_.output_folder = config_.output.string();
-    if (config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
+    if (steps_ > 0 && config_.telemetry.trace && fs::exists(config_.output / "trace.json"))
       end_.trace_file = (config_.output / "trace.json").string();
     const auto records = session_.finish({{}, end_.seconds, config::effective_yaml(loaded_), end_.sample});
     end_.report_file = records.report_file;
@@ -328,7 +329,8 @@ int train(const train_arguments& given) {
     std::printf("done after %llu steps, all of them before this run\n", static_cast<unsigned long long>(end->steps));
   else
     std::printf("%s after %llu steps, %.0f s, last loss %.4f %s\n", end->stopped ? "stopped" : "done",
-                static_cast<unsigned long long>(end->steps), end->seconds, end->last_loss, unit);
+                static_cast<unsigned long long>(end->steps), end->seconds,
+                std::isnan(end->last_loss) ? std::fabs(end->last_loss) : end->last_loss, unit);
   return ended_well;
 }
 

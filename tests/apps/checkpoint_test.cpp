@@ -197,6 +197,8 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   BOOST_TEST(r.code == 0);
   BOOST_TEST(has(r.err, "nothing is left to train"), r.err);
   BOOST_TEST(has(r.out, "done after 8 steps, all of them before this run"), r.out);
+  for (const char* of_steps : {"memory by owner", "a step:", "trace:", "report:", "0 steps", " 0.0 ms"})
+    BOOST_TEST(!has(r.out, of_steps), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_says) {

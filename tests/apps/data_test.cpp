@@ -51,6 +51,11 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
   BOOST_TEST(has(shown.out, made_up_text(20000).substr(0, 10)), shown.out);
   std::filesystem::remove(f.folder / "t.bin.json");
   BOOST_TEST(has(f.troupe({"data", "inspect", "t.bin"}).out, "no t.bin.json beside it"));
+
+  const auto one = f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "one.bin"});
+  BOOST_TEST(has(one.out, " tokens of 1 document, "), one.out + one.err);
+  const auto bytes = f.troupe({"data", "inspect", "one.bin"});
+  BOOST_TEST(has(bytes.out, "\n1 document\nvocabulary of 256: bytes, end of text none, digest "), bytes.out);
   BOOST_TEST(
       f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
 }

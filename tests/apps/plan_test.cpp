@@ -1,4 +1,5 @@
 // `troupe plan` in all its formats, and the host program of apps/examples.
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/topology.hpp"
@@ -14,6 +15,13 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   for (const char* part : {"proved", "predicted step ", "parameters whole at once"})
     BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+  // What two units share is one parameter, however many slots hold it.
+  unsigned long long at_most = 0, of = 1;
+  const auto line = r.out.find("at most ");
+  BOOST_TEST_REQUIRE(line != std::string::npos);
+  BOOST_TEST(std::sscanf(r.out.c_str() + line, "at most %llu of %llu parameters", &at_most, &of) == 2);
+  BOOST_TEST(at_most > 0U);
+  BOOST_TEST(at_most <= of, r.out);
 }
 
 BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {

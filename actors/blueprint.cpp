@@ -160,7 +160,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   for (const auto& x : b.train().front()->instructions)
     b.longest_instruction_s =
         std::max(b.longest_instruction_s, plan::predicted_seconds(*b.train().front(), x, b.costs));
-  b.stall_after_s = c.stall_after_s > 0 ? c.stall_after_s : std::max(5.0, 10 * b.longest_instruction_s);
+  if (c.stall_after_s > 0) b.stall_after_s = c.stall_after_s;
   return b;
 }
 

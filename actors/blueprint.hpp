@@ -26,7 +26,7 @@ struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
   double longest_instruction_s = 0;  ///< predicted
-  double stall_after_s = 0;
+  double stall_after_s = 30;         ///< cluster.stall_after
 
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::step_plan>>& train() const { return plans[0]; }
 };

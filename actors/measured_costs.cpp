@@ -17,7 +17,7 @@ bool needs_measured_costs(const config::job_config& c) {
   const bool gradients = c.swap_gradients == config::swap_choice::always || open.swap_gradients;
   const bool states = open.sub_group || open.state_slots || (gradients && open.gradient_slots);
   const bool parameters = open.parameter_slots || open.resident_parameters;
-  return open.bucket || open.gathering || open.ratio || c.stall_after_s <= 0 ||
+  return open.bucket || open.gathering || open.ratio ||
          (z.offload_optimizer.device == config::offload_device::nvme && states) ||
          (z.offload_param.device == config::offload_device::nvme && parameters);
 }

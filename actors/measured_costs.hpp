@@ -13,8 +13,7 @@ namespace troupe::actors {
 /// Bytes that the swap folder's disk writes and reads to be measured.
 inline constexpr uint64_t probe_bytes = uint64_t{32} << 20;
 
-/// Whether a run whose states swap depends on any rate: the file leaves a size to the plan's choice, or the time after
-/// which silence is a fault to its prediction.
+/// Whether a run whose states swap depends on any rate: the file leaves a size to the plan's choice.
 bool needs_measured_costs(const config::job_config& config);
 
 /// The defaults, with the rate of matrix products and, where the folder allows it, those of the disk. About 0.1 s.

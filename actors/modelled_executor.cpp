@@ -12,9 +12,10 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::string_view fault_names[] = {
-    "no fault",          "slow lane",         "late message",  "killed rank",    "killed lane",
-    "killed node agent", "killed supervisor", "killed loader", "executor error", "executor exception",
-    "wrong identity",    "bad vote",          "silence"};
+    "no fault",           "slow lane",         "late message",      "frozen lane",    "frozen rank",
+    "frozen watcher",     "frozen loader",     "frozen disk",       "frozen process", "killed rank",
+    "killed lane",        "killed node agent", "killed supervisor", "killed loader",  "executor error",
+    "executor exception", "wrong identity",    "bad vote",          "silence"};
 
 // Faults that the instruction's own executor brings about, whatever the lane.
 core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {
@@ -58,6 +59,11 @@ class modelled_executor final : public executor {
 
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
     const auto id = static_cast<uint32_t>(sequence);
+    const int64_t frozen_ns = world_->disk_frozen_until_ns - world_->now_ns();
+    if (frozen_ns > 0 && asks_disk(context_->plan().instructions[id].lane)) {
+      timer_(std::chrono::nanoseconds(frozen_ns), id);
+      return std::nullopt;
+    }
     world_->note(*context_, id, true);
     return id;
   }
@@ -166,6 +172,11 @@ bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const p
   // Any vote will do: a step has one.
   if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != fault.position) return false;
   return struck = true;
+}
+
+void modelled_world::freeze_disk(std::chrono::nanoseconds delay) {
+  disk_frozen_until_ns = now_ns() + delay.count();
+  disk_free_ns = std::max(disk_free_ns, now_ns()) + delay.count();
 }
 
 std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world) {

@@ -20,7 +20,13 @@ enum class sim_fault_kind : uint8_t {
   none,
   slow_lane,     ///< a compute or shard lane takes `factor` times as long; the run ends right
   late_message,  ///< one channel falls silent for `delay`; the run ends right
-  kill_rank,     ///< this and the next four: an actor is killed
+  freeze_lane,   ///< this and the next five: somebody does nothing for `delay`, and the run ends right. A lane
+  freeze_rank,
+  freeze_watcher,  ///< a rank's look around comes late
+  freeze_loader,
+  freeze_disk,     ///< whatever is asked of it
+  freeze_process,  ///< everybody at once: stopped and continued
+  kill_rank,       ///< this and the next four: an actor is killed
   kill_lane,
   kill_agent,
   kill_supervisor,
@@ -29,12 +35,15 @@ enum class sim_fault_kind : uint8_t {
   executor_exception,  ///< an instruction throws
   wrong_identity,      ///< a rank posts a collective that the others know by another name
   bad_vote,            ///< a rank sees another vote than the others
-  silence,             ///< an instruction never ends
+  silence,             ///< an instruction never ends; of a disk's lane, the host is told and stops the run
 };
 std::string_view name_of(sim_fault_kind kind);  ///< as tests and seeds print it
 
-/// One fault: what, where, and when. `position` counts in the lane's order; kills and delays strike once `after_events`
-/// instructions have started or ended on any rank.
+/// Whether the fault ends the run; else it only takes longer.
+constexpr bool is_deadly(sim_fault_kind k) { return k >= sim_fault_kind::kill_rank; }
+
+/// One fault: what, where, and when. `position` counts in the lane's order; kills, freezes and delays strike once
+/// `after_events` instructions have started or ended on any rank.
 struct sim_fault {
   sim_fault_kind kind = sim_fault_kind::none;
   uint64_t run = 1;  ///< as step_order counts, from 1
@@ -65,7 +74,8 @@ struct modelled_world {
   bool struck = false;           ///< the fault has happened
   uint64_t overflow_in_run = 0;  ///< the gradient of that run is not finite; 0: of none
   std::function<int64_t()> now_ns;
-  int64_t disk_free_ns = 0;  ///< when the disk has written what was handed to it
+  int64_t disk_free_ns = 0;          ///< when the disk has written what was handed to it
+  int64_t disk_frozen_until_ns = 0;  ///< nothing that was asked of it ends before
   std::vector<sim_event> log;
 
   void note(const step_context& c, uint32_t id, bool end) {
@@ -73,9 +83,13 @@ struct modelled_world {
   }
   /// The fault is of this kind and this is where and when it strikes.
   bool strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
+  void freeze_disk(std::chrono::nanoseconds delay);
 };
 
-/// For the compute or the shard lane of a rank.
+/// Whether the lane's instructions wait for a disk.
+constexpr bool asks_disk(plan::lane l) { return l == plan::lane::writer || l == plan::lane::io; }
+
+/// For any lane of a rank but the fabric lane.
 std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world);
 /// For its fabric lane: production's identities over any communicator, without memory but for the vote's.
 std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdio>
+#include <utility>
 
 namespace troupe::actors {
 namespace {
@@ -32,6 +33,7 @@ void end_when_complete(self_ptr self) {
     if (s.ended[l] < lanes[l].size()) return;
   s.running = false;
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
+  if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
 }
 
 void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> batch) {
@@ -57,7 +59,8 @@ void run_control(self_ptr self) {
       continue;
     }
     const uint64_t run = order.run;
-    self->request(s.loader, batch_timeout,
+    // No time limit: a loader that reads from a slow disk is at work, and a dead one answers with an error.
+    self->request(s.loader, caf::infinite,
                   next_batch{run, order.step, s.context->plan().instructions[load].micro, s.setup.rank, s.which})
         .then(
             [self, load, run](const batch_ready& m) {
@@ -72,40 +75,42 @@ void run_control(self_ptr self) {
   end_when_complete(self);
 }
 
+// One look is under way at a time, however many runs begin meanwhile; one of an earlier run only asks for the next.
 void watch(self_ptr self) {
-  self->delayed_send(self, self->state.setup.stall_after / 4, look_around{self->state.context->order.run});
+  auto& s = self->state;
+  if (std::exchange(s.looks, true)) return;
+  const auto every = s.setup.patience.stall_after / looks_per_stall;
+  s.look_due_ns = now_ns(self) + every.count();
+  self->delayed_send(self, every, look_around{s.context->order.run});
+}
+
+// Weak: a rank that has ended shows nothing any more.
+void show_pulse(const rank_state& s) {
+  if (s.setup.pulses == nullptr) return;
+  s.setup.pulses->show(s.setup.rank,
+                       [weak = std::weak_ptr(s.context), missing = s.setup.missing, longest = s.longest_work] {
+                         const auto known = weak.lock();
+                         return known ? pulse_of(*known, missing, longest) : pulse{};
+                       });
+}
+
+void look(self_ptr self) {
+  auto& s = self->state;
+  const int64_t now = now_ns(self);
+  auto pulses =
+      s.setup.pulses ? s.setup.pulses->look() : std::vector{pulse_of(*s.context, s.setup.missing, s.longest_work)};
+  const auto found = s.clock.look(now, s.look_due_ns, s.context->order.run, std::move(pulses), s.setup.patience);
+  if (found == silence_clock::finding::fine) return;
+  char head[64];
+  std::snprintf(head, sizeof head, "nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9);
+  const std::string text = head + explain_stall(*s.context, s.setup.missing);
+  if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
+  // Told by whom it is about: the others wait for him.
+  if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
+    s.setup.tell("rank " + std::to_string(s.setup.rank) + ": " + text + "; the run waits");
 }
 
 }  // namespace
-
-std::string explain_stall(const step_context& context, const std::function<std::vector<uint32_t>(uint64_t)>& missing) {
-  const auto& p = context.plan();
-  std::string out;
-  for (const auto& order : p.lanes) {
-    const auto stuck = std::find_if(order.begin(), order.end(), [&](uint32_t id) {
-      return context.spans[id].end_ns.load(std::memory_order_relaxed) == 0;
-    });
-    if (stuck == order.end()) continue;
-    const auto& x = p.instructions[*stuck];
-    if (!out.empty()) out += "; ";
-    out += std::string(plan::name_of(x.lane)) + " lane ";
-    if (context.spans[x.id].start_ns.load(std::memory_order_relaxed) == 0) {
-      out += "waits to start " + p.describe(x.id);
-      for (uint32_t on : x.after)
-        if (context.spans[on].end_ns.load(std::memory_order_relaxed) == 0) {
-          out += " until " + p.describe(on) + " has ended";
-          break;
-        }
-      continue;
-    }
-    out += "is in " + p.describe(x.id);
-    if (x.sequence == plan::none) continue;
-    const auto who = missing ? missing(context.order.sequence_base + x.sequence) : std::vector<uint32_t>{};
-    for (size_t i = 0; i < who.size(); ++i)
-      out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-  }
-  return out;
-}
 
 rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared_ptr<rank_links> links,
                                     node_agent_actor agent, loader_actor loader) {
@@ -136,8 +141,8 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         const auto& program = s.setup.programs[static_cast<size_t>(m.which)];
         s.context = std::make_shared<step_context>(program, *m.order, s.setup.rules);
         s.running = true;
-        s.seen_ended = 0;
-        s.quiet_since = self->clock().now();
+        s.clock.begin(now_ns(self));
+        show_pulse(s);
         s.control.begin(program, plan::lane::control);
         s.control.extend(s.control.size());
         for (uint32_t l = 1; l < plan::num_lanes; ++l) {
@@ -163,18 +168,9 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
       [self](const give_up& m) { stop_lanes(self, m); },
       [self](const look_around& m) {
         auto& s = self->state;
-        if (!s.running || s.failed || m.run != s.context->order.run) return;
-        const auto now = self->clock().now();
-        const uint64_t ended = s.context->num_ended.load(std::memory_order_relaxed);
-        if (ended != s.seen_ended) {
-          s.seen_ended = ended;
-          s.quiet_since = now;
-        } else if (now - s.quiet_since >= s.setup.stall_after) {
-          const double quiet_s = std::chrono::duration<double>(now - s.quiet_since).count();
-          char head[64];
-          std::snprintf(head, sizeof head, "nothing has ended for %.1f s: ", quiet_s);
-          return report_failure(self, core::error_kind::stalled, head + explain_stall(*s.context, s.setup.missing));
-        }
+        s.looks = false;
+        if (!s.running || s.failed) return;
+        if (m.run == s.context->order.run) look(self);
         watch(self);
       },
   };

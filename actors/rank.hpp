@@ -1,5 +1,5 @@
 // The rank actor: owns the plans of one rank and the run in hand. Hands the lanes their windows, fetches batches,
-// and notices when nothing happens any more. Computes nothing.
+// and looks around now and then whether anything still happens (silence.hpp). Computes nothing.
 #pragma once
 
 #include <chrono>
@@ -9,22 +9,23 @@
 #include <vector>
 
 #include "actors/lane.hpp"
+#include "actors/silence.hpp"
 
 namespace troupe::actors {
 
 /// Instructions a lane may be ahead of what it has reported; several times progress_batch, so lanes never wait for it.
 inline constexpr uint32_t window_instructions = 64;
-/// How long the loader may take for one batch.
-inline constexpr std::chrono::seconds batch_timeout{60};
 
 struct rank_setup {  ///< what a rank is told once
   uint32_t rank = 0;
   std::vector<std::shared_ptr<const program>> programs;  ///< [plan_choice]
   scaling_rules rules;
-  std::chrono::nanoseconds stall_after{std::chrono::seconds{5}};
+  actors::patience patience;
   uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes
-  /// Who has not arrived at a collective: what a stall report names. Callable from any thread.
-  std::function<std::vector<uint32_t>(uint64_t sequence)> missing;
+  missing_members missing;                ///< what tells a peer's turn from one's own, and what a stall report names
+  std::shared_ptr<pulse_board> pulses;    ///< of all ranks; null: this one runs alone
+  /// From the rank's thread: the run waits, longer than usual, for somebody whom no clock ends. May be empty.
+  std::function<void(const std::string&)> tell;
 };
 
 struct rank_state {        ///< what a rank keeps between messages
@@ -44,15 +45,14 @@ struct rank_state {        ///< what a rank keeps between messages
   uint32_t window[plan::num_lanes] = {}, ended[plan::num_lanes] = {};
   bool running = false, failed = false;
   plan_choice which = plan_choice::train;
-  uint64_t seen_ended = 0;
-  caf::actor_clock::time_point quiet_since;
+  silence_clock clock;
+  bool looks = false;                        ///< a look_around is under way
+  int64_t look_due_ns = 0;                   ///< when it should come
+  std::chrono::nanoseconds longest_work{0};  ///< instruction of the steps so far
 };
 
 /// For `spawn`: a rank, whose lanes are in `links` by its first message.
 rank_actor::behavior_type rank_impl(rank_actor::stateful_pointer<rank_state> self, rank_setup setup,
                                     std::shared_ptr<rank_links> links, node_agent_actor agent, loader_actor loader);
-
-/// Pure: what each lane of a stuck run waits for, in one sentence.
-std::string explain_stall(const step_context& context, const std::function<std::vector<uint32_t>(uint64_t)>& missing);
 
 }  // namespace troupe::actors

@@ -2,6 +2,8 @@
 #include "actors/checkpoint_load.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <exception>
 #include <future>
 #include <utility>
 
@@ -21,6 +23,9 @@
 
 namespace troupe::actors {
 namespace {
+
+/// How long a warning of a run may wait before the host hears of it.
+constexpr std::chrono::seconds warnings_wait_max{1};
 
 /// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
 /// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
@@ -76,6 +81,7 @@ core::result<void> session::parts::start_actors() {
   const auto& c = *plan.config;
   const uint32_t ranks = c.parallel.data;
   auto group = fabric::in_process_group::make(ranks);
+  const auto pulses = std::make_shared<pulse_board>(ranks);
   std::vector<rank_parts> all(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = all[r];
@@ -86,7 +92,11 @@ core::result<void> session::parts::start_actors() {
     x.setup.rank = r;
     for (auto& p : programs) x.setup.programs.push_back(p[r]);
     x.setup.rules = plan.rules;
-    x.setup.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
+    x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
+    x.setup.patience.longest_predicted =
+        std::chrono::nanoseconds(static_cast<int64_t>(plan.longest_instruction_s * 1e9));
+    x.setup.pulses = pulses;
+    x.setup.tell = [box = warnings](const std::string& line) { box->put(line); };
     x.setup.missing = [weak = std::weak_ptr(communicator)](uint64_t sequence) {
       const auto known = weak.lock();
       return known ? known->missing(sequence) : std::vector<uint32_t>{};
@@ -190,19 +200,34 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   collectives += plan.plans[static_cast<size_t>(which)].front()->num_collectives;
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   caf::scoped_actor self{*system};
-  // No time limit here: silence is the ranks' business, and they report it.
-  self->request(actors->supervisor, caf::infinite, run_plan{which, order})
-      .receive(
-          [&](run_outcome& o) {
-            if (o.failure)
-              out = core::fail(*o.failure);
-            else
-              out = std::move(o);
-          },
-          [&](caf::error& e) {
-            out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system->render(e));
+  // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.
+  self->monitor(actors->supervisor);
+  self->send(actors->supervisor, run_plan{which, order});
+  bool answered = false;
+  std::exception_ptr thrown;  // by the host's hook: the run is under way, and is seen to its end first
+  self->receive_while([&] { return !answered; })(
+      [&](run_outcome& o) {
+        answered = true;
+        if (o.failure)
+          out = core::fail(*o.failure);
+        else
+          out = std::move(o);
+      },
+      [&](const caf::down_msg& d) {
+        answered = true;
+        out = core::fail(core::error_kind::peer_lost, "supervisor ended: " + system->render(d.reason));
+      },
+      caf::after(warnings_wait_max) >>
+          [&] {
+            if (thrown) return;
+            try {
+              deliver_warnings();
+            } catch (...) {
+              thrown = std::current_exception();
+            }
           });
   if (!out) over = out.error();
+  if (thrown) std::rethrow_exception(thrown);
   deliver_warnings();
   return out;
 }

@@ -42,6 +42,8 @@ class world {
            if ((sequence + rank) % 4 == 0)
              schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, fabric_lane(rank), wake{sequence});
          }});
+    patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
+    pulses_ = std::make_shared<pulse_board>(num_ranks_);
     std::vector<rank_parts> ranks(num_ranks_);
     for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
     loader_setup loader;
@@ -73,6 +75,8 @@ class world {
     sim_run out;
     out.which = which;
     out.predicted_s = plan::predict(plans, options_.costs).step_s;
+    out.patience_s = patience_s();
+    const int64_t quiet_max_ns = static_cast<int64_t>(4e9 * out.patience_s) + options_.fault.delay.count();
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
     ask(run_plan{which, order}, answer);
@@ -83,7 +87,8 @@ class world {
         seen = models_->log.size();
         quiet_since = schedule_.now_ns();
       }
-      if (!schedule_.step(quiet_since + 4 * options_.stall_after.count()))
+      stop_if_told();
+      if (!schedule_.step(quiet_since + quiet_max_ns))
         return hang("run " + std::to_string(runs_) + " gave no answer; the last instruction started or ended " +
                     std::to_string(double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
       if (schedule_.num_delivered() > deliveries_max)
@@ -99,7 +104,7 @@ class world {
   // After a failure: everybody comes to rest, and the next order is refused with the same words.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
-    const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count();
+    const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
     const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + 100 * events;
     while (schedule_.step(until))
       if (schedule_.num_delivered() > deliveries_max) return hang("the actors go on talking after '" + why.text + "'");
@@ -118,6 +123,7 @@ class world {
     out.log = std::move(models_->log);
     out.fault_struck = models_->struck;
     out.fault_at_s = struck_at_s_;
+    out.told = std::move(told_);
     out.messages = schedule_.num_delivered();
     out.schedule = schedule_.digest();
   }
@@ -126,8 +132,33 @@ class world {
   static tl::unexpected<core::error> hang(std::string text) {
     return core::fail(core::error_kind::bug, "simulation: " + std::move(text));
   }
-  [[nodiscard]] const lane_actor& fabric_lane(uint32_t rank) const {
-    return company_->ranks[rank]->lanes[static_cast<size_t>(plan::lane::fabric)];
+  [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
+    return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
+  }
+  [[nodiscard]] const lane_actor& fabric_lane(uint32_t rank) const { return lane_of(rank, plan::lane::fabric); }
+
+  [[nodiscard]] std::chrono::nanoseconds longest_predicted() const {
+    double seconds = 0;
+    for (const auto& which : plans_)
+      for (const auto& p : which)
+        for (const auto& x : p->instructions)
+          seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
+    return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
+  }
+  // What is measured is as long as predicted, or longer by noise and a slow lane.
+  [[nodiscard]] double patience_s() const {
+    const double work_s = std::chrono::duration<double>(patience_.longest_predicted).count() * double(work_factor) *
+                          (1 + options_.noise) * std::max(1.0, options_.fault.factor);
+    return std::max({std::chrono::duration<double>(patience_.stall_after).count(),
+                     std::chrono::duration<double>(patience_.measured_min).count(), work_s});
+  }
+
+  // A disk that never answers ends no run; a host that hears of it may.
+  void stop_if_told() {
+    const auto& f = options_.fault;
+    if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
+    stopped_ = true;
+    post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
   void furnish(rank_parts& x, uint32_t r) {
@@ -135,7 +166,9 @@ class world {
     for (const auto& list : plans_)
       x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
     x.setup.rules.skip_overflow = true;
-    x.setup.stall_after = options_.stall_after;
+    x.setup.patience = patience_;
+    x.setup.pulses = pulses_;
+    x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
     std::weak_ptr<rank_links> links = x.links;
     std::shared_ptr<fabric::communicator> member = group_->join(r, [links](uint64_t sequence) {
@@ -169,7 +202,7 @@ class world {
         }));
   }
 
-  // Kills and delays strike between two deliveries; the executors see to the other faults.
+  // Kills, freezes and delays strike between two deliveries; the executors see to the other faults.
   void strike() {
     const auto& f = options_.fault;
     const bool due = !models_->struck && models_->log.size() >= f.after_events;
@@ -183,10 +216,22 @@ class world {
     if (due && f.kind == sim_fault_kind::kill_supervisor) kill(company_->supervisor);
     if (due && f.kind == sim_fault_kind::kill_loader) kill(company_->loader);
     if (due && f.kind == sim_fault_kind::late_message) models_->struck = schedule_.hold_any(f.delay);
+    if (due && f.kind >= sim_fault_kind::freeze_lane && !is_deadly(f.kind)) freeze();
     if (models_->struck && !seen_struck_) {
       seen_struck_ = true;
       struck_at_s_ = double(schedule_.now_ns() - run_began_ns_) / 1e9;
     }
+  }
+
+  void freeze() {
+    const auto& f = options_.fault;
+    models_->struck = true;
+    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(lane_of(f.rank, f.lane).id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_watcher) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay, true);
+    if (f.kind == sim_fault_kind::freeze_loader) schedule_.freeze(company_->loader.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_disk) models_->freeze_disk(f.delay);
+    if (f.kind == sim_fault_kind::freeze_process) schedule_.stop(f.delay);
   }
 
   const std::vector<shared_rank_plans>& plans_;
@@ -199,11 +244,24 @@ class world {
   std::shared_ptr<fabric::modelled_group> group_;
   std::shared_ptr<company> company_;
   std::vector<caf::actor> askers_;
+  patience patience_;
+  std::shared_ptr<pulse_board> pulses_;
+  std::vector<std::string> told_;
+  bool stopped_ = false;
   uint64_t runs_ = 0, collectives_ = 0;
   int64_t run_began_ns_ = 0;
   bool seen_struck_ = false;
   double struck_at_s_ = 0;
 };
+
+/// Longer than silence may last, but for a late message. What a lane at work may take bounds the freeze of one that
+/// could work; a disk, a loader, a watcher and a whole process may be frozen for any time.
+std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds stall_after, uint64_t any) {
+  if (f.kind == sim_fault_kind::late_message) return stall_after * static_cast<int64_t>(1 + any % 4) / 10;
+  const bool works =
+      (f.kind == sim_fault_kind::freeze_lane && !asks_disk(f.lane)) || f.kind == sim_fault_kind::freeze_rank;
+  return stall_after * static_cast<int64_t>(11 + any % (works ? 14 : 200)) / 10;
+}
 
 }  // namespace
 
@@ -251,7 +309,7 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
     for (const auto& r : plans[static_cast<size_t>(which)]) events += 2 * r->instructions.size();
   f.after_events = random() % events;
   f.factor = double(2 + random() % 20);
-  f.delay = stall_after * static_cast<int64_t>(1 + random() % 4) / 10;
+  f.delay = delay_of(f, stall_after, random());
   return f;
 }
 

@@ -129,6 +129,12 @@ std::optional<demand> demand_of(const sim_fault& f) {
     case sim_fault_kind::none:
     case sim_fault_kind::slow_lane:
     case sim_fault_kind::late_message:
+    case sim_fault_kind::freeze_lane:
+    case sim_fault_kind::freeze_rank:
+    case sim_fault_kind::freeze_watcher:
+    case sim_fault_kind::freeze_loader:
+    case sim_fault_kind::freeze_disk:
+    case sim_fault_kind::freeze_process:
       return std::nullopt;
     case sim_fault_kind::kill_rank:
       return demand{error_kind::peer_lost, rank};
@@ -149,7 +155,7 @@ std::optional<demand> demand_of(const sim_fault& f) {
     case sim_fault_kind::bad_vote:
       return demand{error_kind::mismatch, "disagree"};
     case sim_fault_kind::silence:
-      return demand{error_kind::stalled, rank};
+      return demand{asks_disk(f.lane) ? error_kind::stopped : error_kind::stalled, rank};
   }
   return std::nullopt;
 }
@@ -188,11 +194,10 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
   if (failure->kind != wanted->kind || failure->text.find(wanted->names) == std::string::npos)
     return bug("wanted an error that says '" + wanted->names + "', got '" + failure->text + "'");
-  // Silence is seen after stall_after, at one of four looks in that time, and one look was needed to see its beginning.
-  const double stall_s = std::chrono::duration<double>(options.stall_after).count();
+  // Silence is seen at one of four looks in stall_after, and one look was needed to see its beginning.
+  const bool silent = options.fault.kind == sim_fault_kind::silence;
   const double latency_s = std::chrono::duration<double>(options.latency_max).count();
-  const double wanted_s =
-      (failure->kind == error_kind::stalled ? 1.5 * stall_s : 0) + last.predicted_s * 4 + 100 * latency_s;
+  const double wanted_s = (silent ? 1.5 * last.patience_s : 0) + last.predicted_s * 4 + 100 * latency_s;
   const double took_s = last.seconds - result.fault_at_s;
   if (took_s > wanted_s)
     return bug("wanted the failure within " + std::to_string(wanted_s) + " s, got it after " + std::to_string(took_s) +

@@ -29,6 +29,7 @@ struct sim_scheduler::parts {
   std::mt19937_64 random;
   int64_t latency_max_ns;
   std::map<channel_key, channel> channels;
+  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // of whom; whether only his own mail
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 
   void note(uint64_t x) { digest = (digest ^ x) * 1099511628211ULL; }
@@ -43,6 +44,16 @@ struct sim_scheduler::parts {
     return all.empty()
                ? INT64_MAX
                : std::chrono::duration_cast<std::chrono::nanoseconds>(all.begin()->first.time_since_epoch()).count();
+  }
+
+  [[nodiscard]] int64_t due_ns(const channel_key& key, const channel& c) const {
+    int64_t due = c.messages.front().due_ns;
+    const auto [receiver, sender, nth, urgent] = key;
+    for (const bool own_mail : {false, true}) {
+      const auto frozen = frozen_until_ns.find({receiver, own_mail});
+      if (frozen != frozen_until_ns.end() && (!own_mail || sender == receiver)) due = std::max(due, frozen->second);
+    }
+    return due;
   }
 
   void book(caf::scheduled_actor& to, caf::mailbox_element_ptr element) {
@@ -92,6 +103,7 @@ sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chro
     : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()),
                        std::mt19937_64(seed),
                        latency_max.count(),
+                       {},
                        {}}) {
   parts_->set_now(3'600'000'000'000);  // a span of 0 means "not yet"
 }
@@ -112,7 +124,7 @@ bool sim_scheduler::step(int64_t until_ns) {
   std::vector<std::map<channel_key, channel>::iterator> ready;
   int64_t next_ns = p.next_timer_ns();
   for (auto it = p.channels.begin(); it != p.channels.end(); ++it) {
-    const int64_t due = it->second.messages.front().due_ns;
+    const int64_t due = p.due_ns(it->first, it->second);
     if (due <= p.now_ns())
       ready.push_back(it);
     else
@@ -148,6 +160,12 @@ bool sim_scheduler::hold_any(std::chrono::nanoseconds delay) {
   for (auto& m : it->second.messages) m.due_ns = std::max(m.due_ns, until);
   return true;
 }
+
+void sim_scheduler::freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail) {
+  parts_->frozen_until_ns[{whom, own_mail}] = parts_->now_ns() + delay.count();
+}
+
+void sim_scheduler::stop(std::chrono::nanoseconds delay) { parts_->set_now(parts_->now_ns() + delay.count()); }
 
 uint64_t sim_scheduler::num_delivered() const { return parts_->delivered; }
 uint64_t sim_scheduler::digest() const { return parts_->digest; }

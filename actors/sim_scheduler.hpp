@@ -30,6 +30,10 @@ class sim_scheduler {
   void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
   /// One channel that has something to deliver, drawn at random, falls silent for `delay`. False: there is none.
   bool hold_any(std::chrono::nanoseconds delay);
+  /// Nothing is delivered to `whom` for `delay`; with `own_mail`, nothing of what it sends itself.
+  void freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail = false);
+  /// The process stands still: time passes and nothing else happens.
+  void stop(std::chrono::nanoseconds delay);
 
   [[nodiscard]] uint64_t num_delivered() const;
   /// A hash of (receiver, sender, type) of all deliveries in their order: equal means the same schedule.

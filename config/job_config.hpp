@@ -92,7 +92,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   bool wall_clock_breakdown = false, memory_breakdown = false;
   sample_section sample;
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
-  double stall_after_s = 0;  ///< cluster.stall_after; 0: the larger of 5 s and 10 x the longest predicted instruction
+  double stall_after_s = 0;      ///< cluster.stall_after; 0: 30 s
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
   bool swap_checksums = true;       ///< cluster.*, as the three below
   swap_choice swap_gradients = swap_choice::automatic;

@@ -249,8 +249,10 @@ void add_run_keys(key_rows& t) {
       .at_most(86400)
       .into<&job::stall_after_s>()
       .means(
-          "Silence after which a run ends with an error; 0: the larger of 5 s and 10 x the longest predicted "
-          "instruction.");
+          "Silence after which a run ends with an error: every lane waits for somebody else and nobody shows progress; "
+          "0: 30 s. Who waits for a disk or for data is not silent, however long. Who computes has 60 s or 100 x the "
+          "longest instruction of the steps before, before the first one 300 s or 100 x the predicted one, and never "
+          "less than this.");
   t.row("cluster.host_memory_budget", bytes)
       .by_default("0")
       .at_least(0)

@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <stdexcept>
+#include <thread>
 
 #include "tests/actors/ranks.hpp"
 
@@ -149,7 +150,7 @@ BOOST_AUTO_TEST_CASE(a_dead_supervisor_is_an_answer_too) {
 
 BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_partners) {
   const auto plans = small_plans(2);
-  threaded_company c(plans, at_rank_1{plan::kind::backward, never}, std::chrono::milliseconds(200));
+  threaded_company c(plans, at_rank_1{plan::kind::backward, never}, at_most(std::chrono::milliseconds(200)));
   const auto began = clock_type::now();
   const auto out = c.run();
   const double took_s = since(began);
@@ -163,6 +164,33 @@ BOOST_AUTO_TEST_CASE(silence_is_named_after_stall_after_with_instruction_and_par
   BOOST_TEST((by_itself || by_its_partner), text);
   BOOST_TEST(took_s >= 0.2);
   BOOST_TEST(took_s < 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_loader_that_reads_a_slow_disk_makes_the_run_wait) {
+  const auto plans = small_plans(2);
+  auto loader = empty_batches();
+  loader.cut = [](const next_batch&) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    return std::make_shared<const data::batch>();
+  };
+  patience p;
+  p.stall_after = std::chrono::milliseconds(20);
+  threaded_company c(plans, scripted_ranks(plans, {}, p), loader);
+  const auto out = c.run();
+  BOOST_TEST(!out.failure, (out.failure ? out.failure->text : ""));
+}
+
+BOOST_AUTO_TEST_CASE(a_loader_that_throws_fails_the_run_at_once) {
+  const auto plans = small_plans(2);
+  auto loader = empty_batches();
+  loader.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> { throw std::runtime_error("no text"); };
+  threaded_company c(plans, scripted_ranks(plans, {}, {}), loader);
+  const auto began = clock_type::now();
+  const auto out = c.run();
+  BOOST_REQUIRE(out.failure);
+  BOOST_TEST((out.failure->kind == core::error_kind::peer_lost));
+  BOOST_TEST(says(out.failure->text, "loader: no batch"), out.failure->text);
+  BOOST_TEST(since(began) < 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_user_who_stops_is_the_reason_given) {

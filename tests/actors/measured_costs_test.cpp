@@ -16,7 +16,6 @@ config::job_config settled() {
   z.sub_group_size_given = z.reduce_bucket_size_given = true;
   z.offload_optimizer.buffer_count_given = z.offload_param.buffer_count_given = z.offload_param.max_in_cpu_given = true;
   c.swap_gradients = config::swap_choice::never;
-  c.stall_after_s = 30;
   return c;
 }
 
@@ -40,7 +39,6 @@ BOOST_AUTO_TEST_CASE(any_size_left_open_is_chosen_by_measured_rates) {
   BOOST_TEST(open([](auto& c) { c.zero_optimization.offload_param.max_in_cpu_given = false; }));
   BOOST_TEST(open([](auto& c) { c.swap_gradients = config::swap_choice::automatic; }));
   BOOST_TEST(open([](auto& c) { c.host_memory_budget = uint64_t{1} << 30; }));
-  BOOST_TEST(open([](auto& c) { c.stall_after_s = 0; }));
 }
 
 BOOST_AUTO_TEST_CASE(sizes_of_what_does_not_swap_are_no_choice) {

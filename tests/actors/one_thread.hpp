@@ -1,7 +1,8 @@
-// An actor system that runs only when a test says so, in the order of sending, for tests of single actors.
+// An actor system that runs only when a test says so, in the order of sending, and whose time passes only then.
 #pragma once
 
 #include <caf/scheduler/test_coordinator.hpp>
+#include <chrono>
 
 #include "actors/messages.hpp"
 
@@ -26,6 +27,19 @@ class one_thread {
     while (scheduler().try_run_once()) {
     }
   }
+  /// Lets time pass, moment by moment: whatever is due at one is done before the next.
+  void pass(std::chrono::nanoseconds time) {
+    auto& clock = scheduler().clock();
+    const auto until = clock.now() + time;
+    for (run(); !clock.schedule().empty() && clock.schedule().begin()->first <= until; run()) clock.trigger_timeout();
+    clock.current_time = until;
+  }
+  /// All at once, as somebody sees it who was stopped meanwhile.
+  void stop(std::chrono::nanoseconds time) {
+    scheduler().clock().current_time += time;
+    pass(std::chrono::nanoseconds(0));
+  }
+  size_t timers() { return scheduler().clock().schedule().size(); }  ///< that are under way
   caf::actor_system& system() { return system_; }
 
  private:

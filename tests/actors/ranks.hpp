@@ -35,7 +35,7 @@ const plan::instruction& find_instruction(const plan::step_plan& p, F wanted) {
   return *it;
 }
 
-/// Asked before an instruction of any lane but control: go on (`done`), never end (`pending`), or fail.
+/// Asked before an instruction of any lane but control: go on (`done`), end when a wake names it (`pending`), or fail.
 using script = std::function<core::result<progress>(const step_context&, const plan::instruction&)>;
 
 /// Does nothing, at once; on the fabric lane it meets the others without moving anything.
@@ -54,7 +54,7 @@ class scripted_executor final : public executor {
     return meet(*communicator_, r);
   }
   core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    if (!communicator_) return std::nullopt;
+    if (!communicator_) return static_cast<uint32_t>(sequence);
     return go_on(*communicator_, *context_, sequence);
   }
   void abort(const core::error& why) override {
@@ -67,36 +67,52 @@ class scripted_executor final : public executor {
   std::shared_ptr<step_context> context_;
 };
 
+/// What ranks are made of whose lanes do what the script says. They share a communicator and see each other's pulse.
+inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, const script& says, const patience& p) {
+  const auto ranks = static_cast<uint32_t>(plans.size());
+  auto group = fabric::in_process_group::make(ranks);
+  const auto pulses = std::make_shared<pulse_board>(ranks);
+  std::vector<rank_parts> parts(ranks);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    auto& x = parts[r];
+    std::weak_ptr<rank_links> links = x.links;
+    std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
+      if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
+    });
+    x.setup.rank = r;
+    x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
+    x.setup.patience = p;
+    x.setup.pulses = pulses;
+    x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
+      const auto known = weak.lock();
+      return known ? known->missing(sequence) : std::vector<uint32_t>{};
+    };
+    for (const auto l :
+         {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
+      x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {
+        return std::make_unique<scripted_executor>(says, std::move(member));
+      };
+  }
+  return parts;
+}
+
+inline loader_setup empty_batches() {
+  loader_setup loader;
+  loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
+  return loader;
+}
+
+/// Nothing may end for so long, whatever the ranks do; but for disks and the loader, which no clock ends.
+inline patience at_most(std::chrono::nanoseconds limit) { return {limit, limit, limit, {}}; }
+
 /// Ranks on threads of their own, as in production. Its end is the end of all of them.
 class threaded_company {
  public:
-  explicit threaded_company(plan::shared_plans plans, script says = {},
-                            std::chrono::nanoseconds stall_after = std::chrono::seconds(5))
+  explicit threaded_company(plan::shared_plans plans, const script& says = {},
+                            const patience& p = at_most(std::chrono::seconds(5)))
+      : threaded_company(plans, scripted_ranks(plans, says, p), empty_batches()) {}
+  threaded_company(plan::shared_plans plans, std::vector<rank_parts> parts, loader_setup loader)
       : plans_(std::move(plans)) {
-    const auto ranks = static_cast<uint32_t>(plans_.size());
-    auto group = fabric::in_process_group::make(ranks);
-    std::vector<rank_parts> parts(ranks);
-    for (uint32_t r = 0; r < ranks; ++r) {
-      auto& x = parts[r];
-      std::weak_ptr<rank_links> links = x.links;
-      std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
-        if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
-      });
-      x.setup.rank = r;
-      x.setup.programs.push_back(std::make_shared<const program>(plans_[r]));
-      x.setup.stall_after = stall_after;
-      x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
-        const auto known = weak.lock();
-        return known ? known->missing(sequence) : std::vector<uint32_t>{};
-      };
-      for (const auto l :
-           {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
-        x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {
-          return std::make_unique<scripted_executor>(says, std::move(member));
-        };
-    }
-    loader_setup loader;
-    loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
     actors_ = assemble(system_, std::move(parts), std::move(loader), {}, true);
   }
   ~threaded_company() { dismiss(*actors_); }
@@ -108,11 +124,13 @@ class threaded_company {
 
   /// Runs the plans once; `meanwhile` is called after the order has been given. Without an outcome `unanswered` says
   /// why, or the test fails.
-  run_outcome run(const std::function<void()>& meanwhile = {}, std::string* unanswered = nullptr) {
+  run_outcome run(const std::function<void()>& meanwhile = {}, std::string* unanswered = nullptr,
+                  std::shared_ptr<save_job> save = nullptr) {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
     order->sequence_base = collectives_;
+    order->save = std::move(save);
     collectives_ += plans_.front()->num_collectives;
     run_outcome out;
     caf::scoped_actor self{system_};

@@ -2,6 +2,7 @@
 #include "actors/save_job.hpp"
 
 #include <boost/test/unit_test.hpp>
+#include <thread>
 
 #include "actors/writer_executor.hpp"
 #include "checkpoint/native_fake_files.hpp"
@@ -150,6 +151,28 @@ plan::plan_options with_staging(uint32_t ranks, uint32_t stage, uint64_t staging
   return o;
 }
 
+/// A disk that pauses before each file's first bytes, for several times what the test's ranks call silence.
+struct pausing_files : fake_files {
+  struct pausing_output : checkpoint::output_file {
+    explicit pausing_output(std::unique_ptr<output_file> to) : below(std::move(to)) {}
+    core::result<void> expect(uint64_t bytes) override { return below->expect(bytes); }
+    core::result<void> write(std::span<const std::byte> bytes) override {
+      if (std::exchange(pauses, false)) std::this_thread::sleep_for(std::chrono::milliseconds(600));
+      return below->write(bytes);
+    }
+    core::result<void> sync() override { return below->sync(); }
+
+    std::unique_ptr<output_file> below;
+    bool pauses = true;
+  };
+  core::result<std::unique_ptr<checkpoint::output_file>> create(const std::filesystem::path& path) override {
+    auto made = fake_files::create(path);
+    if (!made || !pause) return made;
+    return std::make_unique<pausing_output>(std::move(*made));
+  }
+  bool pause = false;
+};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(save_job)
@@ -274,6 +297,32 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_given_up_leaves_no_part_of_a_checkpoint_but_k
     r.expect_in(files, 1);
     BOOST_TEST(files.list("/checkpoints")->size() == 2U);  // step 1 and `latest`
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
+  const rig r(with_staging(1, 3, 1), some_table());
+  patience p;
+  p.stall_after = std::chrono::milliseconds(100);
+  auto parts = scripted_ranks(r.plans, {}, p);
+  parts[0].lanes[static_cast<size_t>(plan::lane::writer)] = [mine = r.memory[0]] {
+    return std::make_unique<writer_executor>(mine);
+  };
+  std::vector<std::string> told;
+  parts[0].setup.tell = [&](const std::string& line) { told.push_back(line); };
+  pausing_files files;
+  threaded_company c(r.plans, std::move(parts), empty_batches());
+  for (uint64_t step : {1U, 2U}) {
+    auto job = r.begin(files, step);
+    BOOST_REQUIRE(job.has_value());
+    files.pause = step == 1;
+    const auto out = c.run({}, nullptr, *job);
+    BOOST_TEST(!out.failure, (out.failure ? out.failure->text : ""));
+    BOOST_TEST(!(*job)->wait().failure);
+    r.expect_in(files, step);
+  }
+  BOOST_REQUIRE(told.size() == 1U);
+  BOOST_TEST(says(told[0], "rank 0: nothing has ended for 0."), told[0]);
+  BOOST_TEST(says(told[0], "writer lane is in snapshot"), told[0]);
 }
 
 BOOST_AUTO_TEST_CASE(a_save_whose_ranks_never_begin_ends_when_it_is_abandoned) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <thread>
 
 #include "tests/apps/topology.hpp"
 
@@ -201,6 +202,23 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   BOOST_TEST(events.back().at("stopped") == true);
   BOOST_TEST(events.back().at("checkpoints").at("written") == 1);
   BOOST_TEST(events.back().at("steps") == events.size() - 2);  // all but the checkpoint and the end
+}
+
+// Each time in the middle of a step, for longer than silence may last.
+BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_goes_on) {
+  const command_folder f(slow + "gradient_accumulation_steps: 8\ncluster: {stall_after: 200ms}\n");
+  process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+  BOOST_TEST_REQUIRE(p.wait_for("step 1/"));
+  for (int i = 0; i < 3; ++i) {
+    p.send(SIGSTOP);
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    p.send(SIGCONT);
+    BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(100)));
+  }
+  p.send(SIGINT);
+  const auto r = p.end();
+  BOOST_TEST(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "stopped after "), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(two_interrupts_end_at_once) {

@@ -17,6 +17,20 @@ scenario steady(uint64_t seed) {
   return s;
 }
 
+/// Two steps in which the states are saved.
+scenario saving(uint64_t seed) {
+  scenario s = steady(seed);
+  for (const auto which : {plan_choice::train_saving, plan_choice::save}) {
+    auto options = plan::small_options(3, 3, 2);
+    options.mode = mode_of(which);
+    options.saves = true;
+    if (options.mode != plan::mode::train) options.accumulation = 1;
+    s.plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 6000, 3000}), options));
+  }
+  s.order = {plan_choice::train_saving, plan_choice::train_saving};
+  return s;
+}
+
 sim_result result_of(const scenario& s) {
   auto did = simulate(s.plans, s.order, s.options);
   BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
@@ -77,6 +91,7 @@ BOOST_AUTO_TEST_CASE(a_slow_lane_makes_the_step_longer) {
 
 BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limit) {
   auto s = steady(3);
+  s.options.work_min = s.options.stall_after;
   s.options.fault = {sim_fault_kind::silence, 2, 1, plan::lane::compute, 4, 0, 1, {}};
   const auto& p = *s.plans[0][1];
   const auto result = result_of(s);
@@ -89,6 +104,47 @@ BOOST_AUTO_TEST_CASE(a_silent_instruction_is_named_with_its_rank_within_the_limi
   const bool by_a_peer = failure->text.find("waits for rank 1") != std::string::npos;
   BOOST_TEST((by_itself || by_a_peer), failure->text);
   BOOST_TEST(result.runs.back().seconds < 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_that_works_for_longer_than_silence_may_last_is_waited_for_on_every_rank) {
+  auto s = steady(1);
+  s.options.costs.flops_per_s = 1e9;
+  s.options.stall_after = std::chrono::milliseconds(5);
+  s.options.fault = {sim_fault_kind::slow_lane, 2, 1, plan::lane::compute, 0, 0, 20.0, {}};  // 20 ms a segment
+  const auto result = result_of(s);
+  for (const auto& r : result.runs) BOOST_TEST(!r.outcome.failure, (r.outcome.failure ? r.outcome.failure->text : ""));
+  BOOST_TEST(result.runs.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(whoever_freezes_makes_the_run_wait_and_does_not_end_it) {
+  for (const auto kind : {sim_fault_kind::freeze_lane, sim_fault_kind::freeze_rank, sim_fault_kind::freeze_watcher,
+                          sim_fault_kind::freeze_loader, sim_fault_kind::freeze_disk, sim_fault_kind::freeze_process}) {
+    uint64_t waited = 0;
+    for (uint64_t after = 0; after < 40; ++after) {
+      auto s = saving(after);
+      s.options.fault = {kind, 1, 1, plan::lane::compute, 0, after, 1, std::chrono::milliseconds(120)};
+      const auto result = result_of(s);
+      for (const auto& r : result.runs) {
+        BOOST_TEST(!r.outcome.failure, name_of(kind) << ": " << (r.outcome.failure ? r.outcome.failure->text : ""));
+        waited += r.seconds > 0.1 ? 1 : 0;
+      }
+      BOOST_TEST(result.runs.size() == s.order.size());
+    }
+    // A watcher that looks late holds nobody up.
+    BOOST_TEST((waited > 0) == (kind != sim_fault_kind::freeze_watcher), name_of(kind));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_told_with_its_rank_and_ends_nothing_by_itself) {
+  auto s = saving(3);
+  s.options.fault = {sim_fault_kind::silence, 1, 1, plan::lane::writer, 1, 0, 1, {}};
+  const auto result = result_of(s);
+  BOOST_REQUIRE(result.told.size() == 1U);
+  BOOST_TEST(result.told[0].find("rank 1: nothing has ended for 0.1 s: ") == 0U, result.told[0]);
+  BOOST_TEST(result.told[0].find("writer lane is in ") != std::string::npos, result.told[0]);
+  const auto& failure = result.runs.back().outcome.failure;  // the host stops it then
+  BOOST_REQUIRE(failure);
+  BOOST_TEST((failure->kind == core::error_kind::stopped));
 }
 
 BOOST_AUTO_TEST_CASE(nothing_waits_for_a_killed_loader_that_nobody_asks) {

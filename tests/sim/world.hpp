@@ -18,21 +18,6 @@ struct scenario {
   sim_options options;
 };
 
-/// How long a slowed lane may take for its part of a step. Another rank may hear of nothing all that time, and nobody
-/// may call it silent before that.
-inline std::chrono::nanoseconds slowed_step(const scenario& s) {
-  const auto& f = s.options.fault;
-  double longest_s = 0;
-  for (const auto& which : s.plans)
-    for (const auto& rank : which) {
-      double seconds = 0;
-      for (const uint32_t id : rank->lanes[static_cast<size_t>(f.lane)])
-        seconds += plan::predicted_seconds(*rank, rank->instructions[id], s.options.costs);
-      longest_s = std::max(longest_s, seconds);
-    }
-  return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * longest_s * (1 + s.options.noise) * f.factor));
-}
-
 /// Two or three training steps; evaluations, generations and saves somewhere among them.
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
@@ -62,7 +47,6 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   o.window = progress_batch + static_cast<uint32_t>(random() % 20);
   if (random() % 4 == 0) o.overflow_in_run = 1 + random() % runs;
   if (with_fault) o.fault = draw_fault(seed, s.plans, s.order, o.stall_after);
-  if (o.fault.kind == sim_fault_kind::slow_lane) o.stall_after = std::max(o.stall_after, 2 * slowed_step(s));
   return s;
 }
 

@@ -1,0 +1,154 @@
+#include "actors/silence.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+bool has_started(const step_context& c, uint32_t id) {
+  return c.spans[id].start_ns.load(std::memory_order_relaxed) != 0;
+}
+bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
+
+// A collective under way: posted at once when it is started, so who is missing himself is about to do his part. Nobody
+// is missing where it is over and the lane has yet to hear of it.
+activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
+  if (!missing) return activity::waiting;
+  const auto who = missing(c.order.sequence_base + x.sequence);
+  const bool own = who.empty() || std::find(who.begin(), who.end(), c.plan().rank) != who.end();
+  return own ? activity::working : activity::waiting;
+}
+
+// An instruction that is under way, or that its lane may start.
+activity in_instruction(const step_context& c, const plan::instruction& x, const missing_members& missing) {
+  switch (x.lane) {
+    case plan::lane::control:
+    case plan::lane::writer:
+    case plan::lane::io:
+      return activity::asking;
+    case plan::lane::fabric:
+      return has_started(c, x.id) ? in_collective(c, x, missing) : activity::working;
+    case plan::lane::compute:
+    case plan::lane::shard:
+      break;
+  }
+  return activity::working;
+}
+
+}  // namespace
+
+activity activity_of(const step_context& context, const missing_members& missing) {
+  auto out = activity::waiting;
+  for (const auto& order : context.plan().lanes)
+    for (uint32_t id : order) {
+      if (has_ended(context, id)) continue;
+      const auto& x = context.plan().instructions[id];
+      const bool under_way = has_started(context, id);
+      if (under_way || std::all_of(x.after.begin(), x.after.end(), [&](uint32_t on) { return has_ended(context, on); }))
+        out = std::max(out, in_instruction(context, x, missing));
+      if (!under_way) break;  // what follows starts after it
+    }
+  return out;
+}
+
+std::string explain_stall(const step_context& context, const missing_members& missing) {
+  const auto& p = context.plan();
+  std::string out;
+  for (const auto& order : p.lanes) {
+    const auto stuck = std::find_if(order.begin(), order.end(), [&](uint32_t id) { return !has_ended(context, id); });
+    if (stuck == order.end()) continue;
+    const auto& x = p.instructions[*stuck];
+    if (!out.empty()) out += "; ";
+    out += std::string(plan::name_of(x.lane)) + " lane ";
+    if (!has_started(context, x.id)) {
+      out += "waits to start " + p.describe(x.id);
+      for (uint32_t on : x.after)
+        if (!has_ended(context, on)) {
+          out += " until " + p.describe(on) + " has ended";
+          break;
+        }
+      continue;
+    }
+    out += "is in " + p.describe(x.id);
+    if (x.sequence == plan::none) continue;
+    const auto who = missing ? missing(context.order.sequence_base + x.sequence) : std::vector<uint32_t>{};
+    for (size_t i = 0; i < who.size(); ++i)
+      out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+  }
+  return out;
+}
+
+std::optional<std::chrono::nanoseconds> longest_work(step_context& context) {
+  const auto& p = context.plan();
+  if (p.options.mode != plan::mode::train || context.decide().skipped) return std::nullopt;
+  int64_t longest = 0;
+  for (const auto lane : {plan::lane::compute, plan::lane::shard})
+    for (uint32_t id : p.lanes[static_cast<size_t>(lane)]) {
+      const auto& span = context.spans[id];
+      longest = std::max(longest,
+                         span.end_ns.load(std::memory_order_relaxed) - span.start_ns.load(std::memory_order_relaxed));
+    }
+  return std::chrono::nanoseconds(longest);
+}
+
+pulse pulse_of(const step_context& context, const missing_members& missing, std::chrono::nanoseconds longest_work) {
+  return {context.order.run, context.num_ended.load(std::memory_order_relaxed), activity_of(context, missing),
+          longest_work};
+}
+
+void pulse_board::show(uint32_t rank, std::function<pulse()> source) {
+  const std::lock_guard lock(mutex_);
+  sources_[rank] = std::move(source);
+}
+
+std::vector<pulse> pulse_board::look() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<pulse> out;
+  for (const auto& source : sources_) out.push_back(source ? source() : pulse{});
+  return out;
+}
+
+std::optional<std::chrono::nanoseconds> limit_of(const patience& p, activity doing,
+                                                 std::chrono::nanoseconds longest_work) {
+  switch (doing) {
+    case activity::asking:
+      return std::nullopt;
+    case activity::waiting:
+      return p.stall_after;
+    case activity::working:
+      break;
+  }
+  const bool measured = longest_work.count() > 0;
+  return std::max({p.stall_after, measured ? p.measured_min : p.predicted_min,
+                   work_factor * (measured ? longest_work : p.longest_predicted)});
+}
+
+void silence_clock::begin(int64_t now_ns) {
+  since_ns_ = now_ns;
+  seen_.clear();
+  told_ = false;
+}
+
+silence_clock::finding silence_clock::look(int64_t now_ns, int64_t due_ns, uint64_t run, std::vector<pulse> ranks,
+                                           const patience& p) {
+  const bool slept = now_ns - due_ns > p.stall_after.count() / looks_per_stall;
+  if (slept || ranks != seen_) {
+    begin(now_ns);
+    seen_ = std::move(ranks);
+    return finding::fine;
+  }
+  auto doing = activity::waiting;
+  std::chrono::nanoseconds longest_work{0};
+  for (const auto& x : seen_) {
+    doing = std::max(doing, x.run < run ? activity::working : x.doing);  // who has yet to begin has his order coming
+    longest_work = std::max(longest_work, x.longest_work);
+  }
+  const auto limit = limit_of(p, doing, longest_work);
+  if (limit && quiet(now_ns) >= *limit) return finding::stalled;
+  if (limit || told_ || quiet(now_ns) < p.stall_after) return finding::fine;
+  told_ = true;
+  return finding::quiet;
+}
+
+}  // namespace troupe::actors

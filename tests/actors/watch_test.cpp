@@ -1,0 +1,174 @@
+// The watch of whole ranks on a clock of the test's own: what is waited for, for how long, and what is told.
+#include <boost/test/unit_test.hpp>
+
+#include "tests/actors/one_thread.hpp"
+#include "tests/actors/ranks.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Ranks that run when the test says so. One instruction is held until the test lets it go.
+struct ranks_on_hold {
+  /// `last_shows`: the last rank is in another process, and this is all that is seen of it.
+  explicit ranks_on_hold(plan::shared_plans which, const std::function<pulse()>& last_shows = {})
+      : plans(std::move(which)) {
+    patience p;
+    p.stall_after = 5s;
+    auto parts = scripted_ranks(
+        plans,
+        [this](const step_context& c, const plan::instruction& x) {
+          const bool hold = c.plan().rank == held_rank && x.kind == held;
+          if (hold) held_ids.push_back(x.id);
+          return core::result<progress>(hold ? progress::pending : progress::done);
+        },
+        p);
+    for (auto& x : parts) x.setup.tell = [this](const std::string& line) { told.push_back(line); };
+    if (last_shows) {
+      parts.front().setup.pulses->show(static_cast<uint32_t>(parts.size() - 1), last_shows);
+      elsewhere = std::move(parts.back());
+      parts.pop_back();
+    }
+    actors = assemble(world.system(), std::move(parts), empty_batches(), {}, false);
+  }
+  ~ranks_on_hold() {
+    dismiss(*actors);
+    world.run();
+  }
+
+  void order() {
+    answer.reset();
+    auto what = std::make_shared<step_order>();
+    what->run = ++runs;
+    what->step = runs - 1;
+    what->sequence_base = collectives;
+    collectives += plans.front()->num_collectives;
+    world.spawn([this, what, to = actors->supervisor](caf::event_based_actor* self) {
+      self->set_error_handler([](caf::error&) {});
+      self->request(to, caf::infinite, run_plan{plan_choice::train, what}).then([this](run_outcome& o) {
+        answer = std::move(o);
+      });
+    });
+    world.run();
+  }
+  /// What is held ends after so much more time.
+  void let_go(std::chrono::nanoseconds time = {}) {
+    world.pass(time);
+    const auto& lanes = actors->ranks[std::exchange(held_rank, UINT32_MAX)]->lanes;
+    for (uint32_t id : std::exchange(held_ids, {}))
+      post(lanes[static_cast<size_t>(plans[0]->instructions[id].lane)], wake{id});
+    world.run();
+  }
+  void hold(uint32_t rank, plan::kind k) { held_rank = rank, held = k; }
+  [[nodiscard]] bool ended_well() const { return answer && !answer->failure; }
+  [[nodiscard]] std::string failure() const { return answer && answer->failure ? answer->failure->text : ""; }
+
+  plan::shared_plans plans;
+  plan::kind held = plan::kind::forward;
+  uint32_t held_rank = UINT32_MAX;
+  std::vector<uint32_t> held_ids;
+  std::vector<std::string> told;
+  uint64_t runs = 0, collectives = 0;
+  std::optional<run_outcome> answer;
+  rank_parts elsewhere;
+  one_thread world;
+  std::shared_ptr<company> actors;
+};
+
+plan::shared_plans plans_that_save() {
+  auto options = plan::small_options(2, 3);
+  options.saves = true;
+  return plan::plans_of(plan::chain_table({3000, 6000, 3000}), options);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(watch)
+
+BOOST_AUTO_TEST_CASE(a_first_product_that_takes_longer_than_stall_after_ends_no_run) {
+  ranks_on_hold c(small_plans(2));
+  c.hold(1, plan::kind::forward);
+  c.order();
+  c.let_go(250s);
+  BOOST_TEST(c.ended_well(), c.failure());
+  BOOST_TEST(c.told.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_compute_instruction_that_never_ends_is_named_after_a_limit_that_follows_the_steps_before) {
+  ranks_on_hold c(small_plans(2));
+  c.hold(1, plan::kind::backward);
+  c.order();
+  c.let_go(2s);  // the step before: its longest instruction takes two seconds
+  BOOST_REQUIRE(c.ended_well());
+  c.hold(1, plan::kind::backward);
+  c.order();
+  c.world.pass(199s);
+  BOOST_TEST(!c.answer.has_value());
+  c.world.pass(10s);
+  BOOST_REQUIRE(c.answer && c.answer->failure);
+  BOOST_TEST((c.answer->failure->kind == core::error_kind::stalled));
+  BOOST_TEST(says(c.failure(), "nothing has ended for 20"), c.failure());
+  BOOST_TEST((says(c.failure(), "compute lane is in backward") || says(c.failure(), "and waits for rank 1")),
+             c.failure());
+}
+
+BOOST_AUTO_TEST_CASE(before_the_first_step_a_compute_instruction_has_five_minutes) {
+  ranks_on_hold c(small_plans(2));
+  c.hold(0, plan::kind::update);
+  c.order();
+  c.world.pass(300s);
+  BOOST_TEST(!c.answer.has_value());
+  c.world.pass(10s);
+  BOOST_TEST(says(c.failure(), "nothing has ended for 30"), c.failure());
+}
+
+BOOST_AUTO_TEST_CASE(a_disk_that_pauses_makes_the_run_wait_and_the_host_hears_of_it_once) {
+  ranks_on_hold c(plans_that_save());
+  c.hold(1, plan::kind::snapshot);
+  c.order();
+  c.world.pass(1h);
+  BOOST_TEST(!c.answer.has_value());
+  BOOST_REQUIRE(c.told.size() == 1U);
+  BOOST_TEST(says(c.told[0], "rank 1: nothing has ended for "), c.told[0]);
+  BOOST_TEST(says(c.told[0], "writer lane is in snapshot"), c.told[0]);
+  c.let_go();
+  BOOST_TEST(c.ended_well(), c.failure());
+}
+
+BOOST_AUTO_TEST_CASE(a_peer_that_is_lost_is_named_after_stall_after) {
+  for (const auto doing : {activity::waiting, activity::working, activity::asking}) {
+    ranks_on_hold c(small_plans(2), [doing] { return pulse{1, 0, doing, {}}; });
+    c.order();
+    c.world.pass(10s);
+    BOOST_TEST(c.answer.has_value() == (doing == activity::waiting));
+    if (c.answer) BOOST_TEST(says(c.failure(), "rank 0: nothing has ended for 5"), c.failure());
+    if (c.answer) BOOST_TEST(says(c.failure(), "and waits for rank 1"), c.failure());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_go_on_where_they_were) {
+  ranks_on_hold c(small_plans(2), [] { return pulse{1, 0, activity::waiting, {}}; });
+  c.order();
+  for (int i = 0; i < 5; ++i) {
+    c.world.pass(4s);  // silent, but not for as long as it takes
+    c.world.stop(1h);
+  }
+  BOOST_TEST(!c.answer.has_value());
+  c.world.pass(10s);
+  BOOST_TEST(says(c.failure(), "nothing has ended for 5"), c.failure());
+}
+
+BOOST_AUTO_TEST_CASE(one_look_is_under_way_however_many_runs_begin) {
+  ranks_on_hold c(small_plans(1, 1));
+  for (int i = 0; i < 20; ++i) {
+    c.order();
+    BOOST_REQUIRE(c.ended_well());
+  }
+  BOOST_TEST(c.world.timers() == 1U);
+  c.world.pass(10s);
+  BOOST_TEST(c.world.timers() == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

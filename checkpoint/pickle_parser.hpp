@@ -182,11 +182,20 @@ class pickle_parser {
     push_items(pickle_kind::global, items);
   }
 
+  /// Whether a call may copy that much. A pickler writes what a call is given for that call alone; who recalls one
+  /// list or text from the memo for call after call would have it copied each time.
+  bool charge(size_t more, const char* otherwise) {
+    copied_ += more;
+    if (copied_ <= tree_.pickle_.size()) return true;
+    refuse(otherwise);
+    return false;
+  }
+
   void call(pickle_ref target, pickle_ref args) {
     if (!why_.empty()) return;
     if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is no name");
     if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call whose arguments are no tuple");
-    const std::vector<pickle_ref> given(tree_.items(args).begin(), tree_.items(args).end());
+    const auto given = tree_.items(args);
     // the few calls that only spell a plain value
     if (given.empty() && tree_.is_global(target, "collections", "OrderedDict"))
       return push_items(pickle_kind::dict, {});
@@ -194,6 +203,7 @@ class pickle_parser {
     if (set && given.size() <= 1 && (given.empty() || tree_.kind(given[0]) == pickle_kind::list)) {
       if (given.empty()) return push_items(pickle_kind::set, {});
       const auto inside = tree_.items(given[0]);
+      if (!charge(inside.size(), "its sets together hold more values than the pickle has bytes")) return;
       return push_items(pickle_kind::set, std::vector<pickle_ref>(inside.begin(), inside.end()));
     }
     if (tree_.is_global(target, "_codecs", "encode") && spells_bytes(given)) return;
@@ -206,6 +216,7 @@ class pickle_parser {
       return false;
     const std::string_view text = tree_.text(given[0]), codec = tree_.text(given[1]);
     if (codec != "latin1" && codec != "latin-1") return false;
+    if (!charge(text.size(), "its byte strings together are longer than the pickle")) return true;
     std::string bytes;
     for (size_t i = 0; i < text.size(); ++i) {
       const auto c = static_cast<unsigned char>(text[i]);
@@ -216,11 +227,6 @@ class pickle_parser {
       } else {
         return false;
       }
-    }
-    // a text recalled from the memo again and again must not make more bytes than the pickle has
-    if (tree_.own_text_.size() + bytes.size() > tree_.pickle_.size()) {
-      refuse("its byte strings together are longer than the pickle");
-      return true;
     }
     push({pickle_kind::bytes, true, static_cast<uint32_t>(tree_.own_text_.size()), static_cast<uint32_t>(bytes.size()),
           nothing, nothing});
@@ -290,6 +296,7 @@ class pickle_parser {
   std::vector<size_t> marks_;  ///< heights of the stack
   std::vector<pickle_ref> memo_;
   uint64_t memo_count_ = 0;
+  uint64_t copied_ = 0;  ///< elements and bytes, by calls
   size_t at_ = 0, opcode_at_ = 0;
   bool done_ = false;
   std::string why_;

@@ -21,10 +21,25 @@ constexpr const char* form_names[] = {"None",     "a bool", "an int", "a float",
                                       "a tensor", "a dict", "a list", "a tuple", "an object"};
 const char* name_of(form f) { return form_names[static_cast<size_t>(f)]; }
 
+/// A text that the pickle shares is copied for every value that it is part of: names of states, two bytes each time.
+constexpr uint64_t max_text_per_pickle_byte = 64;
+
 struct state_reader {
   const torch_archive& file;
   uint32_t number;
   size_t left = max_state_values;
+  uint64_t text_left = max_text_per_pickle_byte * file.tree().bytes_read();
+
+  core::result<std::string> text(pickle_ref v) {
+    const auto t = file.tree().text(v);
+    if (t.size() > text_left)
+      return fail(error_kind::limit,
+                  fmt::format("'{}': its texts, each where it is used, are more than {} times as long "
+                              "as its pickle",
+                              file.name(), max_text_per_pickle_byte));
+    text_left -= t.size();
+    return std::string(t);
+  }
 
   core::result<state_value> read(pickle_ref v) {
     if (left == 0)
@@ -48,10 +63,13 @@ struct state_reader {
         out.is = form::real;
         out.real = t.real(v);
         break;
-      case pickle_kind::text:
+      case pickle_kind::text: {
+        auto copy = text(v);
+        if (!copy) return fail(copy.error());
         out.is = form::text;
-        out.text = t.text(v);
+        out.text = std::move(*copy);
         break;
+      }
       case pickle_kind::list:
       case pickle_kind::tuple:
         out.is = t.kind(v) == pickle_kind::list ? form::list : form::tuple;
@@ -84,12 +102,15 @@ struct state_reader {
     const auto all = t.items(v);
     for (size_t i = 0; i + 1 < all.size(); i += 2) {
       state_value::key key;
-      if (t.kind(all[i]) == pickle_kind::text)
-        key = std::string(t.text(all[i]));
-      else if (t.kind(all[i]) == pickle_kind::integer)
+      if (t.kind(all[i]) == pickle_kind::text) {
+        auto copy = text(all[i]);
+        if (!copy) return fail(copy.error());
+        key = std::move(*copy);
+      } else if (t.kind(all[i]) == pickle_kind::integer) {
         key = t.integer(all[i]);
-      else
+      } else {
         return other();
+      }
       auto item = read(all[i + 1]);
       if (!item) return item;
       const auto [at, is_new] = places.emplace(key, out.keys.size());

@@ -84,6 +84,7 @@ std::optional<storage> storage_id(const pickle_tree& tree, pickle_ref v) {
     return std::nullopt;
   storage out;
   out.key = tree.text(parts[2]);
+  if (out.key.size() > max_storage_key_bytes) return std::nullopt;
   out.type_name = tree.text(tree.items(parts[1])[1]);
   if (tree.text(tree.items(parts[1])[0]) == "torch") out.type = looked_up(storages, out.type_name);
   if (tree.is_global(parts[1], "torch.storage", "UntypedStorage")) out.element_bytes = 1;

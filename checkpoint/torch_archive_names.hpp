@@ -11,6 +11,7 @@
 namespace troupe::checkpoint::torch_names {
 
 /// ('storage', class, key, location, numel[, view]): `location`, the device it came from, is not looked at.
+inline constexpr size_t max_storage_key_bytes = 256;  ///< torch's are numbers; compared for every tensor
 struct storage {
   std::string_view key;
   std::string_view type_name;       ///< "FloatStorage"

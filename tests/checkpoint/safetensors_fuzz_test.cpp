@@ -18,9 +18,11 @@ namespace troupe::tests {
 
 std::atomic<size_t> live_bytes{0};
 std::atomic<size_t> peak_bytes{0};
+std::atomic<size_t> asked_bytes{0};
 
 }  // namespace troupe::tests
 
+using troupe::tests::asked_bytes;
 using troupe::tests::live_bytes;
 using troupe::tests::peak_bytes;
 
@@ -28,6 +30,7 @@ using troupe::tests::peak_bytes;
 void* operator new(size_t bytes) {
   void* p = std::malloc(bytes == 0 ? 1 : bytes);
   if (p == nullptr) throw std::bad_alloc();
+  asked_bytes += bytes;
   const size_t now = live_bytes += ::malloc_usable_size(p);
   size_t seen = peak_bytes;
   while (now > seen && !peak_bytes.compare_exchange_weak(seen, now)) {

@@ -20,6 +20,7 @@
 using namespace troupe;
 using namespace troupe::checkpoint;
 using namespace troupe::tests;
+using namespace std::string_literals;
 namespace fs = std::filesystem;
 
 namespace {
@@ -167,6 +168,46 @@ BOOST_AUTO_TEST_CASE(the_memory_of_the_worst_pickle_is_as_stated) {
   const memory_mark mark;
   check_ok(read_pickle(as_bytes_of(worst)));
   BOOST_TEST(mark.taken() <= worst.size() * max_pickle_memory_factor + constant_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(values_recalled_for_call_after_call_are_not_copied_for_each) {
+  const auto bytes_of = [](size_t n) { return std::string(reinterpret_cast<const char*>(&n), 4); };
+  const auto repeated = [](size_t times, std::string_view what) {
+    std::string out;
+    for (size_t i = 0; i < times; ++i) out += what;
+    return out;
+  };
+  const auto latin = [&](const std::string& text) {
+    return "c_codecs\nencode\nq\1(X"s + bytes_of(text.size()) + text + "X\6\0\0\0latin1tq\2"s;
+  };
+  const size_t n = 20'000;
+  const struct {
+    const char* what;
+    std::string body, why;
+  } bombs[] = {
+      {"sets of one list", "cbuiltins\nset\nq\1(](" + std::string(n, 'N') + "etq\2" + repeated(n, "h\1h\2R0"),
+       "its sets together"},
+      {"frozen sets",
+       "cbuiltins\nfrozenset\nq\1(](" + std::string(n, 'N') + "etq\2" +
+           repeated(n,
+                    "h\1h\2\x81"
+                    "0"),
+       "its sets together"},
+      {"calls of one tuple", "cos\nsystem\nq\1(" + std::string(n, 'N') + "tq\2" + repeated(n, "h\1h\2R0"), ""},
+      {"bytes of one text", latin(std::string(n, 'x')) + repeated(n, "h\1h\2R0"), "its byte strings together"},
+      {"bytes of one text that is no latin1", latin(std::string(n, 'x') + "\xE2\x82\xAC") + repeated(n, "h\1h\2R0"),
+       "its byte strings together"},
+      {"towers of tuples", "N" + std::string(n, '\x85'), "deeper than"},
+  };
+  for (const auto& bomb : bombs) {
+    const std::string text = "\x80\x02(" + bomb.body + "t.";
+    const memory_mark mark;
+    const auto tree = read_pickle(as_bytes_of(text));
+    BOOST_TEST(mark.taken() <= text.size() * max_pickle_memory_factor + constant_bytes, bomb.what);
+    BOOST_TEST(mark.asked() <= 2 * text.size() * max_pickle_memory_factor + constant_bytes, bomb.what);
+    BOOST_TEST(tree.has_value() == bomb.why.empty(), bomb.what);
+    if (!tree) BOOST_TEST(tree.error().text.find(bomb.why) != std::string::npos, tree.error().text);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(a_pickle_that_would_run_a_command_opens_and_does_nothing) {

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cassert>
-#include <cstdio>
 #include <utility>
+
+#include "core/text.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -101,9 +102,8 @@ void look(self_ptr self) {
       s.setup.pulses ? s.setup.pulses->look() : std::vector{pulse_of(*s.context, s.setup.missing, s.longest_work)};
   const auto found = s.clock.look(now, s.look_due_ns, s.context->order.run, std::move(pulses), s.setup.patience);
   if (found == silence_clock::finding::fine) return;
-  char head[64];
-  std::snprintf(head, sizeof head, "nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9);
-  const std::string text = head + explain_stall(*s.context, s.setup.missing);
+  const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
+                           explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
   // Told by whom it is about: the others wait for him.
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/math.hpp"
+#include "core/text.hpp"
 #include "kernels/norm.hpp"
 #include "kernels/orthogonalise.hpp"
 #include "kernels/undo.hpp"
@@ -38,7 +39,7 @@ core::result<void> shard_executor::sound() const {
   if (!v.overflow) return {};
   return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
                                                    first_nonfinite_parameter(context_->plan(), context_->votes) +
-                                                   "; loss " + std::to_string(v.loss));
+                                                   "; loss " + core::number_text(v.loss));
 }
 
 kernels::optimizer_options shard_executor::options_of(uint32_t q) const {

@@ -6,6 +6,7 @@
 
 #include "actors/company.hpp"
 #include "actors/sim_scheduler.hpp"
+#include "core/text.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -90,7 +91,7 @@ class world {
       stop_if_told();
       if (!schedule_.step(quiet_since + quiet_max_ns))
         return hang("run " + std::to_string(runs_) + " gave no answer; the last instruction started or ended " +
-                    std::to_string(double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
+                    core::text_of("%.6f", double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
       if (schedule_.num_delivered() > deliveries_max)
         return hang("run " + std::to_string(runs_) + " gave no answer after " + std::to_string(deliveries_max) +
                     " messages");

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "actors/sim.hpp"
+#include "core/text.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -200,14 +201,14 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const double wanted_s = (silent ? 1.5 * last.patience_s : 0) + last.predicted_s * 4 + 100 * latency_s;
   const double took_s = last.seconds - result.fault_at_s;
   if (took_s > wanted_s)
-    return bug("wanted the failure within " + std::to_string(wanted_s) + " s, got it after " + std::to_string(took_s) +
-               " s");
+    return bug("wanted the failure within " + core::text_of("%.6f", wanted_s) + " s, got it after " +
+               core::text_of("%.6f", took_s) + " s");
   // The order to give up takes a few messages to every rank.
   const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
   for (const auto& e : result.log)
     if (!e.end && e.time_ns > at_rest_ns)
       return bug("rank " + std::to_string(e.rank) + " still starts instructions " +
-                 std::to_string(double(e.time_ns - last.ended_ns) / 1e9) + " s after the failure");
+                 core::text_of("%.6f", double(e.time_ns - last.ended_ns) / 1e9) + " s after the failure");
   return {};
 }
 

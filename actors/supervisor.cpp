@@ -3,6 +3,8 @@
 #include <bit>
 #include <utility>
 
+#include "core/text.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -34,9 +36,9 @@ std::optional<core::error> disagreement(const std::vector<std::shared_ptr<step_c
   for (size_t r = 1; r < ranks.size(); ++r) {
     const verdict& v = ranks[r]->decide();
     if (bits(v.loss) != bits(first.loss) || bits(v.square_sum) != bits(first.square_sum))
-      return core::error{core::error_kind::mismatch, "rank " + std::to_string(r) +
-                                                         " and rank 0 disagree on the step: loss " +
-                                                         std::to_string(v.loss) + " and " + std::to_string(first.loss)};
+      return core::error{core::error_kind::mismatch,
+                         "rank " + std::to_string(r) + " and rank 0 disagree on the step: loss " +
+                             core::number_text(v.loss) + " and " + core::number_text(first.loss)};
   }
   return std::nullopt;
 }

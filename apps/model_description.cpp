@@ -7,6 +7,7 @@
 
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/native_files.hpp"
+#include "core/json_text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -16,11 +17,11 @@ using core::error_kind;
 using core::fail;
 using json = nlohmann::ordered_json;
 
-constexpr int max_depth = 64;
+constexpr size_t max_depth = 64;
 
 json parsed(const std::string& text) {
-  const auto deep = [](int depth, json::parse_event_t, json&) { return depth <= max_depth; };
-  return json::parse(text, deep, /*allow_exceptions=*/false);
+  auto out = core::parse_json<json>(text, max_depth);
+  return out ? std::move(*out) : json();
 }
 
 core::result<model_description> from_text(const std::string& text, const std::string& where) {
@@ -56,13 +57,14 @@ core::result<model_description> describe_model(const checkpoint::tensor_source& 
 
 std::string hugging_face_config(const model_description& m, core::dtype type) {
   auto keys = parsed(m.json);
+  if (!keys.is_object()) keys = json::object();
   if (!keys.contains("architectures")) {
     if (m.model_type == "gpt2") keys["architectures"] = {"GPT2LMHeadModel"};
     if (m.model_type == "llama") keys["architectures"] = {"LlamaForCausalLM"};
   }
   keys.erase("torch_dtype");  // its name before transformers 4.56
   keys["dtype"] = type == core::dtype::f32 ? "float32" : type == core::dtype::bf16 ? "bfloat16" : "float16";
-  return keys.dump(2) + "\n";
+  return keys.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 std::map<std::string, std::string> shared_names(const model_description& m, const checkpoint::tensor_source& s) {

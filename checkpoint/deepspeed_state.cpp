@@ -8,6 +8,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.hpp"
+
 namespace troupe::checkpoint {
 namespace {
 
@@ -16,8 +18,6 @@ using core::error_kind;
 using core::fail;
 using nlohmann::json;
 
-/// Values of JSON within each other.
-constexpr int max_json_depth = 100;
 /// By which a dynamic loss scale grows and falls.
 constexpr double scale_factor = 2.0;
 /// Keys of a model-state file; a client's would overwrite them.
@@ -70,17 +70,9 @@ torch_value value_of(const json& j) {
 }
 
 core::result<json> parsed(const std::string& text, const char* what) {
-  bool deep = false;
-  auto out = json::parse(
-      text,
-      [&](int depth, json::parse_event_t, const json&) {
-        deep = deep || depth > max_json_depth;
-        return depth <= max_json_depth;
-      },
-      false);
-  if (deep) return fail(error_kind::limit, fmt::format("{}: more than {} levels of JSON", what, max_json_depth));
-  if (out.is_discarded()) return fail(error_kind::bad_input, fmt::format("{} is no JSON", what));
-  return out;
+  auto out = core::parse_json(text);
+  if (!out) return fail(out.error().kind, fmt::format("{} is no JSON that is read: {}", what, out.error().why));
+  return std::move(*out);
 }
 
 core::result<json> parsed_object(const std::string& text, const char* what) {

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cctype>
 #include <memory>
 #include <set>
 #include <tuple>
@@ -11,6 +10,7 @@
 #include "checkpoint/megatron_rules.hpp"
 #include "checkpoint/name_pattern.hpp"
 #include "checkpoint/safetensors_header.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -182,7 +182,7 @@ std::optional<std::string> plain_name(std::string_view pattern) {
     if (c == '\\') {
       if (i + 2 >= pattern.size()) return std::nullopt;
       c = pattern[++i];
-      if (std::isalnum(static_cast<unsigned char>(c)) != 0) return std::nullopt;
+      if (core::is_ascii_word(c)) return std::nullopt;
     } else if (std::string_view(".[]{}()*+?|^$").find(c) != std::string_view::npos) {
       return std::nullopt;
     }

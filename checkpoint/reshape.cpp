@@ -12,6 +12,7 @@
 #include "checkpoint/reshape_files.hpp"
 #include "checkpoint/reshape_plan.hpp"
 #include "checkpoint/reshape_rules.hpp"
+#include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -23,7 +24,6 @@ using core::fail;
 using nlohmann::json;
 
 constexpr size_t max_written_tag_bytes = 200;
-constexpr int max_client_state_depth = 100;
 
 core::result<void> check_tag(const std::string& tag) {
   if (tag.empty() || tag.size() > max_written_tag_bytes || tag.front() == '.' ||
@@ -34,18 +34,13 @@ core::result<void> check_tag(const std::string& tag) {
 
 /// The client state as an object; what it is otherwise stays under a key of its own.
 core::result<json> client_of(const tensor_source& from) {
-  bool deep = false;
-  const auto shallow = [&](int depth, json::parse_event_t, const json&) {
-    deep = deep || depth > max_client_state_depth;
-    return depth <= max_client_state_depth;
-  };
-  auto client = json::parse(from.run.client_state, shallow, false);
-  if (client.is_discarded() || deep)
-    return fail(error_kind::bad_input, fmt::format("'{}': its client state is no JSON of up to {} levels",
-                                                   from.folder.string(), max_client_state_depth));
-  if (client.is_null()) return json::object();
-  if (!client.is_object()) return json{{"client_state", std::move(client)}};
-  return client;
+  auto client = core::parse_json(from.run.client_state);
+  if (!client)
+    return fail(error_kind::bad_input, fmt::format("'{}': its client state is no JSON of up to {} levels: {}",
+                                                   from.folder.string(), core::max_json_depth, client.error().why));
+  if (client->is_null()) return json::object();
+  if (!client->is_object()) return json{{"client_state", std::move(*client)}};
+  return std::move(*client);
 }
 
 std::map<uint32_t, std::string> prefixes_in(json& client) {

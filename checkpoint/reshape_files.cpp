@@ -11,6 +11,7 @@
 #include "checkpoint/commit_names.hpp"
 #include "checkpoint/element_cast.hpp"
 #include "checkpoint/torch_file.hpp"
+#include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -138,9 +139,9 @@ core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_s
   degrees.set("pp_degree", int64_t{to_.pipeline}).set("tp_degree", int64_t{to_.tensor});
   root.set("checkpoint_parallel_dimensions", std::move(degrees));
   root.set("ds_config", torch_value::dict()).set("ds_version", options.ds_version);
-  const auto client = json::parse(s.run.client_state, nullptr, false);
-  if (client.is_object())
-    for (const auto& [key, inner] : client.items()) root.set(key, value_of(inner));
+  const auto client = core::parse_json(s.run.client_state);
+  if (client && client->is_object())
+    for (const auto& [key, inner] : client->items()) root.set(key, value_of(inner));
   const auto told = [&](uint64_t n) -> core::result<void> {
     bytes_ += n;
     if (options.progress && !options.progress(std::min(bytes_, plan_.bytes()), plan_.bytes()))

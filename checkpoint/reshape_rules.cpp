@@ -8,6 +8,7 @@
 
 #include "checkpoint/deepspeed_files.hpp"
 #include "checkpoint/torch_archive.hpp"
+#include "core/json_text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -50,10 +51,10 @@ core::result<rule_chooser> by_patterns(universal_patterns patterns,
 }
 
 std::optional<double> version_in(const tensor_source& of) {
-  const auto client = nlohmann::json::parse(of.run.client_state, nullptr, false);
-  if (!client.is_object()) return std::nullopt;
-  const auto at = client.find("checkpoint_version");
-  return at != client.end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
+  const auto client = core::parse_json(of.run.client_state);
+  if (!client || !client->is_object()) return std::nullopt;
+  const auto at = client->find("checkpoint_version");
+  return at != client->end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
 }
 
 cut_rule along(size_t dimension, uint32_t parts = 1) {

@@ -6,11 +6,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
+
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -250,7 +251,7 @@ std::string shown(std::string_view name) {
   while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
   std::string out(name.substr(0, length));
   for (char& c : out)
-    if (std::iscntrl(static_cast<unsigned char>(c)) != 0) c = '?';
+    if (core::is_ascii_control(c)) c = '?';
   return length < name.size() ? out + "..." : out;
 }
 

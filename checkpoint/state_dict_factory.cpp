@@ -4,14 +4,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/deepspeed_lists.hpp"
 #include "checkpoint/source_reader.hpp"
 #include "checkpoint/torch_pieces.hpp"
+#include "core/json_text.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -243,7 +244,7 @@ struct list_reader {
 };
 
 std::string lower(std::string s) {
-  std::ranges::transform(s, s.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::ranges::transform(s, s.begin(), core::ascii_lower);
   return s;
 }
 
@@ -251,7 +252,9 @@ std::string lower(std::string s) {
 
 core::result<checkpoint_list> parse_checkpoint_list(std::string_view text, const fs::path& folder,
                                                     const std::string& where) {
-  const auto root = json::parse(text, nullptr, false);
+  const auto parsed = core::parse_json(text);
+  if (!parsed) return fail(parsed.error().kind, fmt::format("{}: wanted a JSON object: {}", where, parsed.error().why));
+  const auto& root = *parsed;
   const list_reader in{root, where};
   if (!root.is_object()) return in.bad("wanted a JSON object");
   checkpoint_list out;

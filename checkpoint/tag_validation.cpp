@@ -3,16 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "checkpoint/safetensors_header.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 
 std::optional<tag_validation> tag_validation_from(std::string_view text) {
   std::string lower(text);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  std::transform(lower.begin(), lower.end(), lower.begin(), core::ascii_lower);
   if (lower == "ignore") return tag_validation::ignore;
   if (lower == "warn") return tag_validation::warn;
   if (lower == "fail") return tag_validation::fail;

@@ -2,11 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cctype>
 #include <iterator>
 
 #include "config/settings.hpp"
 #include "config/values.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 namespace {
@@ -229,7 +229,7 @@ class collector {
   static node_ptr unquoted(const key_info& row, const node& v) {
     std::string text = v.text;
     if (row.type == value_type::boolean) {
-      for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      for (char& c : text) c = core::ascii_lower(c);
       for (const char* yes : {"1", "t", "y", "on", "yes"})
         if (text == yes) text = "true";
       for (const char* no : {"0", "f", "n", "off", "no"})

@@ -4,6 +4,7 @@
 
 #include "config/text_form.hpp"
 #include "config/tree_builder.hpp"
+#include "core/utf8.hpp"
 
 namespace troupe::config {
 namespace {
@@ -190,7 +191,7 @@ class json_reader {
         code = 0x10000 + ((code - 0xD800) << 10U) + (low - 0xDC00);
       }
       if ((code >= 0xD800 && code < 0xE000) || code == 0) refuse();
-      put_utf8(code, out);
+      core::append_utf8(code, out);
       return;
     }
     const size_t at = ended() ? std::string_view::npos : letters.find(peek());
@@ -208,26 +209,6 @@ class json_reader {
       next();
     }
     return code;
-  }
-
-  static void put_utf8(uint32_t code, std::string& out) {
-    const auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
-    const auto rest = [&](uint32_t shift) { put(0x80U | (code >> shift & 0x3FU)); };
-    if (code < 0x80) {
-      put(code);
-    } else if (code < 0x800) {
-      put(0xC0U | code >> 6U);
-      rest(0);
-    } else if (code < 0x10000) {
-      put(0xE0U | code >> 12U);
-      rest(6);
-      rest(0);
-    } else {
-      put(0xF0U | code >> 18U);
-      rest(12);
-      rest(6);
-      rest(0);
-    }
   }
 
   /// Bytes of the text that a refusal shows.

@@ -6,11 +6,11 @@
 #include <yaml-cpp/parser.h>
 
 #include <algorithm>
-#include <cctype>
 #include <istream>
 #include <streambuf>
 
 #include "config/tree_builder.hpp"
+#include "core/text.hpp"
 
 namespace troupe::config {
 namespace {
@@ -79,7 +79,7 @@ std::optional<refusal> tangled(std::string_view text, uint32_t source) {
     } else if (quote != 0) {
       if (c == '\\' && quote == '"') ++i, ++where.column;
       if (c == quote) quote = 0;
-    } else if (c == '#' && (i == 0 || std::isspace(static_cast<unsigned char>(text[i - 1])))) {
+    } else if (c == '#' && (i == 0 || core::is_ascii_blank(text[i - 1]))) {
       while (i + 1 < text.size() && text[i + 1] != '\n') ++i;
     } else if (c == '"' || c == '\'') {
       quote = c;

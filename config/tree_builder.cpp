@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "core/utf8.hpp"
+
 namespace troupe::config {
 
 bool tree_builder::wants_name() const {
@@ -101,29 +103,6 @@ void tree_builder::add(node_ptr value, size_t anchor) {
   }
 }
 
-namespace {
-
-/// Bytes of the UTF-8 sequence at the start of `text`; 0 when it is none.
-size_t utf8_length(std::string_view text) {
-  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  const size_t length = lead < 0x80                   ? 1
-                        : lead >= 0xC2 && lead < 0xE0 ? 2
-                        : (lead & 0xF0U) == 0xE0      ? 3
-                        : lead >= 0xF0 && lead < 0xF5 ? 4
-                                                      : 0;
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i)
-    if ((byte(i) & 0xC0U) != 0x80) return 0;
-  if (lead == 0xE0 && byte(1) < 0xA0) return 0;
-  if (lead == 0xED && byte(1) > 0x9F) return 0;
-  if (lead == 0xF0 && byte(1) < 0x90) return 0;
-  if (lead == 0xF4 && byte(1) > 0x8F) return 0;
-  return length;
-}
-
-}  // namespace
-
 std::optional<refusal> unreadable(std::string_view text, uint32_t source) {
   if (text.size() > most_file_bytes)
     return refusal{{source, 1, 1}, fmt::format("wanted at most {} bytes, got {}", most_file_bytes, text.size())};
@@ -131,7 +110,7 @@ std::optional<refusal> unreadable(std::string_view text, uint32_t source) {
   bool blank = true;
   for (size_t i = 0; i < text.size();) {
     if (text[i] == '\0') return refusal{where, "wanted text, got a NUL byte"};
-    const size_t length = utf8_length(text.substr(i));
+    const size_t length = core::utf8_character(text.substr(i));
     if (length == 0) return refusal{where, "wanted UTF-8 text, got another encoding"};
     blank = blank && (text[i] == ' ' || text[i] == '\t' || text[i] == '\n' || text[i] == '\r');
     where.column = text[i] == '\n' ? 1 : where.column + 1;

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace troupe::data {
+namespace troupe::core {
 
 /// Bytes of the sound UTF-8 character that `text` begins with; 0 where there is none (Unicode 15, table 3-7).
 inline size_t utf8_character(std::string_view text) {
@@ -42,6 +42,8 @@ inline size_t utf8_prefix(std::string_view text) {
   }
 }
 
+inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
+
 /// The character `code` (below 0x110000) as UTF-8 bytes.
 inline void append_utf8(uint32_t code, std::string& out) {
   const auto put = [&](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
@@ -56,4 +58,4 @@ inline void append_utf8(uint32_t code, std::string& out) {
   }
 }
 
-}  // namespace troupe::data
+}  // namespace troupe::core

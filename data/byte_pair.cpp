@@ -8,7 +8,7 @@
 #include <queue>
 
 #include "core/math.hpp"
-#include "data/utf8.hpp"
+#include "core/utf8.hpp"
 
 namespace troupe::data {
 namespace {
@@ -100,7 +100,7 @@ class byte_pair_tokenizer final : public tokenizer {
 
   core::result<void> encode(std::string_view text, std::vector<uint32_t>& out) override {
     while (!text.empty()) {
-      const std::string_view sound = text.substr(0, utf8_prefix(text));
+      const std::string_view sound = text.substr(0, core::utf8_prefix(text));
       for (size_t at = 0; at < sound.size();) {
         const auto n = cutter_.next(sound, at);
         if (!n) return core::fail(n.error());
@@ -109,7 +109,7 @@ class byte_pair_tokenizer final : public tokenizer {
       }
       text.remove_prefix(sound.size());
       size_t broken = 0;
-      while (broken < text.size() && utf8_character(text.substr(broken)) == 0) ++broken;
+      while (broken < text.size() && core::utf8_character(text.substr(broken)) == 0) ++broken;
       if (broken > 0) add_word(text.substr(0, broken), out);
       text.remove_prefix(broken);
     }

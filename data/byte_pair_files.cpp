@@ -5,9 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <unordered_map>
 
+#include "core/json_text.hpp"
 #include "core/mapped_file.hpp"
+#include "core/utf8.hpp"
 #include "data/byte_pair.hpp"
-#include "data/utf8.hpp"
 
 namespace troupe::data {
 namespace {
@@ -36,7 +37,7 @@ struct byte_alphabet {
 
   [[nodiscard]] std::string word_of(uint32_t byte) const {
     std::string out;
-    append_utf8(character_of[byte], out);
+    core::append_utf8(character_of[byte], out);
     return out;
   }
 
@@ -44,7 +45,7 @@ struct byte_alphabet {
   [[nodiscard]] std::string bytes_of(std::string_view word) const {
     std::string out;
     for (std::string_view rest = word; !rest.empty();) {
-      const size_t n = utf8_character(rest);  // the JSON reader lets nothing else pass
+      const size_t n = core::utf8_character(rest);  // the JSON reader lets nothing else pass
       uint32_t code = static_cast<unsigned char>(rest[0]);
       if (n == 2) code = (code & 0x1F) << 6 | (static_cast<unsigned char>(rest[1]) & 0x3F);
       const auto found = n <= 2 ? byte_of.find(code) : byte_of.end();
@@ -82,14 +83,11 @@ core::result<word_numbers> read_vocab(const fs::path& path, std::string_view tex
   const auto wrong = [&](uint64_t line, const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("{}:{}: {}", path.string(), line, why));
   };
-  nlohmann::json json;
-  try {
-    json = nlohmann::json::parse(text);
-  } catch (const nlohmann::json::parse_error& e) {
-    return wrong(line_of(text, e.byte),
-                 fmt::format("wanted one JSON object of words and their numbers, got broken JSON at byte {} of {}",
-                             e.byte, text.size()));
-  }
+  const auto parsed = core::parse_json(text, max_tokenizer_json_depth);
+  if (!parsed)
+    return wrong(line_of(text, parsed.error().byte),
+                 "wanted one JSON object of words and their numbers, got " + parsed.error().why);
+  const auto& json = *parsed;
   if (!json.is_object() || json.empty())
     return wrong(1, fmt::format("wanted one JSON object of words and their numbers, got {}",
                                 json.is_object() ? "an empty one" : json.type_name()));
@@ -155,7 +153,7 @@ core::result<merge_table> read_merges(const fs::path& path, std::string_view tex
   }
   std::vector<std::string> unmade;
   for (const auto& [word, number] : numbers)
-    if (!made[number] && !looks_special(word) && utf8_character(word) != word.size()) unmade.push_back(word);
+    if (!made[number] && !looks_special(word) && core::utf8_character(word) != word.size()) unmade.push_back(word);
   if (unmade.size() > most_unmade_words)
     return wrong(fmt::format(
         "the file ends after {} merges, and {} words of {} come from none of them, such as '{}': wanted all merges",
@@ -170,7 +168,11 @@ core::result<void> check_pipeline(const fs::path& path) {
   if (!fs::exists(path, ec)) return {};
   const auto file = open_text(path);
   if (!file) return fail(file.error());
-  const auto json = nlohmann::json::parse(file->text, nullptr, false);
+  const auto parsed = core::parse_json(file->text, max_tokenizer_json_depth);
+  if (!parsed)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': wanted one JSON object, got {}", path.string(), parsed.error().why));
+  const auto& json = *parsed;
   if (!json.is_object()) return fail(error_kind::bad_input, fmt::format("'{}': wanted one JSON object", path.string()));
   const auto wrong = [&](const char* key, const char* wanted, const nlohmann::json& got) {
     return fail(error_kind::bad_input,

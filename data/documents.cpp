@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/utf8.hpp"
 #include "data/json_lines.hpp"
-#include "data/utf8.hpp"
 
 namespace troupe::data {
 namespace {
@@ -22,7 +22,7 @@ bool is_space(uint32_t c) {
 bool space_at(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at);
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(rest[i])); };
-  switch (utf8_character(rest)) {
+  switch (core::utf8_character(rest)) {
     case 1:
       return is_space(byte(0));
     case 2:
@@ -41,10 +41,12 @@ bool space_before(std::string_view text, size_t at) {
   return space_at(text, start);
 }
 
-/// The first `sign` in [from, to) that `fits`; npos where there is none.
+/// The first `sign` in [from, to) that `fits`; npos where there is none. Looks no further than `to`: a document is cut
+/// once for each of its pieces, and one without a sign would be searched to its end every time.
 template <class Fits>
 size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits fits) {
-  for (size_t at = text.find(sign, from); at < to; at = text.find(sign, at + 1))
+  const std::string_view searched = text.substr(0, to);
+  for (size_t at = searched.find(sign, from); at != searched.npos; at = searched.find(sign, at + 1))
     if (at + 1 < text.size() && !space_at(text, at + 1) && fits(at)) return at;
   return std::string_view::npos;
 }
@@ -71,7 +73,7 @@ size_t first_piece(std::string_view text) {
   if (blank != text.npos) return blank;
   if (last == text.size()) return last;
   for (size_t back = 0; back < 4; ++back)
-    if (utf8_character(text.substr(last - back)) > 0) return last - back;
+    if (core::utf8_character(text.substr(last - back)) > 0) return last - back;
   return last;
 }
 

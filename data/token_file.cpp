@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json_text.hpp"
 #include "core/mapped_file.hpp"
 
 namespace troupe::data {
@@ -72,10 +73,11 @@ core::result<std::optional<token_file>> read_token_file(const std::filesystem::p
   };
   if (text.size() > max_token_file_bytes)
     return wrong(fmt::format("{} bytes, more than {}", text.size(), max_token_file_bytes));
+  const auto parsed = core::parse_json({reinterpret_cast<const char*>(text.data()), text.size()});
+  if (!parsed) return wrong(parsed.error().why);
   token_file out;
   try {
-    const auto* begin = reinterpret_cast<const char*>(text.data());
-    const auto j = json::parse(begin, begin + text.size());
+    const auto& j = *parsed;
     if (j.at("format") != format_name || j.at("version") != format_version)
       return wrong(fmt::format("wanted the format \"{}\", version {}", format_name, format_version));
     out = parse(j);

@@ -15,6 +15,8 @@
 
 namespace troupe::data {
 
+/// Values inside values in a JSON file of a tokenizer.
+inline constexpr size_t max_tokenizer_json_depth = 100;
 /// No tokenizer file is larger.
 inline constexpr uint64_t max_tokenizer_bytes = uint64_t{256} << 20;
 /// No vocabulary is larger.

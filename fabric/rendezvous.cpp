@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cassert>
-#include <sstream>
+#include <string>
+#include <type_traits>
 
+#include "core/text.hpp"
 #include "fabric/layout.hpp"
 
 namespace troupe::fabric {
@@ -15,10 +17,14 @@ std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
 
 template <class T>
 std::string spelled(const T& value) {
-  std::ostringstream out;
-  out.precision(9);
-  out << std::boolalpha << value;
-  return out.str();
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "true" : "false";
+  else if constexpr (std::is_floating_point_v<T>)
+    return core::text_of("%.9g", static_cast<double>(value));
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(value);
+  else
+    return std::string(value);
 }
 
 std::string spelled(const piece& p) {

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <sstream>
+
+#include "core/text.hpp"
 
 namespace troupe::kernels {
 
@@ -20,10 +21,10 @@ core::result<loss_scale_state> next_loss_scale(const loss_scale_options& options
   if (overflow) {
     if (options.hysteresis == 1 || s.cur_hysteresis == 1) {
       if (s.cur_scale == options.min_loss_scale) {
-        std::ostringstream text;
-        text << "loss scale: wanted finite gradients at the least scale " << options.min_loss_scale
-             << " (fp16.min_loss_scale), got an overflow at step " << s.cur_iter + 1;
-        return core::fail(core::error_kind::numeric, text.str());
+        return core::fail(core::error_kind::numeric,
+                          core::text_of("loss scale: wanted finite gradients at the least scale %g "
+                                        "(fp16.min_loss_scale), got an overflow at step %lld",
+                                        options.min_loss_scale, static_cast<long long>(s.cur_iter + 1)));
       }
       s.cur_scale = std::max(s.cur_scale / 2, options.min_loss_scale);
     } else {

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "checkpoint/weights_folder.hpp"
+#include "core/json_text.hpp"
 #include "core/mapped_file.hpp"
 #include "kernels/cast.hpp"
 
@@ -157,8 +158,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   }
   if (auto ok = checkpoint::write_weights_folder(folder, tensors, max_shard_bytes); !ok) return ok;
 
-  auto config = nlohmann::ordered_json::parse(spec.hugging_face_json, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object()) config = nlohmann::ordered_json::object();
+  auto given = core::parse_json<nlohmann::ordered_json>(spec.hugging_face_json, max_model_keys_depth);
+  auto config = given && given->is_object() ? std::move(*given) : nlohmann::ordered_json::object();
   config["model_type"] = spec.kind == family::gpt2 ? "gpt2" : "llama";
   config["architectures"] = {spec.kind == family::gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"};
   const std::string name = type == core::dtype::f32    ? "float32"
@@ -167,7 +168,8 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
                                                        : "float64";
   config.erase("torch_dtype");  // its name before transformers 4.56
   config["dtype"] = name;
-  return checkpoint::write_file_atomically(folder / "config.json", config.dump(2) + "\n");
+  return checkpoint::write_file_atomically(folder / "config.json",
+                                           config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
 }  // namespace troupe::models

@@ -8,6 +8,8 @@
 #include <set>
 #include <vector>
 
+#include "core/json_text.hpp"
+
 namespace troupe::models {
 namespace {
 
@@ -101,25 +103,22 @@ core::result<json> parse_object(const std::string& text) {
                                              " bytes, got " + std::to_string(text.size()));
   std::vector<std::set<std::string>> open_objects;
   std::string repeated;
-  bool too_deep = false;
-  const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
     if (event == json::parse_event_t::object_start) open_objects.emplace_back();
     if (event == json::parse_event_t::object_end) open_objects.pop_back();
     if (event == json::parse_event_t::key) {
       const auto& key = parsed.get_ref<const std::string&>();
       if (!open_objects.back().insert(key).second && repeated.empty()) repeated = key;
     }
-    too_deep = too_deep || depth > max_model_keys_depth;
-    return depth <= max_model_keys_depth;
+    return true;
   };
-  json object = json::parse(text, watch, /*allow_exceptions=*/false);
-  if (too_deep)
-    return core::fail(error_kind::limit,
-                      "the model's keys nest at most " + std::to_string(max_model_keys_depth) + " deep, got more");
-  if (!object.is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
+  auto object = core::parse_json(text, max_model_keys_depth, watch);
+  if (!object && object.error().kind == error_kind::limit)
+    return core::fail(error_kind::limit, "the model's keys: " + object.error().why);
+  if (!object || !object->is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
   if (!repeated.empty())
     return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is there twice");
-  return object;
+  return std::move(*object);
 }
 
 activation read_activation(key_reader& keys, const char* key, const char* fallback) {

@@ -30,7 +30,7 @@ struct model_spec {  ///< a model's sizes and choices
 
 /// Limits of the keys' text.
 inline constexpr uint64_t max_model_keys_bytes = uint64_t{16} << 20;
-inline constexpr int max_model_keys_depth = 64;
+inline constexpr size_t max_model_keys_depth = 64;
 
 /// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, impossible sizes (width not
 /// divisible by heads ...) and keys that stand twice are refused with the key named. Missing keys take transformers'

@@ -2,9 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
 #include <map>
 #include <utility>
+
+#include "core/text.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -29,10 +30,9 @@ std::string heading(const machine_shape& shape, const std::string& model) {
 }
 
 std::string line(const estimated_needs& needs, const std::string& options) {
-  std::array<char, 96> out{};
-  std::snprintf(out.data(), out.size(), " %7.2fGB | %6.2fGB | ", static_cast<double>(needs.host) / gibibyte,
-                static_cast<double>(needs.device) / gibibyte);
-  return out.data() + options + "\n";
+  return core::text_of(" %7.2fGB | %6.2fGB | ", static_cast<double>(needs.host) / gibibyte,
+                       static_cast<double>(needs.device) / gibibyte) +
+         options + "\n";
 }
 
 std::string device_name(bool on_host) { return on_host ? "cpu " : "none"; }

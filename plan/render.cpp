@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <utility>
 #include <vector>
+
+#include "core/text.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -13,28 +14,6 @@ namespace {
 constexpr double microseconds = 1e6;
 
 using row = std::vector<std::string>;
-
-std::string text_of(const char* format, double value) {
-  std::array<char, 64> out{};
-  std::snprintf(out.data(), out.size(), format, value);
-  return out.data();
-}
-
-/// A string as JSON or DOT spells it inside quotes. Names come from files: anything may be in them.
-std::string quoted(const std::string& s) {
-  std::string out = "\"";
-  for (const char c : s) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      std::array<char, 8> code{};
-      std::snprintf(code.data(), code.size(), "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-      out += code.data();
-    } else {
-      out += c;
-    }
-  }
-  return out + '"';
-}
 
 std::string list_of(const std::vector<uint32_t>& ids) {
   std::string out;
@@ -53,22 +32,22 @@ std::string place_of(const step_plan& p, const instruction& x) {
 
 std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
   const timed& at = t.ranks[rank].instructions[x.id];
-  std::string out =
-      "{\"name\":" + quoted(t.plans[rank]->describe(x.id)) + ",\"cat\":" + quoted(std::string(name_of(x.kind))) +
-      ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) + ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
-      ",\"ts\":" + text_of("%.3f", at.moving_s * microseconds) +
-      ",\"dur\":" + text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
-      ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
-      ",\"flops\":" + text_of("%.0f", x.flops);
+  std::string out = "{\"name\":" + core::json_string(t.plans[rank]->describe(x.id)) +
+                    ",\"cat\":" + core::json_string(name_of(x.kind)) + ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) +
+                    ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
+                    ",\"ts\":" + core::text_of("%.3f", at.moving_s * microseconds) +
+                    ",\"dur\":" + core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
+                    ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
+                    ",\"flops\":" + core::text_of("%.0f", x.flops);
   if (x.lane == lane::fabric)
     out += ",\"sequence\":" + std::to_string(x.sequence) +
-           ",\"waited_us\":" + text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
+           ",\"waited_us\":" + core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
   return out + "}}";
 }
 
 std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
   return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(process) + thread +
-         ",\"args\":{\"name\":" + quoted(name) + "}}";
+         ",\"args\":{\"name\":" + core::json_string(name) + "}}";
 }
 
 }  // namespace
@@ -84,7 +63,7 @@ std::string human_bytes(uint64_t bytes) {
   }
   if (unit == 0) return std::to_string(bytes) + " B";
   const char* format = value < 9.995 ? "%.2f " : value < 99.95 ? "%.1f " : "%.0f ";
-  return text_of(format, value) + units[unit];
+  return core::text_of(format, value) + units[unit];
 }
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
@@ -109,7 +88,7 @@ std::string as_table(const step_plan& p) {
   for (const auto& x : p.instructions)
     rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)),
                     p.describe(x.id) + (x.guard == guard::always ? "" : " ?"), std::to_string(x.micro), place_of(p, x),
-                    x.bytes == 0 ? "-" : std::to_string(x.bytes), x.flops == 0 ? "-" : text_of("%.3g", x.flops),
+                    x.bytes == 0 ? "-" : std::to_string(x.bytes), x.flops == 0 ? "-" : core::text_of("%.3g", x.flops),
                     list_of(x.after)});
   return aligned(rows, {true, false, false, true, false, true, true, false});
 }
@@ -132,13 +111,13 @@ std::string as_perfetto(const timeline& t) {
 
 std::string as_dot(const step_plan& p) {
   std::string out = "digraph step {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n  label=" +
-                    quoted("rank " + std::to_string(p.rank)) + ";\n";
+                    core::json_string("rank " + std::to_string(p.rank)) + ";\n";
   for (uint32_t l = 0; l < num_lanes; ++l) {
     const std::string lane_name(name_of(static_cast<lane>(l)));
-    out += "  subgraph cluster_" + lane_name + " {\n    label=" + quoted(lane_name) + ";\n";
+    out += "  subgraph cluster_" + lane_name + " {\n    label=" + core::json_string(lane_name) + ";\n";
     for (uint32_t id : p.lanes[l]) {
       const auto& x = p.instructions[id];
-      out += "    i" + std::to_string(id) + " [label=" + quoted(p.describe(id)) +
+      out += "    i" + std::to_string(id) + " [label=" + core::json_string(p.describe(id)) +
              (x.guard == guard::always ? "" : ", style=dashed") + "];\n";
     }
     for (size_t i = 1; i < p.lanes[l].size(); ++i)

@@ -1,11 +1,10 @@
 #include "plan/swap_summary.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <map>
 #include <vector>
 
+#include "core/text.hpp"
 #include "plan/fit.hpp"
 #include "plan/render.hpp"
 #include "plan/tier_ladder.hpp"
@@ -36,11 +35,7 @@ std::vector<interval> busy(const timeline& t, uint32_t rank, std::initializer_li
   return out;
 }
 
-std::string milliseconds(double s) {
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), "%.1f ms", 1e3 * s);
-  return out.data();
-}
+std::string milliseconds(double s) { return core::text_of("%.1f ms", 1e3 * s); }
 
 }  // namespace
 

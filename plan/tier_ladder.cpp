@@ -1,8 +1,8 @@
 #include "plan/tier_ladder.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "core/text.hpp"
 #include "plan/render.hpp"
 
 namespace troupe::plan {
@@ -62,11 +62,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   return out;
 }
 
-std::string seconds_text(double s) {
-  std::array<char, 32> out{};
-  std::snprintf(out.data(), out.size(), s < 10 ? "%.1f ms" : "%.1f s", s < 10 ? 1e3 * s : s);
-  return out.data();
-}
+std::string seconds_text(double s) { return core::text_of(s < 10 ? "%.1f ms" : "%.1f s", s < 10 ? 1e3 * s : s); }
 
 const char* name_in_yaml(tier t) { return t == tier::device ? "none" : t == tier::cpu ? "cpu" : "nvme"; }
 
@@ -174,12 +170,10 @@ std::string as_yaml(const fitted& chosen, const std::string& folder) {
   if (t.optimizer != tier::device) {
     out += std::string("  offload_optimizer: {device: ") + name_in_yaml(t.optimizer);
     if (t.optimizer == tier::nvme) {
-      std::array<char, 32> ratio{};
-      std::snprintf(ratio.data(), ratio.size(), "%.10g", t.ratio);
       out += path + ", buffer_count: " + std::to_string(4 * t.state_slots) +
              ", pipeline_read: " + (t.read_ahead ? "true" : "false") +
              ", pipeline_write: " + (t.write_behind ? "true" : "false");
-      if (o.stage == 3) out += ", ratio: " + std::string(ratio.data());
+      if (o.stage == 3) out += ", ratio: " + core::text_of("%.10g", t.ratio);
     }
     out += "}\n";
   }

@@ -5,30 +5,6 @@
 #include <cstdint>
 
 namespace troupe::telemetry {
-namespace {
-
-// Bytes of the UTF-8 character that `s` begins with; 0 where it begins with none.
-size_t utf8_length(std::string_view s) {
-  const auto at = [&](size_t i) { return static_cast<unsigned char>(s[i]); };
-  const unsigned char first = at(0);
-  const size_t n = first < 0x80                    ? 1
-                   : first >= 0xC2 && first < 0xE0 ? 2
-                   : (first & 0xF0) == 0xE0        ? 3
-                   : first >= 0xF0 && first < 0xF5 ? 4
-                                                   : 0;
-  if (n == 0 || n > s.size()) return 0;
-  for (size_t i = 1; i < n; ++i)
-    if ((at(i) & 0xC0) != 0x80) return 0;
-  // Overlong forms, surrogates and what lies beyond Unicode.
-  if (first == 0xE0 && at(1) < 0xA0) return 0;
-  if (first == 0xED && at(1) > 0x9F) return 0;
-  if (first == 0xF0 && at(1) < 0x90) return 0;
-  if (first == 0xF4 && at(1) > 0x8F) return 0;
-  return n;
-}
-
-}  // namespace
-
 std::string json_number(double x) {
   if (!std::isfinite(x)) return "null";
   char text[32];
@@ -36,30 +12,13 @@ std::string json_number(double x) {
   return {text, end.ptr};
 }
 
-std::string json_string(std::string_view s) {
-  std::string out = "\"";
-  for (char c : s) {
-    const auto u = static_cast<unsigned char>(c);
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (u < 0x20 || u >= 0x7F) {
-      out += text_of("\\u%04x", unsigned{u});
-    } else {
-      out += c;
-    }
-  }
-  return out + "\"";
-}
-
 std::string html_escaped(std::string_view s) {
   std::string out;
   out.reserve(s.size() + s.size() / 8);
   while (!s.empty()) {
-    const size_t n = utf8_length(s);
+    const size_t n = core::utf8_character(s);
     const char c = s[0];
-    const auto u = static_cast<unsigned char>(c);
-    if (n == 0 || (n == 1 && (u < 0x20 || u == 0x7F) && c != '\n' && c != '\t'))
+    if (n == 0 || (n == 1 && core::is_ascii_control(c) && c != '\n' && c != '\t'))
       out += "\xEF\xBF\xBD";
     else if (c == '&')
       out += "&amp;";

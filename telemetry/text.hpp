@@ -1,26 +1,19 @@
-// Values as text that others read: JSON, HTML, short figures for people. Names come from files: anything may be in
-// them.
+// Values as text that others read: HTML, short figures for people; JSON by core/text.hpp. Names come from files:
+// anything may be in them.
 #pragma once
 
-#include <algorithm>
-#include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "core/text.hpp"
+
 namespace troupe::telemetry {
 
-/// printf into a string; at most 511 characters.
-std::string text_of(const char* pattern, auto... xs) {
-  char text[512];
-  const int n = std::snprintf(text, sizeof text, pattern, xs...);
-  return {text, static_cast<size_t>(std::clamp(n, 0, int(sizeof text) - 1))};
-}
+using core::json_string;
+using core::text_of;
 
 /// A number that reads back to the same bits; "null" when it is not finite.
 std::string json_number(double x);
-
-/// With its quotes. Bytes beyond ASCII as Latin-1: a byte model's text need not be UTF-8.
-std::string json_string(std::string_view s);
 
 /// Text for an HTML page, inside elements and quoted attributes alike: markup escaped, control characters and what is
 /// not UTF-8 replaced by U+FFFD; line ends and tabs stay.

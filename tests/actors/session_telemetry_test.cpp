@@ -1,7 +1,10 @@
 // What a host's session records, refuses and leaves behind, without the command line around it.
 #include <filesystem>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <regex>
 
+#include "tests/comma_locale.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;
@@ -29,6 +32,32 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
   BOOST_TEST(lines_in(job.folder() / "out/steps.jsonl") == 3U);
   BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find(">stopped</span> after 3 of 10 steps") !=
              std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_host_under_a_comma_locale_gets_the_files_that_others_get) {
+  const small_job job;
+  fs::create_directories(job.folder() / "out");
+  {
+    const comma_locale here;
+    auto s = job.open({"output=" + (job.folder() / "out").string(), "telemetry.json_lines=true", "parallel.data=2",
+                       "telemetry.trace=true"});
+    for (int i = 0; i < 3; ++i) step_of(*s);
+    (void)s->finish();
+  }
+  // between two digits a comma is a decimal sign that the locale put there: lists have a blank, a bracket or a quote
+  const std::regex decimal_comma("\"(ts|dur|flops|loss|lr|grad_norm|waited_us)\": *-?[0-9]+,[0-9]");
+  for (const char* name : {"out/steps.jsonl", "out/trace.json"}) {
+    const std::string text = scratch_folder::read(job.folder() / name);
+    BOOST_TEST(!text.empty(), name);
+    BOOST_TEST(!std::regex_search(text, decimal_comma), name);
+  }
+  BOOST_TEST(nlohmann::json::accept(scratch_folder::read(job.folder() / "out/trace.json")));
+  const std::string page = scratch_folder::read(job.folder() / "out/report.html");
+  const std::regex path("d=\"M([^\"]*)\"");
+  size_t paths = 0;
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), path); at != std::sregex_iterator(); ++at, ++paths)
+    BOOST_TEST((*at)[1].str().find(',') == std::string::npos, (*at)[1].str().substr(0, 80));
+  BOOST_TEST(paths > 0U);
 }
 
 BOOST_AUTO_TEST_CASE(without_an_output_folder_a_session_leaves_nothing_behind) {

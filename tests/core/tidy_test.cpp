@@ -126,6 +126,37 @@ BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
       if (f.folder != "apps") BOOST_TEST(!std::regex_search(line, ending), f.path << ": " << line);
 }
 
+BOOST_AUTO_TEST_CASE(libraries_ask_no_locale_how_a_number_is_spelled) {
+  // A host may be under any. core/text.hpp spells numbers; std::from_chars reads them; streams only carry text.
+  const std::regex asks(
+      "(printf|std::sto[dfl]+|[^a-z_](strto[dfl]+|atof|strfmon|localeconv)) *\\(|"
+      "std::(tolower|toupper|is(alpha|alnum|digit|xdigit|space|blank|cntrl|print|graph|punct|lower|upper)) *\\(|"
+      "std::(o|)stringstream|std::(fixed|setprecision|scientific)|std::regex|\\{:[^}\"]*L\\}");
+  for (const char* caught : {"std::snprintf(a, b, c)", "::fprintf (f)", " std::stod(x)", "= strtod(a, b)",
+                             "std::stof(x)", "std::tolower(c)", "std::isspace(c)", "std::ostringstream out;",
+                             "std::stringstream s;", "out << std::fixed", "{:L}", "{:.2Lf}{:8L}"})
+    BOOST_TEST(std::regex_search(caught, asks), caught);
+  for (const char* allowed : {"std::stoul(x)", "core::text_of(\"%f\")", "std::istringstream in(text);", "is_space(c)",
+                              "{:.2f}", "mismatch(", "stringify("})
+    BOOST_TEST(!std::regex_search(allowed, asks), allowed);
+  for (const auto& f : tree())
+    for (const auto& line : f.lines)
+      if (f.folder != "apps" && f.path != "core/text.hpp")
+        BOOST_TEST(!std::regex_search(line.substr(0, line.find("//")), asks), f.path << ": " << line);
+}
+
+BOOST_AUTO_TEST_CASE(json_from_outside_is_parsed_in_one_place) {
+  const std::regex parses("(^|[^A-Za-z0-9_])(json|ordered_json|nlohmann::json|nlohmann::ordered_json)::parse\\(");
+  for (const auto& f : tree())
+    for (const auto& line : f.lines) {
+      // what this process itself wrote, or what a guard of events let through
+      if (f.path == "checkpoint/manifest_text.cpp" || f.path == "checkpoint/reshape.cpp" ||
+          f.path == "config/explain.cpp")
+        continue;
+      BOOST_TEST(!std::regex_search(line, parses), f.path << ": " << line);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(every_header_says_what_it_owns_and_is_included_once) {
   for (const auto& f : tree()) {
     if (f.path.size() < 4 || f.path.substr(f.path.size() - 4) != ".hpp" || f.lines.empty()) continue;

@@ -129,6 +129,30 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   check_no_tokenizer(at / "v", "is no byte-level vocabulary: it lacks");
 }
 
+BOOST_AUTO_TEST_CASE(json_that_its_reader_could_not_live_with_is_refused_with_its_file) {
+  const scratch_folder at;
+  const std::string vocab = content_of(fixture_path("gpt2/vocab.json"));
+  const auto within = [](const std::string& head, const std::string& tail) {
+    return head + std::string(100'000, '[') + std::string(100'000, ']') + tail;
+  };
+  at.write("v/merges.txt", content_of(fixture_path("gpt2/merges.txt")));
+  for (const auto& deep : {within("", ""), within("{\"a\": ", "}"), std::string(100'000, '[')}) {
+    at.write("v/vocab.json", deep);
+    check_no_tokenizer(at / "v", "vocab.json:1: wanted one JSON object of words and their numbers, got its values lie");
+  }
+  for (const auto& number : {std::string(400, '9'), "-" + std::string(400, '9'), std::string("1e999")}) {
+    at.write("v/vocab.json", "{\"a\": 0,\n\"b\": " + number + "}");
+    check_no_tokenizer(at / "v", "vocab.json:2: wanted one JSON object of words and their numbers, got a number that");
+  }
+  at.write("v/vocab.json", vocab);
+  for (const char* key : {"normalizer", "pre_tokenizer", "other"}) {
+    at.write("v/tokenizer.json", within("{\"" + std::string(key) + "\": ", "}"));
+    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got its values lie more than 100 deep");
+    at.write("v/tokenizer.json", "{\"" + std::string(key) + "\": " + std::string(400, '9') + "}");
+    check_no_tokenizer(at / "v", "tokenizer.json': wanted one JSON object, got a number that no double holds at byte");
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_family_that_cuts_or_normalises_text_in_another_way_is_refused) {
   const scratch_folder at;
   at.write("v/vocab.json", content_of(fixture_path("gpt2/vocab.json")));

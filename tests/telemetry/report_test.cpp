@@ -8,10 +8,12 @@
 #include <stack>
 
 #include "telemetry/chart.hpp"
+#include "tests/comma_locale.hpp"
 #include "tests/telemetry/spans_of.hpp"
 
 using namespace troupe;
 using namespace troupe::telemetry;
+using troupe::tests::comma_locale;
 
 namespace {
 
@@ -112,6 +114,13 @@ BOOST_AUTO_TEST_CASE(every_kind_of_instruction_but_release_has_a_colour) {
     BOOST_TEST(has(page, ".x-" + name + "{fill:var(--" + name + ")"), name);
     BOOST_TEST(has(page, "--" + name + ":#"), name);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_hosts_comma_locale_changes_nothing_of_it) {
+  const fixture f;
+  const std::string page = report_page(f.data);
+  const comma_locale here;
+  BOOST_TEST((report_page(f.data) == page));
 }
 
 BOOST_AUTO_TEST_CASE(hostile_names_stay_text) {

@@ -1,0 +1,82 @@
+// Numbers and names as text that others read. Owns the rule that a host's locale changes none of it: neither
+// setlocale() nor std::locale::global() puts a comma, a dot between thousands or a lone byte into our files and
+// messages.
+#pragma once
+
+#include <locale.h>  // NOLINT: uselocale() is POSIX's
+#include <clocale>
+#include <cstdio>
+
+#include <charconv>
+#include <cmath>
+#include <string>
+#include <string_view>
+
+#include "core/utf8.hpp"
+
+namespace troupe::core {
+
+/// printf's language in the calling thread is C while this lives, whatever the process has set.
+class c_locale_scope {
+ public:
+  c_locale_scope() : before_(::uselocale(c_locale())) {}
+  ~c_locale_scope() { ::uselocale(before_); }
+  c_locale_scope(const c_locale_scope&) = delete;
+  c_locale_scope& operator=(const c_locale_scope&) = delete;
+
+ private:
+  static ::locale_t c_locale() {
+    static const ::locale_t c = ::newlocale(LC_ALL_MASK, "C", nullptr);
+    return c;
+  }
+  ::locale_t before_;
+};
+
+/// printf into a string, with a point in numbers.
+std::string text_of(const char* pattern, auto... xs) {
+  const c_locale_scope c;
+  char shortly[512];
+  const int n = std::snprintf(shortly, sizeof shortly, pattern, xs...);
+  if (n < static_cast<int>(sizeof shortly)) return {shortly, static_cast<size_t>(n < 0 ? 0 : n)};
+  std::string out(static_cast<size_t>(n) + 1, '\0');
+  std::snprintf(out.data(), out.size(), pattern, xs...);
+  out.pop_back();
+  return out;
+}
+
+/// A number as short as it reads back to the same bits; "nan" and "inf" for those that are none.
+inline std::string number_text(double x) {
+  if (std::isnan(x)) return "nan";
+  char text[32];
+  return {text, std::to_chars(text, text + sizeof text, x).ptr};
+}
+
+/// A JSON string with its quotes. UTF-8 stays as it is; each byte that is none becomes U+FFFD.
+inline std::string json_string(std::string_view s) {
+  constexpr std::string_view digits = "0123456789abcdef", replacement = "\xEF\xBF\xBD";
+  std::string out = "\"";
+  while (!s.empty()) {
+    const size_t n = utf8_character(s);
+    const auto c = static_cast<unsigned char>(s[0]);
+    if (n == 0)
+      out += replacement;
+    else if (c == '"' || c == '\\')
+      (out += '\\') += s[0];
+    else if (c < 0x20 || c == 0x7F)
+      ((out += "\\u00") += digits[c >> 4]) += digits[c & 15];
+    else
+      out += s.substr(0, n);
+    s.remove_prefix(n == 0 ? 1 : n);
+  }
+  return out += '"';
+}
+
+/// What stands in for std::tolower, std::isalnum, std::isspace and std::iscntrl, which ask the locale.
+constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+constexpr bool is_ascii_word(char c) {  ///< a letter or a digit
+  return (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9');
+}
+constexpr bool is_ascii_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+constexpr bool is_ascii_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+}  // namespace troupe::core

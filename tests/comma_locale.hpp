@@ -1,0 +1,46 @@
+// What a German host does before it calls us: commas in numbers and dots between thousands, for C's functions and for
+// C++'s streams. No such locale need be installed: one is made of its numbers alone.
+#pragma once
+
+#include <clocale>
+#include <cstdlib>
+#include <locale>
+#include <stdexcept>
+#include <string>
+
+#include "tests/scratch_folder.hpp"
+
+namespace troupe::tests {
+
+/// The whole process is under it while it lives.
+class comma_locale {
+ public:
+  comma_locale() : streams_(std::locale(std::locale::classic(), new commas)) {
+    folder_.write("source", "LC_NUMERIC\ndecimal_point \",\"\nthousands_sep \".\"\ngrouping 3;3\nEND LC_NUMERIC\n");
+    // it warns of the parts that are missing and writes the others
+    const std::string make = "localedef -c -i '" + (folder_ / "source").string() + "' '" +
+                             (folder_ / "comma").string() + "' >/dev/null 2>&1";
+    (void)!std::system(make.c_str());
+    ::setenv("LOCPATH", folder_.path().c_str(), 1);
+    if (std::setlocale(LC_NUMERIC, "comma") == nullptr) throw std::runtime_error("no locale could be made");
+    before_ = std::locale::global(streams_);
+  }
+  ~comma_locale() {
+    std::locale::global(before_);
+    std::setlocale(LC_ALL, "C");
+    ::unsetenv("LOCPATH");
+  }
+  comma_locale(const comma_locale&) = delete;
+  comma_locale& operator=(const comma_locale&) = delete;
+
+ private:
+  struct commas : std::numpunct<char> {
+    char do_decimal_point() const override { return ','; }
+    char do_thousands_sep() const override { return '.'; }
+    std::string do_grouping() const override { return "\3"; }
+  };
+  scratch_folder folder_;
+  std::locale streams_, before_;
+};
+
+}  // namespace troupe::tests

@@ -1,0 +1,74 @@
+// Numbers and names as text, whatever locale the process is under, and JSON that must not end it.
+#include "core/text.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "core/json_text.hpp"
+#include "tests/comma_locale.hpp"
+
+using namespace troupe;
+using namespace troupe::core;
+
+BOOST_AUTO_TEST_SUITE(text)
+
+BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_what_is_none) {
+  const std::string word = "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD";
+  BOOST_TEST(json_string(word) == '"' + word + '"');
+  BOOST_TEST(json_string("a\"b\\c\n\x7F") == R"("a\"b\\c\u000a\u007f")");
+  for (const std::string bad : {"\xFF", "\xC3", "\xC0\xBC", "\xED\xA0\x80", "\xF4\x90\x80\x80", "\x80"}) {
+    const auto back = nlohmann::json::parse(json_string("a" + bad + "b")).get<std::string>();
+    std::string wanted = "a";
+    for (size_t i = 0; i < bad.size(); ++i) wanted += "\xEF\xBF\xBD";
+    BOOST_TEST(back == wanted + "b");
+  }
+  std::string all;
+  for (int c = 0; c < 256; ++c) all += static_cast<char>(c);
+  const auto back = nlohmann::json::parse(json_string(all)).get<std::string>();
+  BOOST_TEST(back.substr(0, 128) == all.substr(0, 128));
+  BOOST_TEST(back.size() == 128U + 3 * 128U);
+}
+
+BOOST_AUTO_TEST_CASE(a_comma_locale_changes_no_number) {
+  const tests::comma_locale here;
+  char naive[32];
+  std::snprintf(naive, sizeof naive, "%.1f", 1.5);
+  std::ostringstream stream;
+  stream << 1234.5;
+  BOOST_TEST(naive == std::string("1,5"));  // so it is in force, for both
+  BOOST_TEST(stream.str() == "1.234,5");
+  BOOST_TEST(text_of("%.2f %g %d", 1234.5, 1e-5, 1234567) == "1234.50 1e-05 1234567");
+  BOOST_TEST(number_text(1234.5) == "1234.5");
+  std::snprintf(naive, sizeof naive, "%.1f", 1.5);
+  BOOST_TEST(naive == std::string("1,5"));  // and is the host's again
+}
+
+BOOST_AUTO_TEST_CASE(a_text_of_any_length_is_whole) {
+  const std::string word(3000, 'x');
+  BOOST_TEST(text_of("<%s>", word.c_str()) == "<" + word + ">");
+  BOOST_TEST(text_of("%s", std::string(511, 'y').c_str()) == std::string(511, 'y'));
+  BOOST_TEST(text_of("%s", std::string(512, 'y').c_str()) == std::string(512, 'y'));
+  BOOST_TEST(number_text(-std::nan("")) == "nan");
+}
+
+BOOST_AUTO_TEST_CASE(json_is_refused_with_its_byte_before_it_can_do_harm) {
+  const auto problem = [](const std::string& text, size_t depth = 3) {
+    const auto got = parse_json(text, depth);
+    return got ? std::string("none") : got.error().why;
+  };
+  BOOST_TEST(problem("[[[1]]]") == "none");
+  BOOST_TEST(problem("[[[[1]]]]") == "its values lie more than 3 deep at byte 4");
+  BOOST_TEST(problem("[{\"a\": [{}]}]") == "its values lie more than 3 deep at byte 9");
+  BOOST_TEST(problem(R"({"[[[[\"[[[[": "{{{{\\"})") == "none");
+  BOOST_TEST(problem("[[],[],[[]],[]]") == "none");
+  BOOST_TEST(problem(std::string(1'000'000, '[')) == "its values lie more than 3 deep at byte 4");
+  BOOST_TEST(problem("{\"a\": " + std::string(400, '9') + "}") == "a number that no double holds at byte 7");
+  BOOST_TEST(problem("[1e999]") == "a number that no double holds at byte 2");
+  BOOST_TEST(problem("[1e-999]") == "none");
+  BOOST_TEST(problem("{\"a\": }") == "broken JSON at byte 7 of 7");
+  BOOST_TEST(problem("\"\xFF\"") == "broken JSON at byte 2 of 3");
+  BOOST_TEST(problem("") == "broken JSON at byte 1 of 0");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

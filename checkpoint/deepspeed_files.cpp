@@ -57,6 +57,16 @@ file_role role_of(std::string_view name, deepspeed_file& out) {
   return at.left == "_optim_states.pt" || at.left == "optim_states.pt" ? file_role::optimizer : file_role::none;
 }
 
+/// Every rank has a file of its own, so no rank's number is as large as the number of files that are read; what counts
+/// ranks may add one to it.
+core::result<void> check_numbers(const deepspeed_file& f) {
+  for (const uint32_t number : {f.layer, f.mp, f.dp})
+    if (number >= max_deepspeed_files)
+      return refused(fmt::format("'{}' is of rank or layer {}, of which {} are read at most", f.path.string(), number,
+                                 max_deepspeed_files));
+  return {};
+}
+
 /// Sorted by (layer, mp, dp), one file each.
 core::result<void> put_in_order(std::vector<deepspeed_file>& files) {
   const auto key = [](const deepspeed_file& f) { return std::tuple(f.layer, f.mp, f.dp); };
@@ -112,7 +122,10 @@ core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, bool 
     const std::string name = at->path().filename().string();
     out.has_offloaded |= name == "offloaded_tensors";
     deepspeed_file file{at->path(), 0, 0, 0};
-    switch (role_of(name, file)) {
+    const auto role = role_of(name, file);
+    if (role != file_role::none)
+      if (auto ok = check_numbers(file); !ok) return fail(ok.error());
+    switch (role) {
       case file_role::model:
         out.model.push_back(std::move(file));
         break;

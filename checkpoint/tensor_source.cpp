@@ -8,6 +8,8 @@
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/source_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
+#include "core/utf8.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -41,6 +43,24 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   return {};
 }
 
+/// Names become JSON, files' names and text for people; a pickle may hold any bytes as text.
+core::result<void> check_names(const tensor_source& s) {
+  const auto check = [&](const std::string& name) -> core::result<void> {
+    if (core::is_utf8(name)) return {};
+    return fail(error_kind::bad_input, fmt::format("'{}': a tensor's name, {}, is not UTF-8", s.folder.string(),
+                                                   core::json_string(shown(name))));
+  };
+  for (const auto& t : s.tensors)
+    for (const auto* name : {&t.name, &t.moment})
+      if (auto ok = check(*name); !ok) return ok;
+  for (const auto& t : s.tied)
+    for (const auto* name : {&t.name, &t.of})
+      if (auto ok = check(*name); !ok) return ok;
+  for (const auto& name : s.parameter_order)
+    if (auto ok = check(name); !ok) return ok;
+  return {};
+}
+
 }  // namespace
 
 tensor_source source_of(const checkpoint_folder& c) {
@@ -67,6 +87,7 @@ tensor_source source_of(const checkpoint_folder& c) {
 }
 
 core::result<void> complete(tensor_source& s) {
+  if (auto ok = check_names(s); !ok) return ok;
   put_in_order(s);
   if (s.tensors.size() > max_tensors)
     return fail(error_kind::limit,

@@ -58,8 +58,9 @@ struct tensor_source : tensor_list {
 /// A checkpoint of ours as a source.
 tensor_source source_of(const checkpoint_folder& c);
 
-/// Sorts tensors, pieces and tied names; then refuses, with the tensor named: two of one name, kind and moment, pieces
-/// that overlap, leave a gap or leave their file, a tied name of nothing. For readers to end with.
+/// Sorts tensors, pieces and tied names; then refuses, with the tensor named: a name that is not UTF-8, two of one
+/// name, kind and moment, pieces that overlap, leave a gap or leave their file, a tied name of nothing. For readers to
+/// end with.
 core::result<void> complete(tensor_source& s);
 
 /// As for a checkpoint of ours; digests are compared where the source has them.

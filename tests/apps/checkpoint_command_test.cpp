@@ -218,6 +218,25 @@ BOOST_AUTO_TEST_CASE(what_is_written_for_deepspeed_comes_back_equal) {
   BOOST_TEST(c.troupe({"diff", theirs, "ours", "--quiet"}).code == 0);
 }
 
+BOOST_AUTO_TEST_CASE(a_tensors_name_that_is_no_text_is_refused_and_leaves_nothing) {
+  const checkpoints c;
+  const std::string good = "second.bias", bad = "secon\xFF.bias";
+  for (const auto& entry :
+       fs::directory_iterator(fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed/stage2_bf16/step2")) {
+    std::string content = scratch_folder::read(entry.path());
+    for (size_t at = content.find(good); at != content.npos; at = content.find(good, at)) content.replace(at, 11, bad);
+    c.folder.write("theirs/" + entry.path().filename().string(), content);
+  }
+  const auto before = std::distance(fs::directory_iterator(c.folder.path()), {});
+  for (const char* command : {"reshape", "to-universal", "to-fp32", "inspect"}) {
+    const auto r =
+        std::string(command) == "inspect" ? c.troupe({command, "theirs"}) : c.troupe({command, "theirs", "xo2"});
+    BOOST_TEST(r.code == 2, command << ": " << r.err);
+    BOOST_TEST(has(r.err, "a tensor's name, \"secon\xEF\xBF\xBD.bias\", is not UTF-8"), command << ": " << r.err);
+    BOOST_TEST(std::distance(fs::directory_iterator(c.folder.path()), {}) == before, command);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_own_script_does) {
   const checkpoints c;
   const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";

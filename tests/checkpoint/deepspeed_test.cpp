@@ -2,6 +2,7 @@
 // optimizer, byte for byte.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
+#include <fstream>
 
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -257,6 +258,19 @@ BOOST_AUTO_TEST_CASE(broken_folders_are_refused_with_the_reason) {
   fs::copy_file(mixed / "step2/zero_pp_rank_0_mp_rank_00_model_states.pt",
                 mixed / "step2/layer_0_expert_0_mp_rank_00_model_states.pt");
   check_failed(read_deepspeed_source(mixed), bad, "experts");
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_no_folder_has_files_for_are_refused_by_their_file) {
+  const scratch_folder at;
+  for (const char* name :
+       {"zero_pp_rank_4294967295_mp_rank_00_optim_states.pt", "zero_pp_rank_0_mp_rank_4294967295_optim_states.pt",
+        "mp_rank_4294967295_model_states.pt", "layer_4294967295-model_states.pt",
+        "layer_00-model_4294967295-model_states.pt", "zero_pp_rank_65536_mp_rank_65536_model_states.pt"}) {
+    const auto folder = copied("stage2_fp16", at);
+    std::ofstream(folder / "step2" / name) << "x";
+    check_failed(read_deepspeed_source(folder), core::error_kind::bad_input, name);
+    fs::remove_all(folder);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(shards_under_their_old_name_are_read) {

@@ -110,6 +110,21 @@ BOOST_AUTO_TEST_CASE(what_does_not_cover_its_shape_is_refused_by_name) {
   refused([](auto& s) { s.tied = {{"head", "wte"}}; }, "'head' is tied to 'wte'");
 }
 
+BOOST_AUTO_TEST_CASE(names_that_are_not_utf8_are_refused) {
+  const auto refused = [](const auto& spoil) {
+    two_pieces t;
+    spoil(t.source);
+    check_failed(complete(t.source), core::error_kind::bad_input, "is not UTF-8");
+  };
+  refused([](tensor_source& s) { s.tensors[0].name = "w\xFF"; });
+  refused([](tensor_source& s) { s.tensors[0].moment = "\xC3"; });
+  refused([](tensor_source& s) { s.tied = {{"\xED\xA0\x80", "w"}}; });
+  refused([](tensor_source& s) { s.parameter_order = {"w", "\x80w"}; });
+  two_pieces t;
+  t.source.tensors[0].name = "gr\xC3\xBC\xC3\x9F";
+  check_ok(complete(t.source));
+}
+
 BOOST_AUTO_TEST_CASE(many_targets_of_one_tensor_take_their_elements_from_one_reading) {
   two_pieces t;
   std::vector<float> all(270'000), part(100'000);

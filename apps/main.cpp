@@ -13,6 +13,7 @@
 #include "apps/descriptors.hpp"
 #include "apps/doctor.hpp"
 #include "apps/io_command.hpp"
+#include "apps/last_catch.hpp"
 #include "config/explain.hpp"
 
 namespace {
@@ -33,9 +34,7 @@ void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
   c.add_flag("--strict", a.strict, "warnings are errors");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
   if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0))
@@ -100,4 +99,10 @@ int main(int argc, char** argv) {
   if (!loaded) return 2;
   std::printf("%s\n", config::explain(*loaded, json).c_str());
   return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return troupe::apps::with_last_catch([&] { return run(argc, argv); });
 }

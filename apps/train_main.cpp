@@ -1,9 +1,8 @@
 // troupe-train: the second binary, which loads LibTorch. `troupe` executes it for the commands that compute.
 #include <CLI/CLI.hpp>
-#include <cstdio>
-#include <exception>
 
 #include "apps/descriptors.hpp"
+#include "apps/last_catch.hpp"
 #include "apps/train.hpp"
 
 namespace {
@@ -14,9 +13,7 @@ void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
   c.add_flag("--strict", a.strict, "warnings are errors");
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   using namespace troupe::apps;
   open_missing_descriptors();
   CLI::App app{"trains transformer models whose states are sharded over ranks", "troupe"};
@@ -73,10 +70,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;  // as the other program's
   }
-  try {
-    return *train_command ? train(t) : show_plan(p);
-  } catch (const std::exception& e) {  // Torch and the standard library throw where Troupe returns errors
-    std::fprintf(stderr, "troupe: error: %s\n", e.what());
-    return 1;
-  }
+  return *train_command ? train(t) : show_plan(p);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return troupe::apps::with_last_catch([&] { return run(argc, argv); });
 }

@@ -60,6 +60,23 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
       f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
 }
 
+BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_one_sentence) {
+  const tokens_folder f;
+  const auto gone = [&](const std::string& command) {
+    return run({"/bin/sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec " + command}, f.folder.path());
+  };
+  const std::string corpus = (f.folder / "corpus.txt").string(), job = (f.folder / "job.yaml").string();
+  for (const std::string& command :
+       {std::string(TROUPE_BINARY) + " data tokenize " + corpus + " --tokenizer v --output t.bin",
+        std::string(TROUPE_BINARY) + " train " + job + " --set output=out"}) {
+    const auto r = gone(command);
+    BOOST_TEST(r.code == 1, r.err);
+    BOOST_TEST(
+        r.err == "troupe: error: the working directory does not exist any more: wanted to run in one that does\n",
+        r.err);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(what_cannot_be_tokenized_is_one_sentence_and_leaves_nothing) {
   const tokens_folder f;
   f.folder.write("sub/vocab.json", "{\"a\": 0");

@@ -1,0 +1,35 @@
+// What a program does with an exception that nobody was meant to throw: one sentence, exit code 1. Troupe's functions
+// return errors; the standard library, Torch and what they call throw.
+#pragma once
+
+#include <cstdio>
+#include <exception>
+#include <filesystem>
+#include <new>
+#include <system_error>
+
+namespace troupe::apps {
+
+/// The exit code of `body`, or 1 where it threw. Unwinding has then removed what was half made.
+template <class Body>
+int with_last_catch(Body body) {
+  const auto say = [](const char* what) {
+    std::fprintf(stderr, "troupe: error: %s\n", what);
+    return 1;
+  };
+  try {
+    return body();
+  } catch (const std::bad_alloc&) {
+    return say("there is not enough memory for this");
+  } catch (const std::filesystem::filesystem_error& e) {
+    std::error_code gone;
+    (void)std::filesystem::current_path(gone);  // every relative path asks for it
+    return say(gone ? "the working directory does not exist any more: wanted to run in one that does" : e.what());
+  } catch (const std::exception& e) {
+    return say(e.what());
+  } catch (...) {
+    return say("something unknown was thrown");
+  }
+}
+
+}  // namespace troupe::apps

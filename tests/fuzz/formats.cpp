@@ -1,15 +1,14 @@
 // What libFuzzer calls with bytes of its own making: each format's reader takes them or refuses them, and what it took
 // can be looked at to its last value. Allocations are bounded by -malloc_limit_mb.
-#include <unistd.h>
-
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <set>
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/checkpoint_index.hpp"
+#include "checkpoint/deepspeed_files.hpp"
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/manifest_text.hpp"
 #include "checkpoint/safetensors.hpp"
@@ -17,35 +16,14 @@
 #include "checkpoint/torch_archive.hpp"
 #include "checkpoint/zip_reader.hpp"
 #include "core/tensor_view.hpp"
+#include "tests/fuzz/input.hpp"
 
 namespace {
 
 namespace fs = std::filesystem;
 using namespace troupe;
 using namespace troupe::checkpoint;
-using bytes = std::span<const std::byte>;
-
-/// Stops the run: libFuzzer keeps the input that led here.
-void wanted(bool holds) {
-  if (!holds) std::abort();
-}
-
-/// A folder of this process.
-const fs::path& folder() {
-  static const fs::path at = [] {
-    auto path = fs::temp_directory_path() / ("troupe-fuzz-" + std::to_string(::getpid()));
-    fs::create_directories(path);
-    return path;
-  }();
-  return at;
-}
-
-fs::path written(const char* name, bytes content) {
-  const auto path = folder() / name;
-  std::ofstream(path, std::ios::binary | std::ios::trunc)
-      .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
-  return path;
-}
+using namespace troupe::tests;
 
 [[maybe_unused]] void fuzz_zip(bytes input) {
   const auto entries = read_zip(input);
@@ -89,13 +67,34 @@ fs::path written(const char* name, bytes content) {
   if (input.empty()) return;
   const bool model = (std::to_integer<unsigned>(input.front()) & 1U) == 0;
   written(model ? "mp_rank_00_model_states.pt" : "zero_pp_rank_0_mp_rank_00_optim_states.pt", input.subspan(1));
-  const auto source = read_deepspeed_source(folder());
+  const auto source = read_deepspeed_source(fuzz_folder());
   if (!source) return;
   source_reader reader(*source);
   for (const auto& t : source->tensors) {
     std::vector<std::byte> out(core::size_of(t.type));
     if (core::numel_of(t.shape) > 0) wanted(reader.read(t, core::numel_of(t.shape) - 1, 1, out).has_value());
   }
+}
+
+/// Names of files, one a line, and behind a zero byte what they all hold.
+[[maybe_unused]] void fuzz_checkpoint_names(bytes input) {
+  constexpr size_t most_names = 32, longest_name = 200;
+  const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());
+  const size_t zero = std::min(all.find('\0'), all.size());
+  std::set<std::string> made;
+  for (size_t at = 0; at < zero && made.size() < most_names;) {
+    const size_t end = std::min(all.find('\n', at), zero);
+    const std::string name(all.substr(at, std::min(end - at, longest_name)));
+    at = end + 1;
+    if (name.empty() || name == "." || name == ".." || name.find('/') != name.npos) continue;
+    made.insert(name);
+    written(name, input.subspan(std::min(zero + 1, input.size())));
+  }
+  if (const auto files = list_deepspeed_files(fuzz_folder(), false)) wanted(files->model.size() <= made.size());
+  (void)list_deepspeed_files(fuzz_folder(), true);
+  (void)read_deepspeed_source(fuzz_folder());
+  (void)checkpoint_index::open(fuzz_folder(), {});
+  for (const auto& name : made) fs::remove(fuzz_folder() / name);
 }
 
 }  // namespace

@@ -1,0 +1,40 @@
+// What all fuzz programs share: a folder of the process, an input as a file in it, and the way to say that a promise is
+// broken.
+#pragma once
+
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <string>
+
+namespace troupe::tests {
+
+using bytes = std::span<const std::byte>;
+
+/// Stops the run: libFuzzer keeps the input that led here.
+inline void wanted(bool holds) {
+  if (!holds) std::abort();
+}
+
+/// A folder of this process.
+inline const std::filesystem::path& fuzz_folder() {
+  static const std::filesystem::path at = [] {
+    auto path = std::filesystem::temp_directory_path() / ("troupe-fuzz-" + std::to_string(::getpid()));
+    std::filesystem::create_directories(path);
+    return path;
+  }();
+  return at;
+}
+
+inline std::filesystem::path written(const std::string& name, bytes content) {
+  const auto path = fuzz_folder() / name;
+  std::ofstream(path, std::ios::binary | std::ios::trunc)
+      .write(reinterpret_cast<const char*>(content.data()), static_cast<std::streamsize>(content.size()));
+  return path;
+}
+
+}  // namespace troupe::tests

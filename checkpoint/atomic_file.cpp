@@ -80,11 +80,15 @@ core::result<void> atomic_file::sync() {
   return {};
 }
 
-core::result<void> atomic_file::commit() {
-  if (auto ok = sync(); !ok) return ok;
+core::result<void> atomic_file::commit(durability when) {
+  if (when == durability::in_time) {
+    if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failed(errno);
+  } else if (auto ok = sync(); !ok) {
+    return ok;
+  }
   if (::rename(part_.c_str(), target_.c_str()) != 0) return failed(errno);
   part_.clear();
-  return sync_folder(folder_of(target_));
+  return when == durability::in_time ? core::result<void>{} : sync_folder(folder_of(target_));
 }
 
 core::result<void> sync_folder(const fs::path& folder) {
@@ -98,11 +102,11 @@ core::result<void> sync_folder(const fs::path& folder) {
   return {};
 }
 
-core::result<void> write_file_atomically(const fs::path& target, std::string_view text) {
+core::result<void> write_file_atomically(const fs::path& target, std::string_view text, durability when) {
   auto file = atomic_file::create(target);
   if (!file) return fail(file.error());
   if (auto ok = file->write(text); !ok) return ok;
-  return file->commit();
+  return file->commit(when);
 }
 
 }  // namespace troupe::checkpoint

@@ -16,6 +16,10 @@ namespace troupe::checkpoint {
 /// error_kind::no_space for a full disk, an exhausted quota or a file beyond the size limit; else error_kind::io.
 core::error_kind kind_of_write_error(int system_error);
 
+/// Whether a file that has its name survives a power cut at once (two flushes of the disk, tens of milliseconds on
+/// some), or when the system gets to it. A process that is killed leaves the old file or the new one either way.
+enum class durability : uint8_t { at_once, in_time };
+
 /// One file on its way. Without commit() the destructor removes what was written and the old file stays.
 class atomic_file {
  public:
@@ -37,7 +41,7 @@ class atomic_file {
 
   /// sync() if that was not done, then takes the target's name and syncs the folder: from here on the
   /// new content survives a power cut.
-  core::result<void> commit();
+  core::result<void> commit(durability when = durability::at_once);
 
   [[nodiscard]] const std::filesystem::path& target() const { return target_; }
   /// Its name until commit(), for those who write it through a descriptor of their own.
@@ -56,6 +60,7 @@ class atomic_file {
 core::result<void> sync_folder(const std::filesystem::path& folder);
 
 /// The whole of a small file at once.
-core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text);
+core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text,
+                                         durability when = durability::at_once);
 
 }  // namespace troupe::checkpoint

@@ -1,9 +1,13 @@
 #include "models/products.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+
+#include "models/torch_dtype.hpp"
 
 #ifdef TROUPE_MODELS_ONEDNN
 // LibTorch exports this function without shipping its header; models/CMakeLists.txt has tried that it links.
@@ -57,6 +61,16 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
   at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
   product_out(out, a, b, bias);
   return out;
+}
+
+void prepare_products(core::dtype stored) {
+  constexpr int64_t side = 64;  // large enough for oneDNN
+  const at::ScalarType type = torch_dtype(stored);
+  const at::NoGradGuard no_grad;
+  const at::Tensor a = at::ones({side, side}, type), bias = at::ones({side}, type);
+  for (const auto& left : {a, a.t()})
+    for (const auto& right : {a, a.t()}) (void)product(left, right);
+  (void)product(a, a.t(), bias);
 }
 
 }  // namespace troupe::models

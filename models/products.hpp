@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "core/dtype.hpp"
+
 namespace troupe::models {
 
 /// `aten`: what at::mm takes, MKL for fp32. `onednn`: the oneDNN inside LibTorch.
@@ -23,5 +25,9 @@ void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, cons
 
 /// The same into a new tensor.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
+
+/// Does one small product of every layout. Where products run on oneDNN it writes its code at the first one, which
+/// takes some forty milliseconds: this lets another thread do it while a run opens. Changes no result.
+void prepare_products(core::dtype type);
 
 }  // namespace troupe::models

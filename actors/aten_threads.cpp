@@ -2,26 +2,64 @@
 
 #include <ATen/Parallel.h>
 
+#include <future>
 #include <mutex>
+#include <system_error>
+#include <thread>
 
 namespace troupe::actors {
 namespace {
 
 std::mutex mutex;
-int scopes = 0;
-int before = 1;
+
+/// at::set_num_threads() sets two numbers: the calling thread's, and the one that every thread takes over when it first
+/// uses ATen. A thread of no other use puts the second back: its own number ends with it.
+void set_here_only(int threads) {
+  const std::lock_guard lock(mutex);
+  std::promise<void> known, changed;
+  std::thread other;
+  try {
+    other = std::thread([&known, change = changed.get_future()]() mutable {
+      const int everywhere = at::get_num_threads();
+      known.set_value();
+      change.wait();
+      at::set_num_threads(everywhere);
+    });
+    known.get_future().wait();
+  } catch (const std::system_error&) {  // no thread to be had: the session will not get its own either
+  }
+  at::set_num_threads(threads);
+  if (!other.joinable()) return;
+  changed.set_value();
+  other.join();
+}
 
 }  // namespace
 
-one_aten_thread::one_aten_thread() {
-  const std::lock_guard lock(mutex);
-  if (scopes++ == 0) before = at::get_num_threads();
-  at::set_num_threads(1);  // each time: OpenMP keeps a number per calling thread
+one_aten_thread::one_aten_thread() : before_(at::get_num_threads()) {
+  if (before_ > 1) set_here_only(1);
 }
 
 one_aten_thread::~one_aten_thread() {
-  const std::lock_guard lock(mutex);
-  if (--scopes == 0) at::set_num_threads(before);
+  if (before_ > 1) set_here_only(before_);
+}
+
+void keep_to_one_aten_thread() {
+  thread_local bool kept = false;
+  if (kept) return;
+  kept = true;
+  if (at::get_num_threads() > 1) set_here_only(1);
+}
+
+std::future<void> run_aside(std::function<void()> work) {
+  try {
+    return std::async(std::launch::async, [work = std::move(work)] {
+      keep_to_one_aten_thread();
+      work();
+    });
+  } catch (const std::system_error&) {
+    return {};
+  }
 }
 
 }  // namespace troupe::actors

@@ -1,15 +1,29 @@
-// ATen's own threads are off while a session lives: every lane has one thread, and teams change the order of sums.
+// ATen's own threads are off where Troupe calls it: every lane has one thread, and teams change the order of sums. Owns
+// the number of the calling thread only; what a host's threads have, and those it will make, stays the host's.
 #pragma once
+
+#include <functional>
+#include <future>
 
 namespace troupe::actors {
 
-/// While any lives, ATen computes on the caller's thread. The last to go gives ATen back the number it had.
+/// While it lives, ATen computes on the calling thread alone. Ends on the thread that it began on.
 class one_aten_thread {
  public:
   one_aten_thread();
   ~one_aten_thread();
   one_aten_thread(const one_aten_thread&) = delete;
   one_aten_thread& operator=(const one_aten_thread&) = delete;
+
+ private:
+  int before_;
 };
+
+/// The same for as long as the calling thread lives: for a lane's own. Costs nothing but the first time.
+void keep_to_one_aten_thread();
+
+/// Runs `work` on a thread of its own until the future goes, kept to itself; nowhere where no thread is to be had: for
+/// what only saves time.
+std::future<void> run_aside(std::function<void()> work);
 
 }  // namespace troupe::actors

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "actors/activation_windows.hpp"
+#include "actors/aten_threads.hpp"
 #include "actors/host_run.hpp"
 #include "actors/ledger.hpp"
 #include "models/language_model.hpp"
@@ -51,6 +52,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   void begin(std::shared_ptr<step_context> context) override {
+    keep_to_one_aten_thread();
     attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
     look_up();

@@ -3,6 +3,7 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
+#include "actors/aten_threads.hpp"
 #include "models/dry_run.hpp"
 #include "models/module_table.hpp"
 #include "models/random_turn.hpp"
@@ -30,6 +31,7 @@ std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(st
     out->micro = k.micro;
     out->columns = 1;
     try {
+      const one_aten_thread alone;
       const models::random_turn turn(
           {seed, k.step, k.micro, k.rank, evaluates ? models::drawing_an_evaluation : models::drawing_a_batch});
       out->tensors = (evaluates ? model->evaluation : model->training)(k.step, k.micro, k.rank);

@@ -1,5 +1,4 @@
 #include "actors/session.hpp"
-#include "actors/checkpoint_load.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -7,6 +6,8 @@
 #include <future>
 #include <utility>
 
+#include "actors/aten_threads.hpp"
+#include "actors/checkpoint_load.hpp"
 #include "actors/compute_executor.hpp"
 #include "actors/fabric_executor.hpp"
 #include "actors/host_run.hpp"
@@ -19,6 +20,7 @@
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
+#include "models/products.hpp"
 #include "storage/locked_memory.hpp"
 
 namespace troupe::actors {
@@ -135,6 +137,8 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
+  const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
+  const auto ready = run_aside([type = options.config->parameter_dtype()] { models::prepare_products(type); });
   auto p = std::make_unique<parts>();
   p->model = std::move(options.model);
   if (p->model != nullptr) {

@@ -7,7 +7,6 @@
 #include <optional>
 #include <vector>
 
-#include "actors/aten_threads.hpp"
 #include "actors/blueprint.hpp"
 #include "actors/company.hpp"
 #include "actors/host.hpp"
@@ -67,7 +66,6 @@ struct session::parts {
   loader_setup data;
   std::shared_ptr<warning_box> warnings = std::make_shared<warning_box>();
   session_recording recording;
-  one_aten_thread one_thread;
   std::optional<allocation_ledger> ledger;
   std::unique_ptr<own_system> own;  // null: the host's
   caf::actor_system* system = nullptr;

@@ -1,11 +1,14 @@
 // Sessions in a host: its own actor system, typed handles, callbacks, several sessions at once.
 #include "actors/host.hpp"
 
+#include <ATen/Parallel.h>
 #include <c10/core/Allocator.h>
 
 #include <boost/test/unit_test.hpp>
+#include <future>
 #include <thread>
 
+#include "actors/aten_threads.hpp"
 #include "actors/session_parts.hpp"
 #include "tests/small_job.hpp"
 
@@ -84,6 +87,43 @@ BOOST_AUTO_TEST_CASE(sessions_at_the_same_time_compute_as_if_they_were_alone) {
     BOOST_TEST(b->memory()[0].activations_peak_bytes > 0U);
   }
   BOOST_TEST((c10::GetAllocator(c10::DeviceType::CPU) == allocator));
+}
+
+BOOST_AUTO_TEST_CASE(threads_of_the_host_keep_the_number_that_aten_had) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  const small_job job;
+  auto s = job.open(stage3);
+  step_of(*s);
+  BOOST_TEST(at::get_num_threads() == 3);
+  int during = 0, after = 0, late = 0;
+  std::promise<void> used, closed;
+  std::thread host_thread([&, wait = closed.get_future()] {  // uses ATen for the first time while the session lives
+    during = at::get_num_threads();
+    used.set_value();
+    wait.wait();
+    after = at::get_num_threads();
+  });
+  used.get_future().wait();
+  step_of(*s);
+  s.reset();
+  closed.set_value();
+  host_thread.join();
+  std::thread([&] { late = at::get_num_threads(); }).join();
+  BOOST_TEST(during == 3);
+  BOOST_TEST(after == 3);
+  BOOST_TEST(late == 3);
+  BOOST_TEST(at::get_num_threads() == 3);
+  int inside = 0;
+  {
+    const actors::one_aten_thread here;
+    inside = at::get_num_threads();
+    std::thread([&] { during = at::get_num_threads(); }).join();
+  }
+  BOOST_TEST(inside == 1);
+  BOOST_TEST(during == 3);
+  BOOST_TEST(at::get_num_threads() == 3);
+  at::set_num_threads(before);
 }
 
 BOOST_AUTO_TEST_CASE(a_system_without_troupes_messages_is_refused_with_what_to_add) {

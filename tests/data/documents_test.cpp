@@ -1,6 +1,9 @@
 // Texts of any length become tokens in bounded pieces; each document's end is marked.
 #include "data/documents.hpp"
 
+#include <sys/mman.h>
+
+#include <cstring>
 #include <random>
 
 #include "data/token_stream.hpp"
@@ -48,6 +51,22 @@ BOOST_AUTO_TEST_CASE(without_such_a_place_a_piece_ends_between_two_characters) {
     BOOST_TEST(n + 3 > data::longest_piece_bytes);
     BOOST_TEST((n - shift) % 3 == 0U);
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_piece_is_found_without_looking_beyond_the_longest) {
+  // the same text over and over would be searched to its end for each of its pieces: here that end cannot be read
+  constexpr size_t all = size_t{1} << 30, readable = data::longest_piece_bytes + 4096;
+  void* const mapped = ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  BOOST_REQUIRE(mapped != MAP_FAILED);
+  BOOST_REQUIRE(::mprotect(mapped, readable, PROT_READ | PROT_WRITE) == 0);
+  std::memset(mapped, 'x', readable);
+  const std::string_view text(static_cast<const char*>(mapped), all);
+  BOOST_TEST(data::first_piece(text) == data::longest_piece_bytes);
+  static_cast<char*>(mapped)[data::piece_bytes + 7] = '\n';
+  BOOST_TEST(data::first_piece(text) == data::piece_bytes + 8);
+  static_cast<char*>(mapped)[data::piece_bytes + 7] = ' ';
+  BOOST_TEST(data::first_piece(text) == data::piece_bytes + 7);
+  ::munmap(mapped, all);
 }
 
 BOOST_AUTO_TEST_CASE(byte_pairs_in_pieces_are_those_of_the_whole_text) {

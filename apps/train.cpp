@@ -29,7 +29,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Small files that take their names once everything else could be opened: what is refused changes nothing.
+// Small files that take their names once everything else could be opened: what is refused changes nothing. They are for
+// people to read, and the first step waits for no disk because of them.
 core::result<void> write_files(const fs::path& folder, const std::vector<std::pair<const char*, std::string>>& texts,
                                const std::function<core::result<void>()>& open) {
   std::vector<checkpoint::atomic_file> files;
@@ -38,12 +39,11 @@ core::result<void> write_files(const fs::path& folder, const std::vector<std::pa
     auto file = checkpoint::atomic_file::create(folder / name);
     if (!file) return core::fail(file.error());
     if (auto ok = file->write(text); !ok) return ok;
-    if (auto ok = file->sync(); !ok) return ok;
     files.push_back(std::move(*file));
   }
   if (auto ok = open(); !ok) return ok;
   for (auto& file : files)
-    if (auto ok = file.commit(); !ok) return ok;
+    if (auto ok = file.commit(checkpoint::durability::in_time); !ok) return ok;
   return {};
 }
 

@@ -102,11 +102,11 @@ core::result<void> sync_folder(const fs::path& folder) {
   return {};
 }
 
-core::result<void> write_file_atomically(const fs::path& target, std::string_view text, durability when) {
+core::result<void> write_file_atomically(const fs::path& target, std::string_view text) {
   auto file = atomic_file::create(target);
   if (!file) return fail(file.error());
   if (auto ok = file->write(text); !ok) return ok;
-  return file->commit(when);
+  return file->commit();
 }
 
 }  // namespace troupe::checkpoint

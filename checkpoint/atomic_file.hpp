@@ -60,7 +60,6 @@ class atomic_file {
 core::result<void> sync_folder(const std::filesystem::path& folder);
 
 /// The whole of a small file at once.
-core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text,
-                                         durability when = durability::at_once);
+core::result<void> write_file_atomically(const std::filesystem::path& target, std::string_view text);
 
 }  // namespace troupe::checkpoint

@@ -68,10 +68,11 @@ core::result<deepspeed_part> part_reader::run(const torch_archive& model, uint32
     listed_.insert(t.name);
     if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
   }
-  for (const auto& [name, owner] : lists_.shared)
-    if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
   if (out_.stage == 3)
     if (auto ok = read_frozen(); !ok) return fail(ok.error());
+  // The owner may be a frozen parameter.
+  for (const auto& [name, owner] : lists_.shared)
+    if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
   if (auto ok = add_module(); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
   note_order();
   return std::move(out_);

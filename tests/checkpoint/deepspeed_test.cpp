@@ -125,6 +125,32 @@ BOOST_AUTO_TEST_CASE(layouts_that_its_converter_refuses_are_what_the_running_opt
   }
 }
 
+BOOST_AUTO_TEST_CASE(second_names_of_frozen_and_of_trained_parameters_are_there_at_every_stage) {
+  const std::vector<tied_name> wanted{{"head.weight", "embed.weight"}, {"twin.weight", "first.weight"}};
+  for (const std::string stage : {"stage0", "stage1", "stage2", "stage3"}) BOOST_TEST_CONTEXT(stage) {
+      const auto name = stage + "_frozen_tied";
+      const auto source = read_deepspeed_source(fixtures / name);
+      check_ok(source);
+      BOOST_TEST((source->tied == wanted));
+      BOOST_TEST((find_tensor(*source, "head.weight", tensor_kind::frozen) != nullptr));
+      BOOST_TEST((find_tensor(*source, "twin.weight", tensor_kind::master) != nullptr));
+      const scratch_folder at;
+      check_ok(export_weights(*source, {.out = at / "out.safetensors"}));
+      const auto ours = safetensors_file::open(at / "out.safetensors");
+      const auto theirs = safetensors_file::open(fixtures / (name + ".safetensors"));
+      check_ok(ours);
+      check_ok(theirs);
+      BOOST_TEST(ours->entries().size() == 6U);
+      BOOST_TEST(theirs->entries().size() == 6U);
+      for (const auto& entry : theirs->entries()) {
+        const auto* mine = ours->find(entry.name);
+        BOOST_REQUIRE_MESSAGE(mine != nullptr, entry.name);
+        BOOST_TEST((mine->type == entry.type && mine->shape == entry.shape), entry.name);
+        BOOST_TEST(same_bytes(ours->bytes(*mine), theirs->bytes(entry)), entry.name);
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(tensor_parallel_ranks_join_as_its_universal_converter_joins_them) {
   const auto source = read_deepspeed_source(fixtures / "tensor_parallel");
   const auto universal = read_universal_source(fixtures / "universal_tensor_parallel");

@@ -1,8 +1,9 @@
 """Checkpoint folders of the real DeepSpeed and what its own converter makes of them.
 
 Run by `make peer`: two processes on the CPU train a model of about a thousand parameters for two steps and save it, for
-stages 0 to 3, fp32, bf16 and fp16 weights, with buffers, one frozen and one tied parameter and two optimizer groups; and
-a pipeline, a tensor-parallel model and universal folders. Writes tests/checkpoint/fixtures/deepspeed/<case>/, beside each
+stages 0 to 3, fp32, bf16 and fp16 weights, with buffers, one frozen and one tied parameter and two optimizer groups; one
+with a frozen and a trained parameter that each have a second name; and a pipeline, a tensor-parallel model and universal
+folders. Writes tests/checkpoint/fixtures/deepspeed/<case>/, beside each
 folder <case>.safetensors with the tensors of get_fp32_state_dict_from_zero_checkpoint, or with the running optimizer's
 masters where that function fails, and <case>.moments.safetensors with the running optimizer's moments. Names given as
 arguments make these cases only.
@@ -32,6 +33,7 @@ CASES = {
     "stage1_grad_fp32": (1, "bf16", {}),  # BF16_Optimizer
     "stage2_round_robin": (2, "bf16", {"round_robin_gradients": True}),
     "stage1_elastic": (1, "bf16", {"elastic_checkpoint": True}),
+    **{f"stage{stage}_frozen_tied": (stage, "fp32", {}) for stage in range(4)},
     "pipeline": (1, "bf16", {}),
     "tensor_parallel": (1, "bf16", {}),
 }
@@ -64,6 +66,27 @@ def model_of():
             return z.float().square().mean() + self.frozen(y).float().square().mean()
 
     return tiny
+
+
+def tied_model_of():
+    """The head is the embedding, which nobody trains; `twin` is `first`, which is trained."""
+    import torch
+
+    class tied(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed = torch.nn.Embedding(11, 7)
+            self.first = torch.nn.Linear(7, 7)
+            self.twin = torch.nn.Linear(7, 7)
+            self.head = torch.nn.Linear(7, 11, bias=False)
+            self.twin.weight = self.first.weight
+            self.head.weight = self.embed.weight
+            self.embed.weight.requires_grad_(False)
+
+        def forward(self, x):
+            return self.head(self.twin(self.first(self.embed(x)))).float().square().mean()
+
+    return tied
 
 
 def train_pipeline(folder, config):
@@ -121,7 +144,7 @@ def train(case, folder):
 
     stage, dtype, zero = CASES[case]
     torch.manual_seed(1)
-    model = model_of()()
+    model = (tied_model_of() if case.endswith("frozen_tied") else model_of())()
     plain = [p for n, p in model.named_parameters() if p.requires_grad and p.dim() < 2]
     decayed = [p for n, p in model.named_parameters() if p.requires_grad and p.dim() >= 2]
     optimizer = torch.optim.AdamW([{"params": decayed, "weight_decay": 0.1}, {"params": plain, "weight_decay": 0.0}], lr=0.01)
@@ -152,6 +175,12 @@ def train(case, folder):
         engine.backward(loss)
         engine.step()
     engine.save_checkpoint(folder, tag="step2", client_state={"note": "kept"})
+    if case.endswith("frozen_tied"):
+        if stage < 2 and os.environ["RANK"] == "0":  # stages that the converter refuses, or whose frozen ones it forgets
+            from safetensors.torch import save_file
+
+            save_file({n: t.detach().clone().contiguous() for n, t in model.state_dict().items()}, folder + ".safetensors")
+        return
     if stage == 0 or case.endswith("grad_fp32"):
         return save_running(engine, model, optimizer, folder)
     if stage < 3:  # DeepSpeed links moments to parameters after the first group's first step, before the others have any

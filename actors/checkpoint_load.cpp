@@ -8,6 +8,7 @@
 
 #include "actors/initial_weights.hpp"
 #include "actors/state_store.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/scatter_read.hpp"
 
@@ -82,6 +83,7 @@ class wishes {
       }
     }
     report.states = states_;
+    if (report.missing == all.size() && !all.empty() && !options_.custom_load_fn) return nothing_fits(all);
     if (options_.custom_load_fn || !options_.load_module_strict) return {};
     const auto strangers = names_.unexpected(all);
     if (strangers.empty()) return {};
@@ -170,6 +172,15 @@ class wishes {
     const std::string as = name.empty() || name == p.name ? "" : fmt::format(" as '{}'", name);
     return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted{} and not in the checkpoint",
                                                   from_.folder.string(), p.name, p.shape, as));
+  }
+
+  /// What is not there may keep its first values; a checkpoint of another model altogether may not pass for one.
+  [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
+    std::vector<std::string> held;
+    for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
+                            from_.folder.string(), checkpoint::first_names(wanted), checkpoint::first_names(held)));
   }
 
   [[nodiscard]] core::result<void> same_shape(const core::parameter_info& p, const tensor_entry& t) const {

@@ -14,8 +14,10 @@ namespace troupe::actors {
 /// What DeepSpeed's load_checkpoint is told, with the same effects; docs/embedding.md has the table.
 struct load_options {
   std::optional<std::string> tag{};  ///< which checkpoint of a folder; none: the one that `latest` names
+  /// A file that gives the checkpoint's tensors other names, as docs/checkpoints.md describes it; empty: none.
+  std::filesystem::path map{};
   /// Every parameter must be there, and every tensor of the checkpoint wanted. False: parameters that are missing keep
-  /// their first values. Another shape is an error in both cases.
+  /// their first values. Another shape is an error in both cases, and so is a checkpoint that has none of them.
   bool load_module_strict = true;
   /// False: moments begin afresh, and master weights are the weights as the forward pass uses them.
   bool load_optimizer_states = true;

@@ -7,6 +7,8 @@
 
 #include "actors/checkpoint_load.hpp"
 #include "actors/session_parts.hpp"
+#include "checkpoint/layer_names.hpp"
+#include "checkpoint/name_map.hpp"
 #include "checkpoint/open_source.hpp"
 
 namespace troupe::actors {
@@ -59,6 +61,19 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
   return place;
 }
 
+/// A pipeline's folder under the names of this run's model, where the layers leave one choice.
+core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
+                                                  bool strict) {
+  std::vector<checkpoint::wanted_tensor> wanted;
+  for (const auto& p : table.parameters) wanted.push_back({p.name, p.shape});
+  auto named = checkpoint::named_by_layers(std::move(from), wanted);
+  if (!named || !named->has_layer_names || !strict) return named;
+  const checkpoint::name_map names(*named);
+  const auto is_there = [&](const auto& w) { return names.find(w.name).has_value(); };
+  if (std::ranges::all_of(wanted, is_there)) return named;
+  return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
+}
+
 }  // namespace
 
 core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
@@ -66,9 +81,13 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const auto say = [this](const std::string& line) {
     if (hooks.on_warning) hooks.on_warning(line);
   };
-  const auto from = checkpoint::open_source(
-      path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .say = say});
+  auto from = checkpoint::open_source(
+      path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = options.map, .say = say});
   if (!from) return fail(from.error());
+  if (!options.custom_load_fn) {
+    from = named_for(*plan.table, std::move(*from), options.load_module_strict);
+    if (!from) return fail(from.error());
+  }
   const auto& run = from->run;
   const auto folder = from->folder.string();
   const bool goes_on = !options.load_module_only && run.steps.has_value();

@@ -15,6 +15,7 @@ namespace troupe::apps {
 struct source_arguments {  ///< of a command that reads a checkpoint
   std::string path;
   std::string tag;  ///< of several below `path`; empty: the one that `latest` names
+  std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
   bool quiet = false;
 };

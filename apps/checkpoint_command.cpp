@@ -32,6 +32,7 @@ void add_shard_size(CLI::App& c, weights_arguments& a) {
 void add_source(CLI::App& c, source_arguments& a, const char* name = "path", const char* help = path_help) {
   c.add_option(name, a.path, help)->required();
   c.add_option("--tag", a.tag, "which checkpoint of the folder; by default the one that its `latest` names");
+  c.add_option("--map", a.map, "a file that gives the tensors other names, of a pipeline's layers for one");
   c.add_flag("--fallback-to-previous", a.fallback_to_previous,
              "where the newest of a folder cannot be opened, take the newest that can");
 }
@@ -82,6 +83,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*fp32, a.fp32.output,
              "NAME.safetensors, NAME.pt, NAME.pth, NAME.bin, or a folder for files with an index");
   add_shard_size(*fp32, a.fp32);
+  fp32->add_option("--model-config", a.fp32.model_config, model_config_help);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
   add_quiet(*fp32, a.fp32.source.quiet);
   actions_.emplace_back(fp32, [&a] { return to_fp32(a.fp32); });
@@ -121,6 +123,8 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
                       "Megatron's checkpoint_version of PATH: 0, 1.0 or 2.0; by default what PATH says");
   reshape->add_option("--to-qkv-version", a.reshape.to_qkv_version, "of OUT; by default as it is");
   reshape->add_option("--heads", a.reshape.heads, "attention heads of the model, for --to-qkv-version");
+  reshape->add_option("--map-back", a.reshape.map_back,
+                      "a file as for --map, read backwards: OUT has the names that it leads from");
   add_deepspeed(*reshape, a.reshape.written);
   actions_.emplace_back(reshape, [&a] { return reshape_checkpoint(a.reshape); });
 }

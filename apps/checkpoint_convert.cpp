@@ -69,8 +69,16 @@ core::result<void> write_fp32(const weights_arguments& a) {
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   const auto kind = kind_of(a.output.out);
   if (!kind) return fail(kind.error());
-  const auto s = open_checkpoint_at(a.source);
+  auto s = open_checkpoint_at(a.source);
   if (!s) return fail(s.error());
+  if (s->has_layer_names) {
+    const auto model = describe_model(*s, a.model_config);
+    if (!model) return fail(model.error());
+    s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
+    if (!s) return fail(s.error());
+    if (s->has_layer_names && !a.source.quiet)
+      std::fprintf(stderr, "troupe: names are those of the pipeline's layers: --model-config or --map gives others\n");
+  }
   work_display display("writing", a.source.quiet);
   checkpoint::weights_export_options options{.out = a.output.out,
                                              .max_shard_bytes = *shard_bytes,
@@ -95,15 +103,16 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
   if (!shard_bytes) return fail(shard_bytes.error().in("--max-shard-size"));
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
-  const auto s = open_checkpoint_at(a.source);
-  if (!s) return fail(s.error());
-  const auto model = describe_model(*s, a.model_config);
-  if (!model) return fail(model.error());
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
+  const auto* model = &opened->model;
   if (model->json.empty())
     return fail(
         error_kind::bad_input,
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
                     s->folder.string()));
+  if (auto ok = check_names(*opened); !ok) return ok;
   work_display display("writing", a.source.quiet);
   const auto is_tied = [&](const std::string& name) {
     return std::any_of(s->tied.begin(), s->tied.end(), [&](const auto& t) { return t.name == name; });

@@ -16,7 +16,7 @@ struct weights_arguments {  ///< of to-fp32 and to-hf
   std::string max_shard_size = "5GB";
   bool exclude_frozen = false;
   std::string dtype = "fp32";  ///< to-hf
-  std::string model_config;    ///< to-hf: a config.json where the checkpoint does not describe its model
+  std::string model_config;    ///< a config.json where the checkpoint does not describe its model
 };
 
 struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks, to-universal
@@ -34,6 +34,7 @@ struct reshape_arguments {
   uint32_t tensor = 1, pipeline = 1;
   std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
   uint32_t heads = 0;                                 ///< of attention: for to_qkv_version
+  std::string map_back;                               ///< a file of names, read backwards; empty: none
 };
 
 int to_fp32(const weights_arguments& a);

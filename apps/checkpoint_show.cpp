@@ -6,6 +6,7 @@
 
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/source_diff.hpp"
 #include "checkpoint/source_inspect.hpp"
 #include "checkpoint/source_verify.hpp"
@@ -25,6 +26,19 @@ std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoi
   if (r.compared_bytes == 0)
     return "the format has no digests: names, shapes and places are right and every byte can be read";
   return fmt::format("{} against the archives' CRC-32; the format has no other digests", human_bytes(r.compared_bytes));
+}
+
+std::string some_names(const checkpoint::tensor_source& s) {
+  std::vector<std::string> names;
+  for (const auto& p : checkpoint::parameters_of(s)) names.push_back(p.name);
+  return checkpoint::first_names(names);
+}
+
+core::error nothing_compared(const checkpoint::tensor_source& first, const checkpoint::tensor_source& second) {
+  return {core::error_kind::mismatch,
+          fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; a file of names "
+                      "(--map) says which is which",
+                      first.folder.string(), some_names(first), second.folder.string(), some_names(second))};
 }
 
 }  // namespace
@@ -62,18 +76,29 @@ int diff_checkpoints_at(const diff_arguments& a) {
   const stop_request stop;
   if (a.tolerance && !(*a.tolerance >= 0))
     return failed({core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance)});
-  const auto first = open_checkpoint_at(a.first);
+  auto first = open_checkpoint_at(a.first);
   if (!first) return failed(first.error());
   source_arguments other = a.first;
   other.path = a.second;
   other.tag = "";
-  const auto second = open_checkpoint_at(other);
+  auto second = open_checkpoint_at(other);
+  if (!second) return failed(second.error());
+  // Layers without names get those of the other one.
+  if (!second->has_layer_names)
+    first = checkpoint::named_by_layers(std::move(*first), checkpoint::parameters_of(*second));
+  if (!first) return failed(first.error());
+  if (!first->has_layer_names)
+    second = checkpoint::named_by_layers(std::move(*second), checkpoint::parameters_of(*first));
   if (!second) return failed(second.error());
   work_display display("comparing", a.first.quiet);
   const auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
                                           {.tolerance = a.tolerance, .progress = display.progress()});
   display.clear();
   if (!r) return failed(r.error());
+  if (r->tensors == 0 && !r->differences.empty()) {
+    failed(nothing_compared(*first, *second));
+    return 1;  // they differ
+  }
   if (!a.first.quiet) {
     for (const auto& d : r->differences) std::printf("%s\n", d.text.c_str());
     if (r->left_out_moments > 0)

@@ -16,6 +16,7 @@
 #include "checkpoint/atomic_file.hpp"
 #include "checkpoint/deepspeed_writer.hpp"
 #include "checkpoint/name_map.hpp"
+#include "checkpoint/name_rules.hpp"
 #include "checkpoint/reshape.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/source_inspect.hpp"
@@ -29,12 +30,11 @@ namespace fs = std::filesystem;
 using core::fail;
 
 core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
-                                                              const checkpoint::tensor_source& s,
+                                                              const described_checkpoint& opened,
                                                               bool has_optimizer = true) {
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
-  const auto model = describe_model(s, a.model_config);
-  if (!model) return fail(model.error());
+  const auto& s = opened.source;
   checkpoint::deepspeed_write_options out;
   if (has_optimizer) {
     auto optimizer = describe_optimizer(s, a.job, a.stage, *type);
@@ -46,8 +46,11 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   out.ranks = a.ranks;
   out.weight_type = *type;
   out.integer_step = a.integer_steps;
-  out.shared = shared_names(*model, s);
-  out.name = [type = model->model_type](const std::string& name) { return checkpoint::hugging_face_name(type, name); };
+  if (s.has_layer_names) return out;  // they stay what they are
+  out.shared = shared_names(opened.model, s);
+  out.name = [type = opened.model.model_type](const std::string& name) {
+    return checkpoint::hugging_face_name(type, name);
+  };
   return out;
 }
 
@@ -59,9 +62,10 @@ void say_written(const deepspeed_arguments& a, const checkpoint::deepspeed_repor
 }
 
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
-  const auto s = open_checkpoint_at(a.source);
-  if (!s) return fail(s.error());
-  auto options = options_for(a, *s);
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
+  auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   work_display display("writing", a.source.quiet);
   options->progress = display.progress();
@@ -70,6 +74,7 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   const auto report = checkpoint::write_deepspeed_folder(*s, place->working(), *options);
   display.clear();
   if (!report) return fail(report.error());
+  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
   if (auto ok = place->commit(); !ok) return ok;
   say_written(a, *report, display);
   return {};
@@ -92,9 +97,10 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
 }
 
 core::result<void> write_universal(const deepspeed_arguments& a) {
-  const auto s = open_checkpoint_at(a.source);
-  if (!s) return fail(s.error());
-  auto options = options_for(a, *s);
+  const auto opened = open_described(a.source, a.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
+  auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
   work_display display("writing", a.source.quiet);
   options->progress = display.progress();
@@ -114,15 +120,36 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
   return {};
 }
 
+/// Back to the names that a file of names begins from. Refused: a name that no rule leads to.
+core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
+                             const checkpoint::tensor_source& s) {
+  if (file.empty()) return {};
+  const auto rules = checkpoint::name_rules::read(file);
+  if (!rules) return fail(rules.error());
+  const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
+  for (const auto& t : s.tensors)
+    if (!rules->find_back(before(t.name)))
+      return fail(core::error_kind::mismatch, fmt::format("'{}' leads to no name like '{}', which '{}' holds",
+                                                          file.string(), before(t.name), s.folder.string()));
+  for (auto& [alias, owner] : o.shared) owner = rules->find_back(owner).value_or(owner);
+  o.name = [before, rules = *rules](const std::string& name) {
+    const auto own = before(name);
+    return rules.find_back(own).value_or(own);
+  };
+  return {};
+}
+
 /// Megatron's files say how they are cut; other models' parameters by their names.
 core::result<void> write_reshaped(const reshape_arguments& a) {
-  const auto s = open_checkpoint_at(a.written.source);
-  if (!s) return fail(s.error());
+  const auto opened = open_described(a.written.source, a.written.model_config);
+  if (!opened) return fail(opened.error());
+  const auto* s = &opened->source;
   // Without moments there is no optimizer to describe.
   const bool has_optimizer = std::any_of(s->tensors.begin(), s->tensors.end(),
                                          [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
-  auto options = options_for(a.written, *s, has_optimizer);
+  auto options = options_for(a.written, *opened, has_optimizer);
   if (!options) return fail(options.error());
+  if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
   work_display display("writing", a.written.source.quiet);
   options->progress = display.progress();
   auto place = output_place::prepare({a.written.output.out, output_kind::folder, a.written.output.force}, *s);
@@ -136,6 +163,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   const auto report = checkpoint::reshape(*s, place->working(), how);
   display.clear();
   if (!report) return fail(report.error());
+  if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
   if (auto ok = place->commit(); !ok) return ok;
   say_written(a.written, {report->folder, report->bytes, report->files}, display);
   return {};

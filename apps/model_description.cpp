@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/atomic_file.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/native_files.hpp"
 #include "core/json_text.hpp"
+#include "models/model_spec.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -18,6 +20,7 @@ using core::fail;
 using json = nlohmann::ordered_json;
 
 constexpr size_t max_depth = 64;
+constexpr const char* description_name = "config.json";
 
 json parsed(const std::string& text) {
   auto out = core::parse_json<json>(text, max_depth);
@@ -50,9 +53,51 @@ core::result<model_description> describe_model(const checkpoint::tensor_source& 
   if (s.run.model.starts_with('{')) return from_text(s.run.model, fmt::format("the model of '{}'", s.folder.string()));
   for (const auto& path : {fs::path(s.run.model), s.folder}) {
     std::error_code e;
-    if (!path.empty() && fs::is_regular_file(path / "config.json", e)) return from_file(path / "config.json");
+    if (!path.empty() && fs::is_regular_file(path / description_name, e)) return from_file(path / description_name);
   }
   return model_description{};
+}
+
+std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m) {
+  const auto spec = models::parse_model_spec(m.json);
+  if (!spec) return {};
+  std::vector<checkpoint::wanted_tensor> out;
+  for (auto& p : models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32)).parameters)
+    out.push_back({std::move(p.name), std::move(p.shape)});
+  return out;
+}
+
+core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
+  auto source = open_checkpoint_at(a);
+  if (!source) return fail(source.error());
+  auto model = describe_model(*source, model_config);
+  if (!model) return fail(model.error());
+  auto named = checkpoint::named_by_layers(std::move(*source), parameters_of(*model));
+  if (!named) return fail(named.error());
+  return described_checkpoint{std::move(*named), std::move(*model)};
+}
+
+core::result<void> check_names(const described_checkpoint& c) {
+  const auto wanted = parameters_of(c.model);
+  if (wanted.empty()) {
+    if (!c.source.has_layer_names) return {};
+    return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
+  }
+  std::vector<std::string> names;
+  for (const auto& w : wanted) names.push_back(w.name);
+  const auto strangers = checkpoint::name_map(c.source).unexpected(names);
+  if (strangers.empty()) return {};
+  if (c.source.has_layer_names) return tl::unexpected(checkpoint::unnamed_layers(c.source, wanted));
+  return fail(error_kind::mismatch,
+              fmt::format("'{}' holds {} parameters that its model has not, as {}: wanted {}; a file of names (--map) "
+                          "says which is which",
+                          c.source.folder.string(), strangers.size(), checkpoint::first_names(strangers),
+                          checkpoint::first_names(names)));
+}
+
+core::result<void> write_description(const model_description& m, const fs::path& folder) {
+  if (m.json.empty()) return {};
+  return checkpoint::write_file_atomically(folder / description_name, m.json);
 }
 
 std::string hugging_face_config(const model_description& m, core::dtype type) {

@@ -4,7 +4,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
+#include "apps/checkpoint_arguments.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -23,6 +26,26 @@ struct model_description {
 /// From `file` where it is given; else what the source says of its model, or the config.json beside it. Refused: one
 /// that is no JSON object.
 core::result<model_description> describe_model(const checkpoint::tensor_source& s, const std::filesystem::path& file);
+
+/// The parameters of a model of that description, in its order; empty of a family that is not known here.
+std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
+
+/// A checkpoint and what is known of its model.
+struct described_checkpoint {
+  checkpoint::tensor_source source;
+  model_description model;
+};
+
+/// Opens what `a` names, its model as describe_model() says. A pipeline's layers get the model's names where they are
+/// known: see named_by_layers().
+core::result<described_checkpoint> open_described(const source_arguments& a, const std::filesystem::path& model_config);
+
+/// Refuses a checkpoint whose tensors the model's loader would not know: parameters that the model has not, a pipeline
+/// whose layers nobody names.
+core::result<void> check_names(const described_checkpoint& c);
+
+/// Keeps the description with files that do not say their model; nothing where it is not known.
+core::result<void> write_description(const model_description& m, const std::filesystem::path& folder);
 
 /// config.json as transformers wants it for weights in `type`.
 std::string hugging_face_config(const model_description& m, core::dtype type);

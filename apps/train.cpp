@@ -271,8 +271,10 @@ int train(const train_arguments& given) {
   hooks.on_saved = [&saved](const actors::save_report& r) { saved.heard(r); };
   auto start = saved.choose_start();
   if (!start) return report(start.error());
+  auto load = load_options_of(start->load);
+  load.map = a.map;  // given beside --resume alone
   auto session = actors::session::open(
-      {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = load_options_of(start->load)});
+      {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = std::move(load)});
   if (!session) return report(with_way_out(session.error(), *start));
   if (auto ok = prepare_output(*loaded, (*session)->chosen_tiers(),
                                [&] {

@@ -30,6 +30,9 @@ int run(int argc, char** argv) {
                             "go on from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "
                             "Face's), not from the run's own");
   train_command->add_option("--tag", t.tag, "the checkpoint within --resume's folder")->needs("--resume");
+  train_command
+      ->add_option("--map", t.map, "a file that gives the tensors of --resume other names (docs/checkpoints.md)")
+      ->needs("--resume");
   train_command->add_flag("--fresh", t.fresh, "do not go on from the run's own checkpoints; they are set aside");
   train_command->add_flag("--load-module-only", t.load_module_only, "take the weights alone; begin at step 0");
   train_command->add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,

@@ -9,6 +9,7 @@
 #include "checkpoint/deepspeed_part.hpp"
 #include "checkpoint/deepspeed_ranks.hpp"
 #include "checkpoint/deepspeed_run.hpp"
+#include "checkpoint/layer_names.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -80,7 +81,8 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
       ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), *first);
   if (!out) return out;
   if (auto ok = complete(*out); !ok) return fail(ok.error());
-  return out;
+  if (grid->stages == 1 && files->layers.empty()) return out;
+  return with_kept_names(std::move(*out));
 }
 
 }  // namespace troupe::checkpoint

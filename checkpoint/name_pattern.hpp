@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,12 @@ class name_pattern {
 
   /// Whether it holds from the name's first character on, as Python's `re.match` asks; the rest may be anything.
   [[nodiscard]] bool matches(std::string_view name) const;
+
+  /// Whether `to` names no group but those of the pattern: `\1` is the first. Errors: bad_input.
+  [[nodiscard]] core::result<void> check_rewrite(const std::string& to) const;
+
+  /// `to` with the groups of a name that the pattern holds for from its first character to its last; nothing of others.
+  [[nodiscard]] std::optional<std::string> rewritten(std::string_view name, const std::string& to) const;
 
  private:
   explicit name_pattern(std::shared_ptr<const re2::RE2> compiled) : compiled_(std::move(compiled)) {}

@@ -8,6 +8,7 @@
 #include "checkpoint/commit.hpp"
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/hugging_face_source.hpp"
+#include "checkpoint/name_rules.hpp"
 #include "checkpoint/reading_mark.hpp"
 #include "checkpoint/torch_source.hpp"
 #include "checkpoint/universal_source.hpp"
@@ -164,7 +165,9 @@ core::result<source_format> recognise(const fs::path& path, const std::optional<
   return format;
 }
 
-core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
+namespace {
+
+core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
   const auto format = recognise(path, options.tag);
   if (!format) return fail(format.error());
   switch (*format) {
@@ -180,6 +183,22 @@ core::result<tensor_source> open_source(const fs::path& path, const source_optio
       return read_torch_source(options.tag ? path / *options.tag : path);
   }
   return fail(error_kind::bug, "a format that nobody reads");
+}
+
+}  // namespace
+
+core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
+  if (options.map.empty()) return open_as_it_is(path, options);
+  const auto rules = name_rules::read(options.map);
+  if (!rules) return fail(rules.error());
+  auto source = open_as_it_is(path, options);
+  if (!source) return source;
+  const auto is_named = [&](const tensor_entry& t) { return rules->find(t.name).has_value(); };
+  if (options.say && std::ranges::none_of(source->tensors, is_named))
+    options.say(fmt::format("no rule of '{}' is about a tensor of '{}'", options.map.string(), path.string()));
+  auto named = rules->applied_to(std::move(*source));
+  if (!named) return fail(named.error().in(fmt::format("by the names of '{}'", options.map.string())));
+  return named;
 }
 
 }  // namespace troupe::checkpoint

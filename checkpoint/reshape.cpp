@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "checkpoint/commit.hpp"
 #include "checkpoint/commit_names.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/published_patterns.hpp"
 #include "checkpoint/reshape_files.hpp"
 #include "checkpoint/reshape_plan.hpp"
@@ -43,18 +45,6 @@ core::result<json> client_of(const tensor_source& from) {
   return std::move(*client);
 }
 
-std::map<uint32_t, std::string> prefixes_in(json& client) {
-  std::map<uint32_t, std::string> out;
-  const auto at = client.find(layer_prefixes_key);
-  if (at == client.end()) return out;
-  if (at->is_object())
-    for (const auto& [layer, prefix] : at->items())
-      if (prefix.is_string() && layer.size() < 10 && layer.find_first_not_of("0123456789") == std::string::npos)
-        out.emplace(static_cast<uint32_t>(std::stoul(layer)), prefix.get<std::string>());
-  client.erase(at);
-  return out;
-}
-
 core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, uint32_t heads) {
   if (from == to) return {};
   for (auto& t : s.tensors) {
@@ -73,7 +63,7 @@ deepspeed_write_options options_of(const deepspeed_write_options& all, const ten
   auto out = all;
   out.order.clear();
   std::set<std::string> names;
-  for (const auto& t : rank.tensors) names.insert(all.name ? all.name(t.name) : t.name);
+  for (const auto& t : rank.tensors) names.insert(t.name);
   std::erase_if(out.groups, [&](auto& g) {
     if (g.parameters.empty()) return false;
     for (auto& n : g.parameters) n = pipeline_name(map, n);
@@ -81,16 +71,37 @@ deepspeed_write_options options_of(const deepspeed_write_options& all, const ten
     return g.parameters.empty();
   });
   if (out.groups.empty()) out.groups = {{}};
+  for (auto& [alias, owner] : out.shared) owner = pipeline_name(map, owner);
   std::erase_if(out.shared, [&](const auto& s) { return !names.contains(s.second); });
   return out;
 }
 
-/// The source as it is cut: its names before it became a pipeline, its queries in the wanted order.
+/// The source as it is cut: under the names that are written, its queries in the wanted order.
 struct prepared {
   tensor_source whole;
+  deepspeed_write_options write;  ///< speaks of those names, too
   json client;
   chosen_rules rules;
 };
+
+/// Names first: layers are numbered in front of what is written.
+core::result<void> take_written_names(prepared& p) {
+  if (!p.write.name) return {};
+  const auto name = std::exchange(p.write.name, {});
+  std::map<std::string, std::string, std::less<>> before;
+  for (const auto& t : p.whole.tensors) before.emplace(name(t.name), t.name);
+  p.rules.rule = [before = std::move(before), inner = p.rules.rule](std::string_view written) {
+    const auto at = before.find(written);
+    return inner(at == before.end() ? written : std::string_view(at->second));
+  };
+  for (auto& group : p.write.groups)
+    for (auto& parameter : group.parameters) parameter = name(parameter);
+  for (auto& parameter : p.write.order) parameter = name(parameter);
+  auto named = renamed(std::move(p.whole), name);
+  if (!named) return fail(named.error());
+  p.whole = std::move(*named);
+  return {};
+}
 
 core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
   p.whole = from;
@@ -101,18 +112,9 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
   auto rules = choose_rules(from, o.patterns, o.qkv_version);
   if (!rules) return fail(rules.error());
   p.rules = std::move(*rules);
-  if (const auto prefixes = prefixes_in(p.client); !prefixes.empty()) {
-    std::map<std::string, std::string, std::less<>> names;  // the folder's own, which its patterns are about
-    for (const auto& t : from.tensors) names.emplace(without_layer(t.name, prefixes), t.name);
-    auto named = without_layers(std::move(p.whole), prefixes);
-    if (!named) return fail(named.error());
-    p.whole = std::move(*named);
-    p.rules.rule = [names = std::move(names), inner = p.rules.rule](std::string_view name) {
-      const auto at = names.find(name);
-      return inner(at == names.end() ? name : std::string_view(at->second));
-    };
-  }
-  if (!o.write.order.empty()) p.whole.parameter_order = o.write.order;
+  p.write = o.write;
+  if (auto ok = take_written_names(p); !ok) return ok;
+  if (!p.write.order.empty()) p.whole.parameter_order = p.write.order;
   if (!p.rules.are_megatrons) return {};
   auto written = p.rules.version;
   if (o.to_qkv_version) {
@@ -131,10 +133,7 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
 }
 
 core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_options& o) {
-  const auto written = [&](const std::string& name) {
-    const auto own = pipeline_name(plan.map(), name);
-    return o.write.name ? o.write.name(own) : own;
-  };
+  const auto written = [&](const std::string& name) { return pipeline_name(plan.map(), name); };
   if (!p.rules.are_megatrons && o.to.tensor > 1) {
     std::vector<published_rule> all;
     for (const auto& t : p.whole.tensors) {
@@ -207,7 +206,7 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
     for (uint32_t r = 0; r < plan->ranks(); ++r) {
       const auto source = plan->rank(r);
       if (!source) return fail(source.error());
-      if (auto ok = writer.write_rank(r, *source, options_of(options.write, *source, plan->map())); !ok) return ok;
+      if (auto ok = writer.write_rank(r, *source, options_of(p.write, *source, plan->map())); !ok) return ok;
     }
     report.bytes = writer.bytes();
     report.files = writer.files();

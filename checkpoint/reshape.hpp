@@ -14,9 +14,6 @@
 
 namespace troupe::checkpoint {
 
-/// In a folder's client state: by layer what stood in front of its keys before the model became a pipeline.
-inline constexpr std::string_view layer_prefixes_key = "pipeline_layer_prefixes";
-
 struct reshape_options {
   parallel_degrees to;
   /// Of query_key_value in the source; none: its `checkpoint_version`, else 0. Only for names of Megatron's.

@@ -16,7 +16,6 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-constexpr std::string_view tied_modules = "tied_modules.";
 /// Parts of names of what comes before the blocks, for sources that do not say an order.
 constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
 
@@ -24,15 +23,6 @@ std::optional<uint32_t> number_of(std::string_view text) {
   uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(n) : std::nullopt;
-}
-
-/// `3.mlp.bias`: 3 and `mlp.bias`.
-std::optional<layer_place> numbered(std::string_view name) {
-  const size_t dot = name.find('.');
-  if (dot == std::string_view::npos || dot + 1 == name.size()) return std::nullopt;
-  const auto n = number_of(name.substr(0, dot));
-  if (!n) return std::nullopt;
-  return layer_place{*n, std::string(name.substr(dot + 1))};
 }
 
 struct block_name {
@@ -60,7 +50,7 @@ pipeline_map map_of_pipeline(const std::set<std::string>& names) {
   pipeline_map out;
   uint32_t lowest = UINT32_MAX;
   for (const auto& name : names)
-    if (auto place = numbered(name)) {
+    if (auto place = layer_place_of(name)) {
       lowest = std::min(lowest, place->layer);
       out.places.emplace(name, std::move(*place));
     }
@@ -85,8 +75,8 @@ bool comes_first(const std::string& name, const std::map<std::string, size_t>& o
 core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
   std::set<std::string> names;
   for (const auto& t : whole.tensors) names.insert(t.name);
-  if (std::ranges::all_of(names, [](const auto& n) { return numbered(n) || n.starts_with(tied_modules); }) &&
-      std::ranges::any_of(names, [](const auto& n) { return numbered(n).has_value(); }))
+  if (std::ranges::all_of(names, [](const auto& n) { return layer_place_of(n) || n.starts_with(tied_modules); }) &&
+      std::ranges::any_of(names, [](const auto& n) { return layer_place_of(n).has_value(); }))
     return map_of_pipeline(names);
   std::map<std::string, size_t> order;
   for (size_t i = 0; i < whole.parameter_order.size(); ++i) order.emplace(whole.parameter_order[i], i);
@@ -223,21 +213,6 @@ core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
     if (!is_elsewhere(name, stage)) out.parameter_order.push_back(pipeline_name(map_, name));
   if (auto ok = complete(out); !ok) return fail(ok.error());
   return out;
-}
-
-std::string without_layer(const std::string& name, const std::map<uint32_t, std::string>& prefixes) {
-  const auto place = numbered(name);
-  const auto prefix = place ? prefixes.find(place->layer) : prefixes.end();
-  return prefix == prefixes.end() ? name : prefix->second + place->key;
-}
-
-core::result<tensor_source> without_layers(tensor_source pipeline, const std::map<uint32_t, std::string>& prefixes) {
-  const auto renamed = [&](const std::string& name) { return without_layer(name, prefixes); };
-  for (auto& t : pipeline.tensors) t.name = renamed(t.name);
-  for (auto& t : pipeline.tied) t = {renamed(t.name), renamed(t.of)};
-  for (auto& name : pipeline.parameter_order) name = renamed(name);
-  if (auto ok = complete(pipeline); !ok) return fail(ok.error());
-  return pipeline;
 }
 
 }  // namespace troupe::checkpoint

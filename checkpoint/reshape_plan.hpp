@@ -9,17 +9,12 @@
 #include <vector>
 
 #include "checkpoint/checkpoint_degrees.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/megatron_source.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
-
-/// A tensor's place in a pipeline: `3.mlp.bias` is `mlp.bias` of layer 3.
-struct layer_place {
-  uint32_t layer = 0;
-  std::string key;
-};
 
 struct pipeline_map {
   std::map<std::string, layer_place, std::less<>> places;  ///< by the tensor's name
@@ -70,11 +65,5 @@ class reshape_plan {
 
 /// Elements of zeros that the cutting needs at most in one piece; 0 where it needs none.
 core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules);
-
-/// The name that a pipeline's tensor had before, from the prefixes that were kept with the pipeline.
-std::string without_layer(const std::string& name, const std::map<uint32_t, std::string>& prefixes);
-
-/// The same for all names of a source.
-core::result<tensor_source> without_layers(tensor_source pipeline, const std::map<uint32_t, std::string>& prefixes);
 
 }  // namespace troupe::checkpoint

@@ -99,6 +99,13 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
     auto rules = by_patterns(std::move(**said), buffers);
     if (!rules) return fail(rules.error().in(of.folder.string()));
     out.rule = std::move(*rules);
+    if (patterns || of.names_in_files.empty()) return out;
+    // what a folder publishes speaks of the names in it
+    out.rule = [names = of.names_in_files, buffers, inner = std::move(out.rule)](std::string_view name) {
+      if (buffers->contains(name)) return core::result<cut_rule>(cut_rule{});
+      const auto at = names.find(name);
+      return inner(at == names.end() ? name : std::string_view(at->second));
+    };
     return out;
   }
   if (out.are_megatrons) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -53,6 +54,10 @@ struct tensor_source : tensor_list {
   /// While it lives, apply_retention() leaves the checkpoint alone (reading_mark.hpp); null where there is no such
   /// mark.
   std::shared_ptr<const void> mark{};
+  /// Names are a pipeline's own, by layers' numbers; what the model calls them is not known: see layer_names.hpp.
+  bool has_layer_names = false;
+  /// What a tensor is called in the files, by its name here, where that is another one.
+  std::map<std::string, std::string, std::less<>> names_in_files;
 };
 
 /// A checkpoint of ours as a source.

@@ -11,6 +11,7 @@
 #include "checkpoint/deepspeed_lists.hpp"
 #include "checkpoint/deepspeed_part.hpp"
 #include "checkpoint/deepspeed_run.hpp"
+#include "checkpoint/layer_names.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/torch_pieces.hpp"
 #include "core/tensor_view.hpp"
@@ -72,7 +73,8 @@ core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   if (auto ok = add_model(*files); !ok) return fail(ok.error());
   if (!out_.run.loss_scale) out_.run.loss_scale = loss_scale_of(*optimizer, optimizer->root());
   if (auto ok = complete(out_); !ok) return fail(ok.error());
-  return std::move(out_);
+  if (!is_cut_) return std::move(out_);
+  return with_kept_names(std::move(out_));
 }
 
 core::result<void> universal_reader::read_states() {
@@ -161,6 +163,10 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     if (t.kind == tensor_kind::frozen) out_.parameter_order.push_back(t.name);
     out_.tensors.push_back(std::move(t));
   }
+  // Such a folder holds no frozen parameter, so a second name of one is a name of nothing.
+  std::set<std::string_view> known;
+  for (const auto& t : out_.tensors) known.insert(t.name);
+  std::erase_if(out_.tied, [&](const auto& t) { return !known.contains(t.of); });
   return {};
 }
 

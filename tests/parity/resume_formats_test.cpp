@@ -153,6 +153,27 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_go_on_at_any_degrees_with_deepspeeds_loss
   }
 }
 
+BOOST_AUTO_TEST_CASE(deepspeeds_pipelines_go_on_with_deepspeeds_losses) {
+  const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
+  std::vector<double> wanted(3);
+  std::ifstream in(fixtures / "pipeline_fp32.losses");
+  for (auto& loss : wanted) in >> loss;
+  BOOST_TEST_REQUIRE(in.good());
+  job.folder().write("names.yaml", R"(
+layers: {1: transformer.wpe., 2: transformer.h.0., 3: transformer.ln_f.}
+names: {tied_modules\.embed\.weight: transformer.wte.weight}
+)");
+  for (const fs::path& map : {fs::path(), job.folder() / "names.yaml"}) {
+    auto run =
+        resume(job.config(peers_job(2, 1) + settings{"gradient_clipping=0"}), fixtures / "pipeline_fp32", {.map = map});
+    BOOST_TEST(run.session->steps_done() == 3U);
+    BOOST_TEST(run.session->client_state() == R"({"note":"kept"})");
+    const auto got = losses_of(*run.session, 3);
+    for (size_t i = 0; i < 3; ++i)
+      BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_goes_on_in_another_precision) {
   const saved_run fp32;
   const auto narrow = resume(fp32.job.config(saved_run::base() + settings{"bf16.enabled=true"}), fp32.folder);

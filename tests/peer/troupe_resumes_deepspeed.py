@@ -3,7 +3,9 @@
 Two processes on the CPU (Gloo) train transformers' GPT-2 of about two thousand parameters with DeepSpeed for three
 steps, save, and train three more. Writes tests/checkpoint/fixtures/deepspeed_gpt2/<case>/: the folder, which
 tests/parity resumes at many degrees, and beside it <case>.losses with the three; corpus.txt is what both read. One
-epoch is one batch, so that the order of samples does not matter. Then `troupe train --resume` must have those losses,
+epoch is one batch, so that the order of samples does not matter. The case `pipeline_fp32` is the same model as a
+PipelineModule of two stages, the embedding tied to the head; a run cannot clip there as it does elsewhere, so it does
+not. Then `troupe train --resume` must have those losses,
 to the type's rounding.
 
 Needs build/release/troupe (make build), or another named by TROUPE; TROUPE= (empty) makes the fixtures alone.
@@ -25,13 +27,91 @@ OUT = ROOT / "tests/checkpoint/fixtures/deepspeed_gpt2"
 TROUPE = os.environ.get("TROUPE", str(ROOT / "build/release/troupe"))
 COLUMNS, SAMPLES, VOCABULARY, WIDTH, LAYERS, HEADS = 8, 6, 128, 8, 1, 2
 SAVED, STEPS, RANKS = 3, 6, 2
-CASES = {"stage1_bf16": (1, "bf16"), "stage2_fp32": (2, "fp32"), "stage3_fp32": (3, "fp32")}
+CASES = {"stage1_bf16": (1, "bf16"), "stage2_fp32": (2, "fp32"), "stage3_fp32": (3, "fp32"),
+         "pipeline_fp32": (1, "fp32")}
+PIPELINE = "pipeline_fp32"
 ALLOWED = {"fp32": 2e-6, "bf16": 2e-3}
 OPTIMIZER = {"type": "AdamW", "params": {"lr": 3e-3, "betas": [0.9, 0.95], "weight_decay": 0.1}}
 SCHEDULER = {"type": "WarmupLR", "params": {"warmup_min_lr": 1e-4, "warmup_max_lr": 3e-3, "warmup_num_steps": 10,
                                             "warmup_type": "linear"}}
 MODEL = {"n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEADS, "n_positions": COLUMNS, "vocab_size": VOCABULARY,
          "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
+
+
+def clipping(case):
+    return 0.0 if case == PIPELINE else 1.0
+
+
+def draw_weights(model):
+    """Larger than GPT-2 begins, so that three steps show what was loaded."""
+    import torch
+
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.dim() >= 2:
+                p.mul_(10)
+
+
+def windows():
+    import torch
+
+    tokens = torch.frombuffer(bytearray((OUT / "corpus.txt").read_bytes()), dtype=torch.uint8).long()
+    return torch.stack([tokens[i * COLUMNS:(i + 1) * COLUMNS + 1] for i in range(SAMPLES)])
+
+
+def train_pipeline(case):
+    """One stage of two; each micro-batch is half of the samples."""
+    import deepspeed
+    import torch
+    from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
+    from transformers import GPT2Config
+    from transformers.models.gpt2.modeling_gpt2 import GPT2Block
+
+    class positions(torch.nn.Embedding):
+        def forward(self, x):
+            return x + self.weight[:x.shape[1]]
+
+    class block(GPT2Block):
+        def forward(self, x):
+            y = super().forward(x)
+            return y[0] if isinstance(y, tuple) else y
+
+    deepspeed.init_distributed("gloo")
+    torch.manual_seed(5)
+    config = GPT2Config(**MODEL, attn_implementation="sdpa")
+    head = lambda module, x: torch.nn.functional.linear(x, module.weight)
+    layers = [TiedLayerSpec("embed", torch.nn.Embedding, VOCABULARY, WIDTH), LayerSpec(positions, COLUMNS, WIDTH),
+              *[LayerSpec(block, config, layer_idx=i) for i in range(LAYERS)],
+              LayerSpec(torch.nn.LayerNorm, WIDTH, eps=config.layer_norm_epsilon),
+              TiedLayerSpec("embed", torch.nn.Embedding, VOCABULARY, WIDTH, forward_fn=head)]
+    loss = lambda y, target: torch.nn.functional.cross_entropy(y.float().reshape(-1, VOCABULARY), target.reshape(-1))
+    model = PipelineModule(layers, num_stages=RANKS, loss_fn=loss, partition_method="uniform")
+    with torch.no_grad():  # as GPT-2 begins, and larger
+        for p in model.parameters():
+            if p.dim() >= 2:
+                torch.manual_seed(p.numel())  # what is tied begins alike on both stages
+                p.normal_(0, 0.2)
+    given = OPTIMIZER["params"]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=given["lr"], betas=tuple(given["betas"]),
+                                  weight_decay=given["weight_decay"])
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config={
+        "train_micro_batch_size_per_gpu": SAMPLES // RANKS, "gradient_accumulation_steps": RANKS,
+        "scheduler": SCHEDULER, "zero_optimization": {"stage": CASES[case][0]}, "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False})
+    half = SAMPLES // RANKS
+    samples = windows()
+    losses = []
+    for step in range(STEPS):
+        if step == SAVED:
+            engine.save_checkpoint(str(OUT / case), client_state={"note": "kept"})
+        batches = ((samples[i * half:(i + 1) * half, :-1].clone(), samples[i * half:(i + 1) * half, 1:].clone())
+                   for i in range(RANKS))
+        losses.append(engine.train_batch(batches).item())
+    if int(os.environ["RANK"]) == 0:
+        (OUT / f"{case}.losses").write_text("".join(f"{loss!r}\n" for loss in losses[SAVED:]))
+    deepspeed.comm.barrier()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def train(case):
@@ -44,16 +124,13 @@ def train(case):
     rank = int(os.environ["RANK"])
     torch.manual_seed(5)
     model = GPT2LMHeadModel(GPT2Config(**MODEL, bos_token_id=0, eos_token_id=0))
-    with torch.no_grad():  # larger than GPT-2 begins, so that three steps show what was loaded
-        for p in model.parameters():
-            if p.dim() >= 2:
-                p.mul_(10)
+    draw_weights(model)
     given = OPTIMIZER["params"]
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["lr"], betas=tuple(given["betas"]),
                                   weight_decay=given["weight_decay"])
     config = {
         "train_micro_batch_size_per_gpu": SAMPLES // RANKS,
-        "gradient_clipping": 1.0,
+        "gradient_clipping": clipping(case),
         "scheduler": SCHEDULER,
         "zero_optimization": {"stage": stage, "stage3_param_persistence_threshold": 0},
         "zero_allow_untested_optimizer": True,
@@ -62,9 +139,7 @@ def train(case):
     if dtype != "fp32":
         config[dtype] = {"enabled": True}
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config)
-    tokens = torch.frombuffer(bytearray((OUT / "corpus.txt").read_bytes()), dtype=torch.uint8).long()
-    windows = torch.stack([tokens[i * COLUMNS:(i + 1) * COLUMNS + 1] for i in range(SAMPLES)])
-    mine = windows[rank * (SAMPLES // RANKS):(rank + 1) * (SAMPLES // RANKS)]
+    mine = windows()[rank * (SAMPLES // RANKS):(rank + 1) * (SAMPLES // RANKS)]
     losses = []
     for step in range(STEPS):
         if step == SAVED:
@@ -106,7 +181,7 @@ def resume(case, ranks, stage):
     job = {
         "model": {"model_type": "gpt2", **MODEL}, "data": {"text": str(OUT / "corpus.txt")},
         "parallel": {"data": ranks}, "seed": 7, "steps": STEPS, "train_micro_batch_size_per_gpu": SAMPLES // ranks,
-        "gradient_clipping": 1.0, "optimizer": OPTIMIZER, "scheduler": SCHEDULER,
+        "gradient_clipping": clipping(case), "optimizer": OPTIMIZER, "scheduler": SCHEDULER,
         "zero_optimization": {"stage": stage}, "telemetry": {"json_lines": True},
     }
     if dtype != "fp32":
@@ -122,7 +197,7 @@ def resume(case, ranks, stage):
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
-        train(sys.argv[1])
+        train_pipeline(sys.argv[1]) if sys.argv[1] == PIPELINE else train(sys.argv[1])
     OUT.mkdir(parents=True, exist_ok=True)
     draw = random.Random(3)
     (OUT / "corpus.txt").write_bytes(bytes(draw.choice(b"abcdefgh ijk\n") for _ in range(COLUMNS * SAMPLES + 1)))

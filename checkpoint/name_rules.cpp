@@ -1,0 +1,264 @@
+// Two mappings of text to text. YAML is read by its events, so that nothing is built that no rule has.
+#include "checkpoint/name_rules.hpp"
+
+#include <fmt/format.h>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <cctype>
+#include <charconv>
+#include <sstream>
+
+#include "checkpoint/layer_names.hpp"
+#include "checkpoint/native_files.hpp"
+#include "checkpoint/safetensors_header.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Of one file, and layers of one range.
+constexpr size_t max_name_rules = 10'000;
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+struct unreadable {  ///< ends the parser from inside an event
+  YAML::Mark at;
+  std::string why;
+};
+
+/// One line of the file: `section` is the name of the mapping that it stands in.
+struct rule_text {
+  std::string section, left, right;
+  int line = 0;
+};
+
+class rule_events final : public YAML::EventHandler {
+ public:
+  std::vector<rule_text> rules;
+
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { scalar(mark, ""); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { refuse(mark, "an alias"); }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& value) override {
+    scalar(mark, value);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       YAML::EmitterStyle::value /*style*/) override {
+    refuse(mark, "a list");
+  }
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {
+    const bool fits = depth_ == 0 || (depth_ == 1 && key_);
+    if (!fits) refuse(mark, "a mapping");
+    if (depth_++ == 1) {
+      section_ = *key_;
+      key_.reset();
+    }
+  }
+  void OnMapEnd() override { --depth_; }
+
+ private:
+  void scalar(const YAML::Mark& mark, const std::string& value) {
+    if (depth_ == 0) refuse(mark, "a single value");
+    if (!key_) {
+      if (depth_ == 1 && value != "layers" && value != "names")
+        throw unreadable{mark, fmt::format("wanted 'layers' or 'names', got '{}'", shown(value))};
+      key_ = value;
+      return;
+    }
+    if (depth_ == 1) refuse(mark, "a single value");
+    if (rules.size() == max_name_rules) throw unreadable{mark, fmt::format("more than {} rules", max_name_rules)};
+    rules.push_back({section_, *key_, value, mark.line + 1});
+    key_.reset();
+  }
+  [[noreturn]] static void refuse(const YAML::Mark& mark, const char* got) {
+    throw unreadable{mark, fmt::format("wanted the mappings 'layers' and 'names' of text to text, got {}", got)};
+  }
+
+  int depth_ = 0;
+  std::string section_;
+  std::optional<std::string> key_;
+};
+
+std::optional<uint32_t> number_of(std::string_view text) {
+  uint32_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
+}
+
+core::result<std::vector<rule_text>> lines_of(const std::string& text) {
+  rule_events events;
+  std::istringstream in(text);
+  try {
+    YAML::Parser parser(in);
+    parser.HandleNextDocument(events);
+  } catch (const unreadable& e) {
+    return refused(fmt::format("line {}: {}", e.at.line + 1, e.why));
+  } catch (const YAML::Exception& e) {
+    return refused(fmt::format("line {}: {}", e.mark.line + 1, e.msg));
+  }
+  return std::move(events.rules);
+}
+
+/// A rule that leads back, of a pattern that is text and groups without groups, each of which `to` has once.
+std::optional<rule_text> turned_around(const std::string& pattern, const std::string& to) {
+  constexpr std::string_view special = ".*+?[]{}|^$)";
+  std::vector<std::string> groups;
+  std::vector<std::pair<char, size_t>> pieces;  // of the pattern: a letter, or a group's number
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    if (pattern[i] == '(') {
+      const size_t close = pattern.find(')', i);
+      if (close == std::string::npos || pattern[close - 1] == '\\' || pattern[i + 1] == '?') return std::nullopt;
+      groups.push_back(pattern.substr(i, close + 1 - i));
+      if (groups.back().find('(', 1) != std::string::npos) return std::nullopt;
+      pieces.emplace_back('(', groups.size());
+      i = close;
+    } else if (pattern[i] == '\\') {
+      if (++i == pattern.size() || std::isalnum(static_cast<unsigned char>(pattern[i])) != 0) return std::nullopt;
+      pieces.emplace_back(pattern[i], 0);
+    } else {
+      if (special.find(pattern[i]) != std::string_view::npos) return std::nullopt;
+      pieces.emplace_back(pattern[i], 0);
+    }
+  }
+  rule_text out;
+  std::vector<size_t> place(groups.size());  // of each group in `to`, from 1 on
+  size_t seen = 0;
+  for (size_t i = 0; i < to.size(); ++i) {
+    if (to[i] == '\\' && ++i < to.size() && to[i] != '\\') {
+      const auto group = static_cast<size_t>(to[i] - '0');  // check_rewrite() has seen a digit
+      if (group == 0 || group > groups.size() || place[group - 1] != 0) return std::nullopt;
+      place[group - 1] = ++seen;
+      out.left += groups[group - 1];
+    } else {
+      if (std::ispunct(static_cast<unsigned char>(to[i])) != 0) out.left += '\\';
+      out.left += to[i];
+    }
+  }
+  if (seen != groups.size()) return std::nullopt;
+  for (const auto& [letter, group] : pieces) {
+    if (group > 0)
+      out.right += fmt::format("\\{}", place[group - 1]);
+    else
+      out.right += letter == '\\' ? std::string("\\\\") : std::string(1, letter);
+  }
+  return out;
+}
+
+}  // namespace
+
+/// `3` or `3-14`, and a prefix in which `{layer}`, `{layer-2}` or `{layer+1}` may stand once.
+core::result<void> name_rules::add_layer(const std::string& numbers, const std::string& prefix) {
+  const size_t dash = numbers.find('-');
+  const auto first = number_of(std::string_view(numbers).substr(0, dash));
+  const auto last = dash == std::string::npos ? first : number_of(std::string_view(numbers).substr(dash + 1));
+  if (!first || !last || *last < *first)
+    return refused(fmt::format("wanted a layer's number or a range as 3-14, got '{}'", shown(numbers)));
+  if (*last - *first >= max_name_rules)
+    return refused(fmt::format("wanted at most {} layers, got '{}'", max_name_rules, shown(numbers)));
+  layer_rule rule{*first, *last, prefix, "", std::nullopt};
+  constexpr std::string_view mark = "{layer";
+  if (const size_t open = prefix.find('{'); open != std::string::npos) {
+    const size_t close = prefix.find('}', open);
+    const auto inside = std::string_view(prefix).substr(open, close == std::string::npos ? close : close - open);
+    const auto shift = inside.starts_with(mark) ? inside.substr(mark.size()) : std::string_view("?");
+    const auto by = shift.empty() ? std::optional<uint32_t>(0) : number_of(shift.substr(1));
+    if (close == std::string::npos || !by || (!shift.empty() && shift[0] != '-' && shift[0] != '+') ||
+        prefix.find('{', close) != std::string::npos)
+      return refused(fmt::format("wanted a prefix with {{layer}}, {{layer-N}} or {{layer+N}} once at most, got '{}'",
+                                 shown(prefix)));
+    rule.and_layer = !shift.empty() && shift[0] == '-' ? -int64_t{*by} : int64_t{*by};
+    if (int64_t{rule.first} + *rule.and_layer < 0)
+      return refused(fmt::format("layer {} has no '{}', which is below 0", rule.first, shown(prefix)));
+    rule.before = prefix.substr(0, open);
+    rule.after = prefix.substr(close + 1);
+  }
+  layers_.push_back(std::move(rule));
+  return {};
+}
+
+core::result<void> name_rules::add_name(const std::string& pattern, const std::string& to) {
+  auto compiled = name_pattern::of(pattern);
+  if (!compiled) return fail(compiled.error());
+  if (auto ok = compiled->check_rewrite(to); !ok) return ok;
+  name_rule rule{std::move(*compiled), to, std::nullopt, ""};
+  if (const auto back = turned_around(pattern, to)) {
+    auto back_pattern = name_pattern::of(back->left);
+    if (back_pattern && back_pattern->check_rewrite(back->right)) {
+      rule.back_pattern = std::move(*back_pattern);
+      rule.back_to = back->right;
+    }
+  }
+  names_.push_back(std::move(rule));
+  return {};
+}
+
+std::string name_rules::prefix_of(const layer_rule& rule, uint32_t layer) {
+  std::string prefix = rule.before;
+  if (rule.and_layer) prefix += fmt::format("{}", int64_t{layer} + *rule.and_layer);
+  prefix += rule.after;
+  if (!prefix.empty() && !prefix.ends_with('.')) prefix += '.';
+  return prefix;
+}
+
+core::result<name_rules> name_rules::parse(const std::string& text, const std::string& where) {
+  const auto lines = lines_of(text);
+  if (!lines) return fail(lines.error().in(where));
+  if (lines->empty()) return refused(fmt::format("{}: it has no rules under 'layers' or 'names'", where));
+  name_rules out;
+  for (const auto& line : *lines) {
+    auto ok = line.section == "layers" ? out.add_layer(line.left, line.right) : out.add_name(line.left, line.right);
+    if (!ok) return fail(ok.error().in(fmt::format("{}: line {}", where, line.line)));
+  }
+  return out;
+}
+
+core::result<name_rules> name_rules::read(const std::filesystem::path& file) {
+  const auto text = read_small_file(real_files(), file, max_name_rules_bytes);
+  if (!text) return fail(text.error());
+  return parse(*text, fmt::format("'{}'", file.string()));
+}
+
+std::optional<std::string> name_rules::find(std::string_view name) const {
+  for (const auto& rule : names_)
+    if (auto out = rule.pattern.rewritten(name, rule.to)) return out;
+  const auto place = layer_place_of(name);
+  if (!place) return std::nullopt;
+  for (const auto& rule : layers_) {
+    if (place->layer < rule.first || place->layer > rule.last) continue;
+    return prefix_of(rule, place->layer) + place->key;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> name_rules::find_back(const std::string& name) const {
+  for (const auto& rule : names_) {
+    const auto out = rule.back_pattern ? rule.back_pattern->rewritten(name, rule.back_to) : std::nullopt;
+    if (out && find(*out) == name) return out;
+  }
+  std::optional<std::string> best;  // of the longest prefix: one may begin another
+  size_t longest = 0;
+  for (const auto& rule : layers_)
+    for (uint64_t layer = rule.first; layer <= rule.last; ++layer) {
+      const auto prefix = prefix_of(rule, static_cast<uint32_t>(layer));
+      if ((best && prefix.size() <= longest) || !name.starts_with(prefix) || name.size() == prefix.size()) continue;
+      const auto out = fmt::format("{}.{}", layer, name.substr(prefix.size()));
+      if (find(out) != name) continue;
+      best = out;
+      longest = prefix.size();
+    }
+  return best;
+}
+
+core::result<tensor_source> name_rules::applied_to(tensor_source s) const {
+  return renamed(std::move(s), [this](const std::string& name) { return find(name).value_or(name); });
+}
+
+}  // namespace troupe::checkpoint

@@ -44,6 +44,7 @@ struct pulse {
   friend bool operator==(const pulse&, const pulse&) = default;
 };
 
+/// Pure but for the spans: what a rank shows at this moment.
 pulse pulse_of(const step_context& context, const missing_members& missing, std::chrono::nanoseconds longest_work);
 
 /// Where the ranks of a job see each other's pulse: a source for each, asked whenever somebody looks. Within a process

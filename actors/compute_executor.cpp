@@ -141,9 +141,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> forward(const plan::instruction& x) {
     if (x.subject == 0 && x.segment == 0) {
       flight_.hidden = at::Tensor();
-      if (host_batches_)
-        if (const auto& failed = static_cast<const tensor_batch&>(*context_->batches[x.micro]).failure)
-          return core::fail(*failed);
+      if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     const auto batch = micro_batch(x.micro);
     if (p().options.mode == plan::mode::generate && is_head(x.subject)) {

@@ -14,7 +14,6 @@ namespace troupe::actors {
 /// A host's micro-batch as the loader hands it on; what is said of tokens stays empty.
 struct tensor_batch : data::batch {
   models::host_batch tensors;
-  std::optional<core::error> failure;  ///< the host's function failed; whoever uses the batch says so
 };
 
 /// Cuts a host's micro-batches: calls its function with torch's generator seeded, and turns what it throws into a

@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "apps/data.hpp"
-#include "core/mapped_file.hpp"
 #include "data/files.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
@@ -65,7 +64,7 @@ core::result<void> show(const inspect_arguments& a) {
   std::vector<int64_t> block(1 << 16);
   for (uint64_t at = 0; at < (*stream)->size(); at += block.size()) {
     const auto part = std::span(block).first(std::min<uint64_t>(block.size(), (*stream)->size() - at));
-    (*stream)->copy(at, part);
+    if (auto ok = (*stream)->copy(at, part); !ok) return ok;
     for (const int64_t t : part) {
       largest = std::max(largest, t);
       ends += t == end;
@@ -93,7 +92,7 @@ core::result<void> show(const inspect_arguments& a) {
     std::printf("not decoded: %s\n", tokenizer.error().text.c_str());
   } else if (*tokenizer) {
     std::vector<int64_t> first(std::min<uint64_t>(a.tokens, (*stream)->size()));
-    (*stream)->copy(0, first);
+    if (auto ok = (*stream)->copy(0, first); !ok) return ok;
     const std::vector<uint32_t> ids(first.begin(), first.end());
     std::printf("%s\n", shown((*tokenizer)->decode(ids)).c_str());
   }

@@ -9,7 +9,6 @@
 #include "apps/interrupts.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "core/clock.hpp"
-#include "core/mapped_file.hpp"
 #include "data/documents.hpp"
 #include "data/expand.hpp"
 #include "data/token_file.hpp"
@@ -108,13 +107,12 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
     show.file(i + 1, files->size());
     std::error_code ec;
     const auto scratch = fs::temp_directory_path(ec);
-    auto text =
-        data::is_packed(f) ? data::expand_gzip(f, budget, ec ? fs::path(".") : scratch) : core::mapped_file::open(f);
+    data::scratch_file expanded;
+    const auto text = data::open_expanded(f, budget, expanded, ec ? fs::path(".") : scratch,
+                                          [&](uint64_t, uint64_t) { return !stop.requested(); });
     if (!text) return fail(text.error());
-    const auto bytes = text->bytes();
-    if (data::is_packed(f)) budget -= bytes.size();
-    if (auto ok = encoder.add(f, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, a.text_key); !ok)
-      return fail(ok.error());
+    if (data::is_packed(f)) budget -= text->size();
+    if (auto ok = encoder.add(f, data::text_window(*text), a.text_key); !ok) return fail(ok.error());
   }
   if (auto ok = encoder.flush(); !ok) return fail(ok.error());
   made.tokens = encoder.tokens();

@@ -8,7 +8,7 @@
 #include <tuple>
 
 #include "checkpoint/safetensors_header.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -99,9 +99,10 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
   std::error_code ec;
   if (!tag) {
     if (!fs::exists(path / latest_file, ec)) return path;
-    auto file = core::mapped_file::open(path / latest_file);
+    const auto file = core::source_file::open(path / latest_file);
     if (!file) return fail(file.error());
-    tag.emplace(reinterpret_cast<const char*>(file->bytes().data()), std::min(file->bytes().size(), max_tag_bytes + 1));
+    tag.emplace(std::min<size_t>(file->size(), max_tag_bytes + 1), '\0');
+    if (auto ok = file->read(0, std::as_writable_bytes(std::span(*tag))); !ok) return fail(ok.error());
     while (!tag->empty() && std::string_view(" \t\r\n").find(tag->back()) != std::string_view::npos) tag->pop_back();
   }
   if (tag->empty() || tag->size() > max_tag_bytes || *tag == "." || *tag == ".." || tag->find('/') != tag->npos ||

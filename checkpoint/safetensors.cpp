@@ -4,7 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
+#include <string>
+
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 
@@ -14,6 +16,9 @@ using core::fail;
 core::result<safetensors_file> safetensors_file::open(const std::filesystem::path& path) {
   auto mapped = core::mapped_file::open(path);
   if (!mapped) return fail(mapped.error());
+  // The header is a copy: somebody may cut the file short while it is read.
+  const auto file = core::source_file::open(path);
+  if (!file) return fail(file.error());
   safetensors_file out;
   out.path_ = path;
   out.file_ = std::move(*mapped);
@@ -25,7 +30,7 @@ core::result<safetensors_file> safetensors_file::open(const std::filesystem::pat
     return refused(error_kind::bad_input, fmt::format("it has {} bytes, the length of the header alone takes {}",
                                                       all.size(), header_length_bytes));
   uint64_t length = 0;
-  std::memcpy(&length, all.data(), header_length_bytes);
+  if (auto ok = file->read(0, std::as_writable_bytes(std::span(&length, 1))); !ok) return fail(ok.error());
   if (length > max_header_bytes)
     return refused(error_kind::limit,
                    fmt::format("its header claims {} bytes, at most {} are allowed", length, max_header_bytes));
@@ -34,7 +39,9 @@ core::result<safetensors_file> safetensors_file::open(const std::filesystem::pat
     return refused(error_kind::bad_input,
                    fmt::format("its header claims {} bytes, only {} follow", length, rest.size()));
   out.data_ = rest.subspan(length);
-  auto header = parse_header({reinterpret_cast<const char*>(rest.data()), length}, out.data_.size());
+  std::string text(length, '\0');
+  if (auto ok = file->read(header_length_bytes, std::as_writable_bytes(std::span(text))); !ok) return fail(ok.error());
+  auto header = parse_header(text, out.data_.size());
   if (!header) return refused(header.error().kind, header.error().text);
   out.header_ = std::move(*header);
   return out;

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "checkpoint/weights_index.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -38,10 +39,9 @@ core::result<fs::path> indexed_file(const fs::path& folder, const std::string& f
 }
 
 core::result<weight_map> read_weights_index(const fs::path& path) {
-  auto file = core::mapped_file::open(path);
-  if (!file) return fail(file.error());
-  const auto bytes = file->bytes();
-  auto map = parse_weights_index({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const auto text = core::read_file(path, max_index_bytes);
+  if (!text) return fail(text.error());
+  auto map = parse_weights_index(*text);
   if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
   if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));
   return map;

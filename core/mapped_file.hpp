@@ -16,11 +16,9 @@
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::core {
-
-/// What the system said last, as words: "No such file or directory".
-inline std::string system_message(int number) { return std::generic_category().message(number); }
 
 /// Read-only bytes of a whole regular file, mapped privately. Movable, shareable between threads.
 class mapped_file {

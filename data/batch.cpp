@@ -21,7 +21,10 @@ batch fill(const data::corpus& corpus, uint64_t rows, uint64_t first, Window win
   for (uint64_t r = 0; r < rows; ++r) {
     const data::corpus::window from = window(first + r);
     const auto row = std::span(out.tokens).subspan(r * out.columns, out.columns);
-    from.stream->copy(from.first, row);
+    if (auto ok = from.stream->copy(from.first, row); !ok) {
+      out.failure = ok.error();
+      return out;
+    }
     if (corpus.document_mask())
       from.stream->document_starts(from.first, row.first(corpus.sequence()),
                                    std::span(out.document_start).subspan(r * corpus.sequence(), corpus.sequence()));

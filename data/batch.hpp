@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "data/corpus.hpp"
@@ -40,6 +41,7 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// For each input position of a row the column where its document starts, 0 where that lies before the row; rows x
   /// (columns - 1), row-major. Empty: documents do not matter.
   std::vector<uint32_t> document_start{};
+  std::optional<core::error> failure{};  ///< it could not be read or made; whoever uses the batch says so
 };
 
 /// Rows [first_position, first_position + rows) of the training order; step and micro are left at 0.

@@ -6,7 +6,7 @@
 #include <unordered_map>
 
 #include "core/json_text.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 #include "core/utf8.hpp"
 #include "data/byte_pair.hpp"
 
@@ -57,19 +57,13 @@ struct byte_alphabet {
   }
 };
 
-struct text_file {
-  core::mapped_file file;
-  std::string_view text;
-};
-
-core::result<text_file> open_text(const fs::path& path) {
-  auto file = core::mapped_file::open(path);
+core::result<std::string> open_text(const fs::path& path) {
+  const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
-  const auto bytes = file->bytes();
-  if (bytes.size() > max_tokenizer_bytes)
+  if (file->size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               bytes.size(), max_tokenizer_bytes));
-  return text_file{std::move(*file), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}};
+                                               file->size(), max_tokenizer_bytes));
+  return file->read_all(max_tokenizer_bytes);
 }
 
 uint64_t line_of(std::string_view text, size_t at) {
@@ -168,7 +162,7 @@ core::result<void> check_pipeline(const fs::path& path) {
   if (!fs::exists(path, ec)) return {};
   const auto file = open_text(path);
   if (!file) return fail(file.error());
-  const auto parsed = core::parse_json(file->text, max_tokenizer_json_depth);
+  const auto parsed = core::parse_json(*file, max_tokenizer_json_depth);
   if (!parsed)
     return fail(error_kind::bad_input,
                 fmt::format("'{}': wanted one JSON object, got {}", path.string(), parsed.error().why));
@@ -197,9 +191,9 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   const auto merges_file = open_text(merges);
   if (!merges_file) return fail(merges_file.error());
   if (auto ok = check_pipeline(vocab.parent_path() / "tokenizer.json"); !ok) return fail(ok.error());
-  auto numbers = read_vocab(vocab, vocab_file->text);
+  auto numbers = read_vocab(vocab, *vocab_file);
   if (!numbers) return fail(numbers.error());
-  auto table = read_merges(merges, merges_file->text, vocab, *numbers);
+  auto table = read_merges(merges, *merges_file, vocab, *numbers);
   if (!table) return fail(table.error());
 
   const byte_alphabet alphabet;
@@ -222,7 +216,7 @@ core::result<std::unique_ptr<tokenizer>> open_byte_pair(const fs::path& vocab, c
   description.vocab_size = out.bytes_of.size();
   if (const auto found = numbers->find("<|endoftext|>"); found != numbers->end())
     description.end_of_text = found->second;
-  description.digest = digest_of({vocab_file->text, merges_file->text});
+  description.digest = digest_of({*vocab_file, *merges_file});
   return make_byte_pair(std::move(out), std::move(description));
 }
 

@@ -51,6 +51,9 @@ size_t find_place(std::string_view text, char sign, size_t from, size_t to, Fits
   return std::string_view::npos;
 }
 
+/// What decides where a piece ends: its longest, and the character behind.
+constexpr uint64_t seen_by_first_piece_bytes = longest_piece_bytes + 8;
+
 template <class Token>
 void narrow(std::span<const uint32_t> tokens, std::vector<std::byte>& out) {
   const size_t start = out.size();
@@ -83,32 +86,35 @@ document_encoder::document_encoder(tokenizer& tokenizer, uint8_t width, uint64_t
                                    reading_watch watch)
     : tokenizer_(tokenizer), width_(width), vocab_size_(vocab_size), sink_(std::move(sink)), watch_(std::move(watch)) {}
 
-core::result<void> document_encoder::add(const std::filesystem::path& file, std::string_view content,
+core::result<void> document_encoder::add(const std::filesystem::path& file, text_window&& content,
                                          const std::string& text_key) {
   progress_.file = file.string();
   progress_.bytes = content.size();
   told_ = 0;
   if (kind_of(file) != source_kind::json_lines) {
-    if (content.empty()) return {};
-    auto ok = encode(content, content.size());
+    if (content.size() == 0) return {};
+    auto ok = encode(content, 0);
     return ok ? tell(content.size()) : core::fail(ok.error().in(progress_.file));
   }
-  auto ok = read_json_lines(content, progress_.file, text_key,
-                            [&](std::string_view text, uint64_t end) { return encode(text, end); });
+  auto ok = read_json_lines(std::move(content), progress_.file, text_key, [&](std::string_view text, uint64_t end) {
+    text_window line(text);
+    return encode(line, end - std::min<uint64_t>(text.size(), end));
+  });
   return ok ? tell(content.size()) : ok;
 }
 
-core::result<void> document_encoder::encode(std::string_view document, uint64_t end_in_file) {
+core::result<void> document_encoder::encode(text_window& document, uint64_t begin_in_file) {
   if (keep_starts_) starts_.push_back(tokens_);
-  while (!document.empty()) {
-    const size_t n = first_piece(document);
+  for (uint64_t at = 0; at < document.size();) {
+    const auto rest = document.at(at, seen_by_first_piece_bytes);
+    if (!rest) return core::fail(rest.error());
+    const size_t n = first_piece(*rest);
     ids_.clear();
-    if (auto ok = tokenizer_.encode(document.substr(0, n), ids_); !ok) return ok;
-    document.remove_prefix(n);
+    if (auto ok = tokenizer_.encode(rest->substr(0, n), ids_); !ok) return ok;
+    at += n;
     if (auto ok = give(ids_); !ok) return ok;
-    if (const uint64_t done = end_in_file - std::min<uint64_t>(document.size(), end_in_file);
-        done >= told_ + give_bytes)
-      if (auto ok = tell(done); !ok) return ok;
+    if (begin_in_file + at >= told_ + give_bytes)
+      if (auto ok = tell(begin_in_file + at); !ok) return ok;
   }
   ++documents_;
   const auto end = tokenizer_.end_of_text();

@@ -12,6 +12,7 @@
 
 #include "core/error.hpp"
 #include "data/files.hpp"
+#include "data/text_window.hpp"
 #include "data/tokenizer.hpp"
 
 namespace troupe::data {
@@ -52,7 +53,7 @@ class document_encoder {  ///< text in, tokens out, document by document
 
   /// All documents of one file's `content`: lines of a .jsonl with their text under `text_key`, or one text. Each is
   /// followed by the tokenizer's end of text where it has one.
-  core::result<void> add(const std::filesystem::path& file, std::string_view content, const std::string& text_key);
+  core::result<void> add(const std::filesystem::path& file, text_window&& content, const std::string& text_key);
 
   /// Gives the sink what is left; after the last file.
   core::result<void> flush();
@@ -64,7 +65,7 @@ class document_encoder {  ///< text in, tokens out, document by document
   [[nodiscard]] const std::vector<uint64_t>& starts() const { return starts_; }
 
  private:
-  core::result<void> encode(std::string_view document, uint64_t end_in_file);
+  core::result<void> encode(text_window& document, uint64_t begin_in_file);
   core::result<void> give(std::span<const uint32_t> tokens);
   core::result<void> tell(uint64_t bytes_done);
 

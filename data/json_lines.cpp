@@ -65,9 +65,21 @@ class text_taker final : public nlohmann::json_sax<json> {
   bool mine_ = false;
 };
 
+/// The line at `from` without its end; more than max_json_line_bytes of it where it is longer than those.
+core::result<std::string_view> line_at(text_window& content, uint64_t from) {
+  for (uint64_t wanted = 1;;) {
+    const auto text = content.at(from, wanted);
+    if (!text) return text;
+    const auto end = text->find('\n');
+    if (end != std::string_view::npos) return text->substr(0, end);
+    if (text->size() > max_json_line_bytes || from + text->size() == content.size()) return text;
+    wanted = 2 * text->size();
+  }
+}
+
 }  // namespace
 
-core::result<void> read_json_lines(std::string_view content, const std::string& file, const std::string& key,
+core::result<void> read_json_lines(text_window&& content, const std::string& file, const std::string& key,
                                    const std::function<core::result<void>(std::string_view, uint64_t)>& visit) {
   uint64_t number = 0;
   for (uint64_t at = 0; at < content.size();) {
@@ -75,12 +87,13 @@ core::result<void> read_json_lines(std::string_view content, const std::string& 
     const auto wrong = [&](const std::string& why) {
       return core::fail(core::error_kind::bad_input, fmt::format("{}:{}{}", file, number, why));
     };
-    const auto found = content.find('\n', at);
-    const std::string_view line = content.substr(at, found == std::string_view::npos ? found : found - at);
+    const auto read = line_at(content, at);
+    if (!read) return core::fail(read.error());
+    const std::string_view line = *read;
+    if (line.size() > max_json_line_bytes)
+      return wrong(fmt::format(": the line has more than {} bytes", max_json_line_bytes));
     at += line.size() + 1;
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
-    if (line.size() > max_json_line_bytes)
-      return wrong(fmt::format(": the line has {} bytes, more than {}", line.size(), max_json_line_bytes));
     text_taker taker(key);
     if (!json::sax_parse(line, &taker))
       return wrong(fmt::format(":{}: broken JSON: wanted one whole object a line", taker.broken_at));

@@ -1,4 +1,4 @@
-// Finding the files, mapping, copying or encoding them, checking the tokens.
+// Finding the files, expanding, copying or encoding them, checking the tokens.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,6 +34,9 @@ std::optional<uint64_t> first_outside(std::span<const std::byte> bytes, uint64_t
   return std::nullopt;
 }
 
+/// Read at once while tokens are checked; a multiple of every width.
+constexpr uint64_t check_block_bytes = uint64_t{1} << 20;
+
 uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t width) {
   uint64_t value = 0;
   std::memcpy(&value, bytes.data() + index * width, width);
@@ -63,16 +66,24 @@ class stream_builder {
     if ((kind == source_kind::tokens) != (kind_of(*first_file_) == source_kind::tokens))
       return fail(error_kind::bad_input, fmt::format("the data folder mixes tokens and text: '{}' and '{}'",
                                                      first_file_->string(), path.string()));
-    auto file = is_packed(path) ? expand_gzip(path, budget_, options_.scratch) : core::mapped_file::open(path);
+    const auto watch = [&](uint64_t done, uint64_t bytes) { return tell(path, done, bytes); };
+    const uint64_t begin = expanded_.bytes();
+    auto file = open_expanded(path, budget_, expanded_, options_.scratch, watch);
     if (!file) return fail(file.error());
-    if (is_packed(path)) budget_ -= file->bytes().size();
-    if (kind == source_kind::tokens) return add_tokens(path, std::move(*file), may_copy);
-    if (kind == source_kind::text && bytes_are_tokens_) return add_bytes(path, std::move(*file), may_copy, 1);
+    if (is_packed(path)) budget_ -= file->size();
+    if (kind == source_kind::tokens) return add_tokens(path, std::move(*file), begin, may_copy);
+    if (kind == source_kind::text && bytes_are_tokens_) return add_bytes(path, std::move(*file), begin, may_copy, 1);
     return encode(path, *file);
   }
 
   core::result<std::shared_ptr<const token_stream>> finish() {
     if (auto ok = end_encoding(); !ok) return fail(ok.error());
+    for (const auto& [scratch, slot] : {std::pair(&expanded_, expanded_slot_), std::pair(&encoded_, encoded_slot_)}) {
+      if (!slot) continue;
+      auto file = scratch->content(options_.path.string());
+      if (!file) return fail(file.error());
+      stream_->files_[*slot] = std::move(*file);
+    }
     if (stream_->size_ == 0)
       return fail(error_kind::bad_input,
                   fmt::format("'{}' holds no text: nothing to train on", options_.path.string()));
@@ -80,8 +91,8 @@ class stream_builder {
   }
 
  private:
-  core::result<void> add_tokens(const fs::path& path, core::mapped_file file, bool may_copy) {
-    const auto described = read_token_file(path, file.bytes().size());
+  core::result<void> add_tokens(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy) {
+    const auto described = read_token_file(path, file.size());
     if (!described) return fail(described.error());
     const auto& mine = options_.tokens_of->description();
     auto width = static_cast<uint8_t>(options_.bin);
@@ -114,48 +125,68 @@ class stream_builder {
     }
     stream_->tokens_are_bytes_ = bytes;
     stream_->documents_ += documents - 1;  // add_bytes counts one
-    return add_bytes(path, std::move(file), may_copy, width);
+    return add_bytes(path, std::move(file), begin, may_copy, width);
   }
 
-  core::result<void> add_bytes(const fs::path& path, core::mapped_file file, bool may_copy, uint8_t width) {
-    auto bytes = file.bytes();
+  core::result<void> add_bytes(const fs::path& path, core::source_file file, uint64_t begin, bool may_copy,
+                               uint8_t width) {
     stream_->width_ = width;
-    if (bytes.size() % width != 0)
+    if (file.size() % width != 0)
       return fail(error_kind::bad_input, fmt::format("'{}' has {} bytes, no multiple of the {} that one token takes",
-                                                     path.string(), bytes.size(), width));
-    if (bytes.empty()) return {};
+                                                     path.string(), file.size(), width));
+    if (file.size() == 0) return {};
     if (auto ok = end_encoding(); !ok) return ok;
-    if (auto ok = check(path, bytes); !ok) return ok;
-    if (may_copy && bytes.size() < copied_below_bytes) {
-      bytes = keep(bytes);
-    } else {
-      stream_->files_.push_back(std::move(file));
-    }
+    const bool copies = may_copy && file.size() < copied_below_bytes;
+    const auto place = copies ? reserve(file.size()) : std::span<std::byte>();
+    if (auto ok = file.read(0, place); !ok) return ok;
+    if (auto ok = check(path, file); !ok) return ok;
     stream_->starts_.push_back(stream_->size_);
     ++stream_->documents_;
-    append(bytes);
+    if (copies)
+      append({.tokens = place.size() / width, .memory = place.data()});
+    else if (is_packed(path))
+      append({.tokens = file.size() / width, .file = slot_of(expanded_slot_), .begin = begin});
+    else
+      append({.tokens = file.size() / width, .file = keep(std::move(file))});
     return {};
   }
 
-  void append(std::span<const std::byte> bytes) {
-    stream_->segments_.push_back({stream_->size_, bytes});
-    stream_->size_ += bytes.size() / stream_->width_;
+  void append(token_stream::segment s) {
+    s.first = stream_->size_;
+    stream_->size_ += s.tokens;
+    stream_->segments_.push_back(s);
+  }
+  size_t keep(core::source_file file) {
+    if (stream_->files_.size() >= open_files_max) file.close_between_reads();
+    stream_->files_.push_back(std::move(file));
+    return stream_->files_.size() - 1;
+  }
+  /// The place of a scratch file among the stream's; `finish` puts it there.
+  size_t slot_of(std::optional<size_t>& slot) {
+    if (!slot) slot = keep({});
+    return *slot;
   }
 
-  core::result<void> encode(const fs::path& path, const core::mapped_file& file) {
+  [[nodiscard]] bool tell(const fs::path& path, uint64_t done, uint64_t bytes) const {
+    return !options_.watch || options_.watch({path.string(), done, bytes, stream_->size_});
+  }
+
+  core::result<void> encode(const fs::path& path, const core::source_file& file) {
     if (!encoder_) {
       if (auto ok = begin_encoding(); !ok) return ok;
     }
-    const auto bytes = file.bytes();
-    return encoder_->add(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options_.text_key);
+    return encoder_->add(path, text_window(file), options_.text_key);
   }
 
   core::result<void> begin_encoding() {
     const auto& d = options_.tokens_of->description();
     if (auto ok = check_vocabulary(d, options_.vocab_size); !ok) return ok;
-    auto sink = scratch_file::create(options_.scratch);
-    if (!sink) return fail(sink.error());
-    encoded_ = std::move(*sink);
+    if (!encoded_.is_open()) {
+      auto sink = scratch_file::create(options_.scratch);
+      if (!sink) return fail(sink.error());
+      encoded_ = std::move(*sink);
+    }
+    encoded_begin_ = encoded_.bytes();
     stream_->width_ = token_width(d.vocab_size);
     stream_->end_of_text_ = d.end_of_text;
     encoder_ = std::make_unique<document_encoder>(
@@ -169,48 +200,54 @@ class stream_builder {
   core::result<void> end_encoding() {
     if (!encoder_) return {};
     if (auto ok = encoder_->flush(); !ok) return ok;
-    auto file = core::mapped_file::of(encoded_.fd(), options_.path.string());
-    if (!file) return fail(file.error());
     for (const uint64_t start : encoder_->starts()) stream_->starts_.push_back(stream_->size_ + start);
     stream_->documents_ += encoder_->documents();
-    if (!file->bytes().empty()) {
-      append(file->bytes());
-      stream_->files_.push_back(std::move(*file));
-    }
+    if (const uint64_t bytes = encoded_.bytes() - encoded_begin_; bytes > 0)
+      append({.tokens = bytes / stream_->width_, .file = slot_of(encoded_slot_), .begin = encoded_begin_});
     encoder_.reset();
-    encoded_ = scratch_file();
     return {};
   }
 
-  core::result<void> check(const fs::path& path, std::span<const std::byte> bytes) const {
+  core::result<void> check(const fs::path& path, const core::source_file& file) const {
     const uint64_t vocab = options_.vocab_size;
     const uint8_t width = stream_->width_;
     if (vocab >= uint64_t{1} << (8 * width)) return {};  // no such token exists
-    const auto bad = width == 1   ? first_outside<uint8_t>(bytes, vocab)
-                     : width == 2 ? first_outside<uint16_t>(bytes, vocab)
-                                  : first_outside<uint32_t>(bytes, vocab);
-    if (!bad) return {};
-    return fail(error_kind::bad_input, fmt::format("token {} at position {} of '{}' lies outside the vocabulary of {}",
-                                                   value_at(bytes, *bad, width), *bad, path.string(), vocab));
+    std::vector<std::byte> block(std::min(file.size(), check_block_bytes));
+    for (uint64_t at = 0; at < file.size(); at += block.size()) {
+      const auto bytes = std::span(block).first(std::min<uint64_t>(block.size(), file.size() - at));
+      if (auto ok = file.read(at, bytes); !ok) return ok;
+      const auto bad = width == 1   ? first_outside<uint8_t>(bytes, vocab)
+                       : width == 2 ? first_outside<uint16_t>(bytes, vocab)
+                                    : first_outside<uint32_t>(bytes, vocab);
+      if (bad)
+        return fail(error_kind::bad_input,
+                    fmt::format("token {} at position {} of '{}' lies outside the vocabulary of {}",
+                                value_at(bytes, *bad, width), at / width + *bad, path.string(), vocab));
+      if (!tell(path, at + bytes.size(), file.size()))
+        return fail(error_kind::stopped, "stopped while reading the data");
+    }
+    return {};
   }
 
-  /// Copies into the current block, or opens a new one; a block never grows beyond what it reserved.
-  std::span<const std::byte> keep(std::span<const std::byte> bytes) {
+  /// Room in the current block, or in a new one; a block never grows beyond what it reserved.
+  std::span<std::byte> reserve(size_t bytes) {
     auto& blocks = stream_->copied_;
-    if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < bytes.size())
-      blocks.emplace_back().reserve(std::max<size_t>(copied_below_bytes, bytes.size()));
+    if (blocks.empty() || blocks.back().capacity() - blocks.back().size() < bytes)
+      blocks.emplace_back().reserve(std::max<size_t>(copied_below_bytes, bytes));
     auto& block = blocks.back();
     const size_t start = block.size();
-    block.insert(block.end(), bytes.begin(), bytes.end());
-    return std::span<const std::byte>(block).subspan(start);
+    block.resize(start + bytes);
+    return std::span(block).subspan(start);
   }
 
   source_options options_;
   uint64_t budget_;  ///< what expansions may still take
   bool bytes_are_tokens_ = true;
   std::optional<fs::path> first_file_;
-  scratch_file encoded_;
-  std::unique_ptr<document_encoder> encoder_;  ///< while texts are encoded, one after the other
+  scratch_file expanded_, encoded_;
+  std::optional<size_t> expanded_slot_, encoded_slot_;  ///< among the stream's files
+  uint64_t encoded_begin_ = 0;                          ///< of what is being encoded
+  std::unique_ptr<document_encoder> encoder_;           ///< while texts are encoded, one after the other
   std::shared_ptr<token_stream> stream_ = std::make_shared<token_stream>();
 };
 

@@ -1,4 +1,5 @@
-// A nameless file: bytes that are too many for memory and wanted by nobody after this process. Owns the descriptor.
+// A nameless file: bytes that are too many for memory and wanted by nobody after this process. Owns the descriptor
+// while it grows.
 #pragma once
 
 #include <unistd.h>
@@ -11,7 +12,7 @@
 #include <utility>
 
 #include "core/error.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::data {
 
@@ -19,9 +20,10 @@ namespace troupe::data {
 class scratch_file {
  public:
   scratch_file() = default;
-  scratch_file(scratch_file&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  scratch_file(scratch_file&& other) noexcept : fd_(std::exchange(other.fd_, -1)), bytes_(other.bytes_) {}
   scratch_file& operator=(scratch_file&& other) noexcept {
     std::swap(fd_, other.fd_);
+    std::swap(bytes_, other.bytes_);
     return *this;
   }
   scratch_file(const scratch_file&) = delete;
@@ -41,7 +43,8 @@ class scratch_file {
     return out;
   }
 
-  core::result<void> append(std::span<const std::byte> bytes) const {
+  core::result<void> append(std::span<const std::byte> bytes) {
+    bytes_ += bytes.size();
     while (!bytes.empty()) {
       const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
@@ -54,10 +57,19 @@ class scratch_file {
   }
 
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+  /// What it holds from `begin` on, with a descriptor of its own; `name` is for errors.
+  [[nodiscard]] core::result<core::source_file> content(const std::string& name, uint64_t begin = 0) const {
+    const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+      return core::fail(core::error_kind::limit, "cannot read '" + name + "': " + core::system_message(errno));
+    return core::source_file::of(fd, name, begin);
+  }
 
  private:
   int fd_ = -1;
+  uint64_t bytes_ = 0;
 };
 
 }  // namespace troupe::data

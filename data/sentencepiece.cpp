@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <sentencepiece_processor.h>
 
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 #include "data/sentencepiece_file.hpp"
 
 namespace troupe::data {
@@ -52,12 +52,14 @@ class sentencepiece_tokenizer final : public tokenizer {
 }  // namespace
 
 core::result<std::unique_ptr<tokenizer>> open_sentencepiece(const std::filesystem::path& path) {
-  const auto file = core::mapped_file::open(path);
+  const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
-  const auto bytes = file->bytes();
-  if (bytes.size() > max_tokenizer_bytes)
+  if (file->size() > max_tokenizer_bytes)
     return fail(error_kind::limit, fmt::format("the tokenizer file '{}' has {} bytes, more than {}", path.string(),
-                                               bytes.size(), max_tokenizer_bytes));
+                                               file->size(), max_tokenizer_bytes));
+  const auto text = file->read_all(max_tokenizer_bytes);
+  if (!text) return fail(text.error());
+  const auto bytes = std::as_bytes(std::span(*text));
   if (const auto shape = check_sentencepiece_file(bytes); !shape) return fail(shape.error().in(path.string()));
   auto out = std::make_unique<sentencepiece_tokenizer>();
   if (auto ok = out->load({reinterpret_cast<const char*>(bytes.data()), bytes.size()}); !ok)

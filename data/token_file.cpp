@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json_text.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::data {
 namespace {
@@ -65,15 +65,16 @@ core::result<std::optional<token_file>> read_token_file(const std::filesystem::p
   const auto path = description_path(bin);
   std::error_code ec;
   if (!std::filesystem::exists(path, ec)) return std::nullopt;
-  auto file = core::mapped_file::open(path);
+  const auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
-  const auto text = file->bytes();
   const auto wrong = [&](const std::string& why) {
     return fail(error_kind::bad_input, fmt::format("'{}' does not describe tokens: {}", path.string(), why));
   };
-  if (text.size() > max_token_file_bytes)
-    return wrong(fmt::format("{} bytes, more than {}", text.size(), max_token_file_bytes));
-  const auto parsed = core::parse_json({reinterpret_cast<const char*>(text.data()), text.size()});
+  if (file->size() > max_token_file_bytes)
+    return wrong(fmt::format("{} bytes, more than {}", file->size(), max_token_file_bytes));
+  const auto text = file->read_all(max_token_file_bytes);
+  if (!text) return fail(text.error());
+  const auto parsed = core::parse_json(*text);
   if (!parsed) return wrong(parsed.error().why);
   token_file out;
   try {

@@ -2,6 +2,7 @@
 #include "data/token_stream.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cassert>
 #include <cstring>
@@ -10,6 +11,9 @@ namespace troupe::data {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, ".bin files are read as they lie");
+
+/// Of a file at once, on the stack; a window of a few thousand tokens is one read.
+constexpr size_t read_block_bytes = size_t{1} << 14;
 
 template <class Token>
 void widen(const std::byte* from, std::span<int64_t> out) {
@@ -22,26 +26,47 @@ void widen(const std::byte* from, std::span<int64_t> out) {
 
 }  // namespace
 
-void token_stream::copy(uint64_t first, std::span<int64_t> out) const {
+void token_stream::widened(const std::byte* bytes, std::span<int64_t> out) const {
+  if (width_ == 1) {
+    widen<uint8_t>(bytes, out);
+  } else if (width_ == 2) {
+    widen<uint16_t>(bytes, out);
+  } else {
+    widen<uint32_t>(bytes, out);
+  }
+}
+
+core::result<void> token_stream::read(const segment& from, uint64_t skip, std::span<int64_t> out) const {
+  if (from.memory != nullptr) {
+    widened(from.memory + skip * width_, out);
+    return {};
+  }
+  std::array<std::byte, read_block_bytes> block;
+  while (!out.empty()) {
+    const size_t n = std::min(out.size(), block.size() / width_);
+    if (auto ok = files_[from.file].read(from.begin + skip * width_, std::span(block).first(n * width_)); !ok)
+      return ok;
+    widened(block.data(), out.first(n));
+    skip += n;
+    out = out.subspan(n);
+  }
+  return {};
+}
+
+core::result<void> token_stream::copy(uint64_t first, std::span<int64_t> out) const {
   assert(first <= size_ && out.size() <= size_ - first);
   auto it = std::upper_bound(segments_.begin(), segments_.end(), first,
                              [](uint64_t at, const segment& s) { return at < s.first; });
   --it;
   while (!out.empty()) {
     const uint64_t skip = first - it->first;
-    const uint64_t n = std::min<uint64_t>(out.size(), it->bytes.size() / width_ - skip);
-    const std::byte* from = it->bytes.data() + skip * width_;
-    if (width_ == 1) {
-      widen<uint8_t>(from, out.first(n));
-    } else if (width_ == 2) {
-      widen<uint16_t>(from, out.first(n));
-    } else {
-      widen<uint32_t>(from, out.first(n));
-    }
+    const uint64_t n = std::min<uint64_t>(out.size(), it->tokens - skip);
+    if (auto ok = read(*it, skip, out.first(n)); !ok) return ok;
     first += n;
     out = out.subspan(n);
     ++it;
   }
+  return {};
 }
 
 void token_stream::document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const {

@@ -11,16 +11,17 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 #include "data/documents.hpp"
 #include "data/token_file.hpp"
 #include "data/tokenizer.hpp"
 
 namespace troupe::data {
 
-/// Files of a folder below this size are copied together; larger ones are mapped one by one, so that
-/// the number of mappings stays small.
+/// Files of a folder below this size are read into memory; larger ones are read as their tokens are asked for.
 inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
+/// Of these so many of a source stay open; the others are opened for each read, so they must keep name and place.
+inline constexpr size_t open_files_max = 256;
 
 /// What to read. The names of the files say how (data/files.hpp).
 struct source_options {
@@ -32,7 +33,7 @@ struct source_options {
   std::shared_ptr<tokenizer> tokens_of = {};  ///< of texts; empty: their bytes are the tokens. Used while opening.
   std::string text_key = "text";              ///< of JSON lines
   bool keep_documents = false;                ///< remember where each document starts, for document_starts()
-  reading_watch watch = {};                   ///< hears of texts that are encoded, and may stop it
+  reading_watch watch = {};                   ///< hears of what is expanded, checked or encoded, and may stop it
 };
 
 /// Tokens 0 .. size()-1. Nothing changes after opening, so any number of threads may read.
@@ -43,8 +44,9 @@ class token_stream {
   /// Every token is below this: what the source was checked against.
   [[nodiscard]] uint64_t vocab_size() const { return vocab_size_; }
 
-  /// Writes tokens [first, first + out.size()), which must lie in the stream.
-  void copy(uint64_t first, std::span<int64_t> out) const;
+  /// Writes tokens [first, first + out.size()), which must lie in the stream. Errors (io) with the file that has become
+  /// shorter since, or cannot be read.
+  core::result<void> copy(uint64_t first, std::span<int64_t> out) const;
 
   /// For each of `tokens`, which begin at `first`: the column in which its document starts, 0 where that is before
   /// them.
@@ -58,10 +60,15 @@ class token_stream {
   friend class stream_builder;
   struct segment {
     uint64_t first = 0;  ///< index of its first token in the stream
-    std::span<const std::byte> bytes;
+    uint64_t tokens = 0;
+    const std::byte* memory = nullptr;  ///< null: in `file`
+    size_t file = 0;
+    uint64_t begin = 0;  ///< its first byte there
   };
+  core::result<void> read(const segment& from, uint64_t skip, std::span<int64_t> out) const;
+  void widened(const std::byte* bytes, std::span<int64_t> out) const;
 
-  std::vector<core::mapped_file> files_;
+  std::vector<core::source_file> files_;
   std::vector<std::vector<std::byte>> copied_;  ///< small files, read into memory
   std::vector<segment> segments_;               ///< ascending, gap-free, none empty
   std::vector<uint64_t> starts_;                ///< of documents that no token ends; ascending

@@ -2,7 +2,6 @@
 #include "models/hugging_face.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,7 +9,7 @@
 
 #include "checkpoint/weights_folder.hpp"
 #include "core/json_text.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 #include "kernels/cast.hpp"
 
 namespace troupe::models {
@@ -51,15 +50,17 @@ bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
+constexpr uint64_t max_config_bytes = uint64_t{16} << 20;
+
 constexpr std::string_view head_name = "lm_head.weight";
 
 }  // namespace
 
 core::result<model_spec> read_spec(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
-  const auto file = core::mapped_file::open(path);
-  if (!file) return core::fail(file.error());
-  auto spec = parse_model_spec(std::string(reinterpret_cast<const char*>(file->bytes().data()), file->bytes().size()));
+  const auto text = core::read_file(path, max_config_bytes);
+  if (!text) return core::fail(text.error());
+  auto spec = parse_model_spec(*text);
   if (!spec) return core::fail(spec.error().in(quoted(path)));
   return spec;
 }
@@ -105,7 +106,15 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
       return refuse("parameter '" + info.name + "' wants a floating type, got " +
                     std::string(core::name_of(entry.type)));
     found[match->second] = true;
-    source->parameters_[match->second] = {tensor.bytes(), entry.type};
+    const auto known = std::find_if(source->files_.begin(), source->files_.end(),
+                                    [&](const auto& f) { return f.name() == tensor.file->path().string(); });
+    const auto file = static_cast<size_t>(known - source->files_.begin());
+    if (known == source->files_.end()) {
+      auto shard = core::source_file::open(tensor.file->path());
+      if (!shard) return core::fail(shard.error());
+      source->files_.push_back(std::move(*shard));
+    }
+    source->parameters_[match->second] = {file, tensor.file->offset_bytes(entry), entry.end - entry.begin, entry.type};
   }
   const auto missing = std::find(found.begin(), found.end(), false);
   if (missing != found.end()) {
@@ -118,7 +127,7 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
 core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
   const stored& from = parameters_.at(parameter);
   const size_t size = core::size_of(from.type);
-  const uint64_t count = from.bytes.size() / size;
+  const uint64_t count = from.bytes / size;
   if (first > count || out.size() > count - first)
     return core::fail(error_kind::bug, "parameter " + std::to_string(parameter) + " has " + std::to_string(count) +
                                            " elements, wanted " + std::to_string(out.size()) + " from " +
@@ -128,7 +137,7 @@ core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std:
   auto* block = reinterpret_cast<std::byte*>(aligned.data());
   for (size_t done = 0; done < out.size(); done += block_elements) {
     const size_t n = std::min(block_elements, out.size() - done);
-    std::memcpy(block, from.bytes.data() + (first + done) * size, n * size);
+    if (auto ok = files_[from.file].read(from.begin + (first + done) * size, {block, n * size}); !ok) return ok;
     kernels::cast(block, from.type, reinterpret_cast<std::byte*>(out.data() + done), core::dtype::f32, n);
   }
   return {};

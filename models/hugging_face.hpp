@@ -12,6 +12,7 @@
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "core/source_file.hpp"
 #include "models/model_spec.hpp"
 
 namespace troupe::checkpoint {
@@ -26,7 +27,7 @@ core::result<model_spec> read_spec(const std::filesystem::path& folder);
 /// Whether a folder holds weights beside its config.json.
 bool has_weights(const std::filesystem::path& folder);
 
-/// The weights of a folder as the parameters of a table, in any range; files are mapped, read when touched.
+/// The weights of a folder as the parameters of a table, in any range, read when asked for.
 /// Any number of threads may read.
 class weights_source {
  public:
@@ -42,12 +43,14 @@ class weights_source {
 
  private:
   struct stored {
-    std::span<const std::byte> bytes;
-    core::dtype type;
+    size_t file = 0;
+    uint64_t begin = 0, bytes = 0;  ///< in the file
+    core::dtype type = core::dtype::f32;
   };
   weights_source();
 
   std::unique_ptr<checkpoint::weights_folder> folder_;
+  std::vector<core::source_file> files_;  ///< shards with parameters
   std::vector<stored> parameters_;
 };
 

@@ -145,12 +145,33 @@ BOOST_AUTO_TEST_CASE(a_watch_hears_of_progress_and_may_stop_it) {
                 core::error_kind::stopped, "stopped while reading");
 }
 
+BOOST_AUTO_TEST_CASE(a_text_that_is_cut_while_it_is_encoded_is_an_error_with_its_name) {
+  const scratch_folder at;
+  const auto text = mixed_text(3 * data::window_block_bytes, 4);
+  std::string lines;
+  while (lines.size() < 3 * data::window_block_bytes) lines += "{\"text\": \"some words of a line\"}\n";
+  for (const char* name : {"t.txt", "t.jsonl"}) {
+    const auto path = at.write(name, std::string_view(name) == "t.txt" ? text : lines);
+    const auto cut = data::open_tokens({.path = path,
+                                        .vocab_size = 532,
+                                        .tokens_of = tokenizer_of("gpt2"),
+                                        .watch = [&](const data::reading_progress&) {
+                                          std::filesystem::resize_file(path, 100);
+                                          return true;
+                                        }});
+    BOOST_REQUIRE(!cut);
+    BOOST_TEST((cut.error().kind == core::error_kind::io));
+    BOOST_TEST(cut.error().text.find(path.string() + "': it had ") != std::string::npos, cut.error().text);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_full_sink_ends_the_reading) {
   auto t = tokenizer_of("gpt2");
+  const auto text = mixed_text(4 * data::give_bytes, 1);
   data::document_encoder encoder(*t, 2, 532, [](std::span<const std::byte>) -> core::result<void> {
     return core::fail(core::error_kind::no_space, "full");
   });
-  const auto ok = encoder.add("t.txt", mixed_text(4 * data::give_bytes, 1), "text");
+  const auto ok = encoder.add("t.txt", std::string_view(text), "text");
   BOOST_REQUIRE(!ok);
   BOOST_TEST(ok.error().text == "t.txt: full");
 }

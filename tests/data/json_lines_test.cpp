@@ -4,6 +4,7 @@
 #include <random>
 
 #include "tests/data/text.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 
@@ -55,6 +56,31 @@ BOOST_AUTO_TEST_CASE(broken_json_is_named_with_line_and_column) {
   check_refused("{\"text\": \"\xFF\"}", "broken JSON");
   check_refused(std::string("{\"text\": \"a\0b\"}", 15), "broken JSON");
   check_refused("some plain text", "f.jsonl:1:1: broken JSON");
+}
+
+BOOST_AUTO_TEST_CASE(lines_of_a_file_are_those_of_the_text_wherever_blocks_of_it_end) {
+  const scratch_folder at;
+  std::string content;
+  std::vector<std::string> wanted;
+  for (size_t i = 0; content.size() < 3 * data::window_block_bytes; ++i) {
+    wanted.push_back(
+        std::string(i == 3 ? data::window_block_bytes + 12345 : 70001 + i, static_cast<char>('a' + i % 26)));
+    content += "{\"text\": \"" + wanted.back() + "\"}\n";
+  }
+  content.pop_back();
+  const auto file = core::source_file::open(at.write("f.jsonl", content));
+  BOOST_REQUIRE(file.has_value());
+  std::vector<std::string> got;
+  uint64_t last = 0;
+  const auto ok = data::read_json_lines(data::text_window(*file), "f.jsonl", "text",
+                                        [&](std::string_view text, uint64_t end) -> core::result<void> {
+                                          got.emplace_back(text);
+                                          last = end;
+                                          return {};
+                                        });
+  BOOST_REQUIRE(ok.has_value());
+  BOOST_TEST((got == wanted));
+  BOOST_TEST(last == content.size());
 }
 
 BOOST_AUTO_TEST_CASE(depth_costs_no_stack) {

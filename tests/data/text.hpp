@@ -47,7 +47,7 @@ std::string as_bytes(const std::vector<Token>& tokens) {
 
 inline std::vector<int64_t> all_tokens(const data::token_stream& stream) {
   std::vector<int64_t> out(stream.size());
-  stream.copy(0, out);
+  if (auto ok = stream.copy(0, out); !ok) throw std::runtime_error(ok.error().text);
   return out;
 }
 

@@ -3,6 +3,8 @@
 
 #include <sys/stat.h>
 
+#include <random>
+
 #include "core/math.hpp"
 #include "tests/data/text.hpp"
 #include "tests/scratch_folder.hpp"
@@ -12,6 +14,35 @@ using namespace troupe::tests;
 using core::error_kind;
 
 BOOST_AUTO_TEST_SUITE(token_stream)
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_cut_short_is_an_error_where_its_tokens_are_asked_for) {
+  const scratch_folder at;
+  for (const char* name : {"t.txt", "t.bin"}) {
+    const auto path = at.write(name, std::string(3 * 4096, 'a'));
+    const auto stream = opened({.path = path, .vocab_size = 256 * 256});
+    std::filesystem::resize_file(path, 5000);
+    std::vector<int64_t> some(100);
+    BOOST_TEST(stream->copy(0, some).has_value());
+    const auto lost = stream->copy(stream->size() - 100, some);
+    BOOST_REQUIRE(!lost);
+    BOOST_TEST((lost.error().kind == core::error_kind::io));
+    BOOST_TEST(lost.error().text.find(path.string() + "': it had 12288 bytes") != std::string::npos, lost.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_packed_file_that_is_cut_while_it_is_expanded_is_an_error) {
+  const scratch_folder at;
+  std::string noise(4 << 20, '\0');
+  std::mt19937_64 rng(5);
+  for (char& c : noise) c = static_cast<char>(rng());
+  const auto path = at.write("t.gz", gzip(noise));
+  const auto cut = data::open_tokens({.path = path, .watch = [&](const data::reading_progress& p) {
+                                        if (p.bytes_done > 0) std::filesystem::resize_file(path, 1000);
+                                        return true;
+                                      }});
+  BOOST_REQUIRE(!cut);
+  BOOST_TEST((cut.error().kind == core::error_kind::io));
+}
 
 BOOST_AUTO_TEST_CASE(the_bytes_of_a_text_are_its_tokens) {
   const scratch_folder at;
@@ -43,7 +74,7 @@ BOOST_AUTO_TEST_CASE(copies_cross_the_borders_of_files_whether_mapped_or_copied)
   BOOST_TEST((as_text(*stream) == whole));
   std::vector<int64_t> some(60'000);
   for (uint64_t first = 0; first + some.size() <= whole.size(); first += 49'999) {
-    stream->copy(first, some);
+    BOOST_TEST_REQUIRE(stream->copy(first, some).has_value());
     for (size_t i = 0; i < some.size(); i += 997)
       BOOST_REQUIRE_EQUAL(some[i], static_cast<unsigned char>(whole[first + i]));
   }

@@ -1,0 +1,152 @@
+// A regular file that others may change while it is read. Owns the descriptor and the promise that reading never ends
+// the process: bytes are copied out of the file, never looked at through a mapping, where a file that somebody cuts
+// short is SIGBUS. What the bytes mean is the reader's business.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace troupe::core {
+
+/// What the system said last, as words: "No such file or directory".
+inline std::string system_message(int number) { return std::generic_category().message(number); }
+
+/// As many bytes as there were when it was opened. Movable; any number of threads may read.
+class source_file {
+ public:
+  source_file() = default;
+  source_file(source_file&& other) noexcept { swap(other); }
+  source_file& operator=(source_file&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  source_file(const source_file&) = delete;
+  source_file& operator=(const source_file&) = delete;
+  ~source_file() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  /// Fails where the path cannot be opened or is no regular file (a pipe is refused, not waited for).
+  static result<source_file> open(const std::filesystem::path& path, int extra_flags = 0) {
+    source_file out;
+    out.name_ = path.string();
+    out.flags_ = O_RDONLY | O_CLOEXEC | O_NONBLOCK | extra_flags;
+    out.fd_ = ::open(path.c_str(), out.flags_);
+    if (out.fd_ < 0) return out.refused(kind_of(errno), system_message(errno));
+    return std::move(out).known();
+  }
+
+  /// What an open descriptor holds now from byte `begin` on; `name` is for errors. Takes the descriptor over.
+  static result<source_file> of(int fd, std::string name, uint64_t begin = 0) {
+    source_file out;
+    out.name_ = std::move(name);
+    out.fd_ = fd;
+    out.begin_ = begin;
+    return std::move(out).known();
+  }
+
+  [[nodiscard]] uint64_t size() const { return size_; }
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+  /// Bytes [offset, offset + out.size()), which must lie in the file as it was opened. Errors (io): it has become
+  /// shorter since, or is gone.
+  [[nodiscard]] result<void> read(uint64_t offset, std::span<std::byte> out) const {
+    if (fd_ >= 0) return read_from(fd_, offset, out);
+    if (out.empty()) return {};
+    const int fd = ::open(name_.c_str(), flags_);
+    if (fd < 0) return refused(error_kind::io, system_message(errno));
+    struct stat now {};
+    auto ok = ::fstat(fd, &now) == 0 && now.st_dev == device_ && now.st_ino == inode_
+                  ? read_from(fd, offset, out)
+                  : result<void>(refused(error_kind::io, "another file has taken its place since it was opened"));
+    ::close(fd);
+    return ok;
+  }
+
+  /// All of it, at most `max_bytes` (limit).
+  [[nodiscard]] result<std::string> read_all(uint64_t max_bytes) const {
+    if (size_ > max_bytes)
+      return refused(error_kind::limit,
+                     std::to_string(size_) + " bytes, at most " + std::to_string(max_bytes) + " are read");
+    std::string out(size_, '\0');
+    if (auto ok = read(0, std::as_writable_bytes(std::span(out))); !ok) return fail(ok.error());
+    return out;
+  }
+
+  /// Gives the descriptor back; every read opens the file again, and refuses another one in its place.
+  void close_between_reads() {
+    if (fd_ >= 0) ::close(std::exchange(fd_, -1));
+  }
+
+ private:
+  void swap(source_file& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(flags_, other.flags_);
+    std::swap(begin_, other.begin_);
+    std::swap(size_, other.size_);
+    std::swap(device_, other.device_);
+    std::swap(inode_, other.inode_);
+    name_.swap(other.name_);
+  }
+
+  result<source_file> known() && {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) return refused(error_kind::io, system_message(errno));
+    if (!S_ISREG(status.st_mode)) return refused(error_kind::bad_input, "a regular file was wanted");
+    size_ = static_cast<uint64_t>(status.st_size) - begin_;
+    device_ = status.st_dev;
+    inode_ = status.st_ino;
+    return std::move(*this);
+  }
+
+  [[nodiscard]] result<void> read_from(int fd, uint64_t offset, std::span<std::byte> out) const {
+    while (!out.empty()) {
+      const ssize_t n = ::pread(fd, out.data(), out.size(), static_cast<off_t>(begin_ + offset));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) return refused(error_kind::io, system_message(errno));
+      if (n == 0)
+        return refused(error_kind::io, "it had " + std::to_string(size_) +
+                                           " bytes when it was opened and has become shorter: it ends before byte " +
+                                           std::to_string(offset));
+      out = out.subspan(static_cast<size_t>(n));
+      offset += static_cast<uint64_t>(n);
+    }
+    return {};
+  }
+
+  [[nodiscard]] tl::unexpected<error> refused(error_kind kind, const std::string& why) const {
+    return fail(kind, "cannot read '" + name_ + "': " + why);
+  }
+  static error_kind kind_of(int number) {
+    return number == ENOENT || number == EACCES || number == ENOTDIR || number == ELOOP ? error_kind::bad_input
+                                                                                        : error_kind::io;
+  }
+
+  int fd_ = -1, flags_ = O_RDONLY | O_CLOEXEC;
+  uint64_t begin_ = 0, size_ = 0;
+  dev_t device_ = 0;
+  ino_t inode_ = 0;
+  std::string name_;
+};
+
+/// All of a small file; no longer than `max_bytes`.
+inline result<std::string> read_file(const std::filesystem::path& path, uint64_t max_bytes, int extra_flags = 0) {
+  const auto file = source_file::open(path, extra_flags);
+  if (!file) return fail(file.error());
+  return file->read_all(max_bytes);
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,53 @@
+// A text of any length as a short piece of memory that moves along it. Owns the buffer; where the text lies is the
+// source's business, which may be a file that others change.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "core/source_file.hpp"
+
+namespace troupe::data {
+
+/// Bytes read at once, at least.
+inline constexpr uint64_t window_block_bytes = uint64_t{1} << 22;
+
+class text_window {  ///< over a file that outlives it, or over text in memory
+ public:
+  explicit text_window(const core::source_file& file) : file_(&file), size_(file.size()) {}
+  text_window(std::string_view text) : held_(text), size_(text.size()) {}
+  text_window(const text_window&) = delete;
+  text_window& operator=(const text_window&) = delete;
+
+  [[nodiscard]] uint64_t size() const { return size_; }
+
+  /// The text from `offset` on: `bytes` of it or more, fewer only where it ends. Good until the next call; offsets may
+  /// only grow. Errors: those of core::source_file::read.
+  core::result<std::string_view> at(uint64_t offset, uint64_t bytes) {
+    const uint64_t wanted = std::min(bytes, size_ - offset);
+    if (offset + wanted > first_ + held_.size())
+      if (auto ok = move_to(offset, wanted); !ok) return core::fail(ok.error());
+    return held_.substr(offset - first_);
+  }
+
+ private:
+  core::result<void> move_to(uint64_t offset, uint64_t wanted) {
+    const std::string_view rest = held_.substr(std::min<uint64_t>(offset - first_, held_.size()));
+    std::string next(rest);
+    const uint64_t begin = offset + next.size();
+    next.resize(std::min(std::max(wanted, window_block_bytes), size_ - offset));
+    if (auto ok = file_->read(begin, std::as_writable_bytes(std::span(next).subspan(begin - offset))); !ok) return ok;
+    buffer_ = std::move(next);
+    held_ = buffer_;
+    first_ = offset;
+    return {};
+  }
+
+  const core::source_file* file_ = nullptr;
+  std::string buffer_;
+  std::string_view held_;  // text from first_ on: of the buffer, or all that there is
+  uint64_t first_ = 0, size_;
+};
+
+}  // namespace troupe::data

@@ -34,10 +34,11 @@ core::result<void> piece_is_sound(const step_plan& p, const snapshot_block& bloc
 /// In the order of the file, without gaps; pieces of a block one after the other.
 core::result<void> file_is_sound(const step_plan& p) {
   uint64_t end = save_grain_bytes;
+  const uint64_t slot_bytes = staging_slot_bytes(p);  // once: it looks at every parameter
   for (const auto& block : p.snapshots) {
     if (block.file_offset != end || block.bytes == 0 || block.bytes % save_grain_bytes != 0 || block.pieces.empty())
       return broken(p, "a block of its file does not begin where the one before ends, or is empty");
-    if (block.bytes > staging_slot_bytes(p)) return broken(p, "a block of its file is larger than its slot");
+    if (block.bytes > slot_bytes) return broken(p, "a block of its file is larger than its slot");
     end += block.bytes;
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
@@ -87,6 +88,7 @@ core::result<void> saved_once(rank_plans ranks) {
 core::result<void> saves(const world& w, uint32_t rank) {
   const step_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
+  const uint64_t slot_bytes = staging_slot_bytes(p);
   std::vector<std::vector<uint32_t>> changes(p.table->parameters.size());  // [parameter]: who changes its states
   for (uint32_t g = 0; g < r.update.size(); ++g)
     for (const auto& piece : p.sub_groups[g].pieces)
@@ -106,7 +108,7 @@ core::result<void> saves(const world& w, uint32_t rank) {
       return broken(p, write, "does not write the slot that " + name(p, copy) + " fills");
     const buffer& memory = p.buffers[slot];
     if (memory.pool != pool::staging || memory.subject != b || memory.first != copy || memory.last != write ||
-        memory.bytes != staging_slot_bytes(p) || memory.offset % save_grain_bytes != 0)
+        memory.bytes != slot_bytes || memory.offset % save_grain_bytes != 0)
       return broken(p, copy, "has a slot that is not its own: pool, block, size, place or life differ");
     for (const auto& piece : p.snapshots[b].pieces)
       for (uint32_t change : changes[piece.parameter])

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <deque>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -121,7 +122,10 @@ class loading {
   core::result<read_report> run() {
     const bool verify = options_.verify && from_.has_digests && !plan_.checks.empty();
     std::jthread beside;
-    if (verify && options_.verify_beside && direct_wanted_) beside = std::jthread([this] { compare_all(); });
+    try {
+      if (verify && options_.verify_beside && direct_wanted_) beside = std::jthread([this] { compare_all(); });
+    } catch (const std::system_error&) {  // refused: behind the reads, then
+    }
     auto read = read_all();
     progress_.reading_over = true;
     progress_.tell();

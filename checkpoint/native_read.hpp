@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "checkpoint/load_plan.hpp"
@@ -28,6 +29,7 @@ struct read_options {
   /// Plans of fewer bytes, or of shorter reads on average, are read through the page cache, one after the other.
   uint64_t direct_bytes_min = uint64_t{4} << 20;
   uint64_t direct_read_bytes_min = uint64_t{16} << 10;
+  std::function<bool()> wants_end{};  ///< asked before each block, on any thread; true ends the load (stopped)
 };
 
 struct read_report {

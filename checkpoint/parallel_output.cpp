@@ -4,6 +4,7 @@
 #include <array>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "storage/file.hpp"
@@ -76,8 +77,10 @@ core::result<atomic_file> write_in_blocks(const std::filesystem::path& target, u
   };
   {
     std::array<std::jthread, output_workers - 1> others;
-    if (bytes > output_block_bytes)
-      for (size_t i = 0; i < others.size(); ++i) others[i] = std::jthread(work, i + 1);
+    if (bytes > output_block_bytes) try {
+        for (size_t i = 0; i < others.size(); ++i) others[i] = std::jthread(work, i + 1);
+      } catch (const std::system_error&) {  // refused: those that there are do all of it
+      }
     work(0);
   }
   if (queue.error()) return fail(*queue.error());

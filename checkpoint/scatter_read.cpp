@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 
 #include "checkpoint/element_cast.hpp"
@@ -121,7 +122,11 @@ class load {
     }
     {
       std::vector<std::jthread> others;
-      for (size_t i = 1; i < threads; ++i) others.emplace_back([this, &m = memory[i]] { work({m.data(), m.bytes()}); });
+      try {
+        for (size_t i = 1; i < threads; ++i)
+          others.emplace_back([this, &m = memory[i]] { work({m.data(), m.bytes()}); });
+      } catch (const std::system_error&) {  // refused: those that there are do all of it
+      }
       if (threads > 0) work({memory[0].data(), memory[0].bytes()});
     }
     if (failure_) return fail(std::move(*failure_));
@@ -146,6 +151,7 @@ class load {
     const bool verify = options_.verify && from_.has_digests && u.whole;
     digest_stream digest;
     for (uint64_t first = u.first; first < u.last; first += block) {
+      if (options_.wants_end && options_.wants_end()) return fail(error_kind::stopped, "stopped while loading");
       const uint64_t n = std::min(block, u.last - first);
       const uint64_t offset_bytes = u.in->offset_bytes + (first - u.in->first) * element_bytes;
       auto bytes = fetch(**file, from_.files[u.in->file].path, offset_bytes, n * element_bytes, memory);

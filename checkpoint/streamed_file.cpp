@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
 
 #include "checkpoint/atomic_file.hpp"
@@ -21,7 +23,11 @@ struct streamed_file::parts {
 
   /// Hands the full block over and takes the other one, when that is written.
   core::result<void> hand_over() {
-    if (!writer.joinable()) writer = std::jthread([this](const std::stop_token& stop) { write_blocks(stop); });
+    try {
+      if (!writer.joinable()) writer = std::jthread([this](const std::stop_token& stop) { write_blocks(stop); });
+    } catch (const std::system_error& e) {
+      return fail(core::error_kind::limit, std::string("threads: wanted one more to write a file: ") + e.what());
+    }
     std::unique_lock hold(mutex);
     changed.wait(hold, [&] { return !is_handed; });
     if (error) return fail(*error);

@@ -116,7 +116,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
 }
 
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own,
-                                       const plan::cost_model* costs) {
+                                       const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
   b.config = std::move(config);
   const auto& c = *b.config;
@@ -140,10 +140,11 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   trains.staging = c.checkpoint.staging_bytes;
   trains.saves = c.checkpoint.is_on();
   b.costs = costs != nullptr ? *costs : plan::default_costs(c.parameter_dtype());
-  auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs);
+  auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
+      if (auto ok = watch.go_on ? watch.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
       auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
       options.staging = c.checkpoint.staging_bytes;
@@ -155,6 +156,8 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
       if (!p) return core::fail(p.error());
       b.plans[which].push_back(std::move(*p));
     }
+    if (which == 0 && watch.sized)
+      if (auto ok = watch.sized(b); !ok) return core::fail(ok.error());
     if (auto ok = plan::check(b.plans[which]); !ok) return core::fail(ok.error());
   }
   for (const auto& x : b.train().front()->instructions)

@@ -2,6 +2,7 @@
 // `troupe plan` shows it, `session` builds it. No actors, no tensors, no threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -31,10 +32,17 @@ struct blueprint {  ///< everything that is known before anything runs
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::step_plan>>& train() const { return plans[0]; }
 };
 
+/// Who looks on while a blueprint is made; an error ends it. Both may be empty.
+struct blueprint_watch {
+  std::function<core::result<void>()> go_on{};                  ///< several times a second
+  std::function<core::result<void>(const blueprint&)> sized{};  ///< the plans of training are written, no others yet
+};
+
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
 /// `own`: the table of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config,
-                                       const core::model_table* own = nullptr, const plan::cost_model* costs = nullptr);
+                                       const core::model_table* own = nullptr, const plan::cost_model* costs = nullptr,
+                                       const blueprint_watch& watch = {});
 
 /// Pure: what the configuration says of tiers; numbers that it leaves to the plan have defaults here.
 plan::tier_options tiers_from(const config::job_config& config);

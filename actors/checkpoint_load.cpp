@@ -41,14 +41,17 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
 /// Everything that some ranks want, tensor by tensor.
 class wishes {
  public:
-  wishes(const checkpoint::tensor_source& from, const optimizer_groups& groups, const load_options& options)
+  wishes(const checkpoint::tensor_source& from, const optimizer_groups& groups, const load_options& options,
+         std::function<bool()> wants_end)
       : from_(from),
         groups_(groups),
         options_(options),
         names_(from),
         states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
         saved_masters_(options.load_optimizer_states && !options.load_module_only &&
-                       options.load_from_fp32_weights.value_or(true)) {}
+                       options.load_from_fp32_weights.value_or(true)) {
+    reading_.wants_end = std::move(wants_end);
+  }
 
   /// Which tensors are wanted, once for all ranks, which share the table.
   core::result<void> choose(const core::model_table& table, load_report& report) {
@@ -241,7 +244,7 @@ class wishes {
 
   core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
                                   checkpoint::read_report& total) const {
-    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted);
+    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, reading_);
     if (!did) return fail(did.error());
     total.bytes += did->bytes;
     total.verified_bytes += did->verified_bytes;
@@ -263,6 +266,7 @@ class wishes {
   const checkpoint::tensor_source& from_;
   const optimizer_groups& groups_;
   const load_options& options_;
+  checkpoint::read_options reading_;
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::vector<choice> chosen_;                        // [parameter]
@@ -276,10 +280,11 @@ bool replaces_everything(const load_options& options) { return options.load_modu
 
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const optimizer_groups& groups, const load_options& options, live_load* live) {
+                                       const optimizer_groups& groups, const load_options& options, live_load* live,
+                                       std::function<bool()> wants_end) {
   load_report report;
   if (memory.empty()) return report;
-  wishes all(from, groups, options);
+  wishes all(from, groups, options, std::move(wants_end));
   if (auto ok = all.choose(*memory.front()->plan().table, report); !ok) return fail(ok.error());
   if (live != nullptr) {
     live->changing = true;

@@ -2,6 +2,7 @@
 // tensor becomes which parameter, master weight and moment; files are checkpoint/'s, a run's own numbers the session's.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,11 +33,11 @@ struct live_load {
 /// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
 /// holds weights alone, moments stay as they are, but for `live`. Errors: mismatch for a parameter that is missing or
 /// of another shape (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input
-/// for a piece that does not have its digest; io.
+/// for a piece that does not have its digest; io; stopped where `wants_end`, asked on several threads, becomes true.
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
                                        const optimizer_groups& groups, const load_options& options = {},
-                                       live_load* live = nullptr);
+                                       live_load* live = nullptr, std::function<bool()> wants_end = {});
 
 /// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
 bool replaces_everything(const load_options& options);

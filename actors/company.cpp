@@ -1,43 +1,96 @@
 #include "actors/company.hpp"
 
+#include <system_error>
+
+#include "actors/host_thread.hpp"
 #include "actors/node_agent.hpp"
 #include "actors/supervisor.hpp"
 
 namespace troupe::actors {
+namespace {
 
-std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
-                                  telemetry_setup telemetry, bool threads) {
-  auto c = std::make_shared<company>();
+using maker = std::function<std::unique_ptr<executor>()>;
+
+/// CAF 0.17 counts an actor and its thread before it starts the thread. Where that is refused nobody counts them back,
+/// the system's end waits for both for ever, and the actor is never freed: `assemble` empties what it was given.
+template <class... Ts>
+auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
+  try {
+    return system.spawn<caf::detached>(std::forward<Ts>(xs)...);
+  } catch (const std::system_error&) {
+    system.dec_detached_threads();
+    system.registry().dec_running();
+    throw;
+  }
+}
+
+void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, std::vector<rank_parts>& ranks,
+               std::vector<std::shared_ptr<maker>>& makers, loader_setup loader, telemetry_setup telemetry,
+               bool threads) {
+  auto& c = *made;
   // Actors ask for each other at their first message: by then all are spawned. Weak, so that no cycle keeps them.
-  std::weak_ptr<company> later = c;
-  c->loader = system.spawn(loader_impl, std::move(loader));
+  const std::weak_ptr<company> later = made;
+  c.loader = system.spawn(loader_impl, std::move(loader));
   // It waits for files: no worker of the scheduler does.
-  c->telemetry = threads ? system.spawn<caf::detached>(telemetry_impl, std::move(telemetry))
-                         : system.spawn(telemetry_impl, std::move(telemetry));
-  c->supervisor = system.spawn(supervisor_impl, [later] {
+  c.telemetry = threads ? spawn_on_thread(system, telemetry_impl, std::move(telemetry))
+                        : system.spawn(telemetry_impl, std::move(telemetry));
+  c.supervisor = system.spawn(supervisor_impl, [later] {
     const auto all = later.lock();
     return all ? all->agent : node_agent_actor{};
   });
-  c->agent = system.spawn(node_agent_impl, c->supervisor, [later] {
+  c.agent = system.spawn(node_agent_impl, c.supervisor, [later] {
     std::vector<rank_actor> out;
     if (const auto all = later.lock())
       for (const auto& r : all->ranks) out.push_back(r->rank);
     return out;
   });
   for (auto& r : ranks) {
+    c.ranks.push_back(r.links);
     for (uint32_t l = 1; l < plan::num_lanes; ++l) {
       const auto which = static_cast<plan::lane>(l);
-      r.links->lanes[l] = threads ? system.spawn<caf::detached>(lane_impl, which, std::move(r.lanes[l]), r.links)
-                                  : system.spawn(lane_impl, which, std::move(r.lanes[l]), r.links);
+      const maker make = [mine = makers.emplace_back(std::make_shared<maker>(std::move(r.lanes[l])))] {
+        return (*mine)();
+      };
+      r.links->lanes[l] = threads ? spawn_on_thread(system, lane_impl, which, make, r.links)
+                                  : system.spawn(lane_impl, which, make, r.links);
     }
-    r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c->agent, c->loader);
-    c->ranks.push_back(r.links);
+    r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c.agent, c.loader);
+  }
+}
+
+}  // namespace
+
+core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
+                                                loader_setup loader, telemetry_setup telemetry, bool threads) {
+  const host_thread here;
+  auto c = std::make_shared<company>();
+  std::vector<std::shared_ptr<maker>> makers;
+  try {
+    spawn_all(c, system, ranks, makers, std::move(loader), std::move(telemetry), threads);
+  } catch (const std::system_error& e) {
+    dismiss_and_wait(system, *c);
+    for (const auto& m : makers) *m = nullptr;
+    for (const auto& r : ranks) *r.links = {};
+    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(threads_of(ranks.size())) +
+                                                   " for the lanes of " + std::to_string(ranks.size()) +
+                                                   " ranks, the system refused one: " + e.what());
   }
   return c;
 }
 
 void dismiss(const company& c) {
   for_each_actor(c, [](const auto& handle) { caf::anon_send_exit(handle, caf::exit_reason::kill); });
+}
+
+void dismiss_and_wait(caf::actor_system& system, const company& c) {
+  const host_caller self(system);
+  size_t alive = 0;
+  for_each_actor(c, [&](const auto& handle) {
+    self->monitor(handle);
+    ++alive;
+  });
+  dismiss(c);
+  for (size_t i = 0; i < alive; ++i) self->receive([](const caf::down_msg&) {});
 }
 
 }  // namespace troupe::actors

@@ -29,25 +29,35 @@ struct company {
 };
 
 /// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. With `threads` each lane runs on a thread of its
-/// own; without, everything runs on the system's scheduler (simulation).
-std::shared_ptr<company> assemble(caf::actor_system& system, std::vector<rank_parts> ranks, loader_setup loader,
-                                  telemetry_setup telemetry, bool threads);
+/// own; without, everything runs on the system's scheduler (simulation). Errors: limit where a thread is refused; then
+/// nothing runs any more.
+core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
+                                                loader_setup loader, telemetry_setup telemetry, bool threads);
+
+/// Threads that a company of so many ranks has of its own.
+constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
 template <class Visitor>
 void for_each_actor(const company& c, Visitor&& visit) {
+  const auto there = [&](const auto& handle) {
+    if (handle) visit(handle);
+  };
   for (const auto& r : c.ranks) {
-    visit(r->rank);
-    for (uint32_t l = 1; l < plan::num_lanes; ++l) visit(r->lanes[l]);
+    there(r->rank);
+    for (uint32_t l = 1; l < plan::num_lanes; ++l) there(r->lanes[l]);
   }
-  visit(c.agent);
-  visit(c.supervisor);
-  visit(c.telemetry);
-  visit(c.loader);
+  there(c.agent);
+  there(c.supervisor);
+  there(c.telemetry);
+  there(c.loader);
 }
 
 /// Kills every actor of the company, now or after the message in hand. Drop the company before the actor system, whose
 /// end waits for the threads. The handles stay as they are until then: lanes that still run read them.
 void dismiss(const company& c);
+
+/// The same, and waits until all have ended. From a thread that is none of theirs.
+void dismiss_and_wait(caf::actor_system& system, const company& c);
 
 }  // namespace troupe::actors

@@ -35,12 +35,18 @@ filler drawn(const blueprint& b) {
   };
 }
 
+core::result<void> ask(const fill_watch& watch) {
+  if (!watch.wants_end || !watch.wants_end()) return {};
+  return core::fail(core::error_kind::stopped, "stopped while first values were made");
+}
+
 /// Window by window, in place where the elements are in memory.
 core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
-                             std::vector<float>& scratch, std::vector<std::byte>& stored) {
+                             std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
   const core::dtype type = store.type_of(part);
   for (const auto& run : store.runs(q, part, store.held(q, part)))
     for (uint64_t done = 0; done < run.range.count; done += window_elements) {
+      if (auto ok = ask(watch); !ok) return ok;
       const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
       scratch.resize(n);
       if (auto ok = fill(q, first, scratch); !ok) return ok;
@@ -55,7 +61,8 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
 
 }  // namespace
 
-core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory, const models::prepared_modules* own) {
+core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory, const models::prepared_modules* own,
+                                        const fill_watch& watch) {
   const auto& p = memory.plan();
   std::unique_ptr<models::weights_source> file;
   filler fill = drawn(b);
@@ -73,10 +80,15 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
   const state_store store(memory);
   std::vector<float> scratch;
   std::vector<std::byte> stored;
+  double filled = 0;
+  const double all = static_cast<double>(b.table->numel()) * (p.options.master_is_parameter() ? 1 : 2);
   for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
     if (part == plan::state_part::master && p.options.master_is_parameter()) break;
-    for (uint32_t q = 0; q < b.table->parameters.size(); ++q)
-      if (auto ok = fill_part(fill, store, q, part, scratch, stored); !ok) return ok;
+    for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
+      if (auto ok = fill_part(fill, store, q, part, scratch, stored, watch); !ok) return ok;
+      filled += static_cast<double>(b.table->parameters[q].numel());
+      if (watch.done) watch.done(filled / all);
+    }
   }
   return {};
 }
@@ -100,10 +112,12 @@ core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& me
   return {};
 }
 
-core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory) {
-  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q)
-    if (groups.groups[groups.group_of[q]].first_moment != 0)
-      if (auto ok = reset_moments(groups, memory, q); !ok) return ok;
+core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory, const fill_watch& watch) {
+  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
+    if (groups.groups[groups.group_of[q]].first_moment == 0) continue;
+    if (auto ok = ask(watch); !ok) return ok;
+    if (auto ok = reset_moments(groups, memory, q); !ok) return ok;
+  }
   return {};
 }
 

@@ -18,6 +18,14 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }
 
+/// `cut`, and what cannot be had is noted.
+std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
+  auto out = cut(s, k);
+  if (out->failure && k.which != plan_choice::evaluate && s.first_lost_step != nullptr)
+    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // nobody else writes it
+  return out;
+}
+
 bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
@@ -45,7 +53,7 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
           answer.batch = std::move(it->batch);
           s.ready.erase(it);
         } else {
-          answer.batch = cut(s.setup, k);
+          answer.batch = cut_noting(s.setup, k);
         }
         self->send(self, prepare_batch{following(s.setup, k)});
         return answer;
@@ -53,7 +61,7 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
       [self](const prepare_batch& m) {
         auto& s = self->state;
         if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
-        s.ready.push_back({m.next, cut(s.setup, m.next)});
+        s.ready.push_back({m.next, cut_noting(s.setup, m.next)});
       },
       [self](const move_data& m) {
         self->state.setup.shape.first_step = m.first_step;

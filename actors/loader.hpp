@@ -2,6 +2,7 @@
 // when is data/'s pure function of one integer, so the loader keeps nothing that a checkpoint would have to save.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -17,6 +18,8 @@ struct loader_setup {  ///< what a loader reads and how it cuts
   uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
   /// Instead of data/'s cut (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
+  /// The loader notes here the first training step that lacks a micro-batch; may be null.
+  std::shared_ptr<std::atomic<uint64_t>> first_lost_step;
 };
 
 struct loader_state {        ///< what a loader keeps between messages

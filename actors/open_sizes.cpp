@@ -29,7 +29,8 @@ plan::open_choices open_choices_of(const config::job_config& c) {
 
 core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  std::shared_ptr<const core::model_table> table,
-                                                 plan::plan_options trains, const plan::cost_model& costs) {
+                                                 plan::plan_options trains, const plan::cost_model& costs,
+                                                 const std::function<core::result<void>()>& go_on) {
   if (!trains.tiers.swaps()) {
     // Without overlap every bucket is a wait of its own: a few percent of a small model's step.
     if (!c.zero_optimization.reduce_bucket_size_given && !trains.buckets_stay() && trains.overlap)
@@ -44,6 +45,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   request.open = open_choices_of(c);
   request.limits.states = trains.memory_budget_bytes;
   request.costs = costs;
+  request.go_on = go_on;
   auto found = plan::choose(request);
   if (!found) return core::fail(found.error());
   if (!found->fits) {

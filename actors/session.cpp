@@ -11,11 +11,14 @@
 #include "actors/compute_executor.hpp"
 #include "actors/fabric_executor.hpp"
 #include "actors/host_run.hpp"
+#include "actors/host_thread.hpp"
 #include "actors/initial_weights.hpp"
 #include "actors/measured_costs.hpp"
+#include "actors/memory_need.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/shard_executor.hpp"
 #include "actors/state_store.hpp"
+#include "actors/thread_room.hpp"
 #include "actors/writer_executor.hpp"
 #include "core/clock.hpp"
 #include "core/cores.hpp"
@@ -28,28 +31,35 @@ namespace {
 
 /// How long a warning of a run may wait before the host hears of it.
 constexpr std::chrono::seconds warnings_wait_max{1};
+/// Whether a run of this plan may change states.
+constexpr bool trains(plan_choice c) { return c == plan_choice::train || c == plan_choice::train_saving; }
 
 /// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
 /// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
 core::result<void> fill_memory(const blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
-                               bool weights_follow) {
+                               bool weights_follow, opening_watch& watch) {
+  const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
   const auto fill = [&](rank_memory* m) -> core::result<void> {
     if (!weights_follow)
-      if (auto ok = fill_initial_weights(plan, *m, own); !ok) return ok;
-    return fill_initial_moments(*plan.optimizer, *m);
+      if (auto ok = fill_initial_weights(plan, *m, own, told); !ok) return ok;
+    return fill_initial_moments(*plan.optimizer, *m, told);
   };
   const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
   std::vector<std::future<core::result<void>>> under_way;
   for (const auto& m : ranks) under_way.push_back(std::async(where, fill, m.get()));
   core::result<void> out;
-  for (auto& rank : under_way)
+  for (auto& rank : under_way) {
+    watch.wait(rank);
     if (auto did = rank.get(); !did && out) out = did;
+  }
+  if (watch.stopped()) return core::fail(watch.why());
   return out;
 }
 
 }  // namespace
 
-core::result<void> session::parts::take_memory(bool weights_follow) {
+core::result<void> session::parts::take_memory(bool weights_follow, opening_watch& watch) {
+  if (auto ok = watch.begin("taking memory"); !ok) return ok;
   auto opened = open_swap_files(*plan.config, plan.train());
   if (!opened) return core::fail(opened.error());
   swaps = std::move(*opened);
@@ -67,7 +77,8 @@ core::result<void> session::parts::take_memory(bool weights_follow) {
     pin(**m);
     memory.push_back(std::move(*m));
   }
-  return fill_memory(plan, memory, host.get(), weights_follow);
+  if (auto ok = watch.begin(weights_follow ? "touching memory" : "making first weights"); !ok) return ok;
+  return fill_memory(plan, memory, host.get(), weights_follow, watch);
 }
 
 // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
@@ -77,6 +88,17 @@ void session::parts::pin(const rank_memory& m) {
   for (const auto& window : m.windows())
     if (const auto refused = storage::lock_memory(window); refused && !std::exchange(told_of_locks, true))
       warnings->put(*refused);
+}
+
+// With the threads of the actors that follow, too: neither can be refused half-way.
+core::result<void> session::parts::make_own_system() {
+  const size_t lanes = threads_of(plan.config->parallel.data);
+  if (auto ok = check_thread_room(lanes + (system == nullptr ? threads_of_system(own_workers) : 0)); !ok) return ok;
+  if (system != nullptr) return {};
+  const host_thread here;
+  own = std::make_unique<own_system>();
+  system = &own->system;
+  return {};
 }
 
 core::result<void> session::parts::start_actors() {
@@ -128,7 +150,9 @@ core::result<void> session::parts::start_actors() {
     };
   }
   host.reset();  // with the values that the run began with
-  actors = assemble(*system, std::move(all), data, make_telemetry(), true);
+  auto company = assemble(*system, std::move(all), data, make_telemetry(), true);
+  if (!company) return core::fail(company.error());
+  actors = std::move(*company);
   return {};
 }
 
@@ -140,33 +164,36 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
   const auto ready = run_aside([type = options.config->parameter_dtype()] { models::prepare_products(type); });
   auto p = std::make_unique<parts>();
+  opening_watch watch(options.hooks.on_opening);
   p->model = std::move(options.model);
   if (p->model != nullptr) {
+    if (auto ok = watch.begin("making the host's model"); !ok) return core::fail(ok.error());
     auto prepared = prepare(p->model, *options.config);
     if (!prepared) return core::fail(prepared.error());
     p->host = std::move(*prepared);
   }
+  if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;
   if (options.config->zero_optimization.swaps() && needs_measured_costs(*options.config))
     costs = measured_costs(*options.config, [box = p->warnings](const std::string& line) { box->put(line); });
   auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr,
-                             costs ? &*costs : nullptr);
+                             costs ? &*costs : nullptr,
+                             {[&] { return watch.go_on(); }, [](const blueprint& b) { return check_memory(b); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->hooks = std::move(options.hooks);
   p->ledger.emplace(p->plan.config->parallel.data);
   p->system = options.system;
-  if (p->system == nullptr) {
-    p->own = std::make_unique<own_system>();
-    p->system = &p->own->system;
-  }
+  if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->scale = kernels::first_loss_scale(p->plan.loss_scale);
-  if (auto ok = p->read_data(); !ok) return core::fail(ok.error());
+  if (auto ok = watch.begin("reading the data"); !ok) return core::fail(ok.error());
+  if (auto ok = p->read_data(watch); !ok) return core::fail(ok.error());
   const bool resumes = !options.resume.empty();
-  if (auto ok = p->take_memory(resumes && replaces_everything(options.load)); !ok) return core::fail(ok.error());
+  if (auto ok = p->take_memory(resumes && replaces_everything(options.load), watch); !ok) return core::fail(ok.error());
   p->resumed_from = options.resume;
   if (resumes)
-    if (auto ok = p->resume(options.resume, std::move(options.load), false); !ok) return core::fail(ok.error());
+    if (auto ok = p->resume(options.resume, std::move(options.load), false, watch); !ok) return core::fail(ok.error());
+  if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
   if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
   return std::unique_ptr<session>(new session(std::move(p)));
 }
@@ -203,12 +230,11 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   }
   collectives += plan.plans[static_cast<size_t>(which)].front()->num_collectives;
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
-  caf::scoped_actor self{*system};
+  const host_caller self(*system);
   // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.
   self->monitor(actors->supervisor);
   self->send(actors->supervisor, run_plan{which, order});
   bool answered = false;
-  std::exception_ptr thrown;  // by the host's hook: the run is under way, and is seen to its end first
   self->receive_while([&] { return !answered; })(
       [&](run_outcome& o) {
         answered = true;
@@ -230,8 +256,17 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
               thrown = std::current_exception();
             }
           });
-  if (!out) over = out.error();
-  if (thrown) std::rethrow_exception(thrown);
+  if (!out) {
+    over = out.error();
+    // No rank updates before the last micro-batch of all ranks has gone through, but for updates that were put by.
+    over_with_states = !trains(which) || (lost_step->load() <= step && !plan.config->zero_optimization.zenflow.enabled);
+  }
+  return out;
+}
+
+core::result<run_outcome> session::parts::run_and_tell(plan_choice which, uint64_t step,
+                                                       std::shared_ptr<const data::batch> given) {
+  auto out = run(which, step, std::move(given));
   deliver_warnings();
   return out;
 }
@@ -245,7 +280,11 @@ core::result<step_report> session::step() {
   report.loss_scale = p.scale.cur_scale;
   const int64_t before = core::now_ns();
   auto did = p.run(p.save_waiting != nullptr ? plan_choice::train_saving : plan_choice::train, p.steps, nullptr);
-  if (!did) return core::fail(did.error());
+  if (!did) {
+    p.deliver_warnings();
+    return core::fail(did.error());
+  }
+  // All is booked before the host hears of it: what a hook throws must not make the next call apply the batch again.
   report.seconds = double(core::now_ns() - before) / 1e9;
   report.step = ++p.steps;
   report.loss = did->result.loss;
@@ -263,11 +302,12 @@ core::result<step_report> session::step() {
   p.last_factor =
       1.0 / (double(p.data.shape.ranks) * p.data.shape.micros * p.scale.cur_scale * p.plan.rules.input_scale);
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.scale, report.skipped);
-  if (!scale) {
+  if (scale)
+    p.scale = *scale;
+  else
     p.over = scale.error();
-    return core::fail(scale.error());
-  }
-  p.scale = *scale;
+  p.deliver_warnings();
+  if (!scale) return core::fail(scale.error());
   (void)p.collect_save(false);
   if (p.hooks.on_step) p.hooks.on_step(report);
   return report;
@@ -279,7 +319,7 @@ core::result<double> session::evaluate(uint64_t batches) {
   if (!n) return core::fail(n.error());
   double sum = 0;
   for (uint64_t i = 0; i < *n; ++i) {
-    auto did = p.run(plan_choice::evaluate, i, nullptr);
+    auto did = p.run_and_tell(plan_choice::evaluate, i, nullptr);
     if (!did) return core::fail(did.error());
     sum += did->result.loss;
   }

@@ -14,6 +14,7 @@
 
 #include "actors/load_options.hpp"
 #include "actors/offload_request.hpp"
+#include "actors/opening_progress.hpp"
 #include "actors/save_request.hpp"
 #include "actors/trace.hpp"
 #include "config/job_config.hpp"
@@ -58,7 +59,8 @@ struct rank_memory_report {
 };
 
 /// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
-/// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call.
+/// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call; what
+/// the call did is done and counted, and the session goes on.
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
@@ -69,6 +71,8 @@ struct session_hooks {
   /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
   /// error_kind::stopped.
   std::function<bool(const data::reading_progress&)> on_reading{};
+  /// While `open` works, several times a second, at every phase; false ends the opening with error_kind::stopped.
+  opening_hook on_opening{};
   /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
   std::function<void(const save_report&)> on_saved{};
 };
@@ -114,12 +118,14 @@ struct session_options {  ///< what a session is opened with
 class session {  ///< a training run
  public:
   /// Reads the data, writes and proves the plans, takes the memory, draws or loads the weights, starts the actors.
-  /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit, io.
+  /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit (also where memory or
+  /// threads would not do), io, stopped.
   static core::result<std::unique_ptr<session>> open(session_options options);
   /// The same with an actor system of its own.
   static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
                                                      session_hooks hooks = {});
-  /// Ends the actors, waits for the instructions in hand and gives everything back, whatever state the run is in.
+  /// Ends the actors, waits for the instructions in hand and gives everything back, whatever state the run is in. On
+  /// any thread, as every call: none of them ties a session to the threads that used it.
   ~session();
   session(const session&) = delete;
   session& operator=(const session&) = delete;
@@ -131,7 +137,8 @@ class session {  ///< a training run
   /// The session's end does the same where nobody has. Afterwards nothing is recorded any more.
   session_records finish(session_ending ending = {});
 
-  /// One optimizer step. After an error the session is over: every later call returns the same error.
+  /// One optimizer step. After an error the session is over: every later call returns the same error. Where a file of
+  /// the run's text could not be read any more the states are as the step before left them, and `save` still works.
   core::result<step_report> step();
 
   /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
@@ -160,6 +167,8 @@ class session {  ///< a training run
   /// go on, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another save
   /// is under way.
   core::result<void> save_async(const save_request& request);
+  /// Whether `save` can: until the run is over, and after an error that has left the states whole.
+  [[nodiscard]] bool may_save() const;
   /// Whether a save was begun and `on_saved` has not been called for it.
   [[nodiscard]] bool save_under_way() const;
   /// Returns when no save is under way any more; without a next step the copies are taken here. Errors: the save's.

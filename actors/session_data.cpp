@@ -4,10 +4,11 @@
 
 namespace troupe::actors {
 
-core::result<void> session::parts::read_data() {
+core::result<void> session::parts::read_data(opening_watch& watch) {
   const auto& c = *plan.config;
   data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
                 static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  data.first_lost_step = lost_step;
   data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
   if (model != nullptr) {
     data.cut = host_cut(model, c.seed);
@@ -31,7 +32,10 @@ core::result<void> session::parts::read_data() {
     source.tokens_of = tokenizer;
     source.text_key = s.text_key;
     source.keep_documents = c.data.document_mask;
-    source.watch = hooks.on_reading;
+    source.watch = [&](const data::reading_progress& r) {
+      const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
+      return (!hooks.on_reading || hooks.on_reading(r)) && watch.go_on(share).has_value();
+    };
     auto stream = data::open_tokens(source);
     if (!stream) return core::fail(stream.error());
     streams.push_back({std::move(*stream), s.weight, s.text.string()});

@@ -11,32 +11,30 @@ void warning_box::put(const std::string& line) {
     ++lost_;
 }
 
-std::vector<std::string> warning_box::take() {
+std::optional<std::string> warning_box::take() {
   const std::lock_guard lock(mutex_);
-  auto out = std::exchange(lines_, {});
+  if (!lines_.empty()) {
+    auto line = std::move(lines_.front());
+    lines_.pop_front();
+    return line;
+  }
   if (const uint64_t lost = std::exchange(lost_, 0); lost > 0)
-    out.push_back(std::to_string(lost) + " further warnings were not kept");
-  return out;
+    return std::to_string(lost) + " further warnings were not kept";
+  return std::nullopt;
 }
 
+// One at a time: where a hook throws, the next call goes on behind its line.
 void session::parts::deliver_warnings() {
-  for (const auto& line : warnings->take())
-    if (hooks.on_warning) hooks.on_warning(line);
-  for (const auto& line : recording.lines->take())
-    if (hooks.on_log) hooks.on_log(line);
+  if (auto x = std::exchange(thrown, nullptr)) std::rethrow_exception(x);
+  while (const auto line = warnings->take())
+    if (hooks.on_warning) hooks.on_warning(*line);
+  while (const auto line = recording.lines->take())
+    if (hooks.on_log) hooks.on_log(*line);
 }
 
 void session::parts::end_actors() {
   if (!actors) return;
-  // A host's system lives on: nobody else would wait for them.
-  caf::scoped_actor self{*system};
-  size_t alive = 0;
-  for_each_actor(*actors, [&](const auto& handle) {
-    self->monitor(handle);
-    ++alive;
-  });
-  dismiss(*actors);
-  for (size_t i = 0; i < alive; ++i) self->receive([](const caf::down_msg&) {});
+  dismiss_and_wait(*system, *actors);  // a host's system lives on: nobody else would wait for them
   actors.reset();
 }
 

@@ -2,6 +2,10 @@
 // generating, exporting). Nobody else includes it.
 #pragma once
 
+#include <atomic>
+#include <deque>
+#include <exception>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -12,6 +16,7 @@
 #include "actors/host.hpp"
 #include "actors/ledger.hpp"
 #include "actors/offloaded_states.hpp"
+#include "actors/opening.hpp"
 #include "actors/rank_memory.hpp"
 #include "actors/save_job.hpp"
 #include "actors/session.hpp"
@@ -24,12 +29,15 @@ class prepared_modules;
 
 namespace troupe::actors {
 
+/// Of the scheduler of a session's own actor system.
+inline constexpr size_t own_workers = 2;
+
 /// CAF's settings for a process of Troupe's own.
 struct system_config : caf::actor_system_config {
   system_config() {
     actors::add_message_types(*this);
     set("scheduler.policy", caf::atom("sharing"));
-    set("scheduler.max-threads", size_t{2});       // rank, supervisor, loader, telemetry: policy, never arithmetic
+    set("scheduler.max-threads", own_workers);     // rank, supervisor, loader, telemetry: policy, never arithmetic
     set("scheduler.max-throughput", size_t{100});  // nobody keeps a worker to himself
   }
 };
@@ -45,12 +53,12 @@ class warning_box {
  public:
   /// From any thread.
   void put(const std::string& line);
-  /// What came since the last call, with a line about those beyond warnings_max.
-  std::vector<std::string> take();
+  /// The oldest line that nobody has taken; last, one about those beyond warnings_max.
+  std::optional<std::string> take();
 
  private:
   std::mutex mutex_;
-  std::vector<std::string> lines_;
+  std::deque<std::string> lines_;
   uint64_t lost_ = 0;
 };
 
@@ -82,22 +90,29 @@ struct session::parts {
   std::filesystem::path resumed_from;           // empty: from the beginning
   std::unique_ptr<offloaded_states> offloaded;  // null: everything is where the plan has it
   std::optional<core::error> over;
+  bool over_with_states = false;  // what ended the run came before anything had changed
+  std::exception_ptr thrown;      // by a hook while a run was under way: leaves when what the run did is booked
   bool told_of_locks = false;
+  std::shared_ptr<std::atomic<uint64_t>> lost_step =
+      std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());  // see loader_setup
 
   /// Refuses while the run is over or states are elsewhere.
   [[nodiscard]] core::result<void> sound() const;
   /// Before states change other than by a step: `sound`, and nobody still needs them as they are.
   core::result<void> let_go_of_states();
-  core::result<void> read_data();
+  core::result<void> read_data(opening_watch& watch);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   /// Without first weights where others follow at once.
-  core::result<void> take_memory(bool weights_follow);
+  core::result<void> take_memory(bool weights_follow, opening_watch& watch);
   void pin(const rank_memory& m);
   /// Takes a checkpoint over; the folder that it was. `live`: while the actors live. An error before anything changed
   /// leaves all as it was; after that the run is over.
-  core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, bool live);
+  core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, bool live,
+                                             opening_watch& watch);
   core::result<void> tell_loader();
   core::result<void> begin_save(const save_request& request);
+  core::result<std::shared_ptr<save_job>> make_save(const save_request& request);
+  core::result<void> save_without_lanes(const save_request& request);
   core::result<void> end_saves();
   std::optional<core::error> collect_save(bool wait);
   core::result<void> start_actors();
@@ -110,7 +125,11 @@ struct session::parts {
   [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;
   void log_memory(const std::string& when);
   void deliver_warnings();
+  /// Runs a plan once. Warnings wait: whoever has to book what the run did tells the host afterwards.
   core::result<run_outcome> run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+  /// The same, and the host hears of it.
+  core::result<run_outcome> run_and_tell(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+  core::result<void> make_own_system();
 };
 
 }  // namespace troupe::actors

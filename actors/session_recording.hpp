@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -37,18 +39,22 @@ class line_box {
     std::istringstream in(text);
     for (std::string line; std::getline(in, line);) put(line);
   }
-  /// What came since the last call, with a line about those beyond the limit.
-  std::vector<std::string> take() {
+  /// The oldest line that nobody has taken; last, one about those beyond the limit.
+  std::optional<std::string> take() {
     const std::lock_guard lock(mutex_);
-    auto out = std::exchange(lines_, {});
+    if (!lines_.empty()) {
+      auto line = std::move(lines_.front());
+      lines_.pop_front();
+      return line;
+    }
     if (const uint64_t lost = std::exchange(lost_, 0); lost > 0)
-      out.push_back(std::to_string(lost) + " further lines were not kept");
-    return out;
+      return std::to_string(lost) + " further lines were not kept";
+    return std::nullopt;
   }
 
  private:
   std::mutex mutex_;
-  std::vector<std::string> lines_;
+  std::deque<std::string> lines_;
   uint64_t lost_ = 0;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "actors/checkpoint_load.hpp"
+#include "actors/host_thread.hpp"
 #include "actors/session_parts.hpp"
 #include "checkpoint/layer_names.hpp"
 #include "checkpoint/name_map.hpp"
@@ -77,7 +78,8 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
 }  // namespace
 
 core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
-                                                           bool live) {
+                                                           bool live, opening_watch& watch) {
+  if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
   const auto say = [this](const std::string& line) {
     if (hooks.on_warning) hooks.on_warning(line);
   };
@@ -100,8 +102,10 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   }
   if (!options.load_from_fp32_weights)
     options.load_from_fp32_weights = plan.config->zero_optimization.load_from_fp32_weights;
+  if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   live_load state;
-  const auto loaded = load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr);
+  const auto loaded = load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr,
+                                   [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over : loaded.error());
   if (loaded->missing > 0)
@@ -139,7 +143,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
 
 core::result<void> session::parts::tell_loader() {
   core::result<void> out;
-  caf::scoped_actor self{*system};
+  lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
+  const host_caller self(*system);
   self->request(actors->loader, caf::infinite, move_data{data.shape.first_step, data.shape.first_sample})
       .receive([] {}, [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + system->render(e)); });
   return out;
@@ -150,7 +155,8 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
   if (auto ok = p.sound(); !ok) return fail(ok.error());
   // The save's own failure is told to its host; here only a run that is over counts.
   if (auto ok = p.end_saves(); !ok && p.over) return fail(ok.error());
-  const auto folder = p.resume(path, std::move(options), true);
+  opening_watch unwatched({});
+  const auto folder = p.resume(path, std::move(options), true, unwatched);
   if (!folder) return fail(folder.error());
   ++p.loads;
   if (!p.recording.is_open) p.resumed_from = path;

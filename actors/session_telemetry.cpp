@@ -1,6 +1,7 @@
 // What a session records about itself. It feeds the telemetry actor and waits for it once, at the end.
 #include <algorithm>
 
+#include "actors/host_thread.hpp"
 #include "actors/session_parts.hpp"
 #include "core/clock.hpp"
 
@@ -176,7 +177,7 @@ session_records session::parts::finish(session_ending ending) {
   end->configuration = std::move(ending.configuration);
   end->sample = std::move(ending.sample);
   out.num_dropped = recording.queue.num_dropped();
-  caf::scoped_actor self{*system};
+  const host_caller self(*system);
   self->request(actors->telemetry, closing_patience, close_records{std::move(end), out.num_dropped})
       .receive(
           [&](const records_closed& m) {

@@ -165,6 +165,7 @@ class search {
     out.options = o;
     uint64_t most = 0;
     for (uint32_t r = 0; r < ranks; ++r) {
+      if (auto ok = request_.go_on ? request_.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
       auto p = generate(request_.table, o, r);
       if (!p) return core::fail(p.error());
       if (const uint64_t total = (*p)->memory.total(); total > most || r == 0) {

@@ -3,6 +3,7 @@
 // long it takes is asked of the generator and of the cost model, never computed here.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -38,6 +39,7 @@ struct fit_request {
   open_choices open;
   memory_limits limits;
   cost_model costs;
+  std::function<core::result<void>()> go_on{};  ///< asked before each plan that is tried; an error ends the search
 };
 
 /// Bytes between memory and files in one step of a rank.

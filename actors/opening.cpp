@@ -1,0 +1,35 @@
+#include "actors/opening.hpp"
+
+namespace troupe::actors {
+
+core::error opening_watch::why() const {
+  return {core::error_kind::stopped, "stopped while the run was being opened (" + phase_ + ")"};
+}
+
+core::result<void> opening_watch::begin(std::string phase) {
+  phase_ = std::move(phase);
+  share_ = -1;
+  return ask(-1);
+}
+
+core::result<void> opening_watch::go_on(double share) {
+  if (!stopped() && std::chrono::steady_clock::now() < next_) return {};
+  return ask(share);
+}
+
+core::result<void> opening_watch::ask(double share) {
+  next_ = std::chrono::steady_clock::now() + opening_interval;
+  if (!stopped() && hook_) {
+    bool goes_on = false;  // what the hook throws ends the opening too
+    struct keep {
+      const bool& goes_on;
+      std::atomic<bool>& stopped;
+      ~keep() { stopped = !goes_on; }
+    } told{goes_on, stopped_};
+    goes_on = hook_({phase_, share});
+  }
+  if (stopped()) return core::fail(why());
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,18 @@
+// Whether the system still gives threads, asked before they are needed. CAF 0.17 ends the process where its scheduler
+// is refused one, so nothing of it may begin before the answer is known.
+#pragma once
+
+#include <cstddef>
+
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+/// Threads of an actor system with `workers` workers: those, and its clock.
+constexpr size_t threads_of_system(size_t workers) { return workers + 1; }
+
+/// Starts `wanted` threads at once and ends them again: about 30 us each. What another process of the same user or
+/// container takes afterwards is not known here. Errors: limit, with how many there are.
+core::result<void> check_thread_room(size_t wanted);
+
+}  // namespace troupe::actors

@@ -38,7 +38,8 @@ core::error nothing_compared(const checkpoint::tensor_source& first, const check
   return {core::error_kind::mismatch,
           fmt::format("no tensor of one has its name in the other: '{}' holds {}, '{}' holds {}; a file of names "
                       "(--map) says which is which",
-                      first.folder.string(), some_names(first), second.folder.string(), some_names(second))};
+                      checkpoint::shown_place(first), some_names(first), checkpoint::shown_place(second),
+                      some_names(second))};
 }
 
 }  // namespace
@@ -104,15 +105,12 @@ int diff_checkpoints_at(const diff_arguments& a) {
     if (r->left_out_moments > 0)
       std::printf("%llu moments not compared: one of the two has none\n",
                   static_cast<unsigned long long>(r->left_out_moments));
-    if (r->tensors == 0)
-      std::printf("nothing compared: no tensor of the first has the name of one of the second\n");
-    else
-      std::printf("%s\n",
-                  fmt::format("{} tensor{} compared, {}: {}", r->tensors, plural(r->tensors), human_bytes(r->bytes),
-                              r->differences.empty() ? (a.tolerance ? "equal within the tolerance" : "equal")
-                                                     : fmt::format("{} differ{}", r->differences.size(),
-                                                                   r->differences.size() == 1 ? "s" : ""))
-                      .c_str());
+    std::printf("%s\n",
+                fmt::format("{} tensor{} compared, {}: {}", r->tensors, plural(r->tensors), human_bytes(r->bytes),
+                            r->differences.empty() ? (a.tolerance ? "equal within the tolerance" : "equal")
+                                                   : fmt::format("{} differ{}", r->differences.size(),
+                                                                 r->differences.size() == 1 ? "s" : ""))
+                    .c_str());
   }
   return r->differences.empty() ? 0 : 1;
 }

@@ -28,6 +28,7 @@ manifest full_manifest() {
            .schedule_position = 5,
            .loss_scale = loss_scale_record{0.1, 70, -1, 2},
            .data_position = 1'234'567'890'123,
+           .samples_per_step = 48,
            .seed = UINT64_MAX,
            .config = "steps: 7\n# \"quoted\" \u00e4\n",
            .model = "gpt2",

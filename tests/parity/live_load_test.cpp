@@ -235,14 +235,15 @@ BOOST_AUTO_TEST_CASE(another_batch_or_seed_is_gone_on_with_at_the_sample_where_i
     const auto did = actors::session::open({.config = job.config(set), .resume = root});
     return did ? "accepted" : did.error().text;
   };
+  const std::string quoted = std::string("'").append(folder.string()).append("'");
   BOOST_TEST(refusal(smaller) ==
-             "'" + folder.string() +
-                 "': train_batch_size is 2, was 4, so step 3 would begin at sample 6 and not at 12, "
+             quoted +
+                 ": train_batch_size is 2, was 4, so step 3 would begin at sample 6 and not at 12, "
                  "as it was: checkpoint.load.changed_batch: true (--changed-batch) continues where it "
                  "was");
   BOOST_TEST(refusal(reseeded) ==
-             "'" + folder.string() +
-                 "': seed is 8, was 7, which is another order of samples: "
+             quoted +
+                 ": seed is 8, was 7, which is another order of samples: "
                  "checkpoint.load.changed_seed: true (--changed-seed) continues at sample 12 of it");
 
   auto half = open(job, smaller, root, {.changed_batch = true});

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <mutex>
+#include <stdexcept>
+#include <system_error>
 
 namespace troupe::apps {
 namespace {
@@ -24,7 +26,7 @@ interrupts::interrupts(bool takes_save_requests) {
   if (takes_save_requests) sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGUSR2);  // our own: ends the watcher
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  watcher_ = std::thread([this, set] {
+  const auto watch = [this, set] {
     for (;;) {
       int signal = 0;
       if (sigwait(&set, &signal) != 0 || done_.load()) return;
@@ -37,7 +39,9 @@ interrupts::interrupts(bool takes_save_requests) {
       if (signal == SIGTERM && count_.load() == 0) terminated_ = true;
       const int n = ++count_;
       if (n == 1) {
-        std::fputs("troupe: interrupted: the run ends after this step; once more ends it now\n", stderr);
+        std::fputs(steps_ ? "troupe: interrupted: the run ends after this step; once more ends it now\n"
+                          : "troupe: interrupted: it ends as soon as it can; once more ends it now\n",
+                   stderr);
       } else if (n == 2) {
         std::signal(SIGALRM, [](int) { std::_Exit(130); });
         ::alarm(grace_s);
@@ -47,7 +51,13 @@ interrupts::interrupts(bool takes_save_requests) {
         std::_Exit(130);
       }
     }
-  });
+  };
+  try {
+    watcher_ = std::thread(watch);
+  } catch (const std::system_error& e) {
+    throw std::runtime_error("threads: wanted one that waits for signals, the system refused it: " +
+                             e.code().message() + " (the user's limit, ulimit -u, or that of the container)");
+  }
 }
 
 interrupts::~interrupts() {

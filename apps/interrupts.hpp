@@ -1,5 +1,5 @@
-// Signals for a program that trains. Ctrl-C or SIGTERM once finishes the step, twice stops now; SIGUSR1 asks for a
-// checkpoint. Owns the process's SIGINT, SIGTERM and SIGUSR1, and
+// Signals for a program that trains. Ctrl-C or SIGTERM once finishes the step in hand, or whatever comes before the
+// first one, twice stops now; SIGUSR1 asks for a checkpoint. Owns the process's SIGINT, SIGTERM and SIGUSR1, and
 // leaves SIGXFSZ to the write that meets the limit; the library never touches signals.
 #pragma once
 
@@ -12,12 +12,14 @@ namespace troupe::apps {
 class interrupts {
  public:
   /// Construct before any other thread starts: they inherit the blocked signals. Without `takes_save_requests` SIGUSR1
-  /// is left alone.
+  /// is left alone. Throws std::runtime_error where the system refuses the thread that waits for signals.
   explicit interrupts(bool takes_save_requests = false);
   ~interrupts();
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;
 
+  /// From now on there are steps: only said to whoever interrupts.
+  void steps_begin() { steps_ = true; }
   [[nodiscard]] bool requested() const { return count_.load() > 0; }
   /// The first of them was SIGTERM: somebody ends the run from outside and may want to go on elsewhere.
   [[nodiscard]] bool terminated() const { return terminated_.load(); }
@@ -28,7 +30,7 @@ class interrupts {
 
  private:
   std::atomic<int> count_{0};
-  std::atomic<bool> done_{false}, terminated_{false}, save_{false};
+  std::atomic<bool> done_{false}, terminated_{false}, save_{false}, steps_{false};
   std::function<void()> second_;
   std::thread watcher_;
 };

@@ -15,6 +15,7 @@
 #include "apps/doctor.hpp"
 #include "apps/io_command.hpp"
 #include "apps/last_catch.hpp"
+#include "apps/output_check.hpp"
 #include "config/explain.hpp"
 
 namespace {
@@ -110,5 +111,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return troupe::apps::with_last_catch([&] { return run(argc, argv); });
+  using namespace troupe::apps;
+  return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
 }

@@ -13,6 +13,7 @@
 #include "apps/checkpoints.hpp"
 #include "apps/configuration.hpp"
 #include "apps/interrupts.hpp"
+#include "apps/opening_display.hpp"
 #include "apps/progress.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "config/explain.hpp"
@@ -102,6 +103,19 @@ class run {
       : session_(s), config_(c.config), loaded_(c), saved_(saved), show_(show) {}
 
   core::result<end_summary> operator()(interrupts& stop) {
+    auto end = go(stop);
+    if (!end) rescue();
+    return end;
+  }
+
+ private:
+  /// What ended the run has left the states whole: they are saved where checkpoints are.
+  void rescue() {
+    if (!config_.checkpoint.is_on() || !session_.may_save()) return;
+    if (auto ok = saved_.after_step(session_, checkpoints::moment::rescued); !ok)
+      std::fprintf(stderr, "troupe: warning: %s\n", ok.error().text.c_str());
+  }
+  core::result<end_summary> go(interrupts& stop) {
     using moment = checkpoints::moment;
     const int64_t begin = core::now_ns();
     while (session_.steps_done() < config_.steps && !stop.requested()) {
@@ -135,8 +149,6 @@ class run {
     finish();
     return end_;
   }
-
- private:
   void count(const actors::step_report& r) {
     end_.skipped += r.skipped;
     end_.last_loss = r.loss;
@@ -262,7 +274,12 @@ int train(const train_arguments& given) {
   actors::session_hooks hooks;
   hooks.on_warning = [](const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); };
   hooks.on_log = [style](const std::string& line) { log_line(style, line); };
+  opening_display opening(a.quiet);
   hooks.on_reading = [&stop](const data::reading_progress& p) { return show_reading(p, stop); };
+  hooks.on_opening = [&](const actors::opening_progress& p) {
+    opening.show(p);
+    return !stop.requested();
+  };
   progress* shown = nullptr;
   checkpoints saved(*config, config::effective_yaml(*loaded), {a.fresh, !a.resume.empty()},
                     {hooks.on_warning, [&shown](const checkpoint_event& e) {
@@ -275,7 +292,11 @@ int train(const train_arguments& given) {
   load.map = a.map;  // given beside --resume alone
   auto session = actors::session::open(
       {.config = config, .hooks = std::move(hooks), .resume = start->load.path, .load = std::move(load)});
-  if (!session) return report(with_way_out(session.error(), *start));
+  opening.clear();
+  if (!session) {
+    const int code = report(with_way_out(session.error(), *start));
+    return code == 130 && stop.terminated() ? 128 + SIGTERM : code;
+  }
   if (auto ok = prepare_output(*loaded, (*session)->chosen_tiers(),
                                [&] {
                                  // a run with nothing left to do leaves its curves as they are
@@ -285,6 +306,7 @@ int train(const train_arguments& given) {
       !ok)
     return report(ok.error());
   if (auto ok = saved.begin(*start, **session); !ok) return report(ok.error());
+  stop.steps_begin();
   stop.on_second([&] { (*session)->stop("interrupted twice"); });
 
   const auto& first = (*session)->training_plan(0);

@@ -3,6 +3,7 @@
 
 #include "apps/descriptors.hpp"
 #include "apps/last_catch.hpp"
+#include "apps/output_check.hpp"
 #include "apps/train.hpp"
 
 namespace {
@@ -79,5 +80,6 @@ int run(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return troupe::apps::with_last_catch([&] { return run(argc, argv); });
+  using namespace troupe::apps;
+  return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
 }

@@ -1,0 +1,69 @@
+// What the system refuses a run, and what is asked of it while it opens: threads, memory, its end; one sentence each.
+#include <csignal>
+#include <filesystem>
+
+#include "tests/apps/topology.hpp"
+#include "tests/thread_limit.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+/// Of 829 billion parameters: its plan is soon written, its memory nowhere.
+const std::string enormous =
+    replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 120, n_embd: 24000, n_head: 120");
+
+/// First values take a second or more, memory 200 MB.
+const std::string large =
+    replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 4, n_embd: 1024, n_head: 4"),
+             "optimizer: {type: AdamW, params: {lr: 1.0e-3}}", "optimizer: {type: SGD, params: {lr: 1.0e-3}}");
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(limits)
+
+BOOST_AUTO_TEST_CASE(where_threads_are_refused_one_sentence_is_the_end) {
+  size_t refused = 0, trained = 0;
+  for (const rlim_t threads : {3, 4, 5, 6, 8, 11, 14, 15, 16, 17, 20}) {
+    const command_folder f;
+    const auto r =
+        f.troupe({"train", "job.yaml", "--steps", "1", "--quiet"}, [threads] { allow_threads_after_exec(threads); });
+    if (r.code == 0) {
+      ++trained;
+      continue;
+    }
+    ++refused;
+    BOOST_TEST(r.code == 1, threads << ": " << r.code);
+    BOOST_TEST(lines_of(r.err) == 1U, threads << ": " << r.err);
+    BOOST_TEST(has(r.err, "troupe: error: threads: wanted "), threads << ": " << r.err);
+    BOOST_TEST(!std::filesystem::exists(f.folder / "out"), threads);
+  }
+  BOOST_TEST(refused >= 6U);  // two ranks take 16
+  BOOST_TEST(trained >= 1U);
+}
+
+BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_refused_before_it_is_touched) {
+  const command_folder f(enormous);
+  const auto r = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(r.code == 1);
+  BOOST_TEST(has(r.err, "memory: the states of 829"), r.err);
+  BOOST_TEST(has(r.err, "parameters on 2 ranks need 12.06 TiB"), r.err);
+  BOOST_TEST(has(r.err, "--fit --memory "), r.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+}
+
+BOOST_AUTO_TEST_CASE(sigterm_while_a_run_opens_ends_it_there) {
+  const command_folder f(large);
+  for (const int signal : {SIGTERM, SIGINT}) {
+    process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
+    BOOST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(450)));
+    p.send(signal);
+    const auto r = p.end(std::chrono::seconds(20));
+    BOOST_TEST(r.code == (signal == SIGTERM ? 143 : 130), r.err);
+    BOOST_TEST(has(r.err, "troupe: interrupted: it ends as soon as it can"), r.err);
+    BOOST_TEST(has(r.err, "troupe: error: stopped while the run was being opened ("), r.err);
+    BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(broken_json_is_named_with_line_and_column) {
 }
 
 BOOST_AUTO_TEST_CASE(lines_of_a_file_are_those_of_the_text_wherever_blocks_of_it_end) {
-  const scratch_folder at;
+  const tests::scratch_folder at;
   std::string content;
   std::vector<std::string> wanted;
   for (size_t i = 0; content.size() < 3 * data::window_block_bytes; ++i) {

@@ -6,12 +6,12 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <random>
 #include <utility>
 
 #include "checkpoint/commit_names.hpp"
 #include "checkpoint/safetensors_header.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -54,8 +54,7 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
 
 /// Now, or behind what `latest` names where the clock went back: commits of a folder ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto out = static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // to a quarter of a microsecond
   const auto latest = read_latest(files, root);
   if (!latest || !*latest) return out;
   const auto before = read_manifest(files, root / (*latest)->folder);

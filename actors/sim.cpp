@@ -148,8 +148,10 @@ class world {
   }
   // What is measured is as long as predicted, or longer by noise and a slow lane.
   [[nodiscard]] double patience_s() const {
-    const double work_s = std::chrono::duration<double>(patience_.longest_predicted).count() * double(work_factor) *
-                          (1 + options_.noise) * std::max(1.0, options_.fault.factor);
+    const auto& f = options_.fault;
+    const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
+    const double work_s =
+        double(work_factor) * slowness * std::chrono::duration<double>(patience_.longest_predicted).count();
     return std::max({std::chrono::duration<double>(patience_.stall_after).count(),
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }

@@ -65,7 +65,8 @@ core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const 
 /// the right kind that names the rank, after which no lane starts anything.
 core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered);
 
-/// A fault of any kind somewhere in these runs.
+/// A fault of any kind somewhere in these runs. Who is frozen at work is so for less than three times `stall_after`,
+/// which the world's `work_min` has to allow.
 sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
                      std::chrono::nanoseconds stall_after);
 

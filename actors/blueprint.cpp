@@ -4,6 +4,7 @@
 
 #include "actors/open_sizes.hpp"
 #include "core/math.hpp"
+#include "core/processor.hpp"
 #include "models/hugging_face.hpp"
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
@@ -115,6 +116,10 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   return o;
 }
 
+plan::cost_model usual_costs(const config::job_config& c) {
+  return plan::default_costs(c.parameter_dtype(), core::multiplies_natively(c.parameter_dtype()));
+}
+
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
@@ -139,7 +144,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   trains.optimizer = updates_of(*b.optimizer);
   trains.staging = c.checkpoint.staging_bytes;
   trains.saves = c.checkpoint.is_on();
-  b.costs = costs != nullptr ? *costs : plan::default_costs(c.parameter_dtype());
+  b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < num_plan_choices; ++which) {

@@ -38,6 +38,9 @@ struct blueprint_watch {
   std::function<core::result<void>(const blueprint&)> sized{};  ///< the plans of training are written, no others yet
 };
 
+/// The cost model's defaults for the configuration's parameters on this processor.
+plan::cost_model usual_costs(const config::job_config& config);
+
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
 /// `own`: the table of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config,

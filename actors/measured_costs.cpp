@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "actors/blueprint.hpp"
 #include "actors/calibrate.hpp"
 #include "actors/open_sizes.hpp"
 #include "plan/tier_ladder.hpp"
@@ -23,7 +24,7 @@ bool needs_measured_costs(const config::job_config& c) {
 }
 
 plan::cost_model measured_costs(const config::job_config& c, const std::function<void(const std::string&)>& warn) {
-  auto out = plan::default_costs(c.parameter_dtype());
+  auto out = usual_costs(c);
   if (const double flops = measured_matmul_flops(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
   std::filesystem::path folder = c.swap_folder();
   std::error_code ec;

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "actors/blueprint.hpp"
 #include "actors/measured_costs.hpp"
 #include "apps/train.hpp"
 #include "config/job_config.hpp"
@@ -15,7 +16,7 @@ namespace troupe::apps {
 inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a) {
   auto out =
       a.measure ? actors::measured_costs(c, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
-                : plan::default_costs(c.parameter_dtype());
+                : actors::usual_costs(c);
   if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
   if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
   return out;

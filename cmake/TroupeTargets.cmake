@@ -61,3 +61,15 @@ function(troupe_tests folder)
     endif()
   endforeach()
 endfunction()
+
+# Tests of a folder once more, as on a processor without AVX-512: `name` is the entry's, `cases` is what --run_test takes.
+function(troupe_tests_without_avx512 folder name cases)
+  cmake_parse_arguments(arg "" "LABEL" "" ${ARGN})
+  if(NOT arg_LABEL)
+    set(arg_LABEL unit)
+  endif()
+  string(REPLACE "/" "_" target tests_${folder})
+  add_test(NAME ${folder}.${name}_without_avx512 COMMAND ${target} --run_test=${cases} --log_level=test_suite)
+  set_tests_properties(${folder}.${name}_without_avx512 PROPERTIES
+    LABELS ${arg_LABEL} TIMEOUT 300 ENVIRONMENT "ATEN_CPU_CAPABILITY=avx2;ONEDNN_MAX_CPU_ISA=AVX2")
+endfunction()

@@ -1,13 +1,16 @@
 #include "models/products.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/addmm.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 
+#include "core/processor.hpp"
 #include "models/torch_dtype.hpp"
+#include "models/widened_products.hpp"
 
 #ifdef TROUPE_MODELS_ONEDNN
 // LibTorch exports this function without shipping its header; models/CMakeLists.txt has tried that it links.
@@ -22,9 +25,26 @@ namespace {
 /// Multiplications below which the call costs more than a faster product gains.
 constexpr int64_t onednn_work_min = 1 << 15;
 
+/// What LibTorch answers where it has the question: ONEDNN_MAX_CPU_ISA may keep its oneDNN from what the processor has.
+bool torch_says(const char* question) {
+  const auto known = c10::Dispatcher::singleton().findSchema({question, ""});
+  return !known || known->typed<bool()>().call();
+}
+
+bool onednn_takes_bf16() {
+  static const bool answer = torch_says("mkldnn::_is_mkldnn_bf16_supported");
+  return answer;
+}
+
+bool onednn_takes_f16() {
+  static const bool answer = torch_says("mkldnn::_is_mkldnn_fp16_supported");
+  return answer;
+}
+
 bool processor_prefers_onednn() {
 #if defined(TROUPE_MODELS_ONEDNN) && defined(__x86_64__)
-  static const bool answer = __builtin_cpu_supports("avx512f") && !__builtin_cpu_is("intel");
+  // Its fp32 products are behind the same check as those in bf16.
+  static const bool answer = core::has_wide_vectors() && !__builtin_cpu_is("intel") && onednn_takes_bf16();
   return answer;
 #else
   return false;
@@ -32,28 +52,45 @@ bool processor_prefers_onednn() {
 }
 
 #ifdef TROUPE_MODELS_ONEDNN
-void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+/// out = beta * out + a * b
+void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
   at::internal::lazy_init_num_threads();  // oneDNN asks OpenMP, whose number of threads ATen sets in each thread
-  if (bias.defined()) out.copy_(bias.expand_as(out));
-  at::native::mkldnn_matmul(a, b, out, bias.defined() ? 1.0F : 0.0F, 1.0F);
+  at::native::mkldnn_matmul(a, b, out, beta, 1.0F);
 }
 #endif
 
 }  // namespace
 
-product_library fp32_products_by(int64_t m, int64_t k, int64_t n) {
-  return processor_prefers_onednn() && m * k * n >= onednn_work_min ? product_library::onednn : product_library::aten;
+product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n) {
+  switch (type) {
+    case at::kFloat:
+      return processor_prefers_onednn() && m * k * n >= onednn_work_min ? product_library::onednn
+                                                                        : product_library::aten;
+    case at::kBFloat16:
+    case at::kHalf: {
+      const bool taken = type == at::kHalf ? onednn_takes_f16() : onednn_takes_bf16();
+      return taken && core::multiplies_natively(core_dtype(type)) ? product_library::aten : product_library::widened;
+    }
+    default:
+      return product_library::aten;
+  }
 }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  switch (products_by(out.scalar_type(), a.size(0), a.size(1), b.size(1))) {
+    case product_library::widened:
+      return widened_product_out(out, a, b, bias);
+    case product_library::onednn:
 #ifdef TROUPE_MODELS_ONEDNN
-  if (out.scalar_type() == at::kFloat && fp32_products_by(a.size(0), a.size(1), b.size(1)) == product_library::onednn)
-    return by_onednn(out, a, b, bias);
+      if (bias.defined()) out.copy_(bias.expand_as(out));
+      return by_onednn(out, a, b, bias.defined() ? 1.0F : 0.0F);
 #endif
-  if (bias.defined()) {
-    at::addmm_out(out, bias, a, b);
-  } else {
-    at::mm_out(out, a, b);
+    case product_library::aten:
+      if (bias.defined()) {
+        at::addmm_out(out, bias, a, b);
+      } else {
+        at::mm_out(out, a, b);
+      }
   }
 }
 
@@ -61,6 +98,14 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
   at::Tensor out = at::empty({a.size(0), b.size(1)}, a.options().requires_grad(false));
   product_out(out, a, b, bias);
   return out;
+}
+
+void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
+#ifdef TROUPE_MODELS_ONEDNN
+  if (products_by(out.scalar_type(), a.size(0), a.size(1), b.size(1)) == product_library::onednn)
+    return by_onednn(out, a, b, 1.0F);
+#endif
+  at::addmm_out(out, out, a, b);
 }
 
 void prepare_products(core::dtype stored) {

@@ -163,10 +163,11 @@ class player {
 
 }  // namespace
 
-cost_model default_costs(core::dtype parameter) {
+cost_model default_costs(core::dtype parameter, bool native_products) {
   cost_model out;
   const double fp32 = out.flops_per_s;
-  if (parameter == core::dtype::bf16 || parameter == core::dtype::f16) out.flops_per_s = 2.1 * fp32;
+  if (parameter == core::dtype::bf16 || parameter == core::dtype::f16)
+    out.flops_per_s = (native_products ? 2.1 : 0.9) * fp32;
   if (parameter == core::dtype::f64) out.flops_per_s = fp32 / 2;
   return out;
 }

@@ -21,8 +21,9 @@ struct cost_model {
   double latency_s = 40e-6;              ///< from the end of an instruction to a start on another lane or rank
 };
 
-/// The measured defaults for this dtype of parameters: twice as many products in 16 bits, half as many in fp64.
-cost_model default_costs(core::dtype parameter);
+/// The measured defaults for this dtype of parameters: twice as many products in 16 bits where the processor multiplies
+/// them by itself (`core::multiplies_natively`), nearly as many as in fp32 where it does not; half as many in fp64.
+cost_model default_costs(core::dtype parameter, bool native_products = true);
 
 /// Seconds of the instruction alone, once it may start (a collective: once all members have started it).
 double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs);

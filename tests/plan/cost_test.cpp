@@ -35,6 +35,16 @@ BOOST_AUTO_TEST_CASE(sixteen_bits_multiply_twice_as_fast_and_fp64_half_as_fast) 
   BOOST_TEST(default_costs(dtype::f64).flops_per_s == fp32 / 2);
 }
 
+BOOST_AUTO_TEST_CASE(sixteen_bits_multiply_no_faster_than_fp32_where_the_processor_has_no_instructions_for_them) {
+  using troupe::core::dtype;
+  const double fp32 = default_costs(dtype::f32).flops_per_s;
+  for (const dtype type : {dtype::bf16, dtype::f16}) {
+    BOOST_TEST(default_costs(type, /*native_products=*/false).flops_per_s < fp32);
+    BOOST_TEST(default_costs(type, /*native_products=*/false).flops_per_s > fp32 / 2);
+  }
+  BOOST_TEST(default_costs(dtype::f32, /*native_products=*/false).flops_per_s == fp32);
+}
+
 BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
   for (uint64_t seed = 0; seed < 60; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);

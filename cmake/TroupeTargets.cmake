@@ -1,5 +1,7 @@
-# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ... [INTERNAL])  one library per folder, target troupe::name
-#   INTERNAL: for our own programs, not installed. Without SOURCES: headers only.
+# troupe_library(name SOURCES ... PUBLIC ... PRIVATE ... [INTERNAL] [HOT])  one library per folder, target troupe::name
+#   INTERNAL: for our own programs, not installed. HOT: inner loops, where the standard library's checks of every index
+#   cost more than 1 %. Without SOURCES: headers only.
+# troupe_program(target)  what our programs have beside their libraries
 # troupe_tests(folder SOURCES ... DEPENDS ... [LABEL l])  one program per folder of tests/, one ctest entry per file
 #
 # In a test file the suite is named after the file: config/parse_test.cpp opens
@@ -12,18 +14,28 @@ target_compile_options(troupe_options INTERFACE
   -Wall -Wextra -Wpedantic -Wconversion -Werror
   -fno-math-errno      # lets sqrt vectorise
   -ffp-contract=off)   # the same bits from scalar twins whatever the target machine
+# Hardening of our own sources where the compiler optimises and no sanitizer watches; tests/apps/hardening_test.cpp.
+set(TROUPE_HARDENED OFF)
+if(NOT TROUPE_SANITIZE AND NOT CMAKE_BUILD_TYPE MATCHES "^(Debug)?$")
+  set(TROUPE_HARDENED ON)
+  target_compile_options(troupe_options INTERFACE -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong)
+  target_link_options(troupe_options INTERFACE LINKER:-z,relro,-z,now)
+endif()
 if(TROUPE_SANITIZE)
   target_compile_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(troupe_options INTERFACE -fsanitize=${TROUPE_SANITIZE})
 endif()
 
 function(troupe_library name)
-  cmake_parse_arguments(arg "INTERNAL" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
+  cmake_parse_arguments(arg "INTERNAL;HOT" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   set(scope INTERFACE)
   if(arg_SOURCES)
     set(scope PUBLIC)
     add_library(troupe_${name} STATIC ${arg_SOURCES})
     target_link_libraries(troupe_${name} PRIVATE ${arg_PRIVATE})
+    if(TROUPE_HARDENED AND NOT arg_HOT)
+      target_compile_definitions(troupe_${name} PRIVATE _GLIBCXX_ASSERTIONS)
+    endif()
   else()
     add_library(troupe_${name} INTERFACE)
   endif()
@@ -35,6 +47,14 @@ function(troupe_library name)
   if(NOT arg_INTERNAL)
     set_property(GLOBAL APPEND PROPERTY TROUPE_LIBRARIES troupe_${name})
   endif()
+endfunction()
+
+function(troupe_program target)
+  target_link_libraries(${target} PRIVATE troupe_options)
+  if(TROUPE_HARDENED)
+    target_compile_definitions(${target} PRIVATE _GLIBCXX_ASSERTIONS)
+  endif()
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR})
 endfunction()
 
 function(troupe_tests folder)

@@ -1,0 +1,34 @@
+// What a release build of the programs carries against bugs in them, read from the programs as they were built.
+#include "tests/apps/topology.hpp"
+
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+BOOST_AUTO_TEST_SUITE(hardening)
+
+BOOST_AUTO_TEST_CASE(programs_are_placed_anywhere_bound_at_once_and_watch_their_stack_and_bounds) {
+  if (!TROUPE_HARDENED) {
+    BOOST_TEST_MESSAGE("not optimised, or a sanitizer watches");
+    return;
+  }
+  const auto beside = (fs::path(TROUPE_BINARY).parent_path() / "troupe-train").string();
+  for (const auto& program : {std::string(TROUPE_BINARY), beside}) {
+    const auto r = run({"/usr/bin/readelf", "--wide", "--segments", "--dynamic", "--dyn-syms", program}, "/");
+    BOOST_TEST_REQUIRE(r.code == 0, r.err);
+    // Position-independent; all relocations done and read-only before main; the stack is no code.
+    BOOST_TEST(has(r.out, "Elf file type is DYN (Position-Independent Executable file)"), program);
+    BOOST_TEST(has(r.out, "GNU_RELRO"), program);
+    BOOST_TEST(has(r.out, "BIND_NOW"), program);
+    BOOST_TEST(has(r.out, " PIE"), program);
+    BOOST_TEST(!has(r.out, "TEXTREL"), program);
+    const auto stack = r.out.find("GNU_STACK");
+    BOOST_TEST_REQUIRE(stack != std::string::npos);
+    BOOST_TEST(!has(r.out.substr(stack, r.out.find('\n', stack) - stack), "RWE"), program);
+    // -fstack-protector-strong, _FORTIFY_SOURCE, _GLIBCXX_ASSERTIONS.
+    BOOST_TEST(has(r.out, "__stack_chk_fail"), program);
+    BOOST_TEST(has(r.out, "__memcpy_chk"), program);
+    BOOST_TEST(has(r.out, "__glibcxx_assert_fail"), program);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

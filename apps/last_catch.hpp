@@ -10,6 +10,14 @@
 
 namespace troupe::apps {
 
+inline bool has_working_directory() {
+  std::error_code gone;
+  (void)std::filesystem::current_path(gone);
+  return !gone;
+}
+inline constexpr const char* no_working_directory =
+    "the working directory does not exist any more: wanted to run in one that does";
+
 /// The exit code of `body`, or 1 where it threw. Unwinding has then removed what was half made.
 template <class Body>
 int with_last_catch(Body body) {
@@ -22,9 +30,7 @@ int with_last_catch(Body body) {
   } catch (const std::bad_alloc&) {
     return say("there is not enough memory for this");
   } catch (const std::filesystem::filesystem_error& e) {
-    std::error_code gone;
-    (void)std::filesystem::current_path(gone);  // every relative path asks for it
-    return say(gone ? "the working directory does not exist any more: wanted to run in one that does" : e.what());
+    return say(has_working_directory() ? e.what() : no_working_directory);  // every relative path asks for it
   } catch (const std::exception& e) {
     return say(e.what());
   } catch (...) {

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "apps/model_description.hpp"
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
 #include "checkpoint/layer_names.hpp"
@@ -26,6 +27,14 @@ std::string what_was_compared(const checkpoint::tensor_source& s, const checkpoi
   if (r.compared_bytes == 0)
     return "the format has no digests: names, shapes and places are right and every byte can be read";
   return fmt::format("{} against the archives' CRC-32; the format has no other digests", human_bytes(r.compared_bytes));
+}
+
+/// In the model's order, which a folder of Hugging Face's says by its description alone.
+std::vector<checkpoint::wanted_tensor> wanted_of(const checkpoint::tensor_source& s) {
+  if (s.parameter_order.empty())
+    if (const auto model = describe_model(s, {}))
+      if (auto all = parameters_of(*model); !all.empty()) return all;
+  return checkpoint::parameters_of(s);
 }
 
 std::string some_names(const checkpoint::tensor_source& s) {
@@ -85,11 +94,9 @@ int diff_checkpoints_at(const diff_arguments& a) {
   auto second = open_checkpoint_at(other);
   if (!second) return failed(second.error());
   // Layers without names get those of the other one.
-  if (!second->has_layer_names)
-    first = checkpoint::named_by_layers(std::move(*first), checkpoint::parameters_of(*second));
+  if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
   if (!first) return failed(first.error());
-  if (!first->has_layer_names)
-    second = checkpoint::named_by_layers(std::move(*second), checkpoint::parameters_of(*first));
+  if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
   if (!second) return failed(second.error());
   work_display display("comparing", a.first.quiet);
   const auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,

@@ -98,7 +98,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.round_robin = z.round_robin_gradients;
   o.recompute = c.activation_checkpointing.enabled;
   o.reduce_bucket = z.reduce_bucket_size;
-  o.allgather_bucket = z.allgather_bucket_size;
+  o.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;
   o.sub_group = z.sub_group_size;
   o.prefetch_bucket = z.stage3_prefetch_bucket_size;
   o.persistence_threshold = z.stage3_param_persistence_threshold;

@@ -102,6 +102,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   }
   if (!options.load_from_fp32_weights)
     options.load_from_fp32_weights = plan.config->zero_optimization.load_from_fp32_weights;
+  const auto& zero = plan.config->zero_optimization;
+  options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   live_load state;
   const auto loaded = load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr,

@@ -55,7 +55,7 @@ int run(int argc, char** argv) {
   auto* configuration = app.add_subcommand("config", "look at a configuration without running it");
   configuration->require_subcommand(1);
   apps::common_arguments a;
-  bool json = false;
+  bool json = false, given = false;
   auto* check = configuration->add_subcommand("check", "is it right? every error at once");
   auto* explain =
       configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
@@ -63,6 +63,7 @@ int run(int argc, char** argv) {
   add_common(*explain, a);
   check->add_flag("--json", json, "as JSON");
   explain->add_flag("--json", json, "as JSON");
+  explain->add_flag("--given", given, "only what the file and --set say");
 
   auto* data = app.add_subcommand("data", "texts to tokens and back");
   data->require_subcommand(1);
@@ -104,7 +105,7 @@ int run(int argc, char** argv) {
   if (*check) return apps::check_configuration(a, json);
   const auto loaded = apps::load_configuration(a, std::nullopt, config::reading::either);
   if (!loaded) return 2;
-  std::printf("%s\n", config::explain(*loaded, json).c_str());
+  std::printf("%s\n", config::explain(*loaded, json, given).c_str());
   return 0;
 }
 

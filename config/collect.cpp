@@ -146,6 +146,7 @@ class collector {
       out_.mappings.insert(path);
       section(row.key, path, *e.value);
       if (row.key == "zero_optimization") legacy_offload();
+      if (row.by_presence && !out_.is_off(path)) report_.remark_value(e.at, path, effect_of(row, false));
     } else {
       report_.error(e.value->at, path, fmt::format("wanted a mapping, got {}", shown(*e.value)));
       out_.refused.insert(path);
@@ -183,8 +184,7 @@ class collector {
         continue;
       }
       const node_ptr device = make_scalar(node_kind::quoted, "cpu", old->at);
-      put((new_section + ".device").c_str(), device, old->at, old->name_at);
-      out_.given.erase(old_key);
+      put((new_section + ".device").c_str(), device, old->at, old->name_at).made = true;
     }
   }
 
@@ -225,15 +225,17 @@ class collector {
     return read;
   }
 
-  /// `"5"` as 5 and `"yes"` as true, as the classes behind DeepSpeed's sections convert them.
+  /// `"5"` as 5, `"yes"` and 1 as true and true as 1, as the classes behind DeepSpeed's sections convert them.
   static node_ptr unquoted(const key_info& row, const node& v) {
     std::string text = v.text;
     if (row.type == value_type::boolean) {
       for (char& c : text) c = core::ascii_lower(c);
-      for (const char* yes : {"1", "t", "y", "on", "yes"})
+      for (const char* yes : {"1", "1.0", "t", "y", "on", "yes"})
         if (text == yes) text = "true";
-      for (const char* no : {"0", "f", "n", "off", "no"})
+      for (const char* no : {"0", "0.0", "f", "n", "off", "no"})
         if (text == no) text = "false";
+    } else if (const auto flag = boolean_in(v); flag && row.type == value_type::integer) {
+      text = *flag ? "1" : "0";
     }
     return make_scalar(node_kind::plain, std::move(text), v.at);
   }
@@ -248,13 +250,18 @@ class collector {
     }
     if (made.value == nullptr) {
       const bool nothing = e.value->kind == node_kind::null;
-      refuse(made.key, made.at, fmt::format("wanted {}, got {}", wanted(row), nothing ? "nothing" : shown(*e.value)));
+      const bool later = !nothing && later_choice(row, *e.value) != nullptr;
+      refuse(made.key, made.at,
+             fmt::format("wanted {}, got {}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
+                         later ? fmt::format(", which {}", effect_of(row, true)) : ""));
       return false;
     }
-    if (row.only && !says(row, *made.value, *row.only)) {
+    const auto is_said = [&](std::string_view one) { return says(row, *made.value, one); };
+    if (!row.only.empty() && std::ranges::none_of(row.only, is_said)) {
       if (why_ != purpose::deepspeed) {
         refuse(made.key, made.at,
-               fmt::format("only {} is supported in this version, got {}", *row.only, shown(*e.value)));
+               fmt::format("only {} is supported in this version, got {}{}", row.only.front(), shown(*e.value),
+                           advice(row)));
         return false;
       }
       made.held_back = true;
@@ -262,6 +269,12 @@ class collector {
     if (made.held_back || (row.acts != effect::acts && !is_default(row, *made.value)))
       report_.remark_value(e.at, made.key, effect_of(row, made.held_back));
     return true;
+  }
+
+  /// What the table says beside a refusal: what to write instead, or what the value waits for.
+  static std::string advice(const key_info& row) {
+    if (!row.reason.empty()) return fmt::format(": {}", row.reason);
+    return row.capability.empty() ? std::string() : fmt::format("; it {}", effect_of(row, true));
   }
 
   static node_ptr later_choice(const key_info& row, const node& value) {

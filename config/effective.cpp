@@ -56,7 +56,7 @@ void describe(const settings& given, const origins& derived, const std::vector<s
   std::map<const key_info*, std::vector<const setting*>> by_row;
   for (const auto& [key, s] : given.given) {
     by_row[s.row].push_back(&s);
-    if (s.value != nullptr || s.is_auto) out.given.push_back(key);
+    if ((s.value != nullptr || s.is_auto || s.row->null_too) && !s.made) out.given.push_back(key);
   }
   for (const key_info& row : key_table()) {
     if (row.type == value_type::section) continue;

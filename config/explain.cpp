@@ -7,6 +7,7 @@
 
 #include "config/idle.hpp"
 #include "config/values.hpp"
+#include "config/waiting.hpp"
 
 namespace troupe::config {
 namespace {
@@ -22,7 +23,8 @@ std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
   if (const std::string why = idle_in(v, c); !why.empty()) return "no effect: " + why;
   std::string text = effect_of(row, v.held_back);
-  if (row.only && row.acts == effect::acts && !v.held_back) text += fmt::format("; only {} in this version", *row.only);
+  if (!row.only.empty() && row.acts == effect::acts && !v.held_back)
+    text += fmt::format("; only {} in this version", row.only.front());
   return text;
 }
 
@@ -74,10 +76,12 @@ void write(const ordered_json& tree, int indent, std::string& out) {
 
 }  // namespace
 
-std::string explain(const loaded& what, bool json) {
+std::string explain(const loaded& what, bool json, bool only_given) {
   ordered_json list = ordered_json::array();
   std::string text;
+  const auto is_given = [&](std::string_view key) { return std::ranges::binary_search(what.given, key); };
   for (const effective_value& v : what.values) {
+    if (only_given && !is_given(v.key)) continue;
     if (json) {
       list.push_back({{"key", v.key},
                       {"value", v.value},
@@ -91,7 +95,16 @@ std::string explain(const loaded& what, bool json) {
                           effect_text(v, what.config));
     }
   }
-  return json ? list.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n" : text;
+  if (!json) return text;
+  ordered_json waiting = ordered_json::array();
+  for (const auto& [capability, keys] : all_waiting()) {
+    ordered_json rows = ordered_json::array();
+    for (const waiting_key& k : keys)
+      if (!only_given || is_given(k.row->key)) rows.push_back({{"key", k.row->key}, {"values", k.values}});
+    if (!rows.empty()) waiting.push_back({{"capability", capability}, {"keys", std::move(rows)}});
+  }
+  const ordered_json out = {{"values", std::move(list)}, {"waiting", std::move(waiting)}};
+  return out.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
 std::string as_json(const std::vector<diagnostic>& all) {
@@ -112,7 +125,11 @@ std::string effective_yaml(const loaded& what) {
   if (what.deepspeed_only) {
     // There is no run to describe: what was given is.
     for (const effective_value& v : what.values)
-      if (std::ranges::binary_search(what.given, v.key)) put(tree, v.key, v.origin == "auto" ? "auto" : v.value);
+      if (std::ranges::binary_search(what.given, v.key))
+        put(tree, v.key,
+            v.origin == "auto"                                                 ? "auto"
+            : v.value == "none" && v.row->nullable() && v.row->choices.empty() ? "null"
+                                                                               : v.value);
     std::string out = "# What a DeepSpeed configuration gives.\n";
     write(tree, 0, out);
     return out;

@@ -8,9 +8,14 @@
 
 namespace troupe::config {
 
-/// Every effective value; as text, or as a JSON array of
-/// `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`.
-std::string explain(const loaded& what, bool json);
+/// Every effective value, or only those that the file or a `--set` gives; as text, or as a JSON object: `values` is an
+/// array of `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`, `waiting` one of
+/// `{"capability", "keys": [{"key", "values"}]}`, which says of every capability that is not there yet what waits for
+/// it.
+std::string explain(const loaded& what, bool json, bool only_given = false);
+
+/// What waits for capabilities that are not there yet, as docs/deepspeed.md has it.
+std::string waiting_markdown();
 
 /// What is wrong, as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0: the whole file.
 std::string as_json(const std::vector<diagnostic>& all);

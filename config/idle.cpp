@@ -37,6 +37,9 @@ std::string idle(const key_info& key, const job_config& c) {
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_checksums") return swaps ? "" : "nothing is swapped";
   if (key.key == "cluster.swap_gradients") return z.swaps() ? "" : "nothing is swapped";
+  if (key.key == "zero_optimization.pipeline_loading_checkpoint") return z.stage == 3 ? "" : "stage is not 3";
+  if (key.key == "zero_optimization.ignore_unused_parameters")
+    return z.stage == 1 || z.stage == 2 ? "" : "stage is neither 1 nor 2";
   if (key.key == "cluster.offload_activations_units" && c.offload_activations == offload_device::none)
     return "offload_activations is none";
   return of_other_types(key, c);

@@ -85,11 +85,14 @@ struct key_info {  ///< a key as users know it
   effect acts = effect::acts;
   std::string_view reason;      ///< why no_effect
   std::string_view capability;  ///< what it takes for the key, or for values beyond `only` and `choices`, to act
-  std::optional<std::string_view> only;  ///< the one value that does what it says so far; a job may not say others
-  std::vector<std::string_view> later;   ///< choices that DeepSpeed has too and a job may not make yet
-  std::string_view refusal;              ///< why the key is never accepted; empty: it is
-  bool any_case = false;                 ///< `choices` are read in any letter case
+  /// The values that do what they say so far, the first one by name; a job may not say others. Empty: all do.
+  std::vector<std::string_view> only;
+  std::vector<std::string_view> later;  ///< choices that DeepSpeed has too and a job may not make yet
+  std::string_view refusal;             ///< why the key is never accepted; empty: it is
+  bool any_case = false;                ///< `choices` are read in any letter case
   bool required = false;
+  bool null_too = false;                    ///< `null` may be given although there is a default: it means that
+  bool by_presence = false;                 ///< of a section: does something, or would, where it stands
   std::string_view family;                  ///< of a model key: "gpt2", "llama"; empty: both
   std::vector<std::string_view> of_types;   ///< of `params`: those of the `type` beside it that read it; empty: all
   std::vector<std::string_view> needed_by;  ///< those that cannot do without it
@@ -160,7 +163,15 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
   key_info& just(std::string_view v) {
-    only = v;
+    only.push_back(v);
+    return *this;
+  }
+  key_info& or_null() {
+    null_too = true;
+    return *this;
+  }
+  key_info& where_it_stands() {
+    by_presence = true;
     return *this;
   }
   key_info& refused(std::string_view why) {
@@ -245,7 +256,7 @@ struct key_info {  ///< a key as users know it
     const size_t dot = key.rfind('.');
     return dot == std::string::npos ? std::string_view() : std::string_view(key).substr(0, dot);
   }
-  [[nodiscard]] bool nullable() const { return default_text == "none" && !required; }
+  [[nodiscard]] bool nullable() const { return null_too || (default_text == "none" && !required); }
   [[nodiscard]] bool has_field() const { return into_field.index() != 0; }
   [[nodiscard]] bool is_list() const { return key.ends_with("[]"); }
   [[nodiscard]] std::string_view list_name() const { return std::string_view(key).substr(0, key.find('[')); }

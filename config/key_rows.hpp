@@ -20,9 +20,11 @@ class key_rows {
 class section_rows {
  public:
   section_rows(key_rows& t, std::string name, std::string_view meaning, std::string_view waits_for = {})
-      : t_(t), name_(std::move(name)), waits_for_(waits_for) {
+      : t_(t), index_(t.rows.size()), name_(std::move(name)), waits_for_(waits_for) {
     t_.row(name_, value_type::section).means(meaning);
   }
+  /// The section's own row.
+  key_info& itself() { return t_.rows[index_]; }
   key_info& operator()(std::string_view name, value_type type, std::string by_default, std::string_view meaning) {
     key_info& made = t_.row(name_ + "." + std::string(name), type).by_default(std::move(by_default)).means(meaning);
     return waits_for_.empty() ? made : made.when(waits_for_);
@@ -35,6 +37,7 @@ class section_rows {
 
  private:
   key_rows& t_;
+  size_t index_;
   std::string name_;
   std::string_view waits_for_;
 };

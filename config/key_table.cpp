@@ -127,7 +127,7 @@ std::string wanted(const key_info& k) {
     return fmt::format("one of {}", fmt::join(k.choices, ", "));
   switch (k.type) {
     case value_type::boolean:
-      return "true or false";
+      return k.null_too ? "true, false or null" : "true or false";
     case value_type::integer:
       return "an integer" + range;
     case value_type::number:

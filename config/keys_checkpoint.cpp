@@ -147,6 +147,7 @@ void add_checkpoint_keys(key_rows& t) {
   nebula("enable_nebula_load", boolean, "true", "Load through it.").ignored(beside);
   nebula("load_path", path, "none", "Where to load from.").ignored(beside);
   section_rows states(t, "datastates_ckpt", "Asynchronous checkpoints of DataStates.");
+  states.itself().where_it_stands().ignored(beside);
   states("enabled", boolean, "true", "Use it, where the section is given.").ignored(beside);
   states("host_cache_size", integer, "none", "GB of host memory for copies.").at_least(0).ignored(beside);
   states("parser_threads", integer, "none", "Threads that parse.").at_least(0).ignored(beside);

@@ -105,6 +105,7 @@ void add_compression_keys(key_rows& t) {
       .means("The first form of weight quantisation.");
   section_rows weights(t, "weight_quantization", "Quantised weights at inference.");
   const auto inference = "Troupe trains; quantised weights are for inference";
+  weights.itself().where_it_stands().ignored(inference);
   weights("enabled", boolean, "true", "Quantise them.").ignored(inference);
   weights("num_bits", integer, "8", "Bits.").at_least(1).at_most(16).ignored(inference);
   weights("q_type", text, "symmetric", "Around zero, or not.").one_of({"symmetric", "asymmetric"}).ignored(inference);

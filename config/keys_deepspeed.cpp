@@ -45,6 +45,7 @@ void add_elasticity(key_rows& t) {
 void add_sparse_attention(key_rows& t) {
   const auto models = "models with their own attention asked for it; DeepSpeed has dropped it";
   section_rows key(t, "sparse_attention", "Block-sparse attention.");
+  key.itself().where_it_stands().ignored(models);
   key("mode", text, "fixed", "The pattern.")
       .one_of({"dense", "fixed", "variable", "bigbird", "bslongformer", "local_sliding_window"})
       .ignored(models);

@@ -19,10 +19,14 @@ void add_compile(key_rows& t) {
   key("free_activation_threshold", integer, "10485760", "From this size on.")
       .at_least(0)
       .ignored("activations always end with their last use");
-  key("offload_activation", boolean, "false", "Move activations to the host between forward and backward.");
+  // These would change memory.
+  const auto moves = [&](const char* name, const char* meaning) {
+    key(name, boolean, "false", meaning).just("false").needs(capability::passes).acts = effect::acts;
+  };
+  moves("offload_activation", "Move activations to the host between forward and backward.");
   key("offload_activation_pin_memory", boolean, "true", "Lock that memory.");
-  key("offload_opt_states", boolean, "false", "Move optimizer states to the host as memory needs.");
-  key("offload_parameters", boolean, "false", "Move parameter shards to the host.");
+  moves("offload_opt_states", "Move optimizer states to the host as memory needs.");
+  moves("offload_parameters", "Move parameter shards to the host.");
   key("double_buffer", boolean, "true", "Two gradient buckets in turn.");
   key("symmetric_memory", boolean, "false", "Gather by copies between peers.")
       .ignored("ranks of one process always copy straight from each other");

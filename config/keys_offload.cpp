@@ -84,7 +84,9 @@ void add_optimizer(key_rows& t) {
   add_shared<part>(key, optimizer_device(), "4",
                    "Device nvme: buffers of a sub-group's size, of which four (gradient, master weights, two moments) "
                    "hold one; not given: as many as the plan chooses.");
-  key("pipeline_read", boolean, "false", "Device nvme: read the next sub-group while one is updated. With gradient_clipping: 0, and where an overflow ends "
+  key("pipeline_read", boolean, "false",
+      "Device nvme: read the next sub-group while one is updated. With gradient_clipping: 0, and where an overflow "
+      "ends "
       "the run instead of skipping the step, updates begin in backward.")
       .into<section_of, part, &optimizer::pipeline_read>()
       .tells<section_of, part, &optimizer::pipeline_given>();
@@ -255,6 +257,7 @@ void add_offload_keys(key_rows& t) {
   add_zenflow(t);
   section_rows loco(t, "zero_optimization.zeropp_loco_param", "Error feedback of quantised gradients.",
                     capability::quantised_communication);
+  loco.itself().where_it_stands().when(capability::quantised_communication);
   loco("err_beta", number, "0.8", "The share of the last error that is kept.").at_least(0).at_most(1);
   loco("reset_T", integer, "1024", "Steps after which errors are forgotten.").at_least(1);
   section_rows leaf(t, "zero_optimization.leaf_module", "Modules gathered whole.");

@@ -22,7 +22,9 @@ void section_rows_of_activations(key_rows& t) {
   const auto key = [&](const char* name, const char* meaning) -> key_info& {
     return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
   };
-  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.").when(capability::activation_shards);
+  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.")
+      .just("false")
+      .needs(capability::activation_shards);
   key("contiguous_memory_optimization", "Copy what is kept into one buffer.")
       .ignored("buffers have planned slots, which never break up");
   key("cpu_checkpointing", "Keep it on the host: cluster.offload_activations: cpu.")

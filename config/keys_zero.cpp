@@ -32,19 +32,21 @@ void add_acting(key_rows& t) {
       .into<section_of, &zero::reduce_scatter>()
       .means("Stage 1: a rank receives only the gradients it owns; false: all of them. Always so at stages 2 and 3.");
   row(t, "reduce_bucket_size", integer, "500000000")
-      .at_least(1)
       .into<section_of, &zero::reduce_bucket_size>()
       .tells<section_of, &zero::reduce_bucket_size_given>()
       .means(
-          "Elements of a gradient bucket; not given at stages 2 and 3 with overlap_comm: as many as the largest unit "
-          "has; not given where gradients are swapped: what the plan chooses.");
+          "Elements of a gradient bucket; 0: one parameter each; not given at stages 2 and 3 with overlap_comm: as "
+          "many "
+          "as the largest unit has; not given where gradients are swapped: what the plan chooses.");
   row(t, "allgather_bucket_size", integer, "500000000")
-      .at_least(1)
       .into<section_of, &zero::allgather_bucket_size>()
-      .means("Stages 1, 2: elements of one gather of updated parameters.");
-  row(t, "overlap_comm", boolean, "stage == 3")
+      .means("Stages 1, 2: elements of one gather of updated parameters; 0: all at once.");
+  row(t, "overlap_comm", boolean, "derived")
+      .or_null()
       .into<section_of, &zero::overlap_comm>()
-      .means("Reduce and gather while computing; false: backward waits for each bucket, and nothing is prefetched.");
+      .means(
+          "Reduce and gather while computing; false: backward waits for each bucket, and nothing is prefetched. Not "
+          "given, or null: true at stage 3 alone.");
   row(t, "round_robin_gradients", boolean, "false")
       .into<section_of, &zero::round_robin_gradients>()
       .means("Blocks that do not divide evenly go to the ranks in turn; false: to those that own least so far.");
@@ -100,7 +102,9 @@ void add_stage_3(key_rows& t) {
       .ignored("a gather writes straight into its slot, without a buffer in between")
       .means("One gather per parameter.");
   row(t, "zero_hpz_partition_size", integer, "1")
-      .when(capability::shard_groups)
+      .just("1")
+      .just("0")
+      .needs(capability::shard_groups)
       .means("Ranks of a second, nearer copy of parameters.");
   flag("zero_quantized_weights", "false")
       .just("false")
@@ -117,7 +121,9 @@ void add_stage_3(key_rows& t) {
   t.row("zero_optimization.mics_shard_size", integer)
       .by_default("-1")
       .at_least(-1)
-      .when(capability::shard_groups)
+      .just("-1")
+      .just("0")
+      .needs(capability::shard_groups)
       .means("Ranks of one shard group; -1: all.");
   flag("mics_hierarchical_params_gather", "false")
       .when(capability::shard_groups)
@@ -126,8 +132,8 @@ void add_stage_3(key_rows& t) {
       .ignored("autograd never keeps gathered parameters here")
       .means("Linear layers that keep no gathered weights.");
   flag("pipeline_loading_checkpoint", "false")
-      .ignored("a checkpoint is read by ranges, by all ranks at once")
-      .means("Load rank by rank, to save host memory.");
+      .into<section_of, &zero::pipeline_loading_checkpoint>()
+      .means("Stage 3: ranks load a checkpoint one after the other, to save host memory; false: all at once.");
   flag("override_module_apply", "true").ignored("there are no Python modules").means("Gather around Module.apply.");
   flag("log_trace_cache_warnings", "false")
       .ignored("the order of units is known beforehand")
@@ -159,18 +165,23 @@ void add_ignored(key_rows& t) {
       .means("On load take master weights from saved fp32; false: from the 16-bit weights.");
   flag("elastic_checkpoint", "false")
       .ignored("every checkpoint loads at any degree")
-      .means("Save states without padding; never at stage 3.");
+      .means("Save states without padding.");
   flag("ignore_unused_parameters", "true")
-      .ignored("every parameter has a gradient")
-      .means("Accept parameters without gradient.");
+      .into<section_of, &zero::ignore_unused_parameters>()
+      .means(
+          "Stages 1, 2: accept parameters of a host's model that get no gradient in a step; false: such a step fails.");
   flag("legacy_stage1", "false")
       .just("false")
       .ignored("DeepSpeed has dropped it")
       .means("The first implementation of stage 1.");
-  flag("cpu_offload", "false").deprecated("offload_optimizer: {device: cpu}").means("Optimizer states on the host.");
-  flag("cpu_offload_param", "false").deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
-  flag("cpu_offload_params", "false").deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
+  flag("cpu_offload", "false")
+      .or_null()
+      .deprecated("offload_optimizer: {device: cpu}")
+      .means("Optimizer states on the host.");
+  for (const char* name : {"cpu_offload_param", "cpu_offload_params"})
+    flag(name, "false").or_null().deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
   flag("cpu_offload_use_pin_memory", "false")
+      .or_null()
       .deprecated("offload_optimizer: {pin_memory: true}")
       .ignored("DeepSpeed drops it too")
       .means("Lock that memory.");

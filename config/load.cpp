@@ -188,11 +188,24 @@ class loading {
       c.output = current_folder() / "runs" / fs::path(name).stem();
       derived.emplace("output", "derived");
     }
-    if (report_.failed()) return give_up();
     if (c.model.path.empty()) c.model.hugging_face_json = model_as_json(all);
+    ask_others(given, c);
+    if (report_.failed()) return give_up();
     out.warnings = report_.in_order(diagnostic::warning);
     describe(given, derived, report_.sources, out);
     return out;
+  }
+
+  /// Reports what others find wrong, at the keys that they name.
+  void ask_others(const settings& given, const job_config& c) {
+    const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;
+    const auto in_model = [](const std::string& key) { return key == "model" || key.starts_with("model."); };
+    if (!options_.also || why_ != purpose::job || !has_model || std::ranges::any_of(given.refused, in_model)) return;
+    for (key_problem& p : options_.also(c)) {
+      const place at = given.where(p.key);
+      p.is_warning ? report_.warn(at, std::move(p.key), std::move(p.text))
+                   : report_.error(at, std::move(p.key), std::move(p.text));
+    }
   }
 
   /// Puts a value into its field.

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -40,12 +41,19 @@ enum class reading : uint8_t {
   host_job,  ///< a job of a host that brings its own model and batches: `model` is absent, `data` says no text
 };
 
+struct key_problem {  ///< something wrong with a key, or with all of a section
+  std::string key, text;
+  bool is_warning = false;
+};
+
 struct load_options {  ///< how a file is read
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
   bool strict = false;  ///< what would be a warning is an error
   std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
   reading read_as = reading::job;
+  /// What else is wrong with a job, as others know it: asked of one whose model's keys are known and of their types.
+  std::function<std::vector<key_problem>(const job_config&)> also = {};
 };
 
 /// One key as a run will see it; for explain.

@@ -19,10 +19,10 @@ std::string cell(std::string_view text) {
 std::string effect_cell(const key_info& row) {
   if (!row.refusal.empty()) return fmt::format("refused: {}", row.refusal);
   std::string out = effect_of(row, false);
-  if (row.only && !row.capability.empty() && row.acts == effect::acts)
-    out = fmt::format("only `{}` until there is {}", *row.only, row.capability);
-  else if (row.only)
-    out += fmt::format("; a job may only say `{}`", *row.only);
+  if (!row.only.empty() && !row.capability.empty() && row.acts == effect::acts)
+    out = fmt::format("only `{}` until there is {}", fmt::join(row.only, "` and `"), row.capability);
+  else if (!row.only.empty())
+    out += fmt::format("; a job may only say `{}`", fmt::join(row.only, "` and `"));
   if (!row.deprecation.empty()) out += fmt::format("; deprecated, write `{}`", row.deprecation);
   return out;
 }
@@ -60,6 +60,7 @@ Every key of a configuration file, made from the table in `config/`; a test keep
   where DeepSpeed converts them, with a warning.
 - A key acts, or acts once there is what it waits for, or has no effect, for a reason; of the last two a value that is
   not the default is warned about.
+- `null` may be given where the default is `none`, and where the key says so: it means the default.
 - A part `*` of a section's name stands for any name; a section whose name ends in `[]` is a list of mappings.
 - A key of `optimizer.params` or `scheduler.params` that names types belongs to those: with another type it is refused.
 - A file has at most 16 MiB, 64 levels of nesting and 100,000 values, aliases counted as often as they are used.
@@ -83,7 +84,10 @@ std::string reference_markdown() {
         std::string title = of.empty() ? std::string("Top level") : fmt::format("`{}`", of);
         if (around != nullptr)
           for (const alias& a : around->aliases) title += fmt::format(", `{}`", a.name);
-        heading(title, around == nullptr ? "" : around->meaning);
+        std::string meaning(around == nullptr ? "" : around->meaning);
+        if (around != nullptr && around->by_presence)
+          meaning += fmt::format(" Where the section stands: {}.", effect_of(*around, false));
+        heading(title, meaning);
         any = true;
       }
       out += fmt::format("| {} | {} | {} | {} | {} |\n", name_cell(row), cell(wanted(row)), default_cell(row),

@@ -141,8 +141,11 @@ class rules {
     auto& z = config_.zero_optimization;
     if (value_of("zero_optimization.overlap_comm") == nullptr) {
       z.overlap_comm = z.stage == 3;
-      if (z.overlap_comm) derived_.emplace("zero_optimization.overlap_comm", "derived");
+      derived_.emplace("zero_optimization.overlap_comm", "derived");
     }
+    if (constexpr std::string_view key = "zero_optimization.pipeline_loading_checkpoint";
+        z.pipeline_loading_checkpoint && z.stage != 3)
+      report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 loads rank by rank");
     if (z.stage >= 2 && z.reduce_scatter) {
       const std::string with = fmt::format(
           "with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);

@@ -82,6 +82,11 @@ double settings::number_of(std::string_view key) const {
   return number_in(read).value_or(0);
 }
 
+bool settings::is_off(std::string_view section) const {
+  const setting* s = value_of(fmt::format("{}.enabled", section));
+  return s != nullptr && boolean_in(*s->value) == false;
+}
+
 bool settings::is_auto(std::string_view key) const {
   const auto it = given.find(key);
   return it != given.end() && it->second.is_auto;

@@ -64,6 +64,7 @@ struct setting {
   place name_at;
   bool held_back = false;  ///< known, but nothing here can honour it yet: never stored
   size_t item = 0;         ///< of a key of a list: which
+  bool made = false;       ///< nobody wrote it: an older key beside it stands for it
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
@@ -78,6 +79,8 @@ struct settings {
   [[nodiscard]] std::string text_of(std::string_view key) const;
   [[nodiscard]] double number_of(std::string_view key) const;
   [[nodiscard]] bool is_on(std::string_view key) const { return text_of(key) == "true"; }
+  /// Whether a section says that it is switched off.
+  [[nodiscard]] bool is_off(std::string_view section) const;
   /// Whether the key was given as `auto`.
   [[nodiscard]] bool is_auto(std::string_view key) const;
   [[nodiscard]] bool was_refused(std::string_view key) const { return refused.find(key) != refused.end(); }

@@ -20,11 +20,12 @@ namespace {
 
 class module_run final : public segment_run {
  public:
-  module_run(at::Tensor input, at::Tensor result, std::vector<weight> parameters)
+  module_run(at::Tensor input, at::Tensor result, std::vector<weight> parameters, bool all_used)
       : input_(std::move(input)),
         result_(std::move(result)),
         output_(result_.detach()),
-        parameters_(std::move(parameters)) {}
+        parameters_(std::move(parameters)),
+        all_used_(all_used) {}
 
   [[nodiscard]] const at::Tensor& output() const override { return output_; }
 
@@ -46,6 +47,8 @@ class module_run final : public segment_run {
       if (next->defined()) {
         writer.out().copy_(next->is_sparse() ? next->to_dense() : *next);
       } else {
+        TORCH_CHECK(!all_used_, "parameter ", w.name,
+                    " got no gradient: wanted one, as zero_optimization.ignore_unused_parameters is false");
         writer.out().zero_();  // it took no part in this micro-batch
       }
       writer.commit();
@@ -57,6 +60,7 @@ class module_run final : public segment_run {
  private:
   at::Tensor input_, result_, output_;
   std::vector<weight> parameters_;  // those that are trained
+  bool all_used_;
 };
 
 class module_runner final : public language_model {
@@ -86,7 +90,8 @@ class module_runner final : public language_model {
         if (parameters.trainable(q)) trained.push_back({q, parameters.tensor(q), facts_->table.parameters[q].name});
     at::Tensor y = compute(unit, x, batch);
     if (unit + 1 == model_.units.size()) y = loss_of(y, *batch.host);
-    return std::make_unique<module_run>(std::move(x), std::move(y), std::move(trained));
+    return std::make_unique<module_run>(std::move(x), std::move(y), std::move(trained),
+                                        facts_->all_used_in == batch.micro);
   }
 
   std::vector<float> next_token_logits(const micro_batch&, const at::Tensor&, const parameter_binding&) override {

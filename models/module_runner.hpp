@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -15,6 +16,8 @@ struct module_facts {
   core::model_table table;
   std::vector<bool> draws;  ///< [unit]: takes numbers from torch's generator
   core::dtype type = core::dtype::f32;
+  /// The micro-batch of a step in which a trained parameter without gradient is an error; none: in no one.
+  std::optional<uint32_t> all_used_in = {};
 };
 
 /// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random

@@ -25,11 +25,14 @@ class prepared_modules {
   /// Elements [first, first + out.size()) of what the first instance's parameter held.
   void read(uint32_t parameter, uint64_t first, std::span<float> out) const;
 
+  /// From now on a trained parameter that gets no gradient in that micro-batch of a step fails the step; before `take`.
+  void need_all_gradients_in(uint32_t micro) { facts_->all_used_in = micro; }
+
   /// The instance of a rank, once.
   [[nodiscard]] std::unique_ptr<language_model> take(uint32_t rank);
 
  private:
-  std::shared_ptr<const module_facts> facts_;
+  std::shared_ptr<module_facts> facts_;
   std::vector<at::Tensor> values_;  // [parameter] fp32, contiguous
   std::vector<module_model> instances_;
 };

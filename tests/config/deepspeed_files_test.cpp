@@ -156,6 +156,44 @@ BOOST_AUTO_TEST_CASE(the_same_file_is_a_refusal_for_a_job) {
   BOOST_TEST(errors_of(text, job, "ds.json").find("steps: wanted") != std::string::npos);
 }
 
+BOOST_AUTO_TEST_CASE(sections_that_their_presence_switches_on_are_warned_about) {
+  const auto warned = [](const std::string& text) { return render(accepted(text).warnings); };
+  const std::string models = "models with their own attention asked for it; DeepSpeed has dropped it";
+  BOOST_TEST(warned(R"({"sparse_attention": {}})") ==
+             "ds.json:1:2: warning: sparse_attention: no effect: " + models + "\n");
+  BOOST_TEST(
+      warned(R"({"weight_quantization": {"num_bits": 8}})") ==
+      "ds.json:1:2: warning: weight_quantization: no effect: Troupe trains; quantised weights are for inference\n");
+  BOOST_TEST(warned(R"({"datastates_ckpt": {}})") ==
+             "ds.json:1:2: warning: datastates_ckpt: no effect: checkpoint.asynchronous says it; they go to the folder "
+             "of the run\n");
+  BOOST_TEST(warned(R"({"zero_optimization": {"zeropp_loco_param": {"err_beta": 0.8}}})") ==
+             "ds.json:1:24: warning: zero_optimization.zeropp_loco_param: acts once there is quantised communication "
+             "(ZeRO++)\n");
+  for (const char* off : {R"({"weight_quantization": {"enabled": false}})", R"({"sparse_attention": null})"})
+    BOOST_TEST(warned(off).find(": warning: weight_quantization: ") == std::string::npos, warned(off));
+  load_options strict = plain;
+  strict.strict = true;
+  BOOST_TEST(
+      errors_of(R"({"datastates_ckpt": {}})", strict, "ds.json").starts_with("ds.json:1:2: error: datastates_ckpt"));
+}
+
+BOOST_AUTO_TEST_CASE(older_offload_keys_are_shown_as_they_were_given) {
+  const loaded l = accepted(R"({"zero_optimization": {"stage": 2, "cpu_offload": true}})");
+  BOOST_TEST(value_of(l, "zero_optimization.cpu_offload") == "true");
+  BOOST_TEST(value_of(l, "zero_optimization.offload_optimizer.device") == "cpu");
+  const std::string text = explain(l, false, true);
+  BOOST_TEST(text.find("zero_optimization.cpu_offload = true  (ds.json:1:51)") != std::string::npos, text);
+  BOOST_TEST(text.find("zero_optimization.stage = 2  (ds.json:1:33)") != std::string::npos, text);
+  BOOST_TEST(std::ranges::count(text, '\n') == 4, text);  // these two alone, a line of meaning each
+}
+
+BOOST_AUTO_TEST_CASE(an_elastic_checkpoint_is_no_error_at_stage_3) {
+  BOOST_TEST(render(accepted(R"({"zero_optimization": {"stage": 3, "elastic_checkpoint": true}})").warnings) ==
+             "ds.json:1:36: warning: zero_optimization.elastic_checkpoint: no effect: every checkpoint loads at any "
+             "degree\n");
+}
+
 BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
   const loaded l = accepted(R"({"zero_optimization": {"stage": "2", "reduce_bucket_size": "5e8"},
   "fp16": {"enabled": "yes"}, "scheduler": {"type": "WarmupLR", "params": {"warmup_max_lr": [0.1], "warmup_type": "x"}}})");

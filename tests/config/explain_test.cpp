@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "config/values.hpp"
@@ -47,7 +48,7 @@ BOOST_AUTO_TEST_SUITE(explain)
 
 BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   const loaded l = must_load(smallest + "gradient_clipping: auto\naio: {queue_depth: 16}\n", "/base", {{"steps=7"}});
-  const auto list = nlohmann::json::parse(troupe::config::explain(l, true));
+  const auto list = nlohmann::json::parse(troupe::config::explain(l, true))["values"];
   const auto of = [&](const std::string& key) {
     for (const auto& item : list)
       if (item["key"] == key)
@@ -142,7 +143,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_can_be_had_as_json) {
 
 BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
   const loaded l = must_load(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", "{type: SGD}"));
-  const auto list = nlohmann::json::parse(troupe::config::explain(l, true));
+  const auto list = nlohmann::json::parse(troupe::config::explain(l, true))["values"];
   const auto of = [&](const std::string& key) {
     for (const auto& item : list)
       if (item["key"] == key) return item["effect"].get<std::string>() + ": " + item["reason"].get<std::string>();
@@ -151,6 +152,55 @@ BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
   BOOST_TEST(of("optimizer.params.max_coeff") == "no_effect: a key of lamb, not of sgd");
   BOOST_TEST(of("scheduler.params.power") == "no_effect: a key of PolynomialLR");
   BOOST_TEST(of("optimizer.params.momentum") == "acts: ");
+}
+
+BOOST_AUTO_TEST_CASE(only_what_the_file_says_can_be_shown) {
+  const loaded l =
+      must_load("model: {path: m}\ndata: {text: a}\nsteps: 2\ntrain_batch_size: 4\n", "/base", {{"seed=3"}});
+  std::set<std::string> shown;
+  const auto all = nlohmann::json::parse(troupe::config::explain(l, true, true));
+  for (const auto& v : all["values"]) shown.insert(v["key"]);
+  BOOST_TEST((shown == std::set<std::string>{"model.path", "data.text", "steps", "train_batch_size", "seed"}));
+}
+
+BOOST_AUTO_TEST_CASE(what_waits_is_listed_by_capability) {
+  const loaded l = must_load(smallest);
+  const auto waiting = nlohmann::json::parse(troupe::config::explain(l, true))["waiting"];
+  const auto of = [&](const std::string& capability) {
+    std::set<std::string> keys;
+    for (const auto& w : waiting)
+      if (w["capability"] == capability)
+        for (const auto& k : w["keys"])
+          keys.insert(k["key"].get<std::string>() + ": " + k["values"].get<std::string>());
+    return keys;
+  };
+  BOOST_TEST(of("pipeline parallelism").contains("parallel.pipeline: all but 1"));
+  BOOST_TEST(of("this learning rate schedule")
+                 .contains("scheduler.type: ConstantLR, ExponentialLR, StepLR, MultiStepLR, LambdaLR, "
+                           "CosineAnnealingWarmRestarts, CyclicLR, "
+                           "OneCycleLR, ReduceLROnPlateau"));
+  BOOST_TEST(of("sharding within groups of ranks (hpZ, MiCS)")
+                 .contains("zero_optimization.zero_hpz_partition_size: all but 1 and 0"));
+  size_t keys = 0, rows = 0;
+  for (const auto& w : waiting) keys += w["keys"].size();
+  for (const key_info& row : key_table()) rows += row.capability.empty() || row.acts == effect::no_effect ? 0 : 1;
+  BOOST_TEST(keys == rows);
+}
+
+BOOST_AUTO_TEST_CASE(the_guide_lists_what_waits) {
+  const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/deepspeed.md";
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream read;
+  read << in.rdbuf();
+  const std::string text = read.str(), head = "| waits for | keys |\n";
+  const size_t begin = text.find(head);
+  BOOST_TEST_REQUIRE(begin != std::string::npos);
+  const size_t end = std::min(text.find("\n\n", begin), text.size() - 1) + 1;
+  if (std::getenv("TROUPE_WRITE_DOCS") != nullptr)
+    std::ofstream(file, std::ios::binary) << text.substr(0, begin) + waiting_markdown() + text.substr(end);
+  else
+    BOOST_TEST((text.substr(begin, end - begin) == waiting_markdown()),
+               "docs/deepspeed.md is not what the table says: run this test with TROUPE_WRITE_DOCS=1");
 }
 
 BOOST_AUTO_TEST_CASE(the_reference_in_docs_is_current) {

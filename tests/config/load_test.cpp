@@ -44,10 +44,35 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(c.output == std::filesystem::current_path() / "runs" / "j");
 }
 
-BOOST_AUTO_TEST_CASE(overlap_is_on_by_default_at_stage_3_only) {
-  BOOST_TEST(!loaded_config(smallest_with("stage: 3", "stage: 2")).zero_optimization.overlap_comm);
-  BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: 2, overlap_comm: true")).zero_optimization.overlap_comm);
-  BOOST_TEST(!loaded_config(smallest_with("stage: 3", "stage: 3, overlap_comm: false")).zero_optimization.overlap_comm);
+BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_stage_3_alone) {
+  for (const std::string stage : {"0", "1", "2", "3"}) {
+    for (const std::string more : {"", ", overlap_comm: null", ", overlap_comm: auto"}) {
+      const auto l = load_text(smallest_with("stage: 3", "stage: " + stage + more), "j.yaml", "/base");
+      BOOST_TEST_REQUIRE(l.has_value(), (l ? "" : render(l.error())));
+      BOOST_TEST(l->config.zero_optimization.overlap_comm == (stage == "3"));
+      const auto shown = std::ranges::find(l->values, "zero_optimization.overlap_comm", &effective_value::key);
+      BOOST_TEST_REQUIRE((shown != l->values.end()));
+      BOOST_TEST(shown->value + " " + shown->origin == (stage == "3" ? "true derived" : "false derived"));
+    }
+    for (const std::string said : {"true", "false"})
+      BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: " + stage + ", overlap_comm: " + said))
+                     .zero_optimization.overlap_comm == (said == "true"));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(null_and_zero_mean_what_deepspeeds_class_means) {
+  const auto of = [](const std::string& more) {
+    return loaded_config(smallest_with("stage: 3", "stage: 3, " + more)).zero_optimization;
+  };
+  BOOST_TEST(of("reduce_bucket_size: 0").reduce_bucket_size == 0U);
+  BOOST_TEST(of("allgather_bucket_size: 0").allgather_bucket_size == 0U);
+  of("elastic_checkpoint: true");
+  BOOST_TEST(!of("ignore_unused_parameters: false").ignore_unused_parameters);
+  BOOST_TEST(of("pipeline_loading_checkpoint: true").pipeline_loading_checkpoint);
+  for (const char* key : {"cpu_offload", "cpu_offload_param", "cpu_offload_params", "cpu_offload_use_pin_memory"}) {
+    const zero_section z = of(std::string(key) + ": null");
+    BOOST_TEST((z.offload_optimizer.device == offload_device::none && z.offload_param.device == offload_device::none));
+  }
 }
 
 BOOST_AUTO_TEST_CASE(auto_means_the_default) {
@@ -144,7 +169,6 @@ BOOST_AUTO_TEST_CASE(overrides_win_and_later_ones_win_over_earlier) {
                   "zero_optimization.max_reuse_distance=7", "model.n_layer=3", "sample={tokens: 5, prompt: Hi}"}});
   BOOST_TEST(c.zero_optimization.stage == 2U);
   BOOST_TEST(c.zero_optimization.stage3_max_reuse_distance == 7U);
-  BOOST_TEST(!c.zero_optimization.overlap_comm);
   BOOST_TEST(c.optimizer.lr == 1e-4);
   BOOST_TEST(c.steps == 4U);
   BOOST_TEST(c.model.hugging_face_json.find("\"n_layer\":3") != std::string::npos);
@@ -221,11 +245,10 @@ BOOST_AUTO_TEST_CASE(an_import_is_as_strict_as_deepspeed_where_deepspeed_is) {
 BOOST_AUTO_TEST_CASE(known_keys_without_effect_are_warned_about) {
   BOOST_TEST(
       warnings_of(smallest + "dump_state: true\nzero_allow_untested_optimizer: true\n"
-                             "activation_checkpointing: {partition_activations: true}\ncompile: {backend: x}\n") ==
+                             "activation_checkpointing: {profile: true}\ncompile: {backend: x}\n") ==
       "j.yaml:9:1: warning: dump_state: no effect: `troupe config explain` and the run's folder show it\n"
       "j.yaml:10:1: warning: zero_allow_untested_optimizer: no effect: every optimizer here works with every stage\n"
-      "j.yaml:11:28: warning: activation_checkpointing.partition_activations: acts once there is sharding of "
-      "activations\n"
+      "j.yaml:11:28: warning: activation_checkpointing.profile: no effect: the trace shows every recomputation\n"
       "j.yaml:12:11: warning: compile.backend: no effect: nothing is compiled at run time\n");
   BOOST_TEST(warnings_of(smallest + "dump_state: false\naio: {block_size: 1048576}\n") == "");
   BOOST_TEST(warnings_of(smallest_with("stage: 3", "stage: 3, stage3_gather_fp16_weights_on_model_save: true")) ==

@@ -63,7 +63,7 @@ inline bool is_free(const key_info& row) {
                                                    "activation_checkpointing.cpu_checkpointing"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
-  return row.has_field() && !row.only && row.section() != "model" && row.section() != "data_types" &&
+  return row.has_field() && row.only.empty() && row.section() != "model" && row.section() != "data_types" &&
          !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) && !places;
 }
 

@@ -1,4 +1,5 @@
 // What a file may not say, with the exact place and sentence of each refusal.
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -124,7 +125,7 @@ BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
   for (const std::string axis : {"pipeline", "tensor", "sequence", "expert"})
     BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
                "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
-                   ": only 1 is supported in this version, got 2\n");
+                   ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 0")) ==
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
 }
@@ -132,19 +133,64 @@ BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
 BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored) {
   BOOST_TEST(zero("stage: 3, zero_quantized_weights: true") ==
              "j.yaml:8:55: error: zero_optimization.zero_quantized_weights: only false is supported in this version, "
-             "got true\n");
-  BOOST_TEST(
-      zero("stage: 3, legacy_stage1: true") ==
-      "j.yaml:8:46: error: zero_optimization.legacy_stage1: only false is supported in this version, got true\n");
+             "got true; it acts once there is quantised communication (ZeRO++)\n");
+  BOOST_TEST(zero("stage: 3, legacy_stage1: true") ==
+             "j.yaml:8:46: error: zero_optimization.legacy_stage1: only false is supported in this version, got true: "
+             "DeepSpeed has dropped it\n");
   BOOST_TEST(line_9("gradient_allreduce_op: sum") ==
-             "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum\n");
+             "j.yaml:9:24: error: gradient_allreduce_op: only mean is supported in this version, got sum: one rule "
+             "scales gradients, so that every way to shard gives the same bits\n");
   BOOST_TEST(line_9("compression_training: {weight_quantization: {shared_parameters: {enabled: true},\n"
                     "  different_groups: {all: {params: {start_bits: 8, target_bits: 8}}}}}") ==
              "j.yaml:9:75: error: compression_training.weight_quantization.shared_parameters.enabled: only false is "
-             "supported in this version, got true\n");
+             "supported in this version, got true; it acts once there is compression\n");
   BOOST_TEST(line_9("amp: {enabled: true}") ==
-             "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true\n");
+             "j.yaml:9:16: error: amp.enabled: only false is supported in this version, got true: Apex is gone; write "
+             "fp16: {enabled: true} or bf16: {enabled: true}\n");
   BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
+}
+
+BOOST_AUTO_TEST_CASE(what_would_move_memory_is_refused_by_name) {
+  const auto refused = [](const std::string& line, const std::string& key, const std::string& waits) {
+    const std::string got = line_9(line);
+    BOOST_TEST(got.find(key + ": only ") != std::string::npos, got);
+    BOOST_TEST(got.ends_with("; it acts once there is " + waits + "\n"), got);
+    BOOST_TEST(std::ranges::count(got, '\n') == 1, got);
+  };
+  const std::string passes = "a set of passes over step plans", groups = "sharding within groups of ranks (hpZ, MiCS)";
+  for (const std::string name : {"offload_activation", "offload_opt_states", "offload_parameters"})
+    refused("compile: {" + name + ": true}", "compile." + name, passes);
+  refused("activation_checkpointing: {partition_activations: true}", "activation_checkpointing.partition_activations",
+          "sharding of activations");
+  BOOST_TEST(
+      zero("stage: 3, zero_hpz_partition_size: 2") ==
+      "j.yaml:8:56: error: zero_optimization.zero_hpz_partition_size: only 1 is supported in this version, got 2; "
+      "it acts once there is " +
+          groups + "\n");
+  BOOST_TEST(zero("stage: 3, mics_shard_size: 2") ==
+             "j.yaml:8:48: error: zero_optimization.mics_shard_size: only -1 is supported in this version, got 2; it "
+             "acts once there is " +
+                 groups + "\n");
+  for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
+    BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
+}
+
+BOOST_AUTO_TEST_CASE(others_find_errors_that_come_with_the_files_own) {
+  load_options options;
+  size_t asked = 0;
+  options.also = [&](const job_config& c) {
+    ++asked;
+    BOOST_TEST(c.model.hugging_face_json.find("n_layer") != std::string::npos);
+    return std::vector<key_problem>{{"model.n_head", "wanted another"}, {"data.sequence_length", "wanted fewer"}};
+  };
+  BOOST_TEST(errors_of(smallest_with("seed: 1", "seed: no"), options) ==
+             "j.yaml:1:59: error: model.n_head: wanted another\n"
+             "j.yaml:2:7: error: data.sequence_length: wanted fewer\n"
+             "j.yaml:4:7: error: seed: wanted an integer of at least 0, got no\n");
+  BOOST_TEST(asked == 1U);
+  // Nobody judges a model of which a key has not even the right type.
+  errors_of(smallest_with("n_layer: 2", "n_layer: two"), options);
+  BOOST_TEST(asked == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(precision_sections_do_not_contradict_one_another) {
@@ -202,7 +248,7 @@ std::string scheduler(const std::string& text) { return line_9("scheduler: " + t
 BOOST_AUTO_TEST_CASE(optimizers_are_those_there_are) {
   BOOST_TEST(optimizer("{type: OneBitAdam}") ==
              "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, adagrad, lion, sgd, lamb, muon, got "
-             "OneBitAdam\n");
+             "OneBitAdam, which acts once there is this optimizer\n");
   BOOST_TEST(optimizer("{type: AdamW, params: {max_grad_norm: 1}}") ==
              "j.yaml:7:35: error: optimizer.params.max_grad_norm: not accepted here: use gradient_clipping at the top "
              "level\n");
@@ -233,7 +279,8 @@ BOOST_AUTO_TEST_CASE(numbers_of_another_rule_are_refused) {
 BOOST_AUTO_TEST_CASE(schedulers_are_those_there_are_and_whole) {
   BOOST_TEST(scheduler("{type: StepLR}") ==
              "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
-             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, got StepLR\n");
+             "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, got StepLR, which acts once there is this "
+             "learning rate schedule\n");
   BOOST_TEST(scheduler("{type: WarmupCosineLR, params: {warmup_num_steps: 5}}") ==
              "j.yaml:9:43: error: scheduler.params.total_num_steps: wanted an integer of at least 1, got nothing: "
              "WarmupCosineLR needs it\n");

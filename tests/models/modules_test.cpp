@@ -297,6 +297,43 @@ BOOST_AUTO_TEST_CASE(models_that_are_none_and_factories_that_differ_by_rank_are_
   refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
 }
 
+BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_is_zero_or_an_error_as_was_said) {
+  struct with_spare : nn::Module {
+    with_spare() : used(register_module("used", nn::Linear(4, 3))) {
+      spare = register_parameter("spare", at::ones({2}));
+    }
+    at::Tensor forward(const at::Tensor& x) { return used(x); }
+    nn::Linear used;
+    at::Tensor spare;
+  };
+  const auto make = [] { return module_model{{unit("only", std::make_shared<with_spare>())}, squared_error}; };
+  const host_batch tensors{at::randn({2, 4}), at::randn({2, 3})};
+  const auto backward = [&](bound_modules& m, uint32_t micro) {
+    micro_batch batch = batch_of(tensors);
+    batch.micro = micro;
+    tensor_sink sink(m.model->table(), core::dtype::f32);
+    auto runs = m.forward(batch);
+    runs[0]->backward(at::full({}, 1.0), sink);
+    return sink.gradients;
+  };
+  bound_modules lenient(make, tensors);
+  const auto& table = lenient.model->table();
+  const auto spare = std::find_if(table.parameters.begin(), table.parameters.end(),
+                                  [](const core::parameter_info& p) { return p.name == "only.spare"; });
+  BOOST_TEST_REQUIRE((spare != table.parameters.end()));
+  BOOST_TEST(backward(lenient, 0)[static_cast<size_t>(spare - table.parameters.begin())].equal(at::zeros({2})));
+
+  bound_modules strict(make, tensors);
+  strict.from->need_all_gradients_in(1);
+  BOOST_CHECK_NO_THROW(backward(strict, 0));
+  try {
+    backward(strict, 1);
+    BOOST_ERROR("accepted");
+  } catch (const c10::Error& e) {
+    BOOST_TEST(has(e.what_without_backtrace(), "parameter only.spare got no gradient"), e.what_without_backtrace());
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()
 
 }  // namespace troupe::models

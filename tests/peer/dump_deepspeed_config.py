@@ -5,14 +5,19 @@ Run it where DeepSpeed is installed (`make peer` makes .peer):
     DS_ACCELERATOR=cpu .peer/bin/python tests/peer/dump_deepspeed_config.py > tests/config/fixtures/deepspeed_config.json
 
 A key is full and dotted. `aliases` are the other names a section's class accepts; `deprecated` keys say what replaces
-them; `removed` are keys that DeepSpeed refuses because it has dropped what they were for.
+them; `takes` are those of `tried` that the class accepts as the key's value, rules between keys left aside, and the texts of
+an enumeration (sections that are read key by key accept anything and have none); `removed` are keys that DeepSpeed refuses because it has dropped what they
+were for.
 """
 
 import contextlib
+import enum
 import io
 import json
+import logging
 import re
 import sys
+import typing
 
 with contextlib.redirect_stdout(io.StringIO()):  # what DeepSpeed says while it is imported is no part of the dump
     import deepspeed
@@ -38,6 +43,7 @@ with contextlib.redirect_stdout(io.StringIO()):  # what DeepSpeed says while it 
         DeepSpeedZeroOffloadParamConfig,
     )
     from deepspeed.utils.config import DeepSpeedThroughputTimerConfig
+    from pydantic import BaseModel, ValidationError
 
 TYPED = {
     "zero_optimization": DeepSpeedZeroConfig,
@@ -72,6 +78,37 @@ READ = {
     "checkpoint.writer": lambda: get_checkpoint_config({"checkpoint": {"writer": {}}})["writer"],
 }
 
+# Values that every key of a class is tried with: all types, and both sides of every bound there is.
+TRIED = [None, False, True, -2, -1, 0, 1, 2, 10**9, -0.5, 0.0, 0.5, 1.0, 1.5, "", "some text", "2", [], ["text"], [1], {}]
+
+
+def takes(cls, name):
+    """The values of TRIED that a class accepts for one of its fields."""
+    names = {name, cls.model_fields[name].alias}
+    taken = []
+    for value in TRIED:
+        try:
+            cls(**{name: value})
+        except ValidationError as refused:
+            # A place of the field's own: a rule between fields has none.
+            if any(error["loc"] and error["loc"][0] in names for error in refused.errors()):
+                continue
+        taken.append(value)
+    return taken
+
+
+def choices(annotation):
+    """All values of an enumeration; nothing of other types."""
+    if isinstance(annotation, type) and issubclass(annotation, enum.Enum):
+        return [choice.value for choice in annotation]
+    return list(typing.get_args(annotation)) if typing.get_origin(annotation) is typing.Literal else []
+
+
+def is_section(annotation):
+    """Whether it is a class with keys of its own, or nothing."""
+    parts = typing.get_args(annotation) or (annotation,)
+    return any(isinstance(part, type) and issubclass(part, BaseModel) for part in parts)
+
 
 def plain(value):
     """A default as JSON has it; None also where there is no such thing as a default."""
@@ -100,6 +137,8 @@ def typed(keys, section, cls):
             entry["aliases"] = [field.alias]
         if extra.get("deprecated"):
             entry["deprecated"] = extra.get("new_param", "")
+        if not is_section(field.annotation):
+            entry["takes"] = takes(cls, name) + [c for c in choices(field.annotation) if isinstance(c, str)]
         keys[f"{section}.{name}"] = entry
 
 
@@ -132,6 +171,7 @@ def top_level(keys):
 
 
 def main():
+    logging.disable()  # of what is deprecated
     keys = {}
     top_level(keys)
     for section, cls in TYPED.items():
@@ -140,10 +180,10 @@ def main():
         read(keys, section, values())
     removed = sorted(runtime._REMOVED_TOP_LEVEL_CONFIG_KEYS)
     removed += sorted(f"zero_optimization.{key}" for key in runtime._REMOVED_ZERO_CONFIG_KEYS)
-    out = {"deepspeed": deepspeed.__version__, "removed": removed, "keys": dict(sorted(keys.items()))}
+    out = {"deepspeed": deepspeed.__version__.strip(), "tried": TRIED, "removed": removed, "keys": dict(sorted(keys.items()))}
     lines = ",\n".join(f"  {json.dumps(key)}: {json.dumps(entry, sort_keys=True)}" for key, entry in out["keys"].items())
     sys.stdout.write(
-        f'{{"deepspeed": {json.dumps(out["deepspeed"])},\n "removed": {json.dumps(removed)},\n "keys": {{\n{lines}\n}}}}\n'
+        f'{{"deepspeed": {json.dumps(out["deepspeed"])},\n "tried": {json.dumps(TRIED)},\n "removed": {json.dumps(removed)},\n "keys": {{\n{lines}\n}}}}\n'
     )
 
 

@@ -1,0 +1,25 @@
+// What waits for capabilities that are not there yet: which keys, and which of their values. From the key table alone.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/key_table.hpp"
+
+namespace troupe::config {
+
+struct waiting_key {
+  const key_info* row;
+  std::string values;  ///< `all`, `all but false`, or the names of some
+};
+
+struct waiting_for {
+  std::string_view capability;
+  std::vector<waiting_key> keys;
+};
+
+/// By capability, in the order in which the table first names it.
+std::vector<waiting_for> all_waiting();
+
+}  // namespace troupe::config

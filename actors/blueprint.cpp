@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "actors/open_sizes.hpp"
+#include "core/machine_memory.hpp"
 #include "core/math.hpp"
 #include "core/processor.hpp"
-#include "models/hugging_face.hpp"
+#include "models/model_spec.hpp"
+#include "plan/batch_need.hpp"
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
 #include "plan/generate.hpp"
@@ -15,6 +17,20 @@ namespace {
 
 core::result<models::model_spec> read_model(const config::model_section& m) {
   return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
+}
+
+/// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here.
+core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
+  constexpr uint64_t most = uint64_t{1} << 62;
+  const uint64_t machine = core::machine_memory_bytes(), memory = machine == 0 ? most : machine;
+  plan::batch_request batches{.rows = c.train_micro_batch_size_per_gpu,
+                              .columns = columns,
+                              .accumulation = c.gradient_accumulation_steps,
+                              .ranks = c.parallel.data};
+  if (plan::need_of(one_row, batches).total() < double(most)) batches.rows = 1;
+  const auto refusal = plan::refusal_of(one_row, batches, memory);
+  if (refusal.key.empty()) return {};
+  return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
 }
 
 core::result<core::model_table> read_table(blueprint& b) {
@@ -27,8 +43,10 @@ core::result<core::model_table> read_table(blueprint& b) {
     return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
                                                        std::to_string(b.spec.positions) + " positions, got " +
                                                        std::to_string(b.sequence));
-  return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
-                                  core::size_of(c.parameter_dtype()));
+  const uint64_t element_bytes = core::size_of(c.parameter_dtype());
+  if (auto ok = plannable(c, models::make_model_table(b.spec, 1, b.sequence, element_bytes), b.sequence); !ok)
+    return core::fail(ok.error());
+  return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
 }
 
 void set_scaling(blueprint& b) {
@@ -129,6 +147,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   if (own != nullptr) {
     b.sequence = 1;
     table = *own;
+    if (auto ok = plannable(c, table, b.sequence); !ok) return core::fail(ok.error());
   } else {
     auto read = read_table(b);
     if (!read) return core::fail(read.error());

@@ -3,25 +3,28 @@
 #include <cstdio>
 
 #include "config/explain.hpp"
+#include "core/machine_memory.hpp"
 
 namespace troupe::apps {
 
 namespace {
 
-config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, config::reading read_as) {
+config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why,
+                         config::reading read_as) {
   config::load_options options;
   options.overrides = a.set;
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
+  options.also = [why](const config::job_config& job) { return job_problems(job, why, core::machine_memory_bytes()); };
   return config::load(a.file, options);
 }
 
 }  // namespace
 
-std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
+std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
                                                  config::reading read_as) {
-  auto loaded = load(a, steps, read_as);
+  auto loaded = load(a, steps, why, read_as);
   if (!loaded) {
     std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
     return std::nullopt;
@@ -31,7 +34,7 @@ std::optional<config::loaded> load_configuration(const common_arguments& a, std:
 }
 
 int check_configuration(const common_arguments& a, bool json) {
-  const auto loaded = load(a, std::nullopt, config::reading::either);
+  const auto loaded = load(a, std::nullopt, intent::look, config::reading::either);
   const auto& found = loaded ? loaded->warnings : loaded.error();
   if (json)
     std::printf("%s", config::as_json(found).c_str());

@@ -3,13 +3,14 @@
 
 #include <optional>
 
+#include "apps/job_rules.hpp"
 #include "apps/train.hpp"
 #include "config/load.hpp"
 
 namespace troupe::apps {
 
 /// None when the file was refused; everything has been said by then.
-std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps,
+std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
                                                  config::reading read_as = config::reading::job);
 
 /// `troupe config check`: says what is wrong with a file, or that it is good; with `json` on the standard output, as

@@ -13,6 +13,7 @@
 #include "apps/data.hpp"
 #include "apps/descriptors.hpp"
 #include "apps/doctor.hpp"
+#include "apps/integer_options.hpp"
 #include "apps/io_command.hpp"
 #include "apps/last_catch.hpp"
 #include "apps/output_check.hpp"
@@ -91,6 +92,7 @@ int run(int argc, char** argv) {
   doctor->add_flag("--json", json, "as JSON");
   apps::checkpoint_command checkpoint(app);
   apps::io_command io(app);
+  apps::refuse_wrong_integers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -103,7 +105,7 @@ int run(int argc, char** argv) {
   if (*inspect) return apps::inspect(i);
 
   if (*check) return apps::check_configuration(a, json);
-  const auto loaded = apps::load_configuration(a, std::nullopt, config::reading::either);
+  const auto loaded = apps::load_configuration(a, std::nullopt, apps::intent::look, config::reading::either);
   if (!loaded) return 2;
   std::printf("%s\n", config::explain(*loaded, json, given).c_str());
   return 0;

@@ -36,7 +36,7 @@ void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_mod
 }  // namespace
 
 int show_plan(const plan_arguments& a) {
-  auto loaded = load_configuration(a, std::nullopt);
+  auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
   if (a.fit) return show_fit(loaded->config, a);
   const auto costs = costs_of(loaded->config, a);

@@ -264,7 +264,7 @@ core::error with_way_out(core::error e, const run_start& start) {
 int train(const train_arguments& given) {
   interrupts stop(true);
   const train_arguments a = with_load_keys(given);
-  auto loaded = load_configuration(a, a.steps);
+  auto loaded = load_configuration(a, a.steps, intent::run);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
   const output_style style = a.json                         ? output_style::json

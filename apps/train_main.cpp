@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "apps/descriptors.hpp"
+#include "apps/integer_options.hpp"
 #include "apps/last_catch.hpp"
 #include "apps/output_check.hpp"
 #include "apps/train.hpp"
@@ -70,6 +71,7 @@ int run(int argc, char** argv) {
   plan_command->add_flag("--estimate", p.estimate,
                          "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
 
+  refuse_wrong_integers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

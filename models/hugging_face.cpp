@@ -50,20 +50,9 @@ bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
 }
 
-constexpr uint64_t max_config_bytes = uint64_t{16} << 20;
-
 constexpr std::string_view head_name = "lm_head.weight";
 
 }  // namespace
-
-core::result<model_spec> read_spec(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
-  const auto text = core::read_file(path, max_config_bytes);
-  if (!text) return core::fail(text.error());
-  auto spec = parse_model_spec(*text);
-  if (!spec) return core::fail(spec.error().in(quoted(path)));
-  return spec;
-}
 
 weights_source::weights_source() = default;
 weights_source::~weights_source() = default;

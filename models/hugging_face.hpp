@@ -21,9 +21,6 @@ class weights_folder;
 
 namespace troupe::models {
 
-/// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
-core::result<model_spec> read_spec(const std::filesystem::path& folder);
-
 /// Whether a folder holds weights beside its config.json.
 bool has_weights(const std::filesystem::path& folder);
 

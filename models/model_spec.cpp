@@ -2,13 +2,14 @@
 // products of sizes fit 64 bits everywhere else.
 #include "models/model_spec.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <set>
 #include <vector>
 
 #include "core/json_text.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::models {
 namespace {
@@ -22,8 +23,9 @@ constexpr uint64_t width_max = uint64_t{1} << 18;
 constexpr uint64_t inner_max = uint64_t{1} << 20;
 constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
+constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Reads keys of one object and keeps the first thing that is wrong with it.
+/// Reads keys of one object and keeps what is wrong with it.
 class key_reader {
  public:
   explicit key_reader(const json& object) : object_(object) {}
@@ -80,20 +82,23 @@ class key_reader {
   void refuse(const char* key, const std::string& wanted, const json& got) {
     std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
     if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
-    wrong(std::string("model key '") + key + "' wants " + wanted + ", got " + shown);
+    wrong(key, std::string("model key '") + key + "' wants " + wanted + ", got " + shown);
   }
-  void wrong(std::string text) {
-    if (!first_) first_ = std::move(text);
+  void wrong(std::string key, std::string text) {
+    problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}});
   }
   const json* find(const char* key) const {
     const auto it = object_.find(key);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
   }
-  [[nodiscard]] const std::optional<std::string>& first_error() const { return first_; }
+  [[nodiscard]] bool refused(const char* key) const {
+    return std::any_of(problems_.begin(), problems_.end(), [key](const spec_problem& p) { return p.key == key; });
+  }
+  [[nodiscard]] const std::vector<spec_problem>& problems() const { return problems_; }
 
  private:
   const json& object_;
-  std::optional<std::string> first_;
+  std::vector<spec_problem> problems_;
 };
 
 /// The object in `text`; nothing nested deeper than the limit is kept, so that no later walk of it runs out of stack.
@@ -150,9 +155,9 @@ void read_gpt2(key_reader& keys, model_spec& spec) {
   keys.only("scale_attn_weights", true);
   keys.only("scale_attn_by_inverse_layer_idx", false);
   keys.only("add_cross_attention", false);
-  if (spec.width % spec.heads != 0)
-    keys.wrong("model key 'n_head' wants a divisor of n_embd " + std::to_string(spec.width) + ", got " +
-               std::to_string(spec.heads));
+  if (spec.width % spec.heads != 0 && !keys.refused("n_embd") && !keys.refused("n_head"))
+    keys.wrong("n_head", "model key 'n_head' wants a divisor of n_embd " + std::to_string(spec.width) + ", got " +
+                             std::to_string(spec.heads));
   spec.head_width = spec.width / spec.heads;
 }
 
@@ -170,7 +175,7 @@ void read_rotary(key_reader& keys, model_spec& spec) {
     const std::string type = inner.text("rope_type", inner.text("type", "default"));
     if (type != "default") inner.refuse("rope_type", "\"default\"", type);
     spec.rope_theta = inner.number("rope_theta", spec.rope_theta, 1.0, 1e12);
-    if (inner.first_error()) keys.wrong(*inner.first_error() + ", in '" + name + "'");
+    for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
   }
 }
 
@@ -194,41 +199,70 @@ void read_llama(key_reader& keys, model_spec& spec) {
   if (keys.find("head_dim") != nullptr) {
     spec.head_width = keys.size("head_dim", 1, width_max);
   } else {
-    if (spec.width % spec.heads != 0)
-      keys.wrong("model key 'num_attention_heads' wants a divisor of hidden_size " + std::to_string(spec.width) +
-                 ", got " + std::to_string(spec.heads));
+    if (spec.width % spec.heads != 0 && !keys.refused("hidden_size") && !keys.refused("num_attention_heads"))
+      keys.wrong("num_attention_heads", "model key 'num_attention_heads' wants a divisor of hidden_size " +
+                                            std::to_string(spec.width) + ", got " + std::to_string(spec.heads));
     spec.head_width = spec.width / spec.heads;
   }
+  if (!keys.problems().empty()) return;  // what follows speaks of all of these together
   if (spec.head_width % 2 != 0)
-    keys.wrong("rotary positions want an even head width, got " + std::to_string(spec.head_width));
+    keys.wrong("num_attention_heads",
+               "rotary positions want an even head width, got " + std::to_string(spec.head_width));
   if (uint64_t{spec.heads} * spec.head_width > width_max)
-    keys.wrong("model keys 'num_attention_heads' x 'head_dim' want at most " + std::to_string(width_max) + ", got " +
-               std::to_string(uint64_t{spec.heads} * spec.head_width));
+    keys.wrong("num_attention_heads", "model keys 'num_attention_heads' x 'head_dim' want at most " +
+                                          std::to_string(width_max) + ", got " +
+                                          std::to_string(uint64_t{spec.heads} * spec.head_width));
   if (spec.heads % spec.kv_heads != 0)
-    keys.wrong("model key 'num_key_value_heads' wants a divisor of num_attention_heads " + std::to_string(spec.heads) +
-               ", got " + std::to_string(spec.kv_heads));
+    keys.wrong("num_key_value_heads", "model key 'num_key_value_heads' wants a divisor of num_attention_heads " +
+                                          std::to_string(spec.heads) + ", got " + std::to_string(spec.kv_heads));
+}
+
+/// The spec, and everything that is wrong with its keys.
+struct reading {
+  model_spec spec;
+  std::vector<spec_problem> problems;
+};
+
+reading read_all(const std::string& hugging_face_json) {
+  reading out;
+  const auto object = parse_object(hugging_face_json);
+  if (!object) {
+    out.problems.push_back({"", object.error()});
+    return out;
+  }
+  key_reader keys(*object);
+  const std::string type = keys.text("model_type", "");
+  out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
+  if (type == "gpt2")
+    read_gpt2(keys, out.spec);
+  else if (type == "llama")
+    read_llama(keys, out.spec);
+  else if (keys.problems().empty())
+    keys.wrong("model_type", "model key 'model_type' wants gpt2 or llama, got " +
+                                 (type.empty() ? std::string("nothing") : "'" + type + "'"));
+  out.problems = keys.problems();
+  return out;
 }
 
 }  // namespace
 
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) {
-  const auto object = parse_object(hugging_face_json);
-  if (!object) return core::fail(object.error());
-  key_reader keys(*object);
-  const std::string type = keys.text("model_type", "");
-  model_spec spec;
-  spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
-  if (keys.first_error()) return core::fail(error_kind::bad_input, *keys.first_error());
-  if (type == "gpt2") {
-    read_gpt2(keys, spec);
-  } else if (type == "llama") {
-    read_llama(keys, spec);
-  } else {
-    return core::fail(error_kind::bad_input, "model key 'model_type' wants gpt2 or llama, got " +
-                                                 (type.empty() ? std::string("nothing") : "'" + type + "'"));
-  }
-  if (keys.first_error()) return core::fail(error_kind::bad_input, *keys.first_error());
+  reading read = read_all(hugging_face_json);
+  if (!read.problems.empty()) return core::fail(std::move(read.problems.front().what));
+  return std::move(read.spec);
+}
+
+core::result<model_spec> read_spec(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  const auto text = core::read_file(path, config_bytes_max);
+  if (!text) return core::fail(text.error());
+  auto spec = parse_model_spec(*text);
+  if (!spec) return core::fail(spec.error().in(std::string(1, '\'').append(path.string()).append("'")));
   return spec;
+}
+
+std::vector<spec_problem> problems_of(const std::string& hugging_face_json) {
+  return read_all(hugging_face_json).problems;
 }
 
 }  // namespace troupe::models

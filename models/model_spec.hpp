@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
@@ -36,6 +37,17 @@ inline constexpr size_t max_model_keys_depth = 64;
 /// divisible by heads ...) and keys that stand twice are refused with the key named. Missing keys take transformers'
 /// defaults; mind that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
+
+/// The model of `folder`/config.json. Refused as parse_model_spec refuses, with the path in front.
+core::result<model_spec> read_spec(const std::filesystem::path& folder);
+
+struct spec_problem {  ///< something wrong with a model's keys
+  std::string key;     ///< the first one that it is about; empty: all of them
+  core::error what;
+};
+
+/// All that parse_model_spec refuses, in the order of its reading; empty: nothing.
+std::vector<spec_problem> problems_of(const std::string& hugging_face_json);
 
 /// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), units and
 /// segments, with flops and activation bytes for one micro-batch of rows x columns tokens of `element_bytes` each.

@@ -192,4 +192,81 @@ BOOST_AUTO_TEST_CASE(words_that_mean_nothing_are_refused_by_either_program_with_
     BOOST_TEST(f.troupe(arguments).code == 0, arguments.back());
 }
 
+BOOST_AUTO_TEST_CASE(integers_that_would_wrap_around_are_refused_in_words) {
+  const command_folder f;
+  const std::vector<std::vector<std::string>> options = {{"train", "job.yaml", "--steps"},
+                                                         {"plan", "job.yaml", "--rank"},
+                                                         {"plan", "job.yaml", "--fit", "--memory"},
+                                                         {"data", "inspect", "a.bin", "--tokens"},
+                                                         {"io", "bench", ".", "--size"},
+                                                         {"io", "bench", ".", "--block-size"},
+                                                         {"io", "bench", ".", "--queue-depth"},
+                                                         {"io", "bench", ".", "--threads"},
+                                                         {"io", "bench", ".", "--loops"},
+                                                         {"io", "tune", ".", "--final-loops"},
+                                                         {"checkpoint", "to-deepspeed", "a", "b", "--stage"},
+                                                         {"checkpoint", "to-deepspeed", "a", "b", "--ranks"},
+                                                         {"checkpoint", "reshape", "a", "b", "--tp"},
+                                                         {"checkpoint", "reshape", "a", "b", "--pp"},
+                                                         {"checkpoint", "reshape", "a", "b", "--dp"},
+                                                         {"checkpoint", "reshape", "a", "b", "--heads"}};
+  for (auto words : options)
+    for (const std::string wrong : {"-1", "99999999999999999999999"}) {
+      const std::string name = words.back();
+      words.push_back(wrong);
+      const auto got = f.troupe(words);
+      words.pop_back();
+      BOOST_TEST(got.code != 0, name);
+      BOOST_TEST(has(got.err, name + ": wanted an integer of at "), got.err);
+      BOOST_TEST(has(got.err, ", got " + wrong), got.err);
+    }
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+}
+
+BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
+  const std::string text = replaced(replaced(smallest, "n_head: 4", "n_head: 3"), "seed: 1", "seed: one");
+  const command_folder f(replaced(text, "corpus.txt", "corpus.txt, sequence_length: 65"));
+  const auto checked = f.troupe({"config", "check", "job.yaml"}), trained = f.troupe({"train", "job.yaml"});
+  BOOST_TEST(checked.code == 2);
+  BOOST_TEST(trained.code == 2);
+  BOOST_TEST(checked.err == trained.err);
+  BOOST_TEST(checked.err ==
+             "job.yaml:1:59: error: model.n_head: wanted a divisor of n_embd 64, got 3\n"
+             "job.yaml:4:7: error: seed: wanted an integer of at least 0, got one\n");
+  const command_folder longer(replaced(smallest, "corpus.txt", "corpus.txt, sequence_length: 65"));
+  BOOST_TEST(longer.troupe({"config", "check", "job.yaml"}).err ==
+             "job.yaml:2:43: error: data.sequence_length: wanted at most the model's 64 positions, got 65\n");
+  const command_folder folder(with_model("model: {path: hf}"));
+  folder.folder.write("hf/config.json", replaced(config_json, "\"n_head\": 2", "\"n_head\": 5"));
+  const auto of_folder = folder.troupe({"config", "check", "job.yaml"});
+  BOOST_TEST(of_folder.code == 2);
+  BOOST_TEST(has(of_folder.err, "error: model.path: '"), of_folder.err);
+  BOOST_TEST(has(of_folder.err, "model key 'n_head' wants a divisor of n_embd 32, got 5"), of_folder.err);
+}
+
+BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
+  const struct {
+    const char *set, *wanted;
+    int checked;  // exit status: what some other machine may hold is warned about
+  } cases[] = {
+      {"train_micro_batch_size_per_gpu=1000000000000", "1000000000000 samples of 64 tokens on 2 ranks, which need ", 2},
+      {"train_micro_batch_size_per_gpu=500000000", "500000000 samples of 64 tokens on 2 ranks, which need ", 0},
+      {"gradient_accumulation_steps=1000000000000", "1000000000000 micro-batches a step, whose plans need ", 2}};
+  for (const auto& c : cases) {
+    const command_folder f;
+    const auto trained = f.troupe({"train", "job.yaml", "--set", c.set});
+    BOOST_TEST(trained.code == 2, trained.err);
+    BOOST_TEST(has(trained.err, c.wanted), trained.err);
+    BOOST_TEST(lines_of(trained.err) == 1U, trained.err);
+    const auto checked = f.troupe({"config", "check", "job.yaml", "--set", c.set});
+    BOOST_TEST(checked.code == c.checked, checked.err);
+    BOOST_TEST(has(checked.err, c.wanted), checked.err);
+    BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+  }
+  const command_folder f;
+  const auto planned = f.troupe({"plan", "job.yaml", "--set", "gradient_accumulation_steps=1000000000000"});
+  BOOST_TEST(planned.code == 2, planned.err);
+  BOOST_TEST(has(planned.err, "whose plans need "), planned.err);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

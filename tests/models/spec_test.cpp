@@ -110,6 +110,22 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(all_that_is_wrong_with_the_keys_is_told_with_the_first_in_front) {
+  const std::string json =
+      R"({"model_type": "gpt2", "n_layer": 5000, "n_embd": 64, "n_head": 3, "scale_attn_weights": false})";
+  const auto problems = problems_of(json);
+  BOOST_TEST_REQUIRE(problems.size() == 3U);
+  BOOST_TEST(problems[0].key == "n_layer");
+  BOOST_TEST(problems[1].key == "scale_attn_weights");
+  BOOST_TEST(problems[2].key == "n_head");
+  BOOST_TEST(problems[2].what.text == "model key 'n_head' wants a divisor of n_embd 64, got 3");
+  BOOST_TEST(parse_model_spec(json).error().text == problems[0].what.text);
+  BOOST_TEST(problems_of(R"({"model_type": "gpt2"})").empty());
+  // What cannot be judged is not: a width that was refused has no divisors.
+  BOOST_TEST(problems_of(R"({"model_type": "gpt2", "n_embd": 0, "n_head": 3})").size() == 1U);
+  BOOST_TEST(problems_of("[").front().key == "");
+}
+
 BOOST_AUTO_TEST_CASE(deep_or_endless_keys_are_refused) {
   const auto nested = [](size_t depth) {
     return R"({"model_type": "gpt2", "x": )" + std::string(depth, '[') + std::string(depth, ']') + "}";

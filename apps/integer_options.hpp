@@ -1,0 +1,31 @@
+// Integers on the command line: what CLI11 would wrap around or cut off is refused in words. Owns nothing of what an
+// integer means; ranges stand beside each option.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+namespace troupe::apps {
+
+/// Why a text is no integer that 64 bits without a sign can hold; empty: it is one, perhaps with a unit behind it.
+inline std::string wrong_integer(std::string_view text) {
+  uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure == std::errc()) return {};
+  const std::string got(text.substr(0, 80));
+  if (failure == std::errc::result_out_of_range) return "wanted an integer of at most 18446744073709551615, got " + got;
+  return "wanted an integer of at least 0, got " + (got.empty() ? "nothing" : got);
+}
+
+/// Has every option of `app` and of its commands that takes integers without a sign refuse what is none.
+inline void refuse_wrong_integers(CLI::App& app) {
+  for (CLI::Option* option : app.get_options())
+    if (option->get_type_name().starts_with("UINT"))
+      option->transform(CLI::Validator([](std::string& text) { return wrong_integer(text); }, ""));  // before units
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) refuse_wrong_integers(*command);
+}
+
+}  // namespace troupe::apps

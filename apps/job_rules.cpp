@@ -1,0 +1,63 @@
+#include "apps/job_rules.hpp"
+
+#include <optional>
+
+#include "models/model_spec.hpp"
+#include "plan/batch_need.hpp"
+
+namespace troupe::apps {
+namespace {
+
+using config::key_problem;
+
+/// Of memory.
+constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
+
+/// "model key 'n_head' wants 1" beside the key's own name: "wanted 1".
+std::string without_key(const models::spec_problem& p) {
+  const std::string begin = "model key '" + p.key + "' wants ";
+  return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
+}
+
+std::optional<models::model_spec> model_of(const config::model_section& m, std::vector<key_problem>& out) {
+  if (!m.path.empty()) {
+    auto spec = models::read_spec(m.path);
+    if (spec) return std::move(*spec);
+    out.push_back({"model.path", spec.error().text});
+    return std::nullopt;
+  }
+  const auto problems = models::problems_of(m.hugging_face_json);
+  for (const auto& p : problems) out.push_back({p.key.empty() ? "model" : "model." + p.key, without_key(p)});
+  if (!problems.empty()) return std::nullopt;
+  return *models::parse_model_spec(m.hugging_face_json);
+}
+
+}  // namespace
+
+std::vector<key_problem> job_problems(const config::job_config& job, intent why, uint64_t memory_bytes) {
+  std::vector<key_problem> out;
+  const auto spec = model_of(job.model, out);
+  if (!spec) return out;
+  const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
+  if (columns > spec->positions) {
+    out.push_back({"data.sequence_length", "wanted at most the model's " + std::to_string(spec->positions) +
+                                               " positions, got " + std::to_string(columns)});
+    return out;
+  }
+  const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
+  if (why == intent::plan || !has_batches) return out;
+  const plan::batch_request batches{.rows = job.train_micro_batch_size_per_gpu,
+                                    .columns = columns,
+                                    .accumulation = job.gradient_accumulation_steps,
+                                    .prefetched = job.data.prefetch_batches,
+                                    .ranks = job.parallel.data,
+                                    .recompute = job.activation_checkpointing.enabled,
+                                    .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
+  const auto one_row = models::make_model_table(*spec, 1, columns, core::size_of(job.parameter_dtype()));
+  if (auto refusal = plan::refusal_of(one_row, batches, memory_bytes); !refusal.key.empty())
+    out.push_back({std::move(refusal.key), std::move(refusal.text),
+                   why == intent::look && plan::need_of(one_row, batches).total() < double(no_machine_has_bytes)});
+  return out;
+}
+
+}  // namespace troupe::apps

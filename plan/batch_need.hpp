@@ -1,0 +1,37 @@
+// What batch sizes alone ask of a machine, before anything is planned or touched: in doubles, since what is asked for
+// may fit no integer. Leaves what a planned step needs, to the byte, to the plan.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+
+namespace troupe::plan {
+
+struct batch_request {        ///< of a process with all ranks of a job
+  uint64_t rows = 1;          ///< samples of a micro-batch
+  uint64_t columns = 1;       ///< tokens of a sample
+  uint64_t accumulation = 1;  ///< micro-batches of a step
+  uint64_t prefetched = 0;    ///< batches that wait ready
+  uint32_t ranks = 1;
+  bool recompute = false;       ///< activations of one unit at a time, beside the inputs of all
+  bool inputs_on_disk = false;  ///< those
+};
+
+struct batch_need {  ///< bytes
+  double tokens = 0, activations = 0, plans = 0;
+  [[nodiscard]] double total() const { return tokens + activations + plans; }
+};
+
+/// `one_row`: the model's table for a micro-batch of one sample.
+batch_need need_of(const core::model_table& one_row, const batch_request& request);
+
+/// Whether a machine of so much memory can hold that; else the key to change, and why, in `text`.
+struct batch_refusal {
+  std::string key, text;  ///< `key` is empty where it fits
+};
+batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes);
+
+}  // namespace troupe::plan

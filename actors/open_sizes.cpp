@@ -1,5 +1,8 @@
 #include "actors/open_sizes.hpp"
 
+#include <algorithm>
+
+#include "core/math.hpp"
 #include "plan/render.hpp"
 #include "plan/sets.hpp"
 
@@ -8,6 +11,26 @@ namespace {
 /// Of a rank, where updates run beside backward and nobody says how large they are: so many that most of the work is
 /// done before the last gradient arrives.
 constexpr uint64_t speculative_sub_groups = 16;
+/// Of a step at stages 1 and 2: while one is published the next is updated, and the last one's publishing is all that
+/// nothing hides.
+constexpr uint64_t published_parts = 8;
+
+/// Sizes with which gradients are reduced beside backward, and parameters published beside updates.
+void overlap_communication(const config::zero_section& z, const core::model_table& table, plan::plan_options& o) {
+  const bool meets = o.ranks > 1 && o.stage <= 2;
+  if (!z.reduce_bucket_size_given && meets) {
+    o.reduce_bucket = plan::segment_bucket(table);
+    o.buckets_follow_units = true;
+  } else if (!z.reduce_bucket_size_given && !o.buckets_stay()) {
+    o.reduce_bucket = plan::unit_bucket(table);
+  }
+  const auto by_elements = [](const plan::parameter_update& u) { return u.need == plan::update_need::elements; };
+  if (!meets || o.stage == 0 || z.sub_group_size_given || z.allgather_bucket_size_given || o.late.on() ||
+      !std::ranges::all_of(o.optimizer, by_elements))
+    return;
+  o.allgather_bucket = std::max(plan::unit_bucket_min, core::div_up(table.numel(), published_parts));
+  o.sub_group = std::max<uint64_t>(1, o.allgather_bucket / o.ranks);
+}
 }  // namespace
 
 plan::open_choices open_choices_of(const config::job_config& c) {
@@ -33,8 +56,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  const std::function<core::result<void>()>& go_on) {
   if (!trains.tiers.swaps()) {
     // Without overlap every bucket is a wait of its own: a few percent of a small model's step.
-    if (!c.zero_optimization.reduce_bucket_size_given && !trains.buckets_stay() && trains.overlap)
-      trains.reduce_bucket = plan::unit_bucket(*table);
+    if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
     if (trains.speculate && !c.zero_optimization.sub_group_size_given)
       trains.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
     return trains;
@@ -65,6 +87,8 @@ void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {
   options.tiers = chosen.tiers;
   options.sub_group = chosen.sub_group;
   options.reduce_bucket = chosen.reduce_bucket;
+  options.buckets_follow_units = chosen.buckets_follow_units;
+  options.allgather_bucket = chosen.allgather_bucket;
   options.prefetch_bucket = chosen.prefetch_bucket;
   options.max_reuse_distance = chosen.max_reuse_distance;
   options.persistence_threshold = chosen.persistence_threshold;

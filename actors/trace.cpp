@@ -36,12 +36,16 @@ step_summary summarise(const run_contexts& ranks, uint32_t cores) {
       if (x.sequence != plan::none) moving.push_back({std::min(all_here[x.sequence], i.end_ns), i.end_ns});
     }
     const auto moved = joined(moving);
-    std::vector<interval> compute = joined(busy[static_cast<size_t>(plan::lane::compute)]);
+    std::vector<interval> work = busy[static_cast<size_t>(plan::lane::compute)];
+    const std::vector<interval> compute = joined(work);
+    const auto& shard = busy[static_cast<size_t>(plan::lane::shard)];
+    work.insert(work.end(), shard.begin(), shard.end());
+    work = joined(std::move(work));
     begin = std::min(begin, first), end = std::max(end, last);
     s.step_s += double(last - first) / n;
     s.compute_s += double(length_ns(compute)) / n;
     s.communication_s += double(length_ns(moved)) / n;
-    s.exposed_s += double(length_ns(moved) - common_length_ns(moved, compute)) / n;
+    s.exposed_s += double(length_ns(moved) - common_length_ns(moved, work)) / n;
     for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length_ns(joined(busy[l]))) / n;
   }
   for (const auto& x : ranks.front()->plan().instructions) {

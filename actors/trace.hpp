@@ -22,7 +22,7 @@ struct step_summary {
   double whole_s = 0;                                  ///< the same over all ranks together
   double compute_s = 0;                                ///< the compute lane busy
   double communication_s = 0;                          ///< some collective under way that all members had reached
-  double exposed_s = 0;                                ///< of that, while the compute lane stood idle
+  double exposed_s = 0;                                ///< of that, while neither the compute nor the shard lane worked
   double idle_s[plan::num_lanes] = {};                 ///< step minus busy, by lane
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
   io_figures io;

@@ -35,7 +35,8 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t reduce_bucket_size = 500'000'000;
   bool reduce_bucket_size_given = false;  ///< false: the plan chooses where gradients are swapped
   uint64_t allgather_bucket_size = 500'000'000;
-  bool overlap_comm = false;  ///< resolved: not given it is true exactly at stage 3
+  bool allgather_bucket_size_given = false;  ///< false: the plan chooses where publishing overlaps updates
+  bool overlap_comm = true;
   bool ignore_unused_parameters = true;
   bool pipeline_loading_checkpoint = false;  ///< ranks load one after the other
   bool round_robin_gradients = false;

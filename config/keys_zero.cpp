@@ -35,18 +35,18 @@ void add_acting(key_rows& t) {
       .into<section_of, &zero::reduce_bucket_size>()
       .tells<section_of, &zero::reduce_bucket_size_given>()
       .means(
-          "Elements of a gradient bucket; 0: one parameter each; not given at stages 2 and 3 with overlap_comm: as "
-          "many "
-          "as the largest unit has; not given where gradients are swapped: what the plan chooses.");
+          "Elements of a gradient bucket; 0: one parameter each; not given with overlap_comm: as many as the largest "
+          "unit has; not given where gradients are swapped: what the plan chooses.");
   row(t, "allgather_bucket_size", integer, "500000000")
       .into<section_of, &zero::allgather_bucket_size>()
+      .tells<section_of, &zero::allgather_bucket_size_given>()
       .means("Stages 1, 2: elements of one gather of updated parameters; 0: all at once.");
   row(t, "overlap_comm", boolean, "derived")
       .or_null()
       .into<section_of, &zero::overlap_comm>()
       .means(
           "Reduce and gather while computing; false: backward waits for each bucket, and nothing is prefetched. Not "
-          "given, or null: true at stage 3 alone.");
+          "given, or null: true at every stage, since it is never slower here.");
   row(t, "round_robin_gradients", boolean, "false")
       .into<section_of, &zero::round_robin_gradients>()
       .means("Blocks that do not divide evenly go to the ranks in turn; false: to those that own least so far.");

@@ -139,10 +139,8 @@ class rules {
 
   void zero() {
     auto& z = config_.zero_optimization;
-    if (value_of("zero_optimization.overlap_comm") == nullptr) {
-      z.overlap_comm = z.stage == 3;
+    if (value_of("zero_optimization.overlap_comm") == nullptr)
       derived_.emplace("zero_optimization.overlap_comm", "derived");
-    }
     if (constexpr std::string_view key = "zero_optimization.pipeline_loading_checkpoint";
         z.pipeline_loading_checkpoint && z.stage != 3)
       report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 loads rank by rank");

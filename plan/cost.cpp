@@ -139,18 +139,30 @@ class player {
     }
     out.compute_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::compute)];
     out.communication_s = out_.step_s - out.idle_s[static_cast<size_t>(lane::fabric)];
-    // Neither lane overlaps itself, and both are in order of time.
-    const auto& compute = p.lanes[static_cast<size_t>(lane::compute)];
+    const auto work = working_times(p, out);
     double hidden = 0;
-    size_t c = 0;
-    for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {
+    size_t w = 0;
+    for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {  // which does not overlap itself
       const auto& x = out.instructions[id];
-      while (c < compute.size() && out.instructions[compute[c]].end_s <= x.moving_s) ++c;
-      for (size_t i = c; i < compute.size() && out.instructions[compute[i]].start_s < x.end_s; ++i)
-        hidden += std::min(x.end_s, out.instructions[compute[i]].end_s) -
-                  std::max(x.moving_s, out.instructions[compute[i]].start_s);
+      while (w < work.size() && work[w].end_s <= x.moving_s) ++w;
+      for (size_t i = w; i < work.size() && work[i].start_s < x.end_s; ++i)
+        hidden += std::min(x.end_s, work[i].end_s) - std::max(x.moving_s, work[i].start_s);
     }
     out.exposed_s = std::max(0.0, out.communication_s - hidden);
+  }
+
+  /// When the compute or the shard lane worked: in order, apart from one another.
+  static std::vector<timed> working_times(const step_plan& p, const rank_timeline& of) {
+    std::vector<timed> all, out;
+    for (const lane l : {lane::compute, lane::shard})
+      for (uint32_t id : p.lanes[static_cast<size_t>(l)]) all.push_back(of.instructions[id]);
+    std::ranges::sort(all, {}, &timed::start_s);
+    for (const timed& t : all)
+      if (out.empty() || t.start_s > out.back().end_s)
+        out.push_back(t);
+      else
+        out.back().end_s = std::max(out.back().end_s, t.end_s);
+    return out;
   }
 
   const cost_model& costs_;

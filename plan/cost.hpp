@@ -39,7 +39,7 @@ struct rank_timeline {              ///< one rank's step on the virtual clock
   double idle_s[num_lanes] = {};    ///< the step minus what the lane did
   double compute_s = 0;             ///< the compute lane busy
   double communication_s = 0;       ///< some collective moving
-  double exposed_s = 0;             ///< of that, while the compute lane stood idle
+  double exposed_s = 0;             ///< of that, while neither the compute nor the shard lane worked
 };
 
 struct timeline {                                       ///< all ranks' step

@@ -38,6 +38,7 @@ struct plan_options {  ///< what the generator obeys
   bool round_robin = false;
   bool recompute = false;                    ///< activation checkpointing of every unit
   uint64_t reduce_bucket = 500'000'000;      ///< elements
+  bool buckets_follow_units = false;         ///< a bucket ends with its unit, unless it is small
   uint64_t allgather_bucket = 500'000'000;   ///< elements
   uint64_t sub_group = 1'000'000'000;        ///< elements of this rank's partition
   uint64_t prefetch_bucket = 50'000'000;     ///< elements

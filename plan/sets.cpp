@@ -1,6 +1,8 @@
 #include "plan/sets.hpp"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "core/math.hpp"
 #include "plan/generate_activations.hpp"
@@ -50,6 +52,8 @@ void make_buckets(step_plan& p) {
     elements = 0;
   };
   for (auto u = static_cast<int64_t>(p.table->units.size()) - 1; u >= 0; --u) {
+    // What waits for the first unit is reduced when there is nothing left to compute.
+    if (p.options.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
     const auto& segments = p.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
@@ -214,6 +218,17 @@ uint64_t unit_bucket(const core::model_table& table) {
   for (size_t q = 0; q < writes.size(); ++q)
     if (writes[q].size() == 1) elements[writes[q].front().unit] += table.parameters[q].numel();
   return std::max(unit_bucket_min, *std::ranges::max_element(elements));
+}
+
+uint64_t segment_bucket(const core::model_table& table) {
+  const auto writes = contributions(table);
+  std::map<std::pair<uint32_t, uint32_t>, uint64_t> elements;
+  for (size_t q = 0; q < writes.size(); ++q)
+    if (writes[q].size() == 1)
+      elements[{writes[q].front().unit, writes[q].front().segment}] += table.parameters[q].numel();
+  uint64_t most = unit_bucket_min;
+  for (const auto& [segment, n] : elements) most = std::max(most, n);
+  return most;
 }
 
 void make_sets(step_plan& p) {

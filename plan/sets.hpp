@@ -22,4 +22,8 @@ inline constexpr uint64_t unit_bucket_min = uint64_t{1} << 20;
 /// least `unit_bucket_min`.
 uint64_t unit_bucket(const core::model_table& table);
 
+/// The same of the largest segment: where buckets stay, or follow units, smaller ones cost no memory and are reduced
+/// sooner.
+uint64_t segment_bucket(const core::model_table& table);
+
 }  // namespace troupe::plan

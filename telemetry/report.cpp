@@ -96,7 +96,7 @@ std::string one_step(const report_data& d) {
         "and idle for control for %.2f ms",
         1e3 * d.step_s, 1e3 * d.compute_s, 1e3 * d.control_idle_s);
     if (d.facts.ranks > 1)
-      out += text_of("; communication takes %.1f ms, %.1f ms of it hidden behind compute", 1e3 * d.communication_s,
+      out += text_of("; communication takes %.1f ms, %.1f ms of it hidden behind other work", 1e3 * d.communication_s,
                      1e3 * (d.communication_s - d.exposed_s));
     out += ".";
   }

@@ -23,7 +23,7 @@ nlohmann::json dump() {
 
 /// Defaults that differ, and why.
 const std::map<std::string, std::string> other_default = {
-    {"zero_optimization.overlap_comm", "none there means true exactly at stage 3"},
+    {"zero_optimization.overlap_comm", "none there means true exactly at stage 3, here what is never slower"},
     {"zero_optimization.cpu_offload", "none there says the same as false"},
     {"zero_optimization.cpu_offload_param", "none there says the same as false"},
     {"zero_optimization.cpu_offload_use_pin_memory", "none there says the same as false"},

@@ -44,15 +44,15 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(c.output == std::filesystem::current_path() / "runs" / "j");
 }
 
-BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_stage_3_alone) {
+BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_every_stage) {
   for (const std::string stage : {"0", "1", "2", "3"}) {
     for (const std::string more : {"", ", overlap_comm: null", ", overlap_comm: auto"}) {
       const auto l = load_text(smallest_with("stage: 3", "stage: " + stage + more), "j.yaml", "/base");
       BOOST_TEST_REQUIRE(l.has_value(), (l ? "" : render(l.error())));
-      BOOST_TEST(l->config.zero_optimization.overlap_comm == (stage == "3"));
+      BOOST_TEST(l->config.zero_optimization.overlap_comm);
       const auto shown = std::ranges::find(l->values, "zero_optimization.overlap_comm", &effective_value::key);
       BOOST_TEST_REQUIRE((shown != l->values.end()));
-      BOOST_TEST(shown->value + " " + shown->origin == (stage == "3" ? "true derived" : "false derived"));
+      BOOST_TEST(shown->value + " " + shown->origin == "true derived");
     }
     for (const std::string said : {"true", "false"})
       BOOST_TEST(loaded_config(smallest_with("stage: 3", "stage: " + stage + ", overlap_comm: " + said))
@@ -66,7 +66,8 @@ BOOST_AUTO_TEST_CASE(null_and_zero_mean_what_deepspeeds_class_means) {
   };
   BOOST_TEST(of("reduce_bucket_size: 0").reduce_bucket_size == 0U);
   BOOST_TEST(of("allgather_bucket_size: 0").allgather_bucket_size == 0U);
-  of("elastic_checkpoint: true");
+  BOOST_TEST(of("allgather_bucket_size: 7").allgather_bucket_size_given);
+  BOOST_TEST(!of("elastic_checkpoint: true").allgather_bucket_size_given);
   BOOST_TEST(!of("ignore_unused_parameters: false").ignore_unused_parameters);
   BOOST_TEST(of("pipeline_loading_checkpoint: true").pipeline_loading_checkpoint);
   for (const char* key : {"cpu_offload", "cpu_offload_param", "cpu_offload_params", "cpu_offload_use_pin_memory"}) {

@@ -101,4 +101,17 @@ BOOST_AUTO_TEST_CASE(prefetch_and_overlap_hide_communication) {
   BOOST_TEST(ahead.ranks[0].exposed_s < alone.ranks[0].exposed_s / 2);
 }
 
+BOOST_AUTO_TEST_CASE(publishing_beside_updates_is_hidden_too) {
+  auto o = small_options(2, 1);
+  const auto table = chain_table({20'000, 20'000, 20'000, 20'000, 20'000, 20'000, 20'000, 20'000});
+  o.reduce_bucket = 20'000;
+  o.sub_group = o.allgather_bucket = 500'000'000;
+  const auto whole = predict(plans_of(table, o), plain);
+  o.allgather_bucket = 20'000;
+  o.sub_group = 10'000;
+  const auto parts = predict(plans_of(table, o), plain);
+  BOOST_TEST(parts.ranks[0].exposed_s < whole.ranks[0].exposed_s / 2);
+  BOOST_TEST(parts.step_s < whole.step_s);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -184,6 +184,7 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
     for (auto& x : o.optimizer) x.need = update_need::elements;
   o.saves = o.mode == mode::save || (o.mode == mode::train && random() % 2 == 0);
   o.staging = one_of({1, 40'000, 64'000'000});
+  o.buckets_follow_units = random() % 2 == 0;
   return o;
 }
 

@@ -92,6 +92,30 @@ BOOST_AUTO_TEST_CASE(a_units_bucket_holds_what_the_largest_unit_completes_by_its
   BOOST_TEST(unit_bucket(*chain_table({100, 200})) == unit_bucket_min);
 }
 
+BOOST_AUTO_TEST_CASE(a_bucket_that_follows_units_ends_with_its_unit_unless_it_is_small) {
+  table_writer w;
+  w.unit({{w.parameter(10)}});
+  w.unit({{w.parameter(600'000)}, {w.parameter(900'000)}});
+  w.unit({{w.parameter(30)}, {w.parameter(700'000)}});
+  w.unit({{w.parameter(20)}});
+  const auto table = w.done();
+  BOOST_TEST(segment_bucket(*table) == unit_bucket_min);
+  auto o = small_options(2, 1);
+  o.reduce_bucket = segment_bucket(*table);
+  o.buckets_follow_units = true;
+  const auto p = plan_of(table, o);
+  BOOST_TEST(equal(sizes_of(*p, p->buckets), {{20, 700'000, 30}, {900'000}, {600'000}, {10}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_segments_bucket_holds_what_the_largest_segment_completes_by_itself) {
+  table_writer w;
+  const uint32_t shared = w.parameter(9'000'000);
+  w.unit({{shared, w.parameter(10)}});
+  w.unit({{w.parameter(1'000'000), w.parameter(500'000)}, {w.parameter(600'000)}});
+  w.unit({{w.parameter(30), shared}});
+  BOOST_TEST(segment_bucket(*w.done()) == 1'500'000U);
+}
+
 // zero.md 7.6: a sub-group closes once its sum has reached the limit, so it may exceed it by one parameter.
 BOOST_AUTO_TEST_CASE(a_sub_group_closes_when_its_sum_reaches_the_limit) {
   BOOST_TEST(equal(sub_groups_of({4, 4, 4, 4}, 8), {{4, 4}, {4, 4}}));

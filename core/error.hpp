@@ -16,7 +16,7 @@ enum class error_kind : uint8_t {
   no_space,       ///< No room left where bytes were to go.
   limit,          ///< A named limit would be exceeded.
   mismatch,       ///< Two parties that must agree do not: shapes, identities, versions.
-  stalled,        ///< Nothing happened for `cluster.stall_after`.
+  stalled,        ///< Everybody waited for somebody else, or one instruction never ended.
   peer_lost,      ///< An actor or process ended while others needed it.
   numeric,        ///< NaN or infinity where a number was wanted.
   stopped,        ///< Somebody asked us to stop.

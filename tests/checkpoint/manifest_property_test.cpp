@@ -180,6 +180,7 @@ BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_a
   for (uint64_t seed = 0; seed < wanted_cases("TROUPE_CASES", 400); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       dice d(seed);
       random_checkpoint c(d);
+      c.m.committed_unix_ns = seed;
       const auto text = format_manifest(c.m);
       check_ok(text);
       const auto parsed = parse_manifest(*text);
@@ -192,6 +193,8 @@ BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_a
 
       const auto from = open_checkpoint(c.files, "/c");
       check_ok(from);
+      BOOST_TEST(from->content.committed_unix_ns > seed);  // the commit's own
+      c.m.committed_unix_ns = from->content.committed_unix_ns;
       BOOST_TEST((from->content == c.m));
       const auto report = verify_checkpoint(c.files, c.folder);
       check_ok(report);

@@ -113,8 +113,15 @@ BOOST_AUTO_TEST_CASE(the_same_on_the_real_file_system_whose_files_are_the_same_b
   for (const auto& entry : std::filesystem::directory_iterator(*real)) {
     const auto& there = *memory.content(*fake / entry.path().filename());
     const std::string here = scratch_folder::read(entry.path());
-    BOOST_TEST(same_bytes(std::as_bytes(std::span(here)), there), entry.path());
     ++compared;
+    if (entry.path().filename() == manifest_file_name) {  // but for the time of commit
+      auto one = read_manifest(real_files(), *real), other = read_manifest(memory, *fake);
+      BOOST_TEST_REQUIRE((one && other));
+      one->content.committed_unix_ns = other->content.committed_unix_ns = 1;
+      BOOST_TEST(format_manifest(one->content).value() == format_manifest(other->content).value());
+      continue;
+    }
+    BOOST_TEST(same_bytes(std::as_bytes(std::span(here)), there), entry.path());
   }
   BOOST_TEST(compared == 4U);
   // a link instead of a file could lead anywhere

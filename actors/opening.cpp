@@ -1,5 +1,7 @@
 #include "actors/opening.hpp"
 
+#include "core/clock.hpp"
+
 namespace troupe::actors {
 
 core::error opening_watch::why() const {
@@ -13,12 +15,12 @@ core::result<void> opening_watch::begin(std::string phase) {
 }
 
 core::result<void> opening_watch::go_on(double share) {
-  if (!stopped() && std::chrono::steady_clock::now() < next_) return {};
+  if (!stopped() && core::now_ns() < next_ns_) return {};
   return ask(share);
 }
 
 core::result<void> opening_watch::ask(double share) {
-  next_ = std::chrono::steady_clock::now() + opening_interval;
+  next_ns_ = core::now_ns() + std::chrono::nanoseconds(opening_interval).count();
   if (!stopped() && hook_) {
     bool goes_on = false;  // what the hook throws ends the opening too
     struct keep {

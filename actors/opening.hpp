@@ -52,7 +52,7 @@ class opening_watch {  ///< of one session that is being opened
   std::string phase_;
   std::atomic<double> share_{-1};
   std::atomic<bool> stopped_{false};
-  std::chrono::steady_clock::time_point next_{};
+  int64_t next_ns_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -191,18 +191,20 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    askers_.push_back(
-        system_.spawn([what = std::move(what), answer, to = company_->supervisor](caf::event_based_actor* self) {
-          self->set_error_handler([](caf::error&) {});
-          self->request(to, caf::infinite, what)
-              .then([answer](run_outcome& o) { *answer = std::move(o); },
-                    [answer, self](caf::error& e) {
-                      run_outcome lost;
-                      lost.failure = std::make_shared<const core::error>(
-                          core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
-                      *answer = std::move(lost);
-                    });
-        }));
+    // What it has to know comes as arguments: of an actor without any, CAF dereferences a null pointer to an empty tuple.
+    const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
+                          const std::shared_ptr<std::optional<run_outcome>>& into) {
+      self->set_error_handler([](caf::error&) {});
+      self->request(to, caf::infinite, order)
+          .then([into](run_outcome& o) { *into = std::move(o); },
+                [into, self](caf::error& e) {
+                  run_outcome lost;
+                  lost.failure = std::make_shared<const core::error>(
+                      core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
+                  *into = std::move(lost);
+                });
+    };
+    askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
   }
 
   // Kills, freezes and delays strike between two deliveries; the executors see to the other faults.

@@ -11,16 +11,18 @@
 #include <thread>
 #include <vector>
 
+#include "core/clock.hpp"
+
 namespace troupe::actors {
 namespace {
 
 /// A thread that has been joined counts until the kernel has taken it down, microseconds later; no longer than this.
-constexpr std::chrono::milliseconds departure_patience{200};
+constexpr std::chrono::nanoseconds departure_patience{200'000'000};
 constexpr std::chrono::microseconds departure_interval{50};
 
 void wait_until_gone(pid_t thread) {
-  const auto until = std::chrono::steady_clock::now() + departure_patience;
-  while (::tgkill(::getpid(), thread, 0) == 0 && std::chrono::steady_clock::now() < until)
+  const int64_t until_ns = core::now_ns() + departure_patience.count();
+  while (::tgkill(::getpid(), thread, 0) == 0 && core::now_ns() < until_ns)
     std::this_thread::sleep_for(departure_interval);
 }
 

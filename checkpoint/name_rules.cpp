@@ -6,7 +6,6 @@
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/parser.h>
 
-#include <cctype>
 #include <charconv>
 #include <sstream>
 
@@ -87,6 +86,12 @@ class rule_events final : public YAML::EventHandler {
   std::optional<std::string> key_;
 };
 
+// Of ASCII, whatever the locale.
+constexpr bool is_alphanumeric(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+constexpr bool is_punctuation(char c) { return c > ' ' && c <= '~' && !is_alphanumeric(c); }
+
 std::optional<uint32_t> number_of(std::string_view text) {
   uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -121,7 +126,7 @@ std::optional<rule_text> turned_around(const std::string& pattern, const std::st
       pieces.emplace_back('(', groups.size());
       i = close;
     } else if (pattern[i] == '\\') {
-      if (++i == pattern.size() || std::isalnum(static_cast<unsigned char>(pattern[i])) != 0) return std::nullopt;
+      if (++i == pattern.size() || is_alphanumeric(pattern[i])) return std::nullopt;
       pieces.emplace_back(pattern[i], 0);
     } else {
       if (special.find(pattern[i]) != std::string_view::npos) return std::nullopt;
@@ -138,7 +143,7 @@ std::optional<rule_text> turned_around(const std::string& pattern, const std::st
       place[group - 1] = ++seen;
       out.left += groups[group - 1];
     } else {
-      if (std::ispunct(static_cast<unsigned char>(to[i])) != 0) out.left += '\\';
+      if (is_punctuation(to[i])) out.left += '\\';
       out.left += to[i];
     }
   }

@@ -1,8 +1,9 @@
 #include "plan/batch_need.hpp"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
+
+#include "core/text.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -16,9 +17,7 @@ std::string shown(double bytes) {
   constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
   size_t unit = 0;
   for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
-  char text[64];
-  std::snprintf(text, sizeof text, "%.3g %s", bytes, units[unit]);
-  return text;
+  return core::text_of("%.3g %s", bytes, units[unit]);
 }
 
 }  // namespace

@@ -32,8 +32,12 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
 }
 
 interval moving(std::span<const rank_spans> ranks, size_t r, uint32_t id) {
+  const uint32_t sequence = ranks[r].plan->instructions[id].sequence;
   interval out = ranks[r].spans[id];
-  for (const auto& peer : ranks) out.start_ns = std::max(out.start_ns, peer.spans[id].start_ns);
+  for (const auto& peer : ranks) {  // ranks move and save different things, so the same collective has other numbers
+    const uint32_t same = peer.plan->lanes[static_cast<size_t>(plan::lane::fabric)][sequence];
+    out.start_ns = std::max(out.start_ns, peer.spans[same].start_ns);
+  }
   out.start_ns = std::min(out.start_ns, out.end_ns);
   return out;
 }

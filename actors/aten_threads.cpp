@@ -51,15 +51,4 @@ void keep_to_one_aten_thread() {
   if (at::get_num_threads() > 1) set_here_only(1);
 }
 
-std::future<void> run_aside(std::function<void()> work) {
-  try {
-    return std::async(std::launch::async, [work = std::move(work)] {
-      keep_to_one_aten_thread();
-      work();
-    });
-  } catch (const std::system_error&) {
-    return {};
-  }
-}
-
 }  // namespace troupe::actors

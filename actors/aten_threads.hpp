@@ -2,9 +2,6 @@
 // the number of the calling thread only; what a host's threads have, and those it will make, stays the host's.
 #pragma once
 
-#include <functional>
-#include <future>
-
 namespace troupe::actors {
 
 /// While it lives, ATen computes on the calling thread alone. Ends on the thread that it began on.
@@ -21,9 +18,5 @@ class one_aten_thread {
 
 /// The same for as long as the calling thread lives: for a lane's own. Costs nothing but the first time.
 void keep_to_one_aten_thread();
-
-/// Runs `work` on a thread of its own until the future goes, kept to itself; nowhere where no thread is to be had: for
-/// what only saves time.
-std::future<void> run_aside(std::function<void()> work);
 
 }  // namespace troupe::actors

@@ -23,7 +23,6 @@
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
-#include "models/products.hpp"
 #include "storage/locked_memory.hpp"
 
 namespace troupe::actors {
@@ -162,7 +161,6 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
-  const auto ready = run_aside([type = options.config->parameter_dtype()] { models::prepare_products(type); });
   auto p = std::make_unique<parts>();
   opening_watch watch(options.hooks.on_opening);
   p->model = std::move(options.model);

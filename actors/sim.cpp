@@ -191,7 +191,8 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    // What it has to know comes as arguments: of an actor without any, CAF dereferences a null pointer to an empty tuple.
+    // What it has to know comes as arguments: of an actor without any, CAF dereferences a null pointer to an empty
+    // tuple.
     const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
                           const std::shared_ptr<std::optional<run_outcome>>& into) {
       self->set_error_handler([](caf::error&) {});

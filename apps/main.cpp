@@ -23,6 +23,10 @@ namespace {
 
 // `troupe-train` stands beside `troupe`, wherever both are installed.
 int execute_beside(char** argv) {
+  if (!troupe::apps::has_working_directory()) {  // the MKL inside LibTorch ends the process while it is loaded
+    std::fprintf(stderr, "troupe: error: %s\n", troupe::apps::no_working_directory);
+    return 1;
+  }
   std::error_code e;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", e);
   const auto other = self.parent_path() / "troupe-train";

@@ -1,6 +1,5 @@
 // troupe-train: the second binary, which loads LibTorch. `troupe` executes it for the commands that compute.
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "apps/descriptors.hpp"
 #include "apps/integer_options.hpp"
@@ -84,9 +83,5 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   using namespace troupe::apps;
-  if (!has_working_directory()) {  // the MKL inside LibTorch ends the process where it finds none
-    std::fprintf(stderr, "troupe: error: %s\n", no_working_directory);
-    return 1;
-  }
   return with_output_checked(with_last_catch([&] { return run(argc, argv); }));
 }

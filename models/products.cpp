@@ -108,14 +108,4 @@ void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b) {
   at::addmm_out(out, out, a, b);
 }
 
-void prepare_products(core::dtype stored) {
-  constexpr int64_t side = 64;  // large enough for oneDNN
-  const at::ScalarType type = torch_dtype(stored);
-  const at::NoGradGuard no_grad;
-  const at::Tensor a = at::ones({side, side}, type), bias = at::ones({side}, type);
-  for (const auto& left : {a, a.t()})
-    for (const auto& right : {a, a.t()}) (void)product(left, right);
-  (void)product(a, a.t(), bias);
-}
-
 }  // namespace troupe::models

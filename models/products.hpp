@@ -32,8 +32,4 @@ at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& b
 /// out += a * b, in fp32.
 void add_product(at::Tensor& out, const at::Tensor& a, const at::Tensor& b);
 
-/// Does one small product of every layout. Where products run on oneDNN it writes its code at the first one, which
-/// takes some forty milliseconds: this lets another thread do it while a run opens. Changes no result.
-void prepare_products(core::dtype type);
-
 }  // namespace troupe::models

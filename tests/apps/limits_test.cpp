@@ -44,7 +44,9 @@ BOOST_AUTO_TEST_CASE(where_threads_are_refused_one_sentence_is_the_end) {
 
 BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_refused_before_it_is_touched) {
   const command_folder f(enormous);
-  const auto r = f.troupe({"train", "job.yaml"});
+  // A batch that fits, so that it is the states that do not.
+  const auto r =
+      f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set", "train_micro_batch_size_per_gpu=1"});
   BOOST_TEST(r.code == 1);
   BOOST_TEST(has(r.err, "memory: the states of 829"), r.err);
   BOOST_TEST(has(r.err, "parameters on 2 ranks need 12"), r.err);

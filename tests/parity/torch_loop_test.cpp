@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "actors/aten_threads.hpp"
 #include "data/batch.hpp"
 #include "tests/small_job.hpp"
 
@@ -29,6 +30,7 @@ const settings common = {"parallel.data=2",
                          "data.validation_fraction=0.1"};
 
 struct pair_of_runs {
+  actors::one_aten_thread alone;  // LibTorch's sums depend on its number of threads, and so would the comparison
   small_job job{model};
   std::unique_ptr<actors::session> ours;
   std::unique_ptr<torch_loop> theirs, exact;  // in the asked type; in fp32

@@ -46,7 +46,7 @@ void add_acting(key_rows& t) {
       .into<section_of, &zero::overlap_comm>()
       .means(
           "Reduce and gather while computing; false: backward waits for each bucket, and nothing is prefetched. Not "
-          "given, or null: true at every stage, since it is never slower here.");
+          "given, or null: true at every stage.");
   row(t, "round_robin_gradients", boolean, "false")
       .into<section_of, &zero::round_robin_gradients>()
       .means("Blocks that do not divide evenly go to the ranks in turn; false: to those that own least so far.");

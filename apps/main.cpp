@@ -30,11 +30,8 @@ int execute_beside(char** argv) {
   std::error_code e;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", e);
   const auto other = self.parent_path() / "troupe-train";
-  // Loading LibTorch puts some 50 MB of small objects on the heap: on huge pages that takes a fifth less.
-  const char* const given = std::getenv("GLIBC_TUNABLES");
-  const std::string tunables = given == nullptr ? "" : given;
-  if (tunables.find("glibc.malloc.hugetlb") == tunables.npos)
-    ::setenv("GLIBC_TUNABLES", (tunables.empty() ? "" : tunables + ":").append("glibc.malloc.hugetlb=1").c_str(), 1);
+  // Every lane computes alone: a team would only change the order of sums, and cost threads that may be refused.
+  ::setenv("OMP_NUM_THREADS", "1", 0);
   ::execv(other.c_str(), argv);
   std::fprintf(stderr, "troupe: error: cannot execute %s: %s\n", other.c_str(), std::strerror(errno));
   return 1;

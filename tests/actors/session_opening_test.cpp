@@ -58,11 +58,11 @@ BOOST_AUTO_TEST_CASE(an_opening_tells_its_phases_and_ends_in_each_of_them) {
 // With work in every phase: the host is asked while it is done, not only before.
 BOOST_AUTO_TEST_CASE(an_opening_asks_while_it_works) {
   const std::string wide =
-      "model: {model_type: gpt2, n_layer: 4, n_embd: 512, n_head: 4, n_positions: 24, vocab_size: 256, embd_pdrop: 0, "
+      "model: {model_type: gpt2, n_layer: 4, n_embd: 1024, n_head: 4, n_positions: 24, vocab_size: 256, embd_pdrop: 0, "
       "attn_pdrop: 0, resid_pdrop: 0}\n";
   const small_job job(wide);
   size_t asked = 0;
-  const auto ended = open_watched(job, {"parallel.data=4"}, [&](const actors::opening_progress& p) {
+  const auto ended = open_watched(job, {"parallel.data=2"}, [&](const actors::opening_progress& p) {
     return p.phase != "making first weights" || ++asked < 2;
   });
   BOOST_REQUIRE(!ended.has_value());

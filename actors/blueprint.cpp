@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "actors/open_sizes.hpp"
-#include "core/machine_memory.hpp"
 #include "core/math.hpp"
 #include "core/processor.hpp"
 #include "models/model_spec.hpp"
@@ -11,6 +10,7 @@
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
 #include "plan/generate.hpp"
+#include "storage/memory_room.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -22,13 +22,13 @@ core::result<models::model_spec> read_model(const config::model_section& m) {
 /// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
   constexpr uint64_t most = uint64_t{1} << 62;
-  const uint64_t machine = core::machine_memory_bytes(), memory = machine == 0 ? most : machine;
+  const auto memory = storage::all_memory().value_or(storage::memory_room{most, "the machine"});
   plan::batch_request batches{.rows = c.train_micro_batch_size_per_gpu,
                               .columns = columns,
                               .accumulation = c.gradient_accumulation_steps,
                               .ranks = c.parallel.data};
   if (plan::need_of(one_row, batches).total() < double(most)) batches.rows = 1;
-  const auto refusal = plan::refusal_of(one_row, batches, memory);
+  const auto refusal = plan::refusal_of(one_row, batches, memory.bytes, memory.where + "'s memory");
   if (refusal.key.empty()) return {};
   return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
 }

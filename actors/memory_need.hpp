@@ -13,6 +13,6 @@ uint64_t needed_bytes(const blueprint& b);
 
 /// Errors: limit, with what is needed, what is there and which command looks for tiers that need less.
 core::result<void> check_memory(const blueprint& b,
-                                const std::optional<storage::memory_room>& room = storage::read_memory_room());
+                                const std::optional<storage::memory_room>& room = storage::free_memory());
 
 }  // namespace troupe::actors

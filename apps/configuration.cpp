@@ -3,7 +3,6 @@
 #include <cstdio>
 
 #include "config/explain.hpp"
-#include "core/machine_memory.hpp"
 
 namespace troupe::apps {
 
@@ -16,7 +15,7 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
-  options.also = [why](const config::job_config& job) { return job_problems(job, why, core::machine_memory_bytes()); };
+  options.also = [why](const config::job_config& job) { return job_problems(job, why); };
   return config::load(a.file, options);
 }
 

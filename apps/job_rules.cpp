@@ -4,6 +4,7 @@
 
 #include "models/model_spec.hpp"
 #include "plan/batch_need.hpp"
+#include "storage/memory_room.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -34,7 +35,7 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
 
 }  // namespace
 
-std::vector<key_problem> job_problems(const config::job_config& job, intent why, uint64_t memory_bytes) {
+std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
   std::vector<key_problem> out;
   const auto spec = model_of(job.model, out);
   if (!spec) return out;
@@ -54,9 +55,14 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why,
                                     .recompute = job.activation_checkpointing.enabled,
                                     .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
   const auto one_row = models::make_model_table(*spec, 1, columns, core::size_of(job.parameter_dtype()));
-  if (auto refusal = plan::refusal_of(one_row, batches, memory_bytes); !refusal.key.empty())
+  const bool now = why == intent::run;
+  const auto memory = now ? storage::free_memory() : storage::all_memory();
+  if (!memory) return out;
+  auto refusal =
+      plan::refusal_of(one_row, batches, memory->bytes, memory->where + (now ? "'s free memory" : "'s memory"));
+  if (!refusal.key.empty())
     out.push_back({std::move(refusal.key), std::move(refusal.text),
-                   why == intent::look && plan::need_of(one_row, batches).total() < double(no_machine_has_bytes)});
+                   !now && plan::need_of(one_row, batches).total() < double(no_machine_has_bytes)});
   return out;
 }
 

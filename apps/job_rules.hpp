@@ -10,13 +10,12 @@ namespace troupe::apps {
 
 /// What a job is loaded for, as far as this machine's memory goes.
 enum class intent : uint8_t {
-  run,   ///< here: batches beyond the memory are refused
-  look,  ///< perhaps to run elsewhere: they are warned about, and refused where no machine holds them
+  run,   ///< here and now: batches beyond the memory that is free are refused, as states are
+  look,  ///< perhaps later or elsewhere: those beyond all memory are warned about, and refused where no machine has it
   plan,  ///< for any machine: the plan says what it needs
 };
 
-/// Everything that is wrong with the model, and with batches beside it, of a job on a machine of so much memory;
-/// 0: unknown.
-std::vector<config::key_problem> job_problems(const config::job_config& job, intent why, uint64_t memory_bytes);
+/// Everything that is wrong with the model, and with batches beside it, of a job on this machine.
+std::vector<config::key_problem> job_problems(const config::job_config& job, intent why);
 
 }  // namespace troupe::apps

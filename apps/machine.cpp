@@ -6,6 +6,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "storage/memory_room.hpp"
+
 namespace troupe::apps {
 namespace fs = std::filesystem;
 namespace {
@@ -57,10 +59,13 @@ void read_processor(const fs::path& root, machine_facts& m) {
 }
 
 void read_memory(const fs::path& root, machine_facts& m) {
+  if (const auto all = storage::all_memory(root)) {
+    m.memory_bytes = all->machine_bytes;
+    if (all->bytes != all->machine_bytes) m.cgroup_memory_bytes = all->bytes;
+  }
+  if (const auto left = storage::free_memory(root)) m.available_bytes = left->bytes;
   for (const auto& [key, value] : pairs(slurp(root / "proc/meminfo"), ':')) {
     const uint64_t n = number(value).value_or(0);
-    if (key == "MemTotal") m.memory_bytes = n * 1024;
-    if (key == "MemAvailable") m.available_bytes = n * 1024;
     if (key == "SwapTotal") m.swap_bytes = n * 1024;
     if (key == "HugePages_Total") m.huge_pages = n;
     if (key == "HugePages_Free") m.huge_pages_free = n;
@@ -87,13 +92,8 @@ void read_limits(const fs::path& root, machine_facts& m) {
   }
 }
 
-// The smallest limit from this process's group up to the root of the hierarchy.
+// The smallest limit of processor time from this process's group up to the root of the hierarchy.
 void read_cgroup(const fs::path& root, machine_facts& m) {
-  const auto memory = [&](const fs::path& file) {
-    const auto n = number(slurp(file));
-    // Version 1 spells "no limit" as the largest multiple of a page.
-    if (n && *n < uint64_t{1} << 60) m.cgroup_memory_bytes = std::min(m.cgroup_memory_bytes, *n);
-  };
   const auto processors = [&](const std::string& quota, const std::string& period) {
     const auto q = number(quota), p = number(period);
     if (!q || !p || *q == unlimited || *p == 0) return;
@@ -108,13 +108,10 @@ void read_cgroup(const fs::path& root, machine_facts& m) {
     for (fs::path group = line.substr(second + 1);; group = group.parent_path()) {
       const auto at = [&](const char* folder) { return root / "sys/fs/cgroup" / folder / group.relative_path(); };
       if (controllers.empty()) {
-        memory(at("") / "memory.max");
         std::istringstream cpu(slurp(at("") / "cpu.max"));
         std::string quota, period;
         cpu >> quota >> period;
         processors(quota, period);
-      } else if (controllers == "memory") {
-        memory(at("memory") / "memory.limit_in_bytes");
       } else if (controllers.find("cpu") == 0 && controllers.find("cpuset") != 0) {
         processors(slurp(at("cpu") / "cpu.cfs_quota_us"), slurp(at("cpu") / "cpu.cfs_period_us"));
       }

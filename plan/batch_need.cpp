@@ -41,16 +41,16 @@ batch_need need_of(const core::model_table& one_row, const batch_request& reques
   return out;
 }
 
-batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes) {
+batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes,
+                         const std::string& memory) {
   const batch_need need = need_of(one_row, request);
   if (memory_bytes == 0 || need.total() <= double(memory_bytes)) return {};
-  const std::string machine = shown(double(memory_bytes));
+  const std::string there = memory + " of " + shown(double(memory_bytes));
   if (need.plans > need.tokens + need.activations)
-    return {"gradient_accumulation_steps", "wanted steps that fit this machine's memory of " + machine + ", got " +
-                                               std::to_string(request.accumulation) +
-                                               " micro-batches a step, whose plans need " + shown(need.plans)};
+    return {"gradient_accumulation_steps", "wanted steps that fit " + there + ", got " +
+                                               std::to_string(request.accumulation) + " micro-batches a step, whose plans need " + shown(need.plans)};
   return {"train_micro_batch_size_per_gpu",
-          "wanted batches that fit this machine's memory of " + machine + ", got micro-batches of " +
+          "wanted batches that fit " + there + ", got micro-batches of " +
               std::to_string(request.rows) + " samples of " + std::to_string(request.columns) + " tokens on " +
               std::to_string(request.ranks) + (request.ranks == 1 ? " rank" : " ranks") + ", which need " +
               shown(need.activations) + " for activations and " + shown(need.tokens) + " for tokens"};

@@ -28,10 +28,12 @@ struct batch_need {  ///< bytes
 /// `one_row`: the model's table for a micro-batch of one sample.
 batch_need need_of(const core::model_table& one_row, const batch_request& request);
 
-/// Whether a machine of so much memory can hold that; else the key to change, and why, in `text`.
+/// Whether so much memory can hold that, 0 being unknown; else the key to change, and why, in `text`. `memory` is what
+/// the bytes are of: "the machine's memory".
 struct batch_refusal {
   std::string key, text;  ///< `key` is empty where it fits
 };
-batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes);
+batch_refusal refusal_of(const core::model_table& one_row, const batch_request& request, uint64_t memory_bytes,
+                         const std::string& memory);
 
 }  // namespace troupe::plan

@@ -38,13 +38,13 @@ BOOST_AUTO_TEST_CASE(tokens_and_activations_grow_with_rows_and_ranks) {
 
 BOOST_AUTO_TEST_CASE(absurd_sizes_are_refused_with_what_they_would_need) {
   batch_request r{.rows = 1'000'000'000'000, .columns = 1 << 24, .ranks = 2};
-  const auto rows = refusal_of(two_units(), r, 16 * gibi);
+  const auto rows = refusal_of(two_units(), r, 16 * gibi, "this machine's memory");
   BOOST_TEST(rows.key == "train_micro_batch_size_per_gpu");
   BOOST_TEST(rows.text ==
              "wanted batches that fit this machine's memory of 16 GiB, got micro-batches of 1000000000000 samples of "
              "16777216 tokens on 2 ranks, which need 728 TiB for activations and 233 EiB for tokens");
   r = {.rows = 1, .columns = 64, .accumulation = 1'000'000'000'000, .ranks = 1};
-  const auto micros = refusal_of(two_units(), r, 16 * gibi);
+  const auto micros = refusal_of(two_units(), r, 16 * gibi, "this machine's memory");
   BOOST_TEST(micros.key == "gradient_accumulation_steps");
   BOOST_TEST(
       micros.text ==
@@ -53,8 +53,8 @@ BOOST_AUTO_TEST_CASE(absurd_sizes_are_refused_with_what_they_would_need) {
 }
 
 BOOST_AUTO_TEST_CASE(what_fits_and_what_is_unknown_is_not_refused) {
-  BOOST_TEST(refusal_of(two_units(), {.rows = 1000, .columns = 64}, gibi).key == "");
-  BOOST_TEST(refusal_of(two_units(), {.rows = 1'000'000'000'000, .columns = 64}, 0).key == "");
+  BOOST_TEST(refusal_of(two_units(), {.rows = 1000, .columns = 64}, gibi, "memory").key == "");
+  BOOST_TEST(refusal_of(two_units(), {.rows = 1'000'000'000'000, .columns = 64}, 0, "memory").key == "");
 }
 
 // The estimate must not exceed what plans take, or it would refuse what works.

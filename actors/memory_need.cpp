@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "plan/render.hpp"
+#include "core/text.hpp"
 
 namespace troupe::actors {
 
@@ -21,8 +21,8 @@ core::result<void> check_memory(const blueprint& b, const std::optional<storage:
       core::error_kind::limit,
       fmt::format("memory: the states of {} parameters on {} ranks need {}, {} has {} left; `troupe plan {} --fit "
                   "--memory {}MiB` looks for tiers that fit (states in files, zero_optimization.offload_*)",
-                  b.table->numel(), b.train().size(), plan::human_bytes(needed), room->where,
-                  plan::human_bytes(room->bytes), file, there));
+                  b.table->numel(), b.train().size(), core::human_bytes(needed), room->where,
+                  core::human_bytes(room->bytes), file, there));
 }
 
 }  // namespace troupe::actors

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "plan/sets.hpp"
 
 namespace troupe::actors {
@@ -77,7 +77,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
         "cluster.host_memory_budget: wanted at least " + std::to_string(found->memory.states() * trains.ranks) +
             " bytes for " + std::to_string(trains.ranks) + " ranks with these tiers, got " +
             std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
-            plan::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.parameter)) + " of parameters");
+            core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.parameter)) + " of parameters");
   }
   take_sizes(found->options, trains);
   return trains;

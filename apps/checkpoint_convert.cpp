@@ -13,17 +13,17 @@
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
 #include "checkpoint/name_map.hpp"
-#include "checkpoint/source_inspect.hpp"
 #include "checkpoint/weights_export.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using checkpoint::human_bytes;
 using core::error_kind;
 using core::fail;
+using core::human_bytes;
 
 /// For files' headers, paddings and the index, beside the tensors.
 constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
@@ -34,7 +34,7 @@ void say_written(const weights_arguments& a, const checkpoint::weights_export_re
   std::printf("%s\n", fmt::format("{}: {} tensor{}, {} in {} file{}, {:.1f} s, {}/s", a.output.out, r.tensors,
                                   r.tensors == 1 ? "" : "s", human_bytes(r.tensor_bytes), r.files.size(),
                                   r.files.size() == 1 ? "" : "s", seconds,
-                                  human_bytes(static_cast<uint64_t>(static_cast<double>(r.tensor_bytes) / seconds)))
+                                  human_bytes(static_cast<double>(r.tensor_bytes) / seconds))
                           .c_str());
 }
 

@@ -11,11 +11,12 @@
 #include "checkpoint/source_diff.hpp"
 #include "checkpoint/source_inspect.hpp"
 #include "checkpoint/source_verify.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
 
-using checkpoint::human_bytes;
+using core::human_bytes;
 
 int failed(const core::error& e) { return ended(core::fail(e)); }
 

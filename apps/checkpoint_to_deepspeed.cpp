@@ -19,9 +19,9 @@
 #include "checkpoint/name_rules.hpp"
 #include "checkpoint/reshape.hpp"
 #include "checkpoint/safetensors_header.hpp"
-#include "checkpoint/source_inspect.hpp"
 #include "checkpoint/universal_writer.hpp"
 #include "core/mapped_file.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -56,8 +56,8 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
 
 void say_written(const deepspeed_arguments& a, const checkpoint::deepspeed_report& r, const work_display& display) {
   if (!a.source.quiet)
-    std::printf("%s\n", fmt::format("{}: {} in {} files, {:.1f} s", a.output.out, checkpoint::human_bytes(r.bytes),
-                                    r.files, display.seconds())
+    std::printf("%s\n", fmt::format("{}: {} in {} files, {:.1f} s", a.output.out, core::human_bytes(r.bytes), r.files,
+                                    display.seconds())
                             .c_str());
 }
 

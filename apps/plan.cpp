@@ -7,6 +7,7 @@
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
 #include "checkpoint/atomic_file.hpp"
+#include "core/text.hpp"
 #include "plan/cost.hpp"
 #include "plan/live_parameters.hpp"
 #include "plan/render.hpp"
@@ -28,7 +29,7 @@ void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_mod
       written_s = std::max(written_s, timeline.ranks[r].instructions[id].end_s);
   std::printf(
       "a checkpoint: %s of all ranks through %s of staging on this one; predicted %.1f ms more in its step, %s\n",
-      plan::human_bytes(bytes).c_str(), plan::human_bytes(plans[rank]->memory.staging).c_str(),
+      core::human_bytes(bytes).c_str(), core::human_bytes(plans[rank]->memory.staging).c_str(),
       1e3 * std::max(0.0, timeline.step_s - plan::predict(b.train(), costs).step_s),
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
 }

@@ -4,9 +4,9 @@
 #include <array>
 #include <cstdio>
 
+#include "core/text.hpp"
 #include "plan/bandwidth.hpp"
 #include "plan/estimate.hpp"
-#include "plan/render.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -23,11 +23,11 @@ std::string static_sizes(const actors::blueprint& b, uint64_t parameters) {
   std::string out = "model states of a rank, Adam in mixed precision:";
   for (uint32_t stage = 0; stage <= 3; ++stage)
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
-                   plan::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
+                   core::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
   const uint64_t bucket =
       plan::static_bucket_bytes(std::min(options.reduce_bucket, parameters), core::size_of(options.bucket_type()),
                                 options.stage, options.overlap);
-  return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + plan::human_bytes(bucket) +
+  return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + core::human_bytes(bucket) +
          "\n";
 }
 
@@ -41,8 +41,8 @@ std::string own_peak(const actors::blueprint& b) {
   const auto activations = b.train().front()->memory.activations;
   return text_of("this plan, stage %u in %s, activations and buffers included: peak of a rank %s, of all ranks %s\n",
                  options.stage, std::string(core::name_of(options.parameter)).c_str(),
-                 plan::human_bytes(largest).c_str(), plan::human_bytes(all).c_str()) +
-         text_of("  without activations: %s\n", plan::human_bytes(largest - std::min(largest, activations)).c_str());
+                 core::human_bytes(largest).c_str(), core::human_bytes(all).c_str()) +
+         text_of("  without activations: %s\n", core::human_bytes(largest - std::min(largest, activations)).c_str());
 }
 
 plan::transformer_shape shape_of(const actors::blueprint& b) {
@@ -81,8 +81,8 @@ std::string estimate_summary(const actors::blueprint& b, const plan::cost_model&
   return "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) +
          "\nDeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +
          own_peak(b) + "\n" + efficiency_summary(b, costs) +
-         "with everything on NVMe, DeepSpeed's swappers would read " + plan::human_bytes(moved.read) + " and write " +
-         plan::human_bytes(moved.written) + " a step on each rank\n";
+         "with everything on NVMe, DeepSpeed's swappers would read " + core::human_bytes(moved.read) + " and write " +
+         core::human_bytes(moved.written) + " a step on each rank\n";
 }
 
 }  // namespace troupe::apps

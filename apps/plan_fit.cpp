@@ -6,7 +6,7 @@
 
 #include "actors/blueprint.hpp"
 #include "apps/plan_costs.hpp"
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "plan/tier_ladder.hpp"
 
 namespace troupe::apps {
@@ -68,11 +68,11 @@ int show_fit(const config::job_config& c, const plan_arguments& a) {
   request.costs = costs_of(swapping_to(folder, c), a);
   const auto ladder = plan::try_tiers(request);
   if (request.limits.states > 0)
-    std::printf("budget: %s of states for each of %u ranks\n", plan::human_bytes(request.limits.states).c_str(),
+    std::printf("budget: %s of states for each of %u ranks\n", core::human_bytes(request.limits.states).c_str(),
                 request.options.ranks);
   if (request.limits.total > 0)
     std::printf("memory: %s for each of %u ranks, activations included\n",
-                plan::human_bytes(request.limits.total).c_str(), request.options.ranks);
+                core::human_bytes(request.limits.total).c_str(), request.options.ranks);
   std::printf("%s", plan::as_text(ladder, request).c_str());
   if (!ladder.chosen) return 1;
   std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());

@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "apps/work_table.hpp"
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::apps {
@@ -74,7 +74,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
       text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
   if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
-  text += "  " + plan::human_bytes(memory_bytes) + "  ETA " + clock_text(left_s);
+  text += "  " + core::human_bytes(memory_bytes) + "  ETA " + clock_text(left_s);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
     std::printf("%s\n", text.c_str());
@@ -113,7 +113,7 @@ void progress::checkpoint(const checkpoint_event& e) {
   } else if (style_ == output_style::lines) {
     std::printf("step %llu: checkpoint %s, %s in %.2f s; training waited %.2f s\n",
                 static_cast<unsigned long long>(e.step), e.folder.filename().c_str(),
-                plan::human_bytes(e.bytes).c_str(), e.seconds, e.waited_seconds);
+                core::human_bytes(e.bytes).c_str(), e.seconds, e.waited_seconds);
     std::fflush(stdout);
   }
 }
@@ -206,8 +206,8 @@ std::string io_lines(const actors::step_summary& l) {
   std::string out = text_of(
       "swap files: a step reads %s and writes %s (planned %s); reading takes %.1f ms, of which %.0f%% hidden, writing "
       "%.1f ms; stalled %.1f ms\n",
-      plan::human_bytes(io.read_bytes).c_str(), plan::human_bytes(io.written_bytes).c_str(),
-      plan::human_bytes(io.planned_bytes).c_str(), 1e3 * io.read_s,
+      core::human_bytes(io.read_bytes).c_str(), core::human_bytes(io.written_bytes).c_str(),
+      core::human_bytes(io.planned_bytes).c_str(), 1e3 * io.read_s,
       io.read_s > 0 ? 100 * io.read_hidden_s / io.read_s : 100.0, 1e3 * io.write_s, 1e3 * io.stalled_s);
   out += text_of("practicality: %.2f (a step without its stalls / a step)",
                  l.step_s > 0 ? (l.step_s - io.stalled_s) / l.step_s : 1.0);
@@ -230,17 +230,17 @@ std::string end_text(const end_summary& e) {
     for (uint64_t b :
          {m.resident.parameters, m.resident.gathered, m.resident.master, m.resident.moments, m.resident.gradients,
           m.resident.accumulated, m.resident.windows, m.activations_peak_bytes, total_bytes(m)})
-      out += text_of(" %11s", plan::human_bytes(b).c_str());
+      out += text_of(" %11s", core::human_bytes(b).c_str());
     out += "\n";
   }
   for (const auto& m : e.memory)
     if (m.resident.undo + m.resident.deferred > 0) {
-      out += "  with " + plan::human_bytes(m.resident.undo) + " of undo copies and " +
-             plan::human_bytes(m.resident.deferred) + " of gradients put by in the first total\n";
+      out += "  with " + core::human_bytes(m.resident.undo) + " of undo copies and " +
+             core::human_bytes(m.resident.deferred) + " of gradients put by in the first total\n";
       break;
     }
   if (e.process_peak_bytes > 0)
-    out += "  the whole process at its peak: " + plan::human_bytes(e.process_peak_bytes) + "\n";
+    out += "  the whole process at its peak: " + core::human_bytes(e.process_peak_bytes) + "\n";
   if (e.gathers > 0)
     out += text_of(
         "parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
@@ -258,7 +258,7 @@ std::string end_text(const end_summary& e) {
   if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
   if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
     out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
-                   static_cast<unsigned long long>(c.written), plan::human_bytes(c.bytes).c_str(), c.seconds,
+                   static_cast<unsigned long long>(c.written), core::human_bytes(c.bytes).c_str(), c.seconds,
                    c.waited_seconds);
     if (c.failed > 0) out += text_of("; %llu could not be written", static_cast<unsigned long long>(c.failed));
     if (c.skipped > 0)

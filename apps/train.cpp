@@ -19,10 +19,10 @@
 #include "config/explain.hpp"
 #include "config/values.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
 #include "data/documents.hpp"
 #include "data/tokenizer.hpp"
 #include "plan/live_parameters.hpp"
-#include "plan/render.hpp"
 #include "telemetry/memory_table.hpp"
 
 namespace troupe::apps {
@@ -318,7 +318,7 @@ int train(const train_arguments& given) {
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
-                first.instructions.size(), plan::human_bytes((*session)->memory()[0].resident.total()).c_str());
+                first.instructions.size(), core::human_bytes((*session)->memory()[0].resident.total()).c_str());
   if (!start->load.path.empty() && (style == output_style::bar || style == output_style::lines))
     std::printf("goes on after step %llu, from %s\n", static_cast<unsigned long long>((*session)->steps_done()),
                 start->load.path.c_str());

@@ -8,8 +8,8 @@
 #include <cstdio>
 
 #include "apps/stop_request.hpp"
-#include "checkpoint/source_inspect.hpp"
 #include "core/clock.hpp"
+#include "core/text.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -39,9 +39,9 @@ void work_display::show(uint64_t done, uint64_t total) {
   const double rate = static_cast<double>(done) / seconds();
   const double left = static_cast<double>(total - std::min(done, total)) / rate;
   const double percent = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
-  std::fprintf(stderr, "\r\x1b[K%s %s of %s, %.0f %%, %s/s, ETA %s", what_.c_str(),
-               checkpoint::human_bytes(done).c_str(), checkpoint::human_bytes(total).c_str(), percent,
-               checkpoint::human_bytes(static_cast<uint64_t>(rate)).c_str(), clock_text(left).c_str());
+  std::fprintf(stderr, "\r\x1b[K%s %s of %s, %.0f %%, %s/s, ETA %s", what_.c_str(), core::human_bytes(done).c_str(),
+               core::human_bytes(total).c_str(), percent, core::human_bytes(static_cast<uint64_t>(rate)).c_str(),
+               clock_text(left).c_str());
   std::fflush(stderr);
   drawn_ = true;
 }

@@ -5,13 +5,13 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/torch_archive.hpp"
 #include "core/tensor_view.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -86,7 +86,7 @@ std::string head_of(const tensor_source& s) {
   if (s.run.steps) run += fmt::format(", step {}", *s.run.steps);
   if (s.run.applied_updates) run += fmt::format(" ({} updates applied)", *s.run.applied_updates);
   return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", shown_place(s), s.format, run, s.tensors.size(),
-                     s.tensors.size() == 1 ? "tensor" : "tensors", human_bytes(all_bytes(s)), s.files.size(),
+                     s.tensors.size() == 1 ? "tensor" : "tensors", core::human_bytes(all_bytes(s)), s.files.size(),
                      s.files.size() == 1 ? "file" : "files");
 }
 
@@ -94,14 +94,6 @@ std::string head_of(const tensor_source& s) {
 
 std::string shown_place(const tensor_source& s) {
   return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
-}
-
-std::string human_bytes(uint64_t bytes) {
-  constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.1f} {}", value, units[unit]);
 }
 
 std::string shown_file(const tensor_source& s, uint32_t number) {
@@ -142,14 +134,15 @@ std::string inspect_text(const tensor_source& s) {
     for (const uint32_t f : in) names.push_back(shown_file(s, f));
     out += fmt::format("{:{}}{} {}, {}, {} {}: {}\n", "", 2 * parts.size() + 2,
                        t.kind == tensor_kind::moment ? shown(t.moment) : std::string(name_of(t.kind)),
-                       core::name_of(t.type), human_bytes(bytes_of_tensor(t)), t.pieces.size(),
+                       core::name_of(t.type), core::human_bytes(bytes_of_tensor(t)), t.pieces.size(),
                        t.pieces.size() == 1 ? "piece" : "pieces", fmt::join(names, ", "));
   }
   for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
   const auto holdings = holdings_of(s);
   for (uint32_t f = 0; f < s.files.size(); ++f)
-    out += fmt::format("{}: {}, {} {} of {}\n", shown_file(s, f), human_bytes(s.files[f].bytes), holdings[f].pieces,
-                       holdings[f].pieces == 1 ? "piece" : "pieces", human_bytes(holdings[f].bytes));
+    out +=
+        fmt::format("{}: {}, {} {} of {}\n", shown_file(s, f), core::human_bytes(s.files[f].bytes), holdings[f].pieces,
+                    holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
   for (const auto& u : unknown_names_in(s))
     out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
                        fmt::join(u.names, ", "));

@@ -32,9 +32,6 @@ std::string inspect_json(const tensor_source& s);
 /// Where the checkpoint lies: its folder, or the file that it is where that lies in the current one.
 std::string shown_place(const tensor_source& s);
 
-/// `7.1 MiB`
-std::string human_bytes(uint64_t bytes);
-
 /// As messages show a source's file: relative to its folder where it lies in it.
 std::string shown_file(const tensor_source& s, uint32_t number);
 

@@ -9,6 +9,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,17 @@ inline std::string number_text(double x) {
   if (std::isnan(x)) return "nan";
   char text[32];
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
+}
+
+/// "1.50 GiB", "640 B": three digits, powers of 1024. Of any number, since what is asked for may fit no integer.
+std::string human_bytes(auto count) {
+  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
+  auto bytes = static_cast<double>(count);
+  size_t unit = 0;
+  // 1023.5 would be shown with four.
+  for (; unit + 1 < std::size(units) && std::round(bytes) >= 1000; ++unit) bytes /= 1024;
+  const int decimals = unit == 0 || bytes >= 99.95 ? 0 : bytes >= 9.995 ? 1 : 2;
+  return text_of("%.*f %s", decimals, bytes, units[unit]);
 }
 
 /// A JSON string with its quotes. UTF-8 stays as it is; each byte that is none becomes U+FFFD.

@@ -1,7 +1,6 @@
 #include "plan/batch_need.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "core/text.hpp"
 
@@ -12,13 +11,6 @@ namespace {
 constexpr double bytes_per_instruction = 200;
 /// Of those plans that train: with and without a checkpoint.
 constexpr double training_plans = 2;
-
-std::string shown(double bytes) {
-  constexpr const char* units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB", "ZiB", "YiB"};
-  size_t unit = 0;
-  for (; bytes >= 1024 && unit + 1 < std::size(units); ++unit) bytes /= 1024;
-  return core::text_of("%.3g %s", bytes, units[unit]);
-}
 
 }  // namespace
 
@@ -45,15 +37,16 @@ batch_refusal refusal_of(const core::model_table& one_row, const batch_request& 
                          const std::string& memory) {
   const batch_need need = need_of(one_row, request);
   if (memory_bytes == 0 || need.total() <= double(memory_bytes)) return {};
-  const std::string there = memory + " of " + shown(double(memory_bytes));
+  const std::string there = memory + " of " + core::human_bytes(memory_bytes);
   if (need.plans > need.tokens + need.activations)
-    return {"gradient_accumulation_steps", "wanted steps that fit " + there + ", got " +
-                                               std::to_string(request.accumulation) + " micro-batches a step, whose plans need " + shown(need.plans)};
+    return {"gradient_accumulation_steps",
+            "wanted steps that fit " + there + ", got " + std::to_string(request.accumulation) +
+                " micro-batches a step, whose plans need " + core::human_bytes(need.plans)};
   return {"train_micro_batch_size_per_gpu",
-          "wanted batches that fit " + there + ", got micro-batches of " +
-              std::to_string(request.rows) + " samples of " + std::to_string(request.columns) + " tokens on " +
-              std::to_string(request.ranks) + (request.ranks == 1 ? " rank" : " ranks") + ", which need " +
-              shown(need.activations) + " for activations and " + shown(need.tokens) + " for tokens"};
+          "wanted batches that fit " + there + ", got micro-batches of " + std::to_string(request.rows) +
+              " samples of " + std::to_string(request.columns) + " tokens on " + std::to_string(request.ranks) +
+              (request.ranks == 1 ? " rank" : " ranks") + ", which need " + core::human_bytes(need.activations) +
+              " for activations and " + core::human_bytes(need.tokens) + " for tokens"};
 }
 
 }  // namespace troupe::plan

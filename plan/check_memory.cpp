@@ -3,9 +3,9 @@
 #include <map>
 
 #include "core/math.hpp"
+#include "core/text.hpp"
 #include "plan/arena.hpp"
 #include "plan/check_rules.hpp"
-#include "plan/render.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -119,11 +119,11 @@ core::result<void> memory(const step_plan& p) {
   const auto owners = owners_of(p.memory);
   const auto largest = std::max_element(owners.begin(), owners.end(),
                                         [](const owner_bytes& a, const owner_bytes& b) { return a.bytes < b.bytes; });
-  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + human_bytes(needed) + " (" +
-                                                 std::to_string(needed) + " bytes), its memory budget is " +
-                                                 human_bytes(allowed) + " (" + std::to_string(allowed) +
+  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
+                                                 " (" + std::to_string(needed) + " bytes), its memory budget is " +
+                                                 core::human_bytes(allowed) + " (" + std::to_string(allowed) +
                                                  " bytes); most of it goes to " + std::string(largest->owner) + ", " +
-                                                 human_bytes(largest->bytes));
+                                                 core::human_bytes(largest->bytes));
 }
 
 }  // namespace troupe::plan::rules

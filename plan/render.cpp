@@ -1,8 +1,6 @@
 #include "plan/render.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -51,20 +49,6 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
 }
 
 }  // namespace
-
-std::string human_bytes(uint64_t bytes) {
-  constexpr std::array units = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
-  auto value = static_cast<double>(bytes);
-  size_t unit = 0;
-  // Three digits: 1023.5 would be shown with four.
-  while (unit + 1 < units.size() && std::round(value) >= 1000) {
-    value /= 1024;
-    ++unit;
-  }
-  if (unit == 0) return std::to_string(bytes) + " B";
-  const char* format = value < 9.995 ? "%.2f " : value < 99.95 ? "%.1f " : "%.0f ";
-  return core::text_of(format, value) + units[unit];
-}
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
   std::vector<size_t> width(right.size(), 0);
@@ -137,14 +121,14 @@ std::string memory_summary(rank_plans ranks) {
     out += "rank " + std::to_string(p->rank) + ", host memory\n";
     std::vector<row> rows;
     for (const auto& [owner, bytes] : owners_of(p->memory))
-      if (bytes > 0) rows.push_back({"  " + std::string(owner), human_bytes(bytes)});
-    rows.push_back({"  in all", human_bytes(p->memory.total())});
+      if (bytes > 0) rows.push_back({"  " + std::string(owner), core::human_bytes(bytes)});
+    rows.push_back({"  in all", core::human_bytes(p->memory.total())});
     if (const uint64_t allowed = p->options.memory_budget_bytes; allowed > 0) {
       const uint64_t needed = p->memory.states();
-      rows.push_back({"  of which the budget covers", human_bytes(needed)});
-      rows.push_back({"  budget", human_bytes(allowed)});
-      rows.push_back(needed <= allowed ? row{"  fits, left over", human_bytes(allowed - needed)}
-                                       : row{"  DOES NOT FIT, missing", human_bytes(needed - allowed)});
+      rows.push_back({"  of which the budget covers", core::human_bytes(needed)});
+      rows.push_back({"  budget", core::human_bytes(allowed)});
+      rows.push_back(needed <= allowed ? row{"  fits, left over", core::human_bytes(allowed - needed)}
+                                       : row{"  DOES NOT FIT, missing", core::human_bytes(needed - allowed)});
     }
     out += aligned(rows, {false, true});
   }

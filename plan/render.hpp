@@ -10,9 +10,6 @@
 
 namespace troupe::plan {
 
-/// "1.5 GiB", "640 B": three digits, powers of 1024.
-std::string human_bytes(uint64_t bytes);
-
 /// Lines of columns as wide as their widest cell; numbers to the right where `right` says so; nothing after the last
 /// cell.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right);

@@ -62,8 +62,8 @@ std::string tiers_as_text(const timeline& t, uint32_t rank) {
   std::vector<std::vector<std::string>> rows{{"tier", "device", "cpu", "nvme"}};
   for (const auto& p : t.plans) {
     const auto bytes = bytes_by_tier(p->memory, tiers);
-    rows.push_back(
-        {"  rank " + std::to_string(p->rank), human_bytes(bytes[0]), human_bytes(bytes[1]), human_bytes(bytes[2])});
+    rows.push_back({"  rank " + std::to_string(p->rank), core::human_bytes(bytes[0]), core::human_bytes(bytes[1]),
+                    core::human_bytes(bytes[2])});
   }
   std::string out = aligned(rows, {false, true, true, true});
   const auto all = traffic_of(mine);
@@ -75,8 +75,9 @@ std::string tiers_as_text(const timeline& t, uint32_t rank) {
     if (x.kind == kind::swap_out) moved[x.what].written += x.bytes;
   }
   for (const auto& [what, bytes] : moved)
-    rows.push_back({"  " + std::string(name_of(what)), human_bytes(bytes.read), human_bytes(bytes.written)});
-  rows.push_back({"  in all", human_bytes(all.read), human_bytes(all.written)});
+    rows.push_back(
+        {"  " + std::string(name_of(what)), core::human_bytes(bytes.read), core::human_bytes(bytes.written)});
+  rows.push_back({"  in all", core::human_bytes(all.read), core::human_bytes(all.written)});
   out += aligned(rows, {false, true, true});
   const auto times = disk_times_of(t, rank);
   return out + "predicted disk time " + milliseconds(times.busy_s) + ": " + milliseconds(times.hidden_s) +

@@ -129,25 +129,26 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
       continue;
     }
     const auto& f = x.found;
-    rows.push_back({x.name, human_bytes(x.bytes[0]), human_bytes(x.bytes[1]), human_bytes(x.bytes[2]),
-                    human_bytes(f.memory.states()), seconds_text(f.step_s), human_bytes(f.traffic.read),
-                    human_bytes(f.traffic.written),
+    rows.push_back({x.name, core::human_bytes(x.bytes[0]), core::human_bytes(x.bytes[1]), core::human_bytes(x.bytes[2]),
+                    core::human_bytes(f.memory.states()), seconds_text(f.step_s), core::human_bytes(f.traffic.read),
+                    core::human_bytes(f.traffic.written),
                     f.fits ? (ladder.chosen == i ? "fits, the cheapest that does"
                               : fastest == i     ? "fits, the fastest"
                                                  : "fits")
-                           : human_bytes(f.missing) + " missing"});
+                           : core::human_bytes(f.missing) + " missing"});
   }
   std::string out = aligned(rows, {false, true, true, true, true, true, true, true, false});
   if (ladder.chosen || !ladder.smallest) return out;
   const auto& least = ladder.rungs[*ladder.smallest];
   const uint64_t each = least.found.memory.states();
   out += "nothing fits: the largest unit is " + ladder.largest_unit + " with " +
-         human_bytes(ladder.largest_unit_bytes) + " of parameters, which must be whole when it is used; ";
+         core::human_bytes(ladder.largest_unit_bytes) + " of parameters, which must be whole when it is used; ";
   if (request.limits.states > 0)
     out += "the smallest budget that works is " + std::to_string(each * request.options.ranks) + " bytes (" +
-           human_bytes(each) + " for each of " + std::to_string(request.options.ranks) + " ranks), with " + least.name;
+           core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks) + " ranks), with " +
+           least.name;
   else
-    out += "the least that works is " + human_bytes(least.found.memory.total()) +
+    out += "the least that works is " + core::human_bytes(least.found.memory.total()) +
            " a rank, activations included, with " + least.name;
   return out + "\n";
 }

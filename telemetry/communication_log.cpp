@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -56,7 +56,7 @@ void communication_log::add(std::span<const rank_spans> step, const std::functio
       const bandwidth b = bandwidth_of(row.op, row.message_bytes, row.ranks, ms);
       each("comm op: " + shown(row, options_.purpose) +
            text_of(" | time (ms): %.3f | msg size: %s | algbw (Gbps): %.2f | busbw (Gbps): %.2f", ms,
-                   plan::human_bytes(row.message_bytes).c_str(), b.algorithm_gbps, b.bus_gbps));
+                   core::human_bytes(row.message_bytes).c_str(), b.algorithm_gbps, b.bus_gbps));
     }
   }
 }
@@ -92,7 +92,7 @@ std::string communication_table(const std::vector<communication_row>& rows, bool
     last = name;
     const bandwidth b = bandwidth_of(r.op, r.message_bytes, r.ranks, r.average_ms());
     out +=
-        text_of("%-24s%-14s%8llu%18.2f%16.3f%16.2f%16.2f\n", "", plan::human_bytes(r.message_bytes).c_str(),
+        text_of("%-24s%-14s%8llu%18.2f%16.3f%16.2f%16.2f\n", "", core::human_bytes(r.message_bytes).c_str(),
                 static_cast<unsigned long long>(r.count), r.latency_ms, r.average_ms(), b.algorithm_gbps, b.bus_gbps);
   }
   return out;

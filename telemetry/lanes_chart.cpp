@@ -2,7 +2,7 @@
 #include <cmath>
 #include <set>
 
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "telemetry/chart.hpp"
 #include "telemetry/text.hpp"
 
@@ -27,7 +27,7 @@ struct scale {
 
 std::string title_of(const plan::step_plan& p, const plan::instruction& x, const interval& i) {
   std::string out = p.describe(x.id) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
-  if (x.bytes > 0) out += ", " + plan::human_bytes(x.bytes);
+  if (x.bytes > 0) out += ", " + core::human_bytes(x.bytes);
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <fstream>
 
-#include "plan/render.hpp"
+#include "core/text.hpp"
 
 namespace troupe::telemetry {
 
@@ -25,10 +25,10 @@ std::string memory_breakdown(const std::string& when, const std::vector<memory_r
   for (const auto& r : rows) {
     out += "  " + padded(std::to_string(r.rank), 4) + "  " + r.tier;
     for (size_t i : shown)
-      out += "  " + padded(plan::human_bytes(r.owners[i].second), std::max<size_t>(9, r.owners[i].first.size()));
-    out += "  " + padded(plan::human_bytes(r.total()), 9) + "\n";
+      out += "  " + padded(core::human_bytes(r.owners[i].second), std::max<size_t>(9, r.owners[i].first.size()));
+    out += "  " + padded(core::human_bytes(r.total()), 9) + "\n";
   }
-  if (process_bytes > 0) out += "  the whole process: " + plan::human_bytes(process_bytes) + "\n";
+  if (process_bytes > 0) out += "  the whole process: " + core::human_bytes(process_bytes) + "\n";
   return out;
 }
 

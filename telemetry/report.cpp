@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/render.hpp"
+#include "core/text.hpp"
 #include "telemetry/chart.hpp"
 #include "telemetry/report_style.hpp"
 #include "telemetry/text.hpp"
@@ -66,7 +66,7 @@ std::string figures(const report_data& d) {
   if (d.step_s > 0 && f.ranks > 1)
     figure("Exposed communication", text_of("%.1f", 100 * d.exposed_s / d.step_s), "% of a step");
   if (d.step_s > 0) figure("Idle for control", text_of("%.2f", 100 * d.control_idle_s / d.step_s), "% of a step");
-  if (d.end.process_peak_bytes > 0) figure("Peak memory", plan::human_bytes(d.end.process_peak_bytes), "process");
+  if (d.end.process_peak_bytes > 0) figure("Peak memory", core::human_bytes(d.end.process_peak_bytes), "process");
   return out + "</dl>\n";
 }
 
@@ -114,7 +114,7 @@ std::string memory(const report_data& d) {
   for (size_t r = 0; r < shown; ++r) {
     const auto& m = all[r];
     head.push_back("rank " + std::to_string(m.rank) + ", " + html_escaped(m.tier));
-    sum.push_back(plan::human_bytes(m.total()));
+    sum.push_back(core::human_bytes(m.total()));
     out += "<div class=\"bar\" title=\"rank " + std::to_string(m.rank) + "\">";
     for (size_t i = 0; i < m.owners.size(); ++i)
       if (m.owners[i].second > 0)
@@ -130,7 +130,7 @@ std::string memory(const report_data& d) {
     for (size_t r = 0; r < shown; ++r) {
       const uint64_t bytes = i < all[r].owners.size() ? all[r].owners[i].second : 0;
       any += bytes;
-      c.push_back(plan::human_bytes(bytes));
+      c.push_back(core::human_bytes(bytes));
     }
     if (any > 0) rows += row_of(c, "td");
   }
@@ -144,7 +144,7 @@ std::string communication(const report_data& d) {
   std::string rows;
   for (const auto& r : d.communication) {
     const bandwidth b = bandwidth_of(r.op, r.message_bytes, r.ranks, r.average_ms());
-    rows += row_of({html_escaped(r.op), html_escaped(r.purpose), plan::human_bytes(r.message_bytes),
+    rows += row_of({html_escaped(r.op), html_escaped(r.purpose), core::human_bytes(r.message_bytes),
                     std::to_string(r.count), text_of("%.1f", r.latency_ms), text_of("%.3f", r.average_ms()),
                     text_of("%.2f", b.algorithm_gbps), text_of("%.2f", b.bus_gbps)},
                    "td");

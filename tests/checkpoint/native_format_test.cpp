@@ -407,7 +407,7 @@ BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_who_holds_what) {
   const auto text = inspect_text(source_of(s.from));
   for (const char* line : {"/ck/step-00000007: troupe, step 7 (6 updates applied), 9 tensors of ",
                            "\n  h\n    0\n      bias  [3]\n        master fp32, 12 B, 1 piece: shard-00001.bin\n",
-                           "\n      weight  [37, 61]\n        master fp32, 8.8 KiB, 2 pieces: shard-00000.bin, "
+                           "\n      weight  [37, 61]\n        master fp32, 8.82 KiB, 2 pieces: shard-00000.bin, "
                            "shard-00001.bin\n        exp_avg fp32, ",
                            "\n  lm_head is h.0.weight\n", "\nshard-00000.bin: "})
     BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);

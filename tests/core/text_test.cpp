@@ -30,6 +30,21 @@ BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_what_is_none) {
   BOOST_TEST(back.size() == 128U + 3 * 128U);
 }
 
+BOOST_AUTO_TEST_CASE(bytes_have_three_digits_and_a_unit) {
+  BOOST_TEST(human_bytes(0) == "0 B");
+  BOOST_TEST(human_bytes(640) == "640 B");
+  BOOST_TEST(human_bytes(999) == "999 B");
+  BOOST_TEST(human_bytes(1000) == "0.98 KiB");
+  BOOST_TEST(human_bytes(1024) == "1.00 KiB");
+  BOOST_TEST(human_bytes(1536) == "1.50 KiB");
+  BOOST_TEST(human_bytes(10'239) == "10.0 KiB");
+  BOOST_TEST(human_bytes(102'400) == "100 KiB");
+  BOOST_TEST(human_bytes(1023ULL * 1024) == "1.00 MiB");
+  BOOST_TEST(human_bytes(3ULL << 30) == "3.00 GiB");
+  BOOST_TEST(human_bytes(UINT64_MAX) == "16.0 EiB");
+  BOOST_TEST(human_bytes(1e25) == "8.27 YiB");
+}
+
 BOOST_AUTO_TEST_CASE(a_comma_locale_changes_no_number) {
   const tests::comma_locale here;
   char naive[32];

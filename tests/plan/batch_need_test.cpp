@@ -41,14 +41,14 @@ BOOST_AUTO_TEST_CASE(absurd_sizes_are_refused_with_what_they_would_need) {
   const auto rows = refusal_of(two_units(), r, 16 * gibi, "this machine's memory");
   BOOST_TEST(rows.key == "train_micro_batch_size_per_gpu");
   BOOST_TEST(rows.text ==
-             "wanted batches that fit this machine's memory of 16 GiB, got micro-batches of 1000000000000 samples of "
+             "wanted batches that fit this machine's memory of 16.0 GiB, got micro-batches of 1000000000000 samples of "
              "16777216 tokens on 2 ranks, which need 728 TiB for activations and 233 EiB for tokens");
   r = {.rows = 1, .columns = 64, .accumulation = 1'000'000'000'000, .ranks = 1};
   const auto micros = refusal_of(two_units(), r, 16 * gibi, "this machine's memory");
   BOOST_TEST(micros.key == "gradient_accumulation_steps");
   BOOST_TEST(
       micros.text ==
-      "wanted steps that fit this machine's memory of 16 GiB, got 1000000000000 micro-batches a step, whose plans "
+      "wanted steps that fit this machine's memory of 16.0 GiB, got 1000000000000 micro-batches a step, whose plans "
       "need 1.42 PiB");
 }
 

@@ -41,20 +41,6 @@ shared_table odd_names() {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(bytes_have_three_digits_and_a_unit) {
-  BOOST_TEST(human_bytes(0) == "0 B");
-  BOOST_TEST(human_bytes(640) == "640 B");
-  BOOST_TEST(human_bytes(999) == "999 B");
-  BOOST_TEST(human_bytes(1000) == "0.98 KiB");
-  BOOST_TEST(human_bytes(1024) == "1.00 KiB");
-  BOOST_TEST(human_bytes(1536) == "1.50 KiB");
-  BOOST_TEST(human_bytes(10'239) == "10.0 KiB");
-  BOOST_TEST(human_bytes(102'400) == "100 KiB");
-  BOOST_TEST(human_bytes(1023ULL * 1024) == "1.00 MiB");
-  BOOST_TEST(human_bytes(3ULL << 30) == "3.00 GiB");
-  BOOST_TEST(human_bytes(UINT64_MAX) == "16.0 EiB");
-}
-
 BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings) {
   const auto p = plans_of(gpt_table(1, 64, 256, true), small_options(2, 3, 2))[0];
   const auto lines = lines_of(as_table(*p));

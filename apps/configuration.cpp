@@ -1,6 +1,8 @@
 #include "apps/configuration.hpp"
 
+#include <algorithm>
 #include <cstdio>
+#include <iterator>
 
 #include "config/explain.hpp"
 
@@ -8,22 +10,28 @@ namespace troupe::apps {
 
 namespace {
 
-config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why,
-                         config::reading read_as) {
+using asking = std::function<std::vector<config::key_problem>(const config::job_config&)>;
+
+config::load_result load(const common_arguments& a, std::optional<uint64_t> steps, intent why, config::reading read_as,
+                         const asking& besides = {}) {
   config::load_options options;
   options.overrides = a.set;
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
-  options.also = [why](const config::job_config& job) { return job_problems(job, why); };
+  options.also = [why, &besides](const config::job_config& job, bool sound) {
+    auto out = job_problems(job, why);
+    if (besides && sound && !out.empty()) std::ranges::move(besides(job), std::back_inserter(out));
+    return out;
+  };
   return config::load(a.file, options);
 }
 
 }  // namespace
 
 std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
-                                                 config::reading read_as) {
-  auto loaded = load(a, steps, why, read_as);
+                                                 config::reading read_as, const asking& besides) {
+  auto loaded = load(a, steps, why, read_as, besides);
   if (!loaded) {
     std::fprintf(stderr, "%s", config::render(loaded.error()).c_str());
     return std::nullopt;

@@ -1,6 +1,7 @@
 // Loads a configuration as every subcommand does: warnings and errors to stderr, one a line.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "apps/job_rules.hpp"
@@ -9,9 +10,12 @@
 
 namespace troupe::apps {
 
-/// None when the file was refused; everything has been said by then.
-std::optional<config::loaded> load_configuration(const common_arguments& a, std::optional<uint64_t> steps, intent why,
-                                                 config::reading read_as = config::reading::job);
+/// None when the file was refused; everything has been said by then. `besides` is asked of a job whose model or batches
+/// are refused and that is sound otherwise.
+std::optional<config::loaded> load_configuration(
+    const common_arguments& a, std::optional<uint64_t> steps, intent why,
+    config::reading read_as = config::reading::job,
+    const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {});
 
 /// `troupe config check`: says what is wrong with a file, or that it is good; with `json` on the standard output, as
 /// config::as_json has it. The exit status.

@@ -9,6 +9,7 @@
 #include <functional>
 
 #include "actors/calibrate.hpp"
+#include "actors/memory_need.hpp"
 #include "actors/session.hpp"
 #include "apps/checkpoints.hpp"
 #include "apps/configuration.hpp"
@@ -259,12 +260,27 @@ core::error with_way_out(core::error e, const run_start& start) {
   return e;
 }
 
+// Of a job whose batches do not fit: whether its states fit either, so that nobody mends one and only then hears of the
+// other. Batches say nothing of it, so the smallest are taken.
+std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
+  job.train_micro_batch_size_per_gpu = job.gradient_accumulation_steps = 1;
+  core::result<void> fits;
+  const auto sized = [&fits](const actors::blueprint& b) -> core::result<void> {
+    fits = actors::check_memory(b);
+    return core::fail(core::error_kind::stopped, "the sizes are known");
+  };
+  (void)actors::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), nullptr, nullptr,
+                               {.sized = sized});
+  if (fits) return {};
+  return {{"", fits.error().text}};
+}
+
 }  // namespace
 
 int train(const train_arguments& given) {
   interrupts stop(true);
   const train_arguments a = with_load_keys(given);
-  auto loaded = load_configuration(a, a.steps, intent::run);
+  auto loaded = load_configuration(a, a.steps, intent::run, config::reading::job, states_beyond_memory);
   if (!loaded) return 2;
   auto config = std::make_shared<const config::job_config>(loaded->config);
   const output_style style = a.json                         ? output_style::json

@@ -53,7 +53,8 @@ struct load_options {  ///< how a file is read
   std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
   reading read_as = reading::job;
   /// What else is wrong with a job, as others know it: asked of one whose model's keys are known and of their types.
-  std::function<std::vector<key_problem>(const job_config&)> also = {};
+  /// `sound`: nothing else has been found.
+  std::function<std::vector<key_problem>(const job_config&, bool sound)> also = {};
 };
 
 /// One key as a run will see it; for explain.

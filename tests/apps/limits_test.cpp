@@ -54,6 +54,17 @@ BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_refused_before_it_is_touched) {
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
 }
 
+BOOST_AUTO_TEST_CASE(batches_and_states_that_do_not_fit_are_refused_together) {
+  const command_folder f(enormous);
+  const auto r = f.troupe({"train", "job.yaml", "--set", "train_micro_batch_size_per_gpu=500000"});
+  BOOST_TEST(r.code == 2);
+  BOOST_TEST(lines_of(r.err) == 2U, r.err);
+  BOOST_TEST(has(r.err, "train_micro_batch_size_per_gpu: wanted batches that fit the "), r.err);
+  BOOST_TEST(has(r.err, "'s free memory of "), r.err);
+  BOOST_TEST(has(r.err, "job.yaml:1:1: error: memory: the states of 829"), r.err);
+  BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
+}
+
 BOOST_AUTO_TEST_CASE(sigterm_while_a_run_opens_ends_it_there) {
   const command_folder f(large);
   for (const int signal : {SIGTERM, SIGINT}) {

@@ -177,9 +177,10 @@ BOOST_AUTO_TEST_CASE(what_would_move_memory_is_refused_by_name) {
 
 BOOST_AUTO_TEST_CASE(others_find_errors_that_come_with_the_files_own) {
   load_options options;
-  size_t asked = 0;
-  options.also = [&](const job_config& c) {
+  size_t asked = 0, found_sound = 0;
+  options.also = [&](const job_config& c, bool sound) {
     ++asked;
+    if (sound) ++found_sound;
     BOOST_TEST(c.model.hugging_face_json.find("n_layer") != std::string::npos);
     return std::vector<key_problem>{{"model.n_head", "wanted another"}, {"data.sequence_length", "wanted fewer"}};
   };
@@ -188,9 +189,12 @@ BOOST_AUTO_TEST_CASE(others_find_errors_that_come_with_the_files_own) {
              "j.yaml:2:7: error: data.sequence_length: wanted fewer\n"
              "j.yaml:4:7: error: seed: wanted an integer of at least 0, got no\n");
   BOOST_TEST(asked == 1U);
+  BOOST_TEST(found_sound == 0U);
   // Nobody judges a model of which a key has not even the right type.
   errors_of(smallest_with("n_layer: 2", "n_layer: two"), options);
   BOOST_TEST(asked == 1U);
+  errors_of(smallest_with("seed: 1", "seed: 2"), options);
+  BOOST_TEST(found_sound == 1U);
 }
 
 BOOST_AUTO_TEST_CASE(precision_sections_do_not_contradict_one_another) {

@@ -9,6 +9,7 @@
 #include "actors/loader.hpp"
 #include "actors/rank.hpp"
 #include "actors/telemetry.hpp"
+#include "fabric/communicator.hpp"
 
 namespace troupe::actors {
 
@@ -18,6 +19,22 @@ struct rank_parts {
   std::function<std::unique_ptr<executor>()> lanes[plan::num_lanes];  ///< control stays empty
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
+
+/// Makes the parts those of `rank`, a member of `group`, which is one of fabric/: completions wake the collective lane,
+/// and the watch asks who is missing. The member is for the lane's executor to hold; it ends with it.
+template <class Group>
+std::shared_ptr<fabric::communicator> join_fabric(rank_parts& x, uint32_t rank, Group& group) {
+  x.setup.rank = rank;
+  const auto wake_lane = [links = std::weak_ptr(x.links)](uint64_t sequence) {
+    if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
+  };
+  std::shared_ptr<fabric::communicator> member = group.join(rank, wake_lane);
+  x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
+    const auto known = weak.lock();
+    return known ? known->missing(sequence) : std::vector<uint32_t>{};
+  };
+  return member;
+}
 
 /// Handles of everybody, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
 struct company {

@@ -108,11 +108,7 @@ core::result<void> session::parts::start_actors() {
   std::vector<rank_parts> all(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = all[r];
-    std::weak_ptr<rank_links> links = x.links;
-    std::shared_ptr<fabric::communicator> communicator = group->join(r, [links](uint64_t sequence) {
-      if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
-    });
-    x.setup.rank = r;
+    const auto communicator = join_fabric(x, r, *group);
     for (auto& p : programs) x.setup.programs.push_back(p[r]);
     x.setup.rules = plan.rules;
     x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
@@ -120,10 +116,6 @@ core::result<void> session::parts::start_actors() {
         std::chrono::nanoseconds(static_cast<int64_t>(plan.longest_instruction_s * 1e9));
     x.setup.pulses = pulses;
     x.setup.tell = [box = warnings](const std::string& line) { box->put(line); };
-    x.setup.missing = [weak = std::weak_ptr(communicator)](uint64_t sequence) {
-      const auto known = weak.lock();
-      return known ? known->missing(sequence) : std::vector<uint32_t>{};
-    };
     compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed, ledger->owner(r)};
     if (host != nullptr) stage_setup.own = [from = host, r] { return from->take(r); };
     auto stage = make_compute_executor(stage_setup, memory[r]);
@@ -137,7 +129,7 @@ core::result<void> session::parts::start_actors() {
       return std::make_unique<shard_executor>(mine, groups);
     };
     io_setup io{queue_options(c), swaps.watch,
-                [links] {
+                [links = std::weak_ptr(x.links)] {
                   if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
                 },
                 [box = warnings](const std::string& line) { box->put(line); }};

@@ -165,7 +165,6 @@ class world {
   }
 
   void furnish(rank_parts& x, uint32_t r) {
-    x.setup.rank = r;
     for (const auto& list : plans_)
       x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
     x.setup.rules.skip_overflow = true;
@@ -173,18 +172,10 @@ class world {
     x.setup.pulses = pulses_;
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
-    std::weak_ptr<rank_links> links = x.links;
-    std::shared_ptr<fabric::communicator> member = group_->join(r, [links](uint64_t sequence) {
-      if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
-    });
-    x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
-      const auto known = weak.lock();
-      return known ? known->missing(sequence) : std::vector<uint32_t>{};
-    };
     for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
     // Handed over, not shared: the communicator ends with the lane, as its peers must notice.
-    auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(std::move(member));
+    auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(join_fabric(x, r, *group_));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
     };

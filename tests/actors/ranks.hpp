@@ -75,18 +75,10 @@ inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, c
   std::vector<rank_parts> parts(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = parts[r];
-    std::weak_ptr<rank_links> links = x.links;
-    std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
-      if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
-    });
-    x.setup.rank = r;
+    const auto member = join_fabric(x, r, *group);
     x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
     x.setup.patience = p;
     x.setup.pulses = pulses;
-    x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
-      const auto known = weak.lock();
-      return known ? known->missing(sequence) : std::vector<uint32_t>{};
-    };
     for (const auto l :
          {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {

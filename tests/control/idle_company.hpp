@@ -42,11 +42,7 @@ class idle_company {
     std::vector<rank_parts> parts(plans.size());
     for (uint32_t r = 0; r < plans.size(); ++r) {
       auto& x = parts[r];
-      std::weak_ptr<rank_links> links = x.links;
-      std::shared_ptr<fabric::communicator> member = group->join(r, [links](uint64_t sequence) {
-        if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
-      });
-      x.setup.rank = r;
+      const auto member = join_fabric(x, r, *group);
       x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
       for (uint32_t l = 1; l < plan::num_lanes; ++l)
         x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? member : nullptr] {

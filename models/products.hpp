@@ -6,8 +6,6 @@
 
 #include <cstdint>
 
-#include "core/dtype.hpp"
-
 namespace troupe::models {
 
 /// `aten`: what at::mm takes, MKL for fp32 and oneDNN for 16-bit types. `onednn`: the oneDNN inside LibTorch, for fp32.

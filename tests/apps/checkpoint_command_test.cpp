@@ -1,104 +1,12 @@
-// `troupe checkpoint ...` as a user sees it: what comes out, what is said, how it ends, what stays behind.
-#include <linux/capability.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstring>
+// `troupe checkpoint ...` as a user sees it: what is shown, compared and converted, and what is refused.
 #include <nlohmann/json.hpp>
 
-#include "tests/apps/topology.hpp"
-#include "tests/checkpoint/native_samples.hpp"
+#include "tests/apps/checkpoint_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
 using nlohmann::json;
 namespace fs = std::filesystem;
-
-namespace {
-
-const std::string tiny_model =
-    R"({"model_type":"gpt2","n_layer":1,"n_embd":4,"n_head":1,"n_positions":4,"vocab_size":6})";
-
-/// A folder with the checkpoints ck/step-00000005 and ck/step-00000006 of a small model's embedding and norm.
-struct checkpoints {
-  scratch_folder folder;
-  std::vector<sample_tensor> tensors;
-
-  checkpoints() {
-    for (const uint64_t step : {5U, 6U}) {
-      tensors.clear();
-      for (const char* name : {"transformer.ln_f.weight", "transformer.wte.weight"}) {
-        const std::vector<int64_t> shape = name[12] == 'l' ? std::vector<int64_t>{4} : std::vector<int64_t>{6, 4};
-        for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
-          const auto kind = *moment != 0 ? checkpoint::tensor_kind::moment : checkpoint::tensor_kind::master;
-          std::vector<float> values(shape.size() == 1 ? 4 : 24);
-          for (size_t i = 0; i < values.size(); ++i)
-            values[i] = static_cast<float>(step) + static_cast<float>(tensors.size() * 100 + i) / 64;
-          const auto bytes = std::as_bytes(std::span(values));
-          tensors.push_back({{name, kind, moment, core::dtype::f32, shape, {}}, {bytes.begin(), bytes.end()}});
-        }
-      }
-      checkpoint::manifest m;
-      m.run.applied_updates = step;
-      m.run.model = tiny_model;
-      m.run.config = smallest;
-      m.run.parameter_order = {"transformer.wte.weight", "transformer.ln_f.weight"};
-      check_ok(save_sample(checkpoint::real_files(), folder / "ck", step, tensors, 2, std::move(m)));
-    }
-    folder.write("corpus.txt", "x");
-    folder.write("job.json", R"({"train_batch_size": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.001}}})");
-  }
-
-  finished troupe(std::vector<std::string> arguments, const std::function<void()>& prepare = {}) const {
-    std::vector<std::string> command{TROUPE_BINARY, "checkpoint"};
-    command.insert(command.end(), arguments.begin(), arguments.end());
-    return run(command, folder.path(), prepare);
-  }
-  void flip(const fs::path& file, std::streamoff at) const {
-    std::fstream f(folder.path() / file, std::ios::in | std::ios::out | std::ios::binary);
-    f.seekg(at);
-    const int byte = f.get();
-    f.seekp(at);
-    f.put(static_cast<char>(byte ^ 1));
-  }
-  /// Names in the folder, those of the constructor left out.
-  [[nodiscard]] std::vector<std::string> written() const {
-    std::vector<std::string> out;
-    for (const auto& e : fs::directory_iterator(folder.path()))
-      if (const auto name = e.path().filename().string(); name != "ck" && name != "corpus.txt" && name != "job.json")
-        out.push_back(name);
-    std::sort(out.begin(), out.end());
-    return out;
-  }
-  void check_refused(const std::vector<std::string>& arguments, int code, const std::string& part) const {
-    const auto before = written();
-    const auto r = troupe(arguments);
-    BOOST_TEST(r.code == code, arguments.front() << " ended with " << r.code << ": " << r.err);
-    BOOST_TEST(has(r.err, part), "no '" << part << "' in: " << r.err);
-    BOOST_TEST(lines_of(r.err) == 1U, r.err);
-    BOOST_TEST(r.out == "");
-    BOOST_TEST(written() == before, boost::test_tools::per_element());
-  }
-};
-
-/// A header that says one tensor of so many fp16 elements, and a file of that length that takes no room.
-void write_sparse_safetensors(const fs::path& path, uint64_t elements) {
-  std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
-                       std::to_string(elements * 2) + "]}}";
-  header.resize((header.size() + 7) / 8 * 8, ' ');
-  std::string head(8, '\0');
-  const uint64_t size = header.size();
-  std::memcpy(head.data(), &size, 8);
-  std::ofstream(path, std::ios::binary) << head << header;
-  fs::resize_file(path, 8 + header.size() + elements * 2);
-}
-
-/// The program that is executed next may not write where modes forbid it, even as root.
-void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
-
-}  // namespace
 
 BOOST_AUTO_TEST_SUITE(checkpoint_command)
 
@@ -261,121 +169,6 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
   BOOST_TEST(has(shown.out, "bf16_zero_pp_rank_1_mp_rank_00_optim_states.pt: "), shown.out);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_there_already_stays_unless_told_otherwise) {
-  const checkpoints c;
-  c.folder.write("full/mine.txt", "mine");
-  c.folder.write("w.safetensors", "mine");
-  fs::create_directory(c.folder / "empty");
-  c.check_refused({"to-hf", "ck", "full"}, 2, "'full' exists and is not empty: wanted a new name, or --force");
-  c.check_refused({"to-fp32", "ck", "full"}, 2, "'full' exists and is not empty");
-  c.check_refused({"to-fp32", "ck", "w.safetensors"}, 2, "'w.safetensors' exists");
-  c.check_refused({"to-hf", "ck", "ck", "--force"}, 2, "'ck' cannot be replaced: 'ck/step-00000006', which is read");
-  c.check_refused({"to-hf", "ck", "full", "--force"}, 2, "'full' cannot be replaced: it has no '.troupe-conversion'");
-  c.check_refused({"to-fp32", "ck", "w.safetensors", "--force"}, 2,
-                  "'w.safetensors' cannot be replaced: it is no file");
-  BOOST_TEST(c.troupe({"to-hf", "ck", "empty"}).code == 0);
-  BOOST_TEST(scratch_folder::read(c.folder / "full/mine.txt") == "mine");
-  BOOST_TEST(scratch_folder::read(c.folder / "w.safetensors") == "mine");
-  const std::vector<std::string> all = {"empty", "full", "w.safetensors"};
-  BOOST_TEST(c.written() == all, boost::test_tools::per_element());
-}
-
-BOOST_AUTO_TEST_CASE(force_replaces_what_a_conversion_wrote_and_nothing_else) {
-  const checkpoints c;
-  for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
-    BOOST_TEST(c.troupe({"to-fp32", "ck/step-00000005", out}).code == 0);
-    c.check_refused({"to-fp32", "ck", out}, 2, "--force to replace it");
-    const auto r = c.troupe({"to-fp32", "ck", out, "--force"});
-    BOOST_TEST(r.code == 0, r.err);
-    BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0, out);
-  }
-  for (const char* command : {"to-hf", "to-deepspeed", "to-universal", "reshape"}) {
-    const auto r = c.troupe({command, "ck", "folder/", "--force"});
-    BOOST_TEST(r.code == 0, r.err);
-    BOOST_TEST(c.troupe({"diff", "ck", "folder", "--quiet"}).code == 0, command);
-  }
-  c.folder.write("folder/mine.txt", "mine");
-  c.check_refused({"to-hf", "ck", "folder", "--force"}, 2, "it holds 'mine.txt', which no conversion wrote");
-  fs::remove(c.folder / "folder/mine.txt");
-  BOOST_TEST_REQUIRE(c.troupe({"to-hf", "ck", "folder", "--force"}).code == 0);
-  c.folder.write("folder/config.json", "{}");
-  c.check_refused({"to-hf", "ck", "folder", "--force"}, 2, "'config.json' in it was changed");
-  fs::create_directory_symlink("folder", c.folder / "link");
-  fs::create_symlink("w.pt", c.folder / "link.pt");
-  c.check_refused({"to-hf", "ck", "link", "--force"}, 2, "'link' cannot be replaced: it is a link");
-  c.check_refused({"to-fp32", "ck", "link.pt", "--force"}, 2, "'link.pt' cannot be replaced: it is a link");
-  for (const char* name : {"..", "ck/..", "."})
-    c.check_refused({"to-hf", "ck", name, "--force"}, 2, "wanted the name of a folder");
-}
-
-BOOST_AUTO_TEST_CASE(what_is_read_is_never_replaced) {
-  const checkpoints c;
-  BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "dd"}).code == 0);
-  BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.pt"}).code == 0);
-  fs::create_directory_symlink("dd", c.folder / "link");
-  fs::create_directory(c.folder / "away");
-  fs::create_symlink("../dd/model.safetensors", c.folder / "away/model.safetensors");
-  // By its bare name from inside, by itself, through a link to its folder, from a folder of links.
-  const auto inside =
-      run({TROUPE_BINARY, "checkpoint", "to-fp32", "model.safetensors", "../dd", "--force"}, c.folder / "dd");
-  BOOST_TEST(inside.code == 2);
-  BOOST_TEST(has(inside.err, "'../dd' cannot be replaced: "), inside.err);
-  BOOST_TEST(has(inside.err, "model.safetensors', which is read, lies in it"), inside.err);
-  for (const auto& [from, to] : {std::pair("dd", "dd"), std::pair("link/model.safetensors", "dd"),
-                                 std::pair("away", "dd"), std::pair("w.pt", "w.pt")})
-    c.check_refused({"to-fp32", from, to, "--force"}, 2, std::string("'") + to + "' cannot be replaced: '");
-  BOOST_TEST(c.troupe({"diff", "dd", "w.pt", "--quiet"}).code == 0);
-}
-
-BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
-  const checkpoints c;
-  write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 28);
-  for (const char* out : {"out", "out.pt"}) {
-    const auto room = c.folder / (std::string(".") + out + ".part");
-    process first({TROUPE_BINARY, "checkpoint", "to-fp32", "large.safetensors", out}, c.folder.path());
-    while (scratch_folder::read(room / ".lock").empty())
-      BOOST_TEST_REQUIRE(first.wait_for_work(std::chrono::milliseconds(1)));
-    c.check_refused({"to-fp32", "ck", out}, 2,
-                    std::string("cannot write '") + out + "': './." + out + ".part' is in use: process ");
-    BOOST_TEST(fs::exists(room));
-    first.send(SIGKILL);
-    BOOST_TEST(first.end().code == 128 + SIGKILL);
-    BOOST_TEST(fs::exists(room));  // what a crash leaves the next one clears away.
-    const auto r = c.troupe({"to-fp32", "ck", out});
-    BOOST_TEST(r.code == 0, r.err);
-    BOOST_TEST(!fs::exists(room));
-    BOOST_TEST(c.troupe({"diff", "ck", out, "--quiet"}).code == 0);
-  }
-  c.folder.write(".other.part/mine.txt", "mine");
-  c.check_refused({"to-fp32", "ck", "other"}, 2, "'./.other.part' is in the way");
-  BOOST_TEST(scratch_folder::read(c.folder / ".other.part/mine.txt") == "mine");
-  BOOST_TEST(!fs::exists(c.folder / ".other.part/.lock"));
-}
-
-BOOST_AUTO_TEST_CASE(the_name_of_another_universal_folder_stays_unless_told_otherwise) {
-  const checkpoints c;
-  BOOST_TEST_REQUIRE(c.troupe({"to-universal", "ck", "first"}).code == 0);
-  c.check_refused({"to-universal", "ck", "second"}, 2, "latest_universal' names 'first': wanted --force");
-  BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "first");
-  BOOST_TEST(c.troupe({"to-universal", "ck", "second", "--force"}).code == 0);
-  BOOST_TEST(scratch_folder::read(c.folder / "latest_universal") == "second");
-  fs::remove_all(c.folder / "second");
-  BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // It names this one already.
-}
-
-BOOST_AUTO_TEST_CASE(an_ending_of_files_that_are_not_written_makes_no_folder_of_that_name) {
-  const checkpoints c;
-  for (const char* out : {"out.npz", "out.gguf", "out.safetensor"})
-    c.check_refused({"to-fp32", "ck", out}, 2,
-                    std::string("'") + out + "': wanted NAME.safetensors, NAME.pt, NAME.pth, NAME.bin or the name of");
-  for (const char* out : {"out.npz/", "llama-3.1", "llama-3.1-8b"}) {
-    BOOST_TEST(c.troupe({"to-fp32", "ck", out}).code == 0);
-    BOOST_TEST(fs::is_directory(c.folder / out));
-  }
-  BOOST_TEST(c.troupe({"to-fp32", "ck", "out.pth"}).code == 0);
-  BOOST_TEST(fs::is_regular_file(c.folder / "out.pth"));
-}
-
 BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints) {
   const checkpoints c;
   fs::create_directories(c.folder / "runs/x");
@@ -424,24 +217,6 @@ BOOST_AUTO_TEST_CASE(broken_checkpoints_are_refused_by_the_file_that_is_broken) 
   c.check_refused({"inspect", "ck"}, 2, "latest'");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_said_before_it_is_tried) {
-  const checkpoints c;
-  const auto free = fs::space(c.folder.path()).available;
-  write_sparse_safetensors(c.folder / "huge.safetensors", free / 4 + (1 << 20));
-  c.check_refused({"to-fp32", "huge.safetensors", "out"}, 1, "bytes are needed, ");
-  c.check_refused({"to-fp32", "huge.safetensors", "out.pt"}, 1, "are free in '.'");
-  c.check_refused({"to-fp32", "ck", "nowhere/out"}, 2, "'nowhere' is no folder");
-  fs::create_directory(c.folder / "locked");
-  fs::permissions(c.folder / "locked", fs::perms::owner_read | fs::perms::owner_exec);
-  for (const char* out : {"locked/out", "locked/out.safetensors"}) {
-    const auto r = c.troupe({"to-fp32", "ck", out}, obey_modes);
-    BOOST_TEST(r.code == 1, r.err);
-    BOOST_TEST(has(r.err, "'locked': Permission denied"), r.err);
-  }
-  fs::permissions(c.folder / "locked", fs::perms::owner_all);
-  BOOST_TEST(fs::is_empty(c.folder / "locked"));
-}
-
 BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_nothing_runs) {
   using namespace std::string_literals;
   const checkpoints c;
@@ -456,18 +231,6 @@ BOOST_AUTO_TEST_CASE(a_pickle_that_needs_a_class_is_refused_by_its_name_and_noth
   c.check_refused({"inspect", "bad.pt"}, 2, "os.system");
   c.check_refused({"to-fp32", "bad.pt", "out"}, 2, "os.system");
   BOOST_TEST(!fs::exists(c.folder / "touched"));
-}
-
-BOOST_AUTO_TEST_CASE(an_interrupt_leaves_nothing_half_written) {
-  const checkpoints c;
-  write_sparse_safetensors(c.folder / "large.safetensors", uint64_t{1} << 27);
-  process p({TROUPE_BINARY, "checkpoint", "to-fp32", "large.safetensors", "out"}, c.folder.path());
-  BOOST_TEST_REQUIRE(p.wait_for_work(std::chrono::milliseconds(20)));
-  p.send(SIGINT);
-  const auto r = p.end();
-  BOOST_TEST(r.code == 130, r.err);
-  const std::vector<std::string> all = {"large.safetensors"};
-  BOOST_TEST(c.written() == all, boost::test_tools::per_element());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -62,36 +63,55 @@ bool has_another_seal(file_system& files, const fs::path& root, const latest_nam
 }
 
 struct candidate {
+  std::optional<uint64_t> committed_unix_ns;  // nothing: its manifest cannot be read
   uint64_t step = 0;
   std::string name;
 };
 
-/// The step of a checkpoint by its name, else, of one with a tag, by its manifest.
-std::optional<uint64_t> step_in(file_system& files, const fs::path& root, const std::string& folder,
-                                std::string_view name) {
-  if (const auto step = step_of(name)) return step;
-  if (!is_tag(name)) return std::nullopt;
+/// What `folder` is by `name` and by its manifest; nothing where it is no checkpoint.
+std::optional<candidate> candidate_in(file_system& files, const fs::path& root, const std::string& folder,
+                                      std::string_view name) {
+  const auto step = step_of(name);
+  if (!step && !is_tag(name)) return std::nullopt;
   const auto known = read_manifest(files, root / folder);
-  return known ? std::optional(known->content.run.step) : std::nullopt;
+  if (known) return candidate{known->content.committed_unix_ns, step.value_or(known->content.run.step), folder};
+  return step ? std::optional(candidate{std::nullopt, *step, folder}) : std::nullopt;
 }
 
-/// Newest first; of one step the one that has its name before those put aside. None newer than what `latest` names:
-/// whoever wrote it did not mean those.
+/// What was committed last comes first, as retention has it: a run that went back commits lower steps after higher
+/// ones. Those that cannot be read are passed over in their place by step.
+void order_by_age(std::vector<candidate>& all) {
+  std::vector<std::pair<uint64_t, candidate>> aged;
+  for (const auto& c : all) {
+    uint64_t committed = c.committed_unix_ns.value_or(0);
+    if (!c.committed_unix_ns)
+      for (const auto& other : all)
+        if (other.step < c.step) committed = std::max(committed, other.committed_unix_ns.value_or(0));
+    aged.emplace_back(committed, c);
+  }
+  // Of one step the one that has its name before those put aside.
+  std::ranges::sort(aged, [](const auto& a, const auto& b) {
+    return std::tie(b.first, b.second.step, a.second.name) < std::tie(a.first, a.second.step, b.second.name);
+  });
+  for (size_t i = 0; i < all.size(); ++i) all[i] = std::move(aged[i].second);
+}
+
+/// By age. None later or of a higher step than what `latest` names: whoever wrote it did not mean those.
 core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
                                                    const core::result<std::optional<latest_name>>& latest) {
   const auto named =
-      latest && *latest ? step_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<uint64_t>();
+      latest && *latest ? candidate_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<candidate>();
   const auto all = files.list(root);
   if (!all) return fail(all.error());
   std::vector<candidate> out;
   for (const auto& e : *all) {
     if (e.kind != entry_kind::folder) continue;
-    const auto step = step_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
-    if (step && (!named || *step <= *named)) out.push_back({*step, e.name});
+    auto c = candidate_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
+    if (!c || (named && c->step > named->step)) continue;
+    const bool later = named && named->committed_unix_ns && c->committed_unix_ns > named->committed_unix_ns;
+    if (!later) out.push_back(std::move(*c));
   }
-  std::sort(out.begin(), out.end(), [](const candidate& a, const candidate& b) {
-    return a.step != b.step ? a.step > b.step : a.name < b.name;
-  });
+  order_by_age(out);
   return out;
 }
 

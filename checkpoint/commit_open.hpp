@@ -28,8 +28,8 @@ enum class good_enough : uint8_t {  ///< what a checkpoint must pass to be taken
 };
 
 struct open_options {
-  /// Where `latest`, or what it names, is damaged or missing: the newest good checkpoint before it, by step. What
-  /// `latest` names must pass the same check then.
+  /// Where `latest`, or what it names, is damaged or missing: the good checkpoint that was committed last before it
+  /// and is of no higher step. What `latest` names must pass the same check then.
   bool fallback_to_previous = false;
   good_enough fallback_check = good_enough::verifies;
   /// Told, a sentence each, which were passed over and why, and which one is taken.

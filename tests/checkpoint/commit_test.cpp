@@ -142,6 +142,27 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
   check_newest(*files, at, 30, samples(1));
 }
 
+BOOST_AUTO_TEST_CASE(of_a_run_that_went_back_the_one_committed_before_is_taken_and_none_that_it_left_behind) {
+  fake_files good;
+  for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(good, at, step, samples(step), 1));
+  for (const uint64_t step : {15, 25})
+    check_ok(save_sample(good, at, step, samples(step), 1));  // again from step 10 on
+  const auto taken = [&](std::initializer_list<const char*> damaged) -> uint64_t {
+    const auto files = good.after_power_cut(survival::everything);
+    for (const char* path : damaged) (*files->content(at / path))[0] ^= std::byte{1};
+    const auto found = open_checkpoint(*files, at, {.fallback_to_previous = true});
+    check_ok(found);
+    check_loads(*files, *found, samples(found->content.run.step), 1);
+    return found->content.run.step;
+  };
+  BOOST_TEST(taken({}) == 25U);
+  BOOST_TEST(taken({"step-00000025/shard-00000.bin"}) == 15U);  // by step it were 20
+  BOOST_TEST(taken({"step-00000025/shard-00000.bin", "step-00000015/manifest.json"}) == 20U);
+  BOOST_TEST(taken({"latest"}) == 25U);  // by step it were 40
+  BOOST_TEST(taken({"latest", "step-00000025/manifest.json"}) == 15U);
+  BOOST_TEST(taken({"latest", "step-00000025/manifest.json", "step-00000015/shard-00000.bin"}) == 40U);
+}
+
 BOOST_AUTO_TEST_CASE(a_damaged_latest_leaves_a_replaced_checkpoint_alone) {
   fake_files files;
   check_ok(save_sample(files, at, 10, samples(1), 1));

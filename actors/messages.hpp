@@ -141,6 +141,11 @@ struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
+/// session -> telemetry: the run is where it was after `step`, `global_samples` into the data; what was recorded beyond
+/// is on no curve any more.
+struct go_back {
+  uint64_t step = 0, global_samples = 0;
+};
 /// session -> telemetry: the run has ended; write what is written at the end. Nothing follows.
 struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
@@ -213,6 +218,10 @@ typename I::result_type inspect(I& f, move_data& x) {
   return f(x.first_step, x.first_sample);
 }
 template <class I>
+typename I::result_type inspect(I& f, go_back& x) {
+  return f(x.step, x.global_samples);
+}
+template <class I>
 typename I::result_type inspect(I& f, look_around& x) {
   return f(x.run);
 }
@@ -232,6 +241,7 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::prepare_batch))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::look_around))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::save_now))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::move_data))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::go_back))
 CAF_END_TYPE_ID_BLOCK(troupe)
 
 // Never handed to add_message_types: these stay inside the process.
@@ -264,7 +274,7 @@ using supervisor_actor = typed_actor<replies_to<run_plan>::with<run_outcome>, re
                                      reacts_to<run_failed>, reacts_to<give_up>, reacts_to<save_now>>;
 using loader_actor =
     typed_actor<replies_to<next_batch>::with<batch_ready>, reacts_to<prepare_batch>, reacts_to<move_data>>;
-using telemetry_actor =
-    typed_actor<reacts_to<record_step>, reacts_to<record_validation>, replies_to<close_records>::with<records_closed>>;
+using telemetry_actor = typed_actor<reacts_to<record_step>, reacts_to<record_validation>, reacts_to<go_back>,
+                                    replies_to<close_records>::with<records_closed>>;
 
 }  // namespace troupe::actors

@@ -175,9 +175,10 @@ class session {  ///< a training run
   core::result<void> wait_for_saves();
   /// Takes a checkpoint over while the session lives, between steps: any format, one of a folder by `options.tag`, with
   /// the effects of `session_options::resume`, so that steps from here on have the bits of a session that is opened
-  /// there. Only parameters that options leave out keep what they are. A save that was asked for is of the states
-  /// before and is finished first. Errors: as `open`; bad_input while states are offloaded. Refused before anything
-  /// changed, the run may go on; what fails later (io, a digest) ends it with that sentence.
+  /// there. Only parameters that options leave out keep what they are. Curves that are open end at the step that it
+  /// goes back to, whosever the checkpoint is; where steps begin at 0 they become NAME.previous. A save that was asked
+  /// for is of the states before and is finished first. Errors: as `open`; bad_input while states are offloaded.
+  /// Refused before anything changed, the run may go on; what fails later (io, a digest) ends it with that sentence.
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
   /// What `save` was given as client state by the run that this one goes on from; null's text otherwise.
   [[nodiscard]] const std::string& client_state() const;

@@ -106,8 +106,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   live_load state;
-  const auto loaded = load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr,
-                                   [&] { return watch.wants_end(); });
+  const auto loaded =
+      load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr, [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over : loaded.error());
   if (loaded->missing > 0)
@@ -161,7 +161,11 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
   const auto folder = p.resume(path, std::move(options), true, unwatched);
   if (!folder) return fail(folder.error());
   ++p.loads;
-  if (!p.recording.is_open) p.resumed_from = path;
+  p.recording.last_validation.reset();
+  if (!p.recording.is_open)
+    p.resumed_from = path;
+  else if (!p.recording.is_closed)
+    post(p.actors->telemetry, go_back{p.steps, p.steps > 0 ? p.data.shape.samples_before(p.steps) : 0});
   if (auto ok = p.tell_loader(); !ok) {
     p.over = ok.error();
     return fail(ok.error());

@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "checkpoint/atomic_file.hpp"
+#include "core/clock.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -92,6 +93,9 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
       },
       [self](const record_validation& m) {
         if (auto& to = self->state.setup.recorder) to->validation(*m.values);
+      },
+      [self](const go_back& m) {
+        if (auto& to = self->state.setup.recorder) to->go_back(core::unix_seconds(), m.step, m.global_samples);
       },
       [self](const close_records& m) -> caf::result<records_closed> {
         auto& s = self->state;

@@ -106,8 +106,28 @@ core::result<curve_files> curve_files::open(const curve_options& options, double
     auto file = out.make(options.json_lines_file);
     if (!file) return core::fail(file.error().in("telemetry.json_lines"));
     out.lines_.emplace(std::move(*file));
+    out.lines_file_ = options.json_lines_file;
   }
   return out;
+}
+
+core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) {
+  core::result<void> first = flush();
+  const auto note = [&first](core::result<void> did) {
+    if (!did && first) first = std::move(did);
+  };
+  // What a full disk keeps waiting is lost with its file.
+  if (!complete()) ++num_lost_;
+  goes_on_ = global_samples > 0;
+  if (events_) {
+    events_->add(tf_record(restart_event(unix_s, goes_on_ ? global_samples + 1 : 0)));
+    note(events_->flush());
+  }
+  csv_.clear();
+  if (goes_on_ && !csv_folder_.empty()) note(cut_csv_files(csv_folder_, global_samples));
+  lines_.reset();
+  if (goes_on_ && !lines_file_.empty()) note(cut_curve(lines_file_, global_samples, json_place));
+  return first;
 }
 
 core::result<void> curve_files::write(double unix_s, uint64_t global_samples, std::span<const curve_value> values) {
@@ -139,7 +159,15 @@ core::result<void> curve_files::write(double unix_s, uint64_t global_samples, st
 }
 
 core::result<void> curve_files::write_line(const std::string& json) {
-  if (!lines_) return {};
+  if (lines_file_.empty()) return {};
+  if (!lines_) {
+    auto made = make(lines_file_);
+    if (!made) {
+      ++num_lost_;
+      return core::fail(made.error());
+    }
+    lines_.emplace(std::move(*made));
+  }
   lines_->add(json + "\n");
   return lines_->flush();
 }

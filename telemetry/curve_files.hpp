@@ -37,6 +37,11 @@ class curve_files {  ///< the files that curves are written to
   /// key that asked for the file in front. Files of other names are nobody's business here.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
+  /// The run is where it was after so many global samples; 0: it begins anew. What was written beyond is dropped from
+  /// CSV and JSON lines, which become NAME.previous where the run begins anew; the event file gets the mark. Errors:
+  /// io, no_space; what is written next tries once more.
+  core::result<void> go_back(double unix_s, uint64_t global_samples);
+
   /// Values at one x. Values that are not finite are kept as they are (`nan`, `inf`).
   core::result<void> write(double unix_s, uint64_t global_samples, std::span<const curve_value> values);
 
@@ -52,11 +57,11 @@ class curve_files {  ///< the files that curves are written to
  private:
   [[nodiscard]] core::result<append_file> make(const std::filesystem::path& file) const;
 
-  std::filesystem::path csv_folder_;
+  std::filesystem::path csv_folder_, lines_file_;
   bool goes_on_ = false;
   std::map<std::string, append_file, std::less<>> csv_;  ///< by label
   std::optional<append_file> events_, lines_;
-  uint64_t num_lost_ = 0;  ///< values whose file could not even be made
+  uint64_t num_lost_ = 0;  ///< records whose file could not even be made, or went while a disk was full
 };
 
 }  // namespace troupe::telemetry

@@ -27,6 +27,14 @@ void recorder::log(const std::string& lines) const {
   for (std::string line; std::getline(in, line);) options_.log(line);
 }
 
+void recorder::go_back(double unix_s, uint64_t step, uint64_t global_samples) {
+  if (files_) note(files_->go_back(unix_s, global_samples));
+  for (auto* series : {&curves_.loss, &curves_.validation, &curves_.lr, &curves_.grad_norm, &curves_.tokens_per_s})
+    series->cut(double(step));
+  std::erase_if(data_.skipped, [step](const skipped_step& s) { return s.step > step; });
+  data_.steps_done = step;
+}
+
 void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
   const step_breakdown times = spans.empty() ? step_breakdown{} : telemetry::break_down(spans, 0);
   if (files_) {

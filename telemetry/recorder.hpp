@@ -36,6 +36,9 @@ class recorder {  ///< all that a run writes about itself
   /// yet.
   core::result<void> open(double unix_s, std::optional<uint64_t> goes_on_after = std::nullopt);
 
+  /// The run is where it was after `step`, as curve_files::go_back has it: nothing that was recorded beyond is on a
+  /// curve any more. Sums over all steps, as of tokens and seconds, keep what was done.
+  void go_back(double unix_s, uint64_t step, uint64_t global_samples);
   void step(const step_values& v, std::vector<rank_spans> spans);
   void validation(const validation_values& v);
 

@@ -1,5 +1,6 @@
 #include "telemetry/thinned_series.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace troupe::telemetry {
@@ -42,6 +43,14 @@ void thinned_series::add(double x, double y) {
     values_per_bin_ *= 2;
   }
   bins_.push_back(one);
+}
+
+void thinned_series::cut(double x) {
+  std::erase_if(bins_, [x](const series_bin& b) { return b.first_x > x; });
+  if (bins_.empty()) return;
+  auto& b = bins_.back();
+  for (double* at : {&b.last_x, &b.least_x, &b.greatest_x}) *at = std::min(*at, x);
+  last_ = b.mean();
 }
 
 }  // namespace troupe::telemetry

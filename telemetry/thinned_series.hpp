@@ -21,8 +21,11 @@ struct series_bin {  ///< neighbouring values as one
 
 class thinned_series {  ///< a series of bounded length
  public:
-  /// `x` never falls. A value that is not finite is counted and left out.
+  /// `x` never falls, but behind a cut. A value that is not finite is counted and left out.
   void add(double x, double y);
+  /// Leaves out what lies beyond `x`; values that were joined across it stay, and so do the counts. The last value
+  /// is then that of the last bin.
+  void cut(double x);
 
   [[nodiscard]] const std::vector<series_bin>& bins() const { return bins_; }
   [[nodiscard]] bool empty() const { return bins_.empty(); }

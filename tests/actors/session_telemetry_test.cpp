@@ -88,6 +88,32 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_stops_the_first_step_and_nothi
   BOOST_TEST(fs::exists(job.folder() / "taken/DeepSpeedJobName/Train_Samples_lr.csv"));
 }
 
+BOOST_AUTO_TEST_CASE(curves_end_where_a_load_goes_back_to) {
+  const small_job job;
+  const auto file = job.folder() / "out/steps.jsonl";
+  const auto steps_in = [&] {
+    std::vector<uint64_t> out;
+    std::istringstream in(scratch_folder::read(file));
+    for (std::string line; std::getline(in, line);) out.push_back(nlohmann::json::parse(line).at("step"));
+    return out;
+  };
+  auto s = job.open({"output=" + (job.folder() / "out").string(), "telemetry.json_lines=true", "parallel.data=2"});
+  const auto train = [&](int steps) {
+    for (int i = 0; i < steps; ++i) step_of(*s);
+  };
+  train(2);
+  BOOST_TEST_REQUIRE(s->save({.root = job.folder() / "saved"}).has_value());  // not below the output
+  train(3);
+  BOOST_TEST_REQUIRE(s->load(job.folder() / "saved").has_value());
+  train(1);
+  BOOST_TEST_REQUIRE(s->load(job.folder() / "saved").has_value());
+  train(2);
+  BOOST_TEST(s->finish().curves_complete);
+  const std::vector<uint64_t> one_curve{1, 2, 3, 4};
+  BOOST_TEST(steps_in() == one_curve, boost::test_tools::per_element());
+  BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find("after 4 of 10 steps") != std::string::npos);
+}
+
 BOOST_AUTO_TEST_CASE(lines_of_the_log_come_with_the_next_call) {
   const small_job job;
   std::vector<std::string> lines;

@@ -97,6 +97,34 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
   BOOST_TEST(fs::exists(f / "steps.jsonl.previous"));
 }
 
+BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
+  const scratch_folder f;
+  auto files = telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", {}}, 1700000000);
+  BOOST_TEST_REQUIRE(files.has_value());
+  const auto row = [](uint64_t samples) { return "{\"step\":1,\"global_samples\":" + std::to_string(samples) + "}"; };
+  const auto write = [&](uint64_t samples, double value) {
+    const std::vector<curve_value> values = {{"Train/Samples/lr", value}};
+    BOOST_TEST(files->write(0, samples, values).has_value());
+    BOOST_TEST(files->write_line(row(samples)).has_value());
+  };
+  for (uint64_t step = 1; step <= 4; ++step) write(8 * step, 1);
+  BOOST_TEST(files->go_back(1, 16).has_value());
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,1\n16,1\n");
+  BOOST_TEST(scratch_folder::read(f / "steps.jsonl") == row(8) + "\n" + row(16) + "\n");
+  write(24, 2);
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,1\n16,1\n24,2\n");
+  BOOST_TEST(scratch_folder::read(f / "steps.jsonl").ends_with(row(16) + "\n" + row(24) + "\n"));
+  for (const auto& e : fs::directory_iterator(f / "events"))
+    BOOST_TEST(scratch_folder::read(e.path()).find(tf_record(restart_event(1, 17))) != std::string::npos);
+  BOOST_TEST(files->go_back(2, 0).has_value());  // weights alone: the run begins anew
+  BOOST_TEST(!fs::exists(f / "steps.jsonl.previous"));
+  write(8, 3);
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,3\n");
+  BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv.previous") == "step,lr\n8,1\n16,1\n24,2\n");
+  BOOST_TEST(scratch_folder::read(f / "steps.jsonl") == row(8) + "\n");
+  BOOST_TEST(files->complete());
+}
+
 BOOST_AUTO_TEST_CASE(files_of_other_names_are_left_alone_by_a_run_that_goes_on) {
   const scratch_folder f;
   const std::string mine = "step,lr\n8,1\n4000,2\n9000,3\n", numbers = "4000\n5000\n";

@@ -51,6 +51,26 @@ BOOST_AUTO_TEST_CASE(a_long_curve_keeps_its_spikes_its_sum_and_its_ends) {
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_curve_that_is_cut_ends_there_and_goes_on) {
+  troupe::telemetry::thinned_series s;
+  s.cut(0);
+  BOOST_TEST(s.empty());
+  for (int i = 1; i <= 5; ++i) s.add(i, 10 * i);
+  s.cut(3);
+  BOOST_TEST(s.bins().size() == 3U);
+  BOOST_TEST(s.last() == 30.0);
+  s.add(4, 7);
+  BOOST_TEST(s.bins().back().first_x == 4.0);
+  BOOST_TEST(s.last() == 7.0);
+  troupe::telemetry::thinned_series joined;
+  for (size_t i = 0; i < 2 * series_bins_limit; ++i) joined.add(double(i), double(i));
+  joined.cut(100);
+  BOOST_TEST(joined.bins().back().last_x == 100.0);
+  BOOST_TEST(joined.bins().back().greatest_x == 100.0);
+  joined.cut(-1);
+  BOOST_TEST(joined.empty());
+}
+
 BOOST_AUTO_TEST_CASE(values_that_are_no_numbers_are_counted_and_left_out) {
   troupe::telemetry::thinned_series s;
   s.add(1, NAN);

@@ -11,6 +11,7 @@
 #include "checkpoint/layer_names.hpp"
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/open_source.hpp"
+#include "config/name_map_file.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -83,8 +84,11 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const auto say = [this](const std::string& line) {
     if (hooks.on_warning) hooks.on_warning(line);
   };
+  auto map = config::read_name_map(options.map);
+  if (!map) return fail(map.error());
   auto from = checkpoint::open_source(
-      path, {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = options.map, .say = say});
+      path,
+      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
   if (!from) return fail(from.error());
   if (!options.custom_load_fn) {
     from = named_for(*plan.table, std::move(*from), options.load_module_strict);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "checkpoint/open_source.hpp"
+#include "config/name_map_file.hpp"
 
 namespace troupe::apps {
 
@@ -26,7 +27,9 @@ std::filesystem::path place_of(const std::filesystem::path& path, const std::opt
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a) {
   checkpoint::source_options options;
   if (!a.tag.empty()) options.tag = a.tag;
-  options.map = a.map;
+  auto map = config::read_name_map(a.map);
+  if (!map) return fail(map.error());
+  options.map = std::move(*map);
   options.fallback_to_previous = a.fallback_to_previous;
   options.say = [](const std::string& line) { std::fprintf(stderr, "troupe: %s\n", line.c_str()); };
   return checkpoint::open_source(place_of(a.path, options.tag), options);

@@ -20,6 +20,7 @@
 #include "checkpoint/reshape.hpp"
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/universal_writer.hpp"
+#include "config/name_map_file.hpp"
 #include "core/mapped_file.hpp"
 #include "core/text.hpp"
 
@@ -124,7 +125,9 @@ core::result<void> write_universal(const deepspeed_arguments& a) {
 core::result<void> name_back(checkpoint::deepspeed_write_options& o, const std::filesystem::path& file,
                              const checkpoint::tensor_source& s) {
   if (file.empty()) return {};
-  const auto rules = checkpoint::name_rules::read(file);
+  const auto lines = config::read_name_map(file);
+  if (!lines) return fail(lines.error());
+  const auto rules = checkpoint::name_rules::of(*lines);
   if (!rules) return fail(rules.error());
   const auto before = [name = o.name](const std::string& own) { return name ? name(own) : own; };
   for (const auto& t : s.tensors)

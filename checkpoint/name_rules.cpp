@@ -1,16 +1,10 @@
-// Two mappings of text to text. YAML is read by its events, so that nothing is built that no rule has.
 #include "checkpoint/name_rules.hpp"
 
 #include <fmt/format.h>
-#include <yaml-cpp/eventhandler.h>
-#include <yaml-cpp/exceptions.h>
-#include <yaml-cpp/parser.h>
 
 #include <charconv>
-#include <sstream>
 
 #include "checkpoint/layer_names.hpp"
-#include "checkpoint/native_files.hpp"
 #include "checkpoint/safetensors_header.hpp"
 
 namespace troupe::checkpoint {
@@ -19,71 +13,10 @@ namespace {
 using core::error_kind;
 using core::fail;
 
-/// Of one file, and layers of one range.
-constexpr size_t max_name_rules = 10'000;
-
 tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
 
-struct unreadable {  ///< ends the parser from inside an event
-  YAML::Mark at;
-  std::string why;
-};
-
-/// One line of the file: `section` is the name of the mapping that it stands in.
 struct rule_text {
-  std::string section, left, right;
-  int line = 0;
-};
-
-class rule_events final : public YAML::EventHandler {
- public:
-  std::vector<rule_text> rules;
-
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
-  void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { scalar(mark, ""); }
-  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { refuse(mark, "an alias"); }
-  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                const std::string& value) override {
-    scalar(mark, value);
-  }
-  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                       YAML::EmitterStyle::value /*style*/) override {
-    refuse(mark, "a list");
-  }
-  void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
-                  YAML::EmitterStyle::value /*style*/) override {
-    const bool fits = depth_ == 0 || (depth_ == 1 && key_);
-    if (!fits) refuse(mark, "a mapping");
-    if (depth_++ == 1) {
-      section_ = *key_;
-      key_.reset();
-    }
-  }
-  void OnMapEnd() override { --depth_; }
-
- private:
-  void scalar(const YAML::Mark& mark, const std::string& value) {
-    if (depth_ == 0) refuse(mark, "a single value");
-    if (!key_) {
-      if (depth_ == 1 && value != "layers" && value != "names")
-        throw unreadable{mark, fmt::format("wanted 'layers' or 'names', got '{}'", shown(value))};
-      key_ = value;
-      return;
-    }
-    if (depth_ == 1) refuse(mark, "a single value");
-    if (rules.size() == max_name_rules) throw unreadable{mark, fmt::format("more than {} rules", max_name_rules)};
-    rules.push_back({section_, *key_, value, mark.line + 1});
-    key_.reset();
-  }
-  [[noreturn]] static void refuse(const YAML::Mark& mark, const char* got) {
-    throw unreadable{mark, fmt::format("wanted the mappings 'layers' and 'names' of text to text, got {}", got)};
-  }
-
-  int depth_ = 0;
-  std::string section_;
-  std::optional<std::string> key_;
+  std::string left, right;
 };
 
 // Of ASCII, whatever the locale.
@@ -96,20 +29,6 @@ std::optional<uint32_t> number_of(std::string_view text) {
   uint32_t n = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
   return !text.empty() && error == std::errc() && end == text.data() + text.size() ? std::optional(n) : std::nullopt;
-}
-
-core::result<std::vector<rule_text>> lines_of(const std::string& text) {
-  rule_events events;
-  std::istringstream in(text);
-  try {
-    YAML::Parser parser(in);
-    parser.HandleNextDocument(events);
-  } catch (const unreadable& e) {
-    return refused(fmt::format("line {}: {}", e.at.line + 1, e.why));
-  } catch (const YAML::Exception& e) {
-    return refused(fmt::format("line {}: {}", e.mark.line + 1, e.msg));
-  }
-  return std::move(events.rules);
 }
 
 /// A rule that leads back, of a pattern that is text and groups without groups, each of which `to` has once.
@@ -166,8 +85,8 @@ core::result<void> name_rules::add_layer(const std::string& numbers, const std::
   const auto last = dash == std::string::npos ? first : number_of(std::string_view(numbers).substr(dash + 1));
   if (!first || !last || *last < *first)
     return refused(fmt::format("wanted a layer's number or a range as 3-14, got '{}'", shown(numbers)));
-  if (*last - *first >= max_name_rules)
-    return refused(fmt::format("wanted at most {} layers, got '{}'", max_name_rules, shown(numbers)));
+  if (*last - *first >= core::max_name_lines)
+    return refused(fmt::format("wanted at most {} layers, got '{}'", core::max_name_lines, shown(numbers)));
   layer_rule rule{*first, *last, prefix, "", std::nullopt};
   constexpr std::string_view mark = "{layer";
   if (const size_t open = prefix.find('{'); open != std::string::npos) {
@@ -213,22 +132,13 @@ std::string name_rules::prefix_of(const layer_rule& rule, uint32_t layer) {
   return prefix;
 }
 
-core::result<name_rules> name_rules::parse(const std::string& text, const std::string& where) {
-  const auto lines = lines_of(text);
-  if (!lines) return fail(lines.error().in(where));
-  if (lines->empty()) return refused(fmt::format("{}: it has no rules under 'layers' or 'names'", where));
+core::result<name_rules> name_rules::of(const core::name_lines& all) {
   name_rules out;
-  for (const auto& line : *lines) {
-    auto ok = line.section == "layers" ? out.add_layer(line.left, line.right) : out.add_name(line.left, line.right);
-    if (!ok) return fail(ok.error().in(fmt::format("{}: line {}", where, line.line)));
+  for (const auto& line : all.lines) {
+    auto ok = line.is_layer ? out.add_layer(line.left, line.right) : out.add_name(line.left, line.right);
+    if (!ok) return fail(ok.error().in(fmt::format("{}: line {}", all.where, line.line)));
   }
   return out;
-}
-
-core::result<name_rules> name_rules::read(const std::filesystem::path& file) {
-  const auto text = read_small_file(real_files(), file, max_name_rules_bytes);
-  if (!text) return fail(text.error());
-  return parse(*text, fmt::format("'{}'", file.string()));
 }
 
 std::optional<std::string> name_rules::find(std::string_view name) const {

@@ -1,9 +1,9 @@
-// Names that a person gives to the tensors of a checkpoint whose writer had other ones: the file of `--map`. Owns the
-// file's form, which docs/checkpoints.md describes; what may be known without it is layer_names.hpp's.
+// Names that a person gives to the tensors of a checkpoint whose writer had other ones: the file of `--map`. Owns what
+// its lines mean, as docs/checkpoints.md describes it; reading them is config/'s, what may be known without them
+// layer_names.hpp's.
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -12,18 +12,14 @@
 #include "checkpoint/name_pattern.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "core/error.hpp"
+#include "core/name_lines.hpp"
 
 namespace troupe::checkpoint {
 
-/// Bytes of such a file.
-inline constexpr uint64_t max_name_rules_bytes = uint64_t{256} << 10;
-
 class name_rules {
  public:
-  /// YAML or JSON; `where` stands in front of errors. Refused, with the line: any other form, a number of a layer or a
-  /// pattern that is none, a file without rules.
-  static core::result<name_rules> parse(const std::string& text, const std::string& where);
-  static core::result<name_rules> read(const std::filesystem::path& file);
+  /// Refused, with the line: a number of a layer or a pattern that is none.
+  static core::result<name_rules> of(const core::name_lines& all);
 
   /// The name that a rule gives; nothing where none is about it. Of `names` the first one whose pattern holds for all
   /// of the name, else the prefix of its layer.

@@ -188,16 +188,16 @@ core::result<tensor_source> open_as_it_is(const fs::path& path, const source_opt
 }  // namespace
 
 core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
-  if (options.map.empty()) return open_as_it_is(path, options);
-  const auto rules = name_rules::read(options.map);
+  if (options.map.lines.empty()) return open_as_it_is(path, options);
+  const auto rules = name_rules::of(options.map);
   if (!rules) return fail(rules.error());
   auto source = open_as_it_is(path, options);
   if (!source) return source;
   const auto is_named = [&](const tensor_entry& t) { return rules->find(t.name).has_value(); };
   if (options.say && std::ranges::none_of(source->tensors, is_named))
-    options.say(fmt::format("no rule of '{}' is about a tensor of '{}'", options.map.string(), path.string()));
+    options.say(fmt::format("no rule of {} is about a tensor of '{}'", options.map.where, path.string()));
   auto named = rules->applied_to(std::move(*source));
-  if (!named) return fail(named.error().in(fmt::format("by the names of '{}'", options.map.string())));
+  if (!named) return fail(named.error().in(fmt::format("by the names of {}", options.map.where)));
   return named;
 }
 

@@ -9,6 +9,7 @@
 
 #include "checkpoint/tensor_source.hpp"
 #include "core/error.hpp"
+#include "core/name_lines.hpp"
 
 namespace troupe::checkpoint {
 
@@ -22,8 +23,8 @@ struct source_options {
   /// In a folder of our checkpoints: where the one that `latest` names is damaged, the newest before it whose every
   /// digest is right. All of it is read then.
   bool fallback_to_previous{false};
-  /// A file of name_rules.hpp that gives the tensors other names; empty: none.
-  std::filesystem::path map{};
+  /// Rules for name_rules.hpp, which give the tensors other names; empty: none.
+  core::name_lines map{};
   std::function<void(const std::string&)> say{};  ///< hears, in a line, of what was passed over
 };
 

@@ -1,10 +1,10 @@
-// The file of `--map`: what it may say and what each rule does.
+// What each rule of a file of `--map` does; its form: tests/config/name_map_file_test.cpp.
 #include "checkpoint/name_rules.hpp"
 
 #include <boost/test/unit_test.hpp>
 
+#include "config/name_map_file.hpp"
 #include "tests/checkpoint/tensors.hpp"
-#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -12,14 +12,19 @@ using namespace troupe::tests;
 
 namespace {
 
+core::result<checkpoint::name_rules> rules_of(const std::string& text) {
+  const auto lines = config::parse_name_map(text, "map");
+  return lines ? checkpoint::name_rules::of(*lines) : core::result<checkpoint::name_rules>(core::fail(lines.error()));
+}
+
 std::string name_by(const std::string& text, const std::string& name) {
-  const auto rules = name_rules::parse(text, "map");
+  const auto rules = rules_of(text);
   BOOST_REQUIRE_MESSAGE(rules.has_value(), (rules ? "" : rules.error().text));
   return rules->find(name).value_or("none");
 }
 
 void check_refused(const std::string& text, const std::string& why) {
-  check_failed(name_rules::parse(text, "map"), core::error_kind::bad_input, why);
+  check_failed(rules_of(text), core::error_kind::bad_input, why);
 }
 
 }  // namespace
@@ -63,7 +68,7 @@ names:
 }
 
 BOOST_AUTO_TEST_CASE(rules_lead_back_where_they_say_one_name) {
-  const auto rules = checkpoint::name_rules::parse(R"(
+  const auto rules = rules_of(R"(
 layers:
   0: ''
   1: h.1
@@ -73,8 +78,7 @@ names:
   '(up|down)\.(\d+)\.x': '\2.y-\1'
   lost\..*: gone
   twice\.(a): b.\1.\1
-)",
-                                                   "map");
+)");
   check_ok(rules);
   for (const std::string name : {"tied_modules.embed.weight", "0.a.b", "1.x", "5.mlp.bias", "down.12.x"}) {
     const auto there = rules->find(name);
@@ -83,20 +87,13 @@ names:
   }
   BOOST_TEST(rules->find_back("gone").value_or("none") == "0.gone");  // by the layer, not by what says many names
   BOOST_TEST(rules->find_back("b.a.a").value_or("none") == "0.b.a.a");
-  const auto few = checkpoint::name_rules::parse("layers: {3: a}", "map");
+  const auto few = rules_of("layers: {3: a}");
   check_ok(few);
   BOOST_TEST(!few->find_back("b.x").has_value());
   BOOST_TEST(!few->find_back("a.").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_such_file_is_refused_by_its_line) {
-  check_refused("", "map: it has no rules under 'layers' or 'names'");
-  check_refused("layers: {}\n", "no rules");
-  check_refused("a: b\n", "map: line 1: wanted 'layers' or 'names', got 'a'");
-  check_refused("layers: [1]\n", "got a list");
-  check_refused("layers: 1\n", "got a single value");
-  check_refused("names:\n  a: {b: c}\n", "line 2: wanted the mappings 'layers' and 'names' of text to text");
-  check_refused("names: &x {a: b}\nlayers: *x\n", "line 2: ");
+BOOST_AUTO_TEST_CASE(what_is_no_rule_is_refused_by_its_line) {
   check_refused("names:\n  a: b\n  '(': c\n", "map: line 3: wanted an RE2 pattern");
   check_refused("names:\n  '(a)': '\\2'\n", "wanted a name with the groups of '(a)'");
   check_refused("layers:\n  one: a\n", "line 2: wanted a layer's number or a range as 3-14, got 'one'");
@@ -104,11 +101,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_such_file_is_refused_by_its_line) {
   check_refused("layers:\n  0-4294967295: a\n", "wanted at most 10000 layers");
   check_refused("layers:\n  1-3: a.{layer-2}\n", "layer 1 has no 'a.{layer-2}'");
   check_refused("layers:\n  1: a.{layer*2}\n", "wanted a prefix with {layer}");
-  check_refused("layers:\n  1: {a\n", "line ");
-  const scratch_folder at;
-  at.write("large.yaml", std::string(max_name_rules_bytes + 1, ' '));
-  BOOST_TEST(!checkpoint::name_rules::read(at / "large.yaml").has_value());
-  BOOST_TEST(!checkpoint::name_rules::read(at / "none.yaml").has_value());
+  check_refused("names: &x {a: b}\nlayers: *x\n", "line 1: wanted a layer's number or a range as 3-14, got 'a'");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

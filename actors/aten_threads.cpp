@@ -34,20 +34,29 @@ void set_here_only(int threads) {
   other.join();
 }
 
+/// A thread takes the number over once for LibTorch and once more for code outside of it that ATen's header is compiled
+/// into, as a host's at::parallel_for(): both times lie behind us, or the second would undo what is set here.
+void take_over() {
+  (void)at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+}
+
 }  // namespace
 
 one_aten_thread::one_aten_thread() : before_(at::get_num_threads()) {
-  if (before_ > 1) set_here_only(1);
+  take_over();
+  if (at::get_num_threads() > 1) set_here_only(1);
 }
 
 one_aten_thread::~one_aten_thread() {
-  if (before_ > 1) set_here_only(before_);
+  if (at::get_num_threads() != before_) set_here_only(before_);
 }
 
 void keep_to_one_aten_thread() {
   thread_local bool kept = false;
   if (kept) return;
   kept = true;
+  take_over();
   if (at::get_num_threads() > 1) set_here_only(1);
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
 #include "models/products.hpp"
 
@@ -15,6 +16,7 @@ double measured_matmul_flops(core::dtype type) {
                            : type == core::dtype::bf16 ? at::kBFloat16
                            : type == core::dtype::f16  ? at::kHalf
                                                        : at::kFloat;
+  const one_aten_thread alone;  // as a lane computes
   constexpr int64_t n = 512;
   const at::Tensor a = at::ones({n, n}, t), b = at::ones({n, n}, t);
   (void)models::product(a, b);  // the first product sets the library up

@@ -54,7 +54,10 @@ bool processor_prefers_onednn() {
 #ifdef TROUPE_MODELS_ONEDNN
 /// out = beta * out + a * b
 void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
-  at::internal::lazy_init_num_threads();  // oneDNN asks OpenMP, whose number of threads ATen sets in each thread
+  // oneDNN asks OpenMP, whose number of threads ATen sets in each thread that asks it for the first time. It has to be
+  // LibTorch that is asked: the header's own lazy_init_num_threads() has a second mark of the first time here, and
+  // would undo what at::set_num_threads() said to this thread.
+  (void)at::get_num_threads();
   at::native::mkldnn_matmul(a, b, out, beta, 1.0F);
 }
 #endif

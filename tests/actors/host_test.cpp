@@ -2,6 +2,7 @@
 #include "actors/host.hpp"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
 #include <c10/core/Allocator.h>
 
 #include <boost/test/unit_test.hpp>
@@ -10,6 +11,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "actors/session_parts.hpp"
+#include "models/products.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;
@@ -123,6 +125,34 @@ BOOST_AUTO_TEST_CASE(threads_of_the_host_keep_the_number_that_aten_had) {
   BOOST_TEST(inside == 1);
   BOOST_TEST(during == 3);
   BOOST_TEST(at::get_num_threads() == 3);
+  at::set_num_threads(before);
+}
+
+BOOST_AUTO_TEST_CASE(a_lane_keeps_to_one_thread_whatever_it_calls) {
+  const int before = at::get_num_threads();
+  at::set_num_threads(3);
+  int multiplied = 0, looped = 0;
+  std::thread([&] {
+    actors::keep_to_one_aten_thread();
+    const at::Tensor a = at::ones({64, 64});  // large enough for oneDNN
+    (void)models::product(a, a);
+    multiplied = at::get_num_threads();
+    at::internal::lazy_init_num_threads();  // as a host's own at::parallel_for(), compiled with OpenMP
+    looped = at::get_num_threads();
+  }).join();
+  BOOST_TEST(multiplied == 1);
+  BOOST_TEST(looped == 1);
+  int inside = 0, after = 0;
+  std::thread([&] {
+    {
+      const actors::one_aten_thread here;
+      at::internal::lazy_init_num_threads();
+      inside = at::get_num_threads();
+    }
+    after = at::get_num_threads();
+  }).join();
+  BOOST_TEST(inside == 1);
+  BOOST_TEST(after == 3);
   at::set_num_threads(before);
 }
 

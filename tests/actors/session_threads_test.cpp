@@ -1,4 +1,5 @@
 // A session and threads: those of its host, which come, call and live on, and those that the system refuses.
+#include <ATen/Parallel.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -6,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "actors/calibrate.hpp"
 #include "actors/company.hpp"
 #include "actors/session_parts.hpp"
 #include "actors/thread_room.hpp"
@@ -157,6 +159,26 @@ BOOST_AUTO_TEST_CASE(where_threads_are_refused_no_session_opens_and_nothing_is_l
     });
     BOOST_TEST(code == 0, "with " << threads << " threads: " << code);
   }
+}
+
+// Teams of OpenMP's would stay, and libgomp ends the process where it is refused a thread for one.
+BOOST_AUTO_TEST_CASE(neither_steps_nor_what_is_measured_for_lanes_opens_a_team) {
+  const small_job job;
+  const auto config = job.config({"parallel.data=2"});
+  const int code = in_a_child([&] {
+    at::set_num_threads(3);
+    if (!(actors::measured_matmul_flops(core::dtype::f32) > 0)) return 2;
+    if (!ends_alone()) return 3;
+    const auto s = actors::session::open(config);
+    if (!s.has_value()) return 4;
+    const size_t threads = entries_of("/proc/self/task");
+    for (int i = 0; i < 2; ++i)
+      if (!(*s)->step().has_value()) return 5;
+    for (int i = 0; i < 500 && entries_of("/proc/self/task") > threads; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return entries_of("/proc/self/task") <= threads ? 0 : 6;
+  });
+  BOOST_TEST(code == 0, code);
 }
 
 // Somebody else took the threads between the question and the lanes.

@@ -1,5 +1,6 @@
 // What the system refuses a run, and what is asked of it while it opens: threads, memory, its end; one sentence each.
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/apps/topology.hpp"
@@ -40,6 +41,22 @@ BOOST_AUTO_TEST_CASE(where_threads_are_refused_one_sentence_is_the_end) {
   }
   BOOST_TEST(refused >= 6U);  // two ranks take 16
   BOOST_TEST(trained >= 1U);
+}
+
+// A user's own OMP_NUM_THREADS is for others: no lane takes a team, whose threads libgomp would end the process over.
+BOOST_AUTO_TEST_CASE(a_run_takes_as_many_threads_whatever_openmp_may) {
+  for (const rlim_t threads : {16, 17, 18, 19}) {
+    const auto code_with = [threads](const char* team) {
+      const command_folder f;
+      const auto r = f.troupe({"train", "job.yaml", "--steps", "2", "--quiet"}, [threads, team] {
+        ::setenv("OMP_NUM_THREADS", team, 1);
+        allow_threads_after_exec(threads);
+      });
+      BOOST_TEST(!has(r.err, "libgomp"), threads << ": " << r.err);
+      return r.code;
+    };
+    BOOST_TEST(code_with("4") == code_with("1"), threads);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_refused_before_it_is_touched) {

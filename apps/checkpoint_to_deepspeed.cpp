@@ -21,7 +21,7 @@
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/universal_writer.hpp"
 #include "config/name_map_file.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {
@@ -81,15 +81,21 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   return {};
 }
 
+/// What is read of a file that names a folder.
+constexpr uint64_t most_pointer_bytes = 4096;
+
 /// Whether the file by which DeepSpeed finds one of several universal folders may name `name`: it does, it is not
 /// there, or it is to be replaced.
 core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, bool replace) {
   std::error_code e;
   const auto status = fs::symlink_status(pointer, e);
   if (!fs::exists(status)) return {};
-  const auto text = core::mapped_file::open(pointer, O_NOFOLLOW);
-  std::string_view names;
-  if (text) names = {reinterpret_cast<const char*>(text->bytes().data()), text->bytes().size()};
+  const auto text = core::source_file::open(pointer, O_NOFOLLOW);
+  std::string names;
+  if (text) {
+    names.resize(std::min<uint64_t>(text->size(), most_pointer_bytes));
+    if (auto ok = text->read(0, std::as_writable_bytes(std::span(names))); !ok) return ok;
+  }
   names = names.substr(0, names.find('\n'));
   if (fs::is_regular_file(status) && (replace || names == name.string())) return {};
   return fail(core::error_kind::bad_input,

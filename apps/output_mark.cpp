@@ -11,7 +11,7 @@
 #include "checkpoint/safetensors.hpp"
 #include "checkpoint/torch_archive_writer.hpp"
 #include "checkpoint/zip_reader.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -22,6 +22,7 @@ using core::fail;
 
 constexpr std::string_view word = "troupe_conversion", version = "1";
 constexpr std::string_view first_line = "troupe conversion 1\n";
+constexpr uint64_t most_mark_bytes = uint64_t{1} << 28;  ///< a line for each file of a folder
 
 using file_sizes = std::map<std::string, uint64_t>;  ///< by path from the folder
 
@@ -66,9 +67,9 @@ core::result<void> unmarked(const fs::path& out, const std::string& why) {
 }
 
 core::result<void> check_folder(const fs::path& out) {
-  const auto mark = core::mapped_file::open(out / mark_file_name, O_NOFOLLOW);
+  const auto mark = core::read_file(out / mark_file_name, most_mark_bytes, O_NOFOLLOW);
   std::optional<file_sizes> listed;
-  if (mark) listed = parse({reinterpret_cast<const char*>(mark->bytes().data()), mark->bytes().size()});
+  if (mark) listed = parse(*mark);
   if (!listed) return unmarked(out, fmt::format("it has no '{}'", mark_file_name));
   const auto found = files_of(out);
   if (!found) return fail(found.error());
@@ -81,17 +82,19 @@ core::result<void> check_folder(const fs::path& out) {
 }
 
 bool is_marked_file(const fs::path& out) {
-  const auto file = core::mapped_file::open(out, O_NOFOLLOW);
+  const auto file = core::source_file::open(out, O_NOFOLLOW);
   if (!file) return false;
   constexpr std::string_view zip = "PK";
-  const auto bytes = file->bytes();
-  if (bytes.size() < zip.size() || !std::ranges::equal(bytes.first(zip.size()), std::as_bytes(std::span(zip)))) {
+  std::string front(std::min<uint64_t>(zip.size(), file->size()), '\0');
+  if (!file->read(0, std::as_writable_bytes(std::span(front)))) return false;
+  if (front != zip) {
     const auto tensors = checkpoint::safetensors_file::open(out);
     return tensors && tensors->metadata().contains(std::string(word));
   }
-  const auto entries = checkpoint::read_zip(bytes);
+  const auto list = checkpoint::read_zip(*file);
   const auto name = std::string(checkpoint::extra_folder).append(word);
-  return entries && std::ranges::any_of(*entries, [&](const auto& entry) { return entry.name.ends_with("/" + name); });
+  return list &&
+         std::ranges::any_of(list->entries, [&](const auto& entry) { return entry.name.ends_with("/" + name); });
 }
 
 }  // namespace

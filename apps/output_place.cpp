@@ -13,7 +13,7 @@
 #include "apps/output_mark.hpp"
 #include "checkpoint/atomic_file.hpp"
 #include "checkpoint/native_files.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::apps {
 namespace {

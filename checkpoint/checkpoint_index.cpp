@@ -69,7 +69,7 @@ core::result<merged_state> read_merged(const fs::path& path, merged_state state,
   const auto file = torch_archive::open(path);
   if (!file) return fail(file.error());
   const auto number = static_cast<uint32_t>(state.files.size());
-  state.files.push_back({path, file->file_bytes().size()});
+  state.files.push_back({path, file->file_bytes()});
   auto value = read_state(*file, file->root(), number);
   if (!value) return fail(value.error());
   if (auto ok = mend(*value); !ok) return fail(ok.error().in(path.string()));

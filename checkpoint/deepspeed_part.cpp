@@ -228,7 +228,7 @@ core::result<torch_archive> open_numbered(std::vector<source_file>& files, const
   if (!file) return file;
   const auto at = std::ranges::find(files, path, &source_file::path);
   number = static_cast<uint32_t>(at - files.begin());
-  if (at == files.end()) files.push_back({path, file->file_bytes().size()});
+  if (at == files.end()) files.push_back({path, file->file_bytes()});
   return file;
 }
 

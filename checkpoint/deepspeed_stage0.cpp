@@ -107,11 +107,14 @@ class fitting {
     skips_ = is_counted_ && kept <= parameters.size() ? parameters.size() - kept : parameters.size();
   }
 
-  /// Which group has each parameter, none where it is in none; nothing where that is not the only way.
-  std::optional<std::vector<std::optional<size_t>>> run() {
+  /// Which group has each parameter, none where it is in none; nothing where that is not the only way. Errors: the
+  /// file cannot be read.
+  core::result<std::optional<std::vector<std::optional<size_t>>>> run() {
     std::vector<std::optional<size_t>> out;
     state at{0, skips_, std::vector<uint64_t>(groups_.size(), 0)};
-    if (parameters_.size() > max_fitting_states || ways(at) != 1) return std::nullopt;
+    const bool fits = parameters_.size() <= max_fitting_states && ways(at) == 1;
+    if (lost_) return fail(*lost_);
+    if (!fits) return std::nullopt;
     while (at.parameter < parameters_.size()) {
       for (size_t choice = 0; choice <= groups_.size(); ++choice) {
         const auto next = chosen(at, choice);
@@ -120,6 +123,7 @@ class fitting {
         at = *next;
         break;
       }
+      if (lost_) return fail(*lost_);
     }
     return out;
   }
@@ -133,7 +137,7 @@ class fitting {
   };
 
   /// The state behind giving the next parameter to a group, or to none.
-  [[nodiscard]] std::optional<state> chosen(const state& from, size_t choice) const {
+  [[nodiscard]] std::optional<state> chosen(const state& from, size_t choice) {
     state next = from;
     ++next.parameter;
     if (choice == groups_.size()) {
@@ -156,13 +160,23 @@ class fitting {
     return !item.master || rounds_to(*item.master, wanted) ? std::optional(next) : std::nullopt;
   }
 
-  [[nodiscard]] bool rounds_to(const torch_tensor& master, const torch_tensor& wanted) const {
+  /// The first elements of a tensor; zeros where the file cannot be read, which run() tells.
+  using elements = std::array<std::byte, fitted_elements * 8>;
+  elements first_of(const torch_tensor& t, uint64_t n) {
+    elements out{};
+    if (lost_) return out;
+    if (auto ok = file_.read(t.begin, std::span(out).first(n * core::size_of(t.type))); !ok) lost_ = ok.error();
+    return out;
+  }
+
+  [[nodiscard]] bool rounds_to(const torch_tensor& master, const torch_tensor& wanted) {
     if (!is_floating(master.type) || !is_floating(wanted.type)) return false;
     if (!master.is_contiguous() || !wanted.is_contiguous()) return true;
     const uint64_t n = std::min(fitted_elements, wanted.numel);
-    std::array<std::byte, fitted_elements * 8> rounded{};
-    cast_elements(master.type, file_.file_bytes().data() + master.begin, wanted.type, rounded.data(), n);
-    return std::memcmp(rounded.data(), file_.file_bytes().data() + wanted.begin, n * core::size_of(wanted.type)) == 0;
+    const elements kept = first_of(master, n), module = first_of(wanted, n);
+    elements rounded{};
+    cast_elements(master.type, kept.data(), wanted.type, rounded.data(), n);
+    return std::memcmp(rounded.data(), module.data(), n * core::size_of(wanted.type)) == 0;
   }
 
   /// Depth first with its own stack: a model may have more parameters than the program's stack has room for.
@@ -205,6 +219,7 @@ class fitting {
   bool is_counted_ = true;
   uint64_t skips_ = 0;
   std::map<state, int> ways_;
+  std::optional<core::error> lost_;  ///< what the file refused
 };
 
 }  // namespace
@@ -216,15 +231,17 @@ core::result<std::optional<std::vector<tensor_entry>>> read_stage0(const torch_a
   const auto groups = groups_of(file, *optimizer);
   if (!groups) return fail(groups.error().in("optimizer"));
   const auto fit = fitting(file, parameters, *groups).run();
-  if (!fit || groups->empty()) return std::nullopt;
+  if (!fit) return fail(fit.error());
+  if (!*fit || groups->empty()) return std::nullopt;
   std::vector<tensor_entry> out;
   std::vector<uint64_t> cursors(groups->size(), 0);
   for (size_t i = 0; i < parameters.size(); ++i) {
-    if (!(*fit)[i]) continue;
+    const auto& of_group = (**fit)[i];
+    if (!of_group) continue;
     const std::string& name = parameters[i].first;
     const torch_tensor& module = parameters[i].second;
-    const auto& group = (*groups)[*(*fit)[i]];
-    uint64_t& cursor = cursors[*(*fit)[i]];
+    const auto& group = (*groups)[*of_group];
+    uint64_t& cursor = cursors[*of_group];
     const auto& item = group.items[group.is_flat ? 0 : cursor];
     const auto add = [&](tensor_kind kind, const std::string& moment, const torch_tensor& t) -> core::result<void> {
       if (group.is_flat ? t.numel != item.master->numel : t.shape != module.shape) return {};  // of another meaning

@@ -15,7 +15,7 @@
 
 #include "checkpoint/commit_names.hpp"
 #include "checkpoint/native_files.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -15,7 +15,7 @@
 
 #include "checkpoint/atomic_file.hpp"
 #include "checkpoint/queued_output.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 namespace {

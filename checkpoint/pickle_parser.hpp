@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,21 +17,29 @@ namespace troupe::checkpoint {
 
 class pickle_parser {
  public:
-  explicit pickle_parser(std::span<const std::byte> bytes) { tree_.pickle_ = bytes; }
+  explicit pickle_parser(std::span<const std::byte> bytes) : limit_(bytes.size()) { tree_.pickle_ = bytes; }
+  pickle_parser(const core::source_file& file, uint64_t begin, uint64_t bytes)
+      : file_(&file), begin_(begin), limit_(bytes) {}
 
   core::result<pickle_tree> run() {
-    if (tree_.pickle_.size() > max_pickle_bytes)
-      return core::fail(core::error_kind::limit, fmt::format("a pickle has at most {} bytes here, got {}",
-                                                             max_pickle_bytes, tree_.pickle_.size()));
+    if (limit_ > max_pickle_bytes)
+      return core::fail(core::error_kind::limit,
+                        fmt::format("a pickle has at most {} bytes here, got {}", max_pickle_bytes, limit_));
     while (!done_ && why_.empty()) {
       opcode_at_ = at_;
       step(static_cast<pickle::op>(take(1)));
     }
+    if (lost_) return core::fail(std::move(*lost_));
     if (why_.empty()) check_shape();
     if (!why_.empty())
       return core::fail(core::error_kind::bad_input,
                         fmt::format("the pickle is refused at byte {}: {}", opcode_at_, why_));
     tree_.bytes_read_ = at_;
+    if (file_ != nullptr) {
+      tree_.own_pickle_.resize(at_);
+      tree_.own_pickle_.shrink_to_fit();
+      tree_.pickle_ = tree_.own_pickle_;
+    }
     return std::move(tree_);
   }
 
@@ -38,6 +47,8 @@ class pickle_parser {
   using op = pickle::op;
   using node = pickle_tree::node;
   static constexpr uint32_t nothing = pickle_tree::nothing;
+  /// What is read of a file at first; twice as much when the pickle goes on.
+  static constexpr uint64_t first_read_bytes = uint64_t{1} << 16;
 
   void refuse(std::string why) {
     if (why_.empty()) why_ = std::move(why);
@@ -45,8 +56,25 @@ class pickle_parser {
 
   // ---- bytes: after a refusal these give zeros, and run() stops
 
+  /// Whether `n` more bytes are there; those of a file are read when they are asked for.
+  bool have(uint64_t n) {
+    if (n > limit_ - at_) return false;
+    return n <= tree_.pickle_.size() - at_ || fetch(at_ + n);
+  }
+  bool fetch(uint64_t end) {
+    auto& own = tree_.own_pickle_;
+    const size_t known = own.size();
+    own.resize(std::min(limit_, std::max({end, uint64_t{2 * known}, first_read_bytes})));
+    tree_.pickle_ = own;
+    const auto ok = file_->read(begin_ + known, std::span(own).subspan(known));
+    if (ok) return true;
+    lost_ = ok.error();
+    refuse(lost_->text);
+    return false;
+  }
+
   uint64_t take(size_t n) {
-    if (tree_.pickle_.size() - at_ < n) {
+    if (!have(n)) {
       refuse("it ends in the middle");
       return 0;
     }
@@ -55,17 +83,18 @@ class pickle_parser {
   }
 
   void push_text(pickle_kind kind, uint64_t bytes) {
-    if (bytes > tree_.pickle_.size() - at_)
-      return refuse(fmt::format("{} bytes are announced, {} are left", bytes, tree_.pickle_.size() - at_));
+    if (!have(bytes)) return refuse(fmt::format("{} bytes are announced, {} are left", bytes, limit_ - at_));
     push({kind, false, static_cast<uint32_t>(at_), static_cast<uint32_t>(bytes), nothing, nothing});
     at_ += bytes;
   }
 
   void push_line() {
-    const auto rest = tree_.pickle_.subspan(at_);
-    const auto end = std::ranges::find(rest, std::byte{'\n'});
-    if (end == rest.end()) return refuse("a name has no end");
-    push_text(pickle_kind::text, static_cast<uint64_t>(end - rest.begin()));
+    uint64_t bytes = 0;
+    for (;; ++bytes) {
+      if (!have(bytes + 1)) return refuse("a name has no end");
+      if (tree_.pickle_[at_ + bytes] == std::byte{'\n'}) break;
+    }
+    push_text(pickle_kind::text, bytes);
     ++at_;
   }
 
@@ -161,7 +190,7 @@ class pickle_parser {
     const auto one = top(1);
     if (one.empty()) return;
     // a pickler counts up, and storing takes two bytes or the count itself
-    if (place >= tree_.pickle_.size()) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
+    if (place >= limit_) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
     if (place >= memo_.size()) memo_.resize(place + 1, nothing);
     memo_[place] = one.front();
     memo_count_ = std::max<uint64_t>(memo_count_, place + 1);
@@ -186,7 +215,7 @@ class pickle_parser {
   /// list or text from the memo for call after call would have it copied each time.
   bool charge(size_t more, const char* otherwise) {
     copied_ += more;
-    if (copied_ <= tree_.pickle_.size()) return true;
+    if (copied_ <= limit_) return true;
     refuse(otherwise);
     return false;
   }
@@ -292,6 +321,10 @@ class pickle_parser {
   }
 
   pickle_tree tree_;
+  const core::source_file* file_ = nullptr;
+  uint64_t begin_ = 0;               ///< byte of the file
+  uint64_t limit_;                   ///< no byte of the pickle lies behind it
+  std::optional<core::error> lost_;  ///< what the file refused
   std::vector<pickle_ref> stack_;
   std::vector<size_t> marks_;  ///< heights of the stack
   std::vector<pickle_ref> memo_;

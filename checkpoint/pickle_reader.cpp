@@ -16,7 +16,7 @@ void pickle_parser::step(op code) {
         refuse(fmt::format("its protocol is {}, 2 to 5 were wanted", version));
       break;
     case op::frame:
-      if (const auto n = take(8); n > tree_.pickle_.size() - at_) refuse("a frame is longer than the file");
+      if (const auto n = take(8); n > limit_ - at_) refuse("a frame is longer than the file");
       break;
     case op::stop:
       if (stack_.size() != 1 || !marks_.empty()) return refuse("one value is wanted at its end");
@@ -200,5 +200,9 @@ void pickle_parser::step(op code) {
 }
 
 core::result<pickle_tree> read_pickle(std::span<const std::byte> bytes) { return pickle_parser(bytes).run(); }
+
+core::result<pickle_tree> read_pickle(const core::source_file& file, uint64_t begin, uint64_t bytes) {
+  return pickle_parser(file, begin, bytes).run();
+}
 
 }  // namespace troupe::checkpoint

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 
@@ -39,10 +40,14 @@ enum class pickle_kind : uint8_t {
 /// A value of a pickle_tree, by number. Shared values have one number.
 using pickle_ref = uint32_t;
 
-/// Values of one pickle, which outlives them. No value holds itself, and none is deeper than max_pickle_depth;
-/// but values may be shared so often that walking every path would never end.
+/// Values of one pickle, which outlives them where it lies in the caller's memory; movable. No value holds itself, and
+/// none is deeper than max_pickle_depth; but values may be shared so often that walking every path would never end.
 class pickle_tree {
  public:
+  pickle_tree() = default;
+  pickle_tree(pickle_tree&&) = default;
+  pickle_tree& operator=(pickle_tree&&) = default;
+
   [[nodiscard]] pickle_ref root() const { return root_; }
   /// Numbers run from 0 to size() - 1, and not all are reached from the root.
   [[nodiscard]] size_t size() const { return nodes_.size(); }
@@ -83,6 +88,7 @@ class pickle_tree {
   };
 
   std::span<const std::byte> pickle_;
+  std::vector<std::byte> own_pickle_;  ///< what pickle_ is, where it was read from a file
   std::vector<node> nodes_;
   std::vector<std::vector<pickle_ref>> lists_;
   std::string own_text_;
@@ -95,6 +101,10 @@ class pickle_tree {
 /// lengths beyond the file, calls of what is no global or with what is no tuple, values that hold themselves.
 /// Memory is at most max_pickle_memory_factor times the pickle and a constant.
 core::result<pickle_tree> read_pickle(std::span<const std::byte> bytes);
+
+/// The same of a file, from its byte `begin` on, where at most `bytes` may belong to the pickle: they are copied out of
+/// the file as far as it goes, and the tree keeps them. What the file refuses is an error of kind `io` that names it.
+core::result<pickle_tree> read_pickle(const core::source_file& file, uint64_t begin, uint64_t bytes);
 
 /// The worst case is a pickle of empty lists: a byte each.
 inline constexpr size_t max_pickle_memory_factor = 256;

@@ -1,7 +1,8 @@
-// Reads one safetensors file in place. Owns the mapping and the checked list of tensors; executes
-// nothing and copies nothing.
+// Reads one safetensors file. Owns the checked list of tensors and where their bytes are; executes nothing. Bytes are
+// copied out of the file, so that one that somebody cuts short is an error.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <span>
 #include <string_view>
@@ -9,12 +10,12 @@
 
 #include "checkpoint/safetensors_header.hpp"
 #include "core/error.hpp"
-#include "core/mapped_file.hpp"
-#include "core/tensor_view.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 
-/// An open file; movable, and any number of threads may read from it. Pages come from the disk when they are touched.
+/// A file whose header was read; movable, and any number of threads may read from it. It has a descriptor only while it
+/// is read.
 class safetensors_file {
  public:
   /// Everything parse_header() refuses is refused here, and a file shorter than its header says, with the path in
@@ -27,29 +28,24 @@ class safetensors_file {
 
   /// As it was opened.
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-  [[nodiscard]] uint64_t file_bytes() const { return file_.bytes().size(); }
+  [[nodiscard]] uint64_t file_bytes() const { return file_.size(); }
   /// Where in the file an entry's first byte lies.
-  [[nodiscard]] uint64_t offset_bytes(const safetensors_entry& entry) const {
-    return file_bytes() - data_.size() + entry.begin;
-  }
+  [[nodiscard]] uint64_t offset_bytes(const safetensors_entry& entry) const { return data_begin_ + entry.begin; }
 
   /// Null where the file has no such tensor.
   [[nodiscard]] const safetensors_entry* find(std::string_view name) const;
 
-  /// The bytes of one of entries(), as long as this file (moved or not) lives. The format promises no
-  /// alignment: copy them, do not cast.
-  [[nodiscard]] std::span<const std::byte> bytes(const safetensors_entry& entry) const {
-    return data_.subspan(entry.begin, entry.end - entry.begin);
-  }
-
-  /// The same as a view. The memory is mapped read-only: writing through the view ends the process.
-  [[nodiscard]] core::tensor_view view(const safetensors_entry& entry) const;
+  /// A copy of bytes of one of entries(), from its byte `first` on. Errors (io) name the file: it has become shorter
+  /// since it was opened, is gone, or another one has taken its place.
+  [[nodiscard]] core::result<void> read(const safetensors_entry& entry, uint64_t first, std::span<std::byte> out) const;
+  /// All of them.
+  [[nodiscard]] core::result<std::vector<std::byte>> bytes(const safetensors_entry& entry) const;
 
  private:
   std::filesystem::path path_;
-  core::mapped_file file_;
+  core::source_file file_;
   safetensors_header header_;
-  std::span<const std::byte> data_;  ///< behind the header
+  uint64_t data_begin_ = 0;  ///< behind the header
 };
 
 }  // namespace troupe::checkpoint

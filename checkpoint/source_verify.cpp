@@ -13,8 +13,8 @@
 #include "checkpoint/source_reader.hpp"
 #include "checkpoint/zip_crc32.hpp"
 #include "checkpoint/zip_reader.hpp"
-#include "core/mapped_file.hpp"
 #include "core/math.hpp"
+#include "core/source_file.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -123,13 +123,13 @@ class verifier {
 
   core::result<void> sums(uint32_t number, const input_file& file) {
     const auto& path = source_.files[number].path;
-    const auto archive = core::mapped_file::open(path);
-    const auto entries = archive ? read_zip(archive->bytes()) : core::result<std::vector<zip_entry>>();
-    if (!archive || !entries) {
+    const auto archive = core::source_file::open(path);
+    const auto list = archive ? read_zip(*archive) : fail(archive.error());
+    if (!list) {
       const auto read_all = read(number, file, 0, source_.files[number].bytes, "", [](auto) {});
       return read_all ? core::result<void>() : fail(read_all.error());
     }
-    for (const auto& e : *entries) {
+    for (const auto& e : list->entries) {
       uint32_t sum = 0;
       const auto whole = read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); });
       if (!whole) return fail(whole.error());

@@ -3,8 +3,8 @@
 
 #include <fmt/format.h>
 
-#include <limits>
-#include <numeric>
+#include <algorithm>
+#include <array>
 
 #include "checkpoint/safetensors_header.hpp"
 #include "checkpoint/torch_archive_names.hpp"
@@ -22,6 +22,11 @@ tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::b
 /// 0x1950a86a20f9469cfc6c, in front of every legacy stream.
 constexpr std::string_view legacy_magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
 constexpr int64_t legacy_protocol = 1001;
+/// The entry "byteorder" of what is read here.
+constexpr std::string_view little = "little";
+
+/// `where` in front, but not of what a file refused: that names the file itself.
+core::error in(core::error e, const std::string& where) { return e.kind == error_kind::io ? e : e.in(where); }
 
 }  // namespace
 
@@ -36,47 +41,51 @@ bool torch_tensor::is_contiguous() const {
 }
 
 core::result<torch_archive> torch_archive::open(const std::filesystem::path& path) {
-  auto file = core::mapped_file::open(path);
+  auto file = core::source_file::open(path);
   if (!file) return fail(file.error());
   torch_archive out;
   out.file_ = std::move(*file);
   out.name_ = path.string();
-  const auto bytes = out.file_bytes();
-  const bool is_zip = bytes.size() >= 4 && zip::number(bytes, 0, 4) == zip::local_signature;
+  std::array<std::byte, 4> front{};
+  if (out.file_bytes() >= front.size())
+    if (auto ok = out.read(0, front); !ok) return fail(ok.error());
+  const bool is_zip = zip::number(front, 0, front.size()) == zip::local_signature;
   if (auto ok = is_zip ? out.open_zip() : out.open_legacy(); !ok)
-    return fail(ok.error().in(fmt::format("cannot read '{}'", path.string())));
+    return fail(in(ok.error(), fmt::format("cannot read '{}'", path.string())));
   return out;
 }
 
 core::result<void> torch_archive::open_zip() {
-  auto entries = read_zip(file_bytes());
-  if (!entries) return fail(entries.error());
-  entries_ = std::move(*entries);
-  if (entries_.empty()) return refused("an archive of torch.save was wanted, it is empty");
-  folder_ = std::string(entries_.front().name.substr(0, entries_.front().name.find('/'))) + "/";
-  const auto content = [&](const char* name) -> std::optional<std::span<const std::byte>> {
-    const auto* entry = find_entry(entries_, folder_ + name);
-    return entry == nullptr ? std::nullopt : std::optional(file_bytes().subspan(entry->begin, entry->bytes));
-  };
-  const auto pickle = content("data.pkl");
-  if (!pickle) return refused(fmt::format("a zip archive without '{}data.pkl' is none of torch.save", shown(folder_)));
-  if (const auto order = content("byteorder"))
-    if (std::string_view(reinterpret_cast<const char*>(order->data()), order->size()) != "little")
-      return refused("its numbers are big-endian, little-endian was wanted");
-  auto tree = read_pickle(*pickle);
-  if (!tree) return fail(tree.error().in("data.pkl"));
+  auto list = read_zip(file_);
+  if (!list) return fail(list.error());
+  zip_ = std::move(*list);
+  const auto& entries = zip_.entries;
+  if (entries.empty()) return refused("an archive of torch.save was wanted, it is empty");
+  folder_ = std::string(entries.front().name.substr(0, entries.front().name.find('/'))) + "/";
+  const auto* pickle = find_entry(entries, folder_ + "data.pkl");
+  if (pickle == nullptr)
+    return refused(fmt::format("a zip archive without '{}data.pkl' is none of torch.save", shown(folder_)));
+  if (const auto* order = find_entry(entries, folder_ + "byteorder")) {
+    std::string word(std::min<uint64_t>(order->bytes, little.size() + 1), '\0');
+    if (auto ok = read(order->begin, std::as_writable_bytes(std::span(word))); !ok) return ok;
+    if (word != little) return refused("its numbers are big-endian, little-endian was wanted");
+  }
+  auto tree = read_pickle(file_, pickle->begin, pickle->bytes);
+  if (!tree) return fail(in(tree.error(), "data.pkl"));
   tree_ = std::move(*tree);
   return {};
 }
 
 core::result<void> torch_archive::open_legacy() {
-  auto rest = file_bytes();
+  uint64_t at = 0;
+  const auto left = [&] { return file_bytes() - at; };
   const auto next = [&]() -> core::result<pickle_tree> {
-    auto tree = read_pickle(rest.first(std::min<size_t>(rest.size(), max_pickle_bytes)));
-    if (tree) rest = rest.subspan(tree->bytes_read());
+    auto tree = read_pickle(file_, at, std::min(left(), max_pickle_bytes));
+    if (tree) at += tree->bytes_read();
     return tree;
   };
   auto magic = next();
+  if (!magic && magic.error().kind == error_kind::io) return fail(magic.error());
   if (!magic || magic->kind(magic->root()) != pickle_kind::big_integer || magic->text(magic->root()) != legacy_magic)
     return refused("neither a zip archive nor a stream of torch.save");
   const auto protocol = next();
@@ -86,14 +95,14 @@ core::result<void> torch_archive::open_legacy() {
     return refused(fmt::format("a stream of version {} was wanted", legacy_protocol));
   const auto system = next();
   if (!system) return fail(system.error());
-  const auto little = system->find(system->root(), "little_endian");
-  if (little && system->kind(*little) == pickle_kind::boolean && !system->boolean(*little))
+  const auto order = system->find(system->root(), "little_endian");
+  if (order && system->kind(*order) == pickle_kind::boolean && !system->boolean(*order))
     return refused("its numbers are big-endian, little-endian was wanted");
   auto tree = next();
-  if (!tree) return fail(tree.error().in("the saved object"));
+  if (!tree) return fail(in(tree.error(), "the saved object"));
   tree_ = std::move(*tree);
   auto keys = next();
-  if (!keys) return fail(keys.error().in("the list of storages"));
+  if (!keys) return fail(in(keys.error(), "the list of storages"));
   // a storage's element size stands where it is used
   std::map<std::string_view, uint64_t> element_bytes;
   for (pickle_ref v = 0; v < tree_.size(); ++v)
@@ -104,16 +113,17 @@ core::result<void> torch_archive::open_legacy() {
     const auto size = element_bytes.find(keys->text(v));
     if (size == element_bytes.end() || size->second == 0)
       return refused(fmt::format("storage '{}' has no element type known here", shown(keys->text(v))));
-    if (rest.size() < 8) return refused("it ends before its last storage");
-    const uint64_t elements = zip::number(rest, 0, 8);
-    rest = rest.subspan(8);
-    if (elements > rest.size() / size->second)
+    std::array<std::byte, 8> count;
+    if (left() < count.size()) return refused("it ends before its last storage");
+    if (auto ok = read(at, count); !ok) return ok;
+    const uint64_t elements = zip::number(count, 0, count.size());
+    at += count.size();
+    if (elements > left() / size->second)
       return refused(fmt::format("storage '{}' announces {} elements of {} bytes, {} bytes are left",
-                                 shown(keys->text(v)), elements, size->second, rest.size()));
-    const auto begin = static_cast<uint64_t>(rest.data() - file_bytes().data());
-    if (!storages_.try_emplace(std::string(keys->text(v)), place{begin, elements * size->second}).second)
+                                 shown(keys->text(v)), elements, size->second, left()));
+    if (!storages_.try_emplace(std::string(keys->text(v)), place{at, elements * size->second}).second)
       return refused(fmt::format("storage '{}' comes twice", shown(keys->text(v))));
-    rest = rest.subspan(elements * size->second);
+    at += elements * size->second;
   }
   return {};
 }
@@ -177,7 +187,7 @@ core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> ar
   if (!type) type = id->type;
   if (!type) return refused(fmt::format("a tensor's type is {}, which is not read here", shown(id->type_name)));
   place where{};
-  if (const auto* entry = find_entry(entries_, fmt::format("{}data/{}", folder_, id->key))) {
+  if (const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, id->key))) {
     where = {entry->begin, entry->bytes};
   } else if (const auto legacy = storages_.find(id->key); legacy != storages_.end()) {
     where = legacy->second;

@@ -1,5 +1,5 @@
-// A file of torch.save, zip archive or legacy stream, opened without Torch. Owns the mapping, the pickle's inert
-// values and the list of storages; tensors are views into the file, and their bytes are read when somebody looks.
+// A file of torch.save, zip archive or legacy stream, opened without Torch. Owns the open file, the pickle's
+// inert values and the list of storages; tensors are places in the file, and their bytes are read by who wants them.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 #include "checkpoint/zip_reader.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
-#include "core/mapped_file.hpp"
+#include "core/source_file.hpp"
 
 namespace troupe::checkpoint {
 
@@ -40,12 +40,17 @@ struct torch_tensor {
 /// One open file; movable, and any number of threads may read.
 class torch_archive {
  public:
-  /// Refused with the path: what is neither form, a damaged container or pickle, big-endian files.
+  /// Refused with the path: what is neither form, a damaged container or pickle, big-endian files, and one that becomes
+  /// shorter meanwhile (io).
   static core::result<torch_archive> open(const std::filesystem::path& path);
 
   [[nodiscard]] const pickle_tree& tree() const { return tree_; }
   [[nodiscard]] pickle_ref root() const { return tree_.root(); }
-  [[nodiscard]] std::span<const std::byte> file_bytes() const { return file_.bytes(); }
+  [[nodiscard]] uint64_t file_bytes() const { return file_.size(); }
+  /// Bytes of a tensor, from byte `offset` of the file on. Errors (io) name the file: it has become shorter since.
+  [[nodiscard]] core::result<void> read(uint64_t offset, std::span<std::byte> out) const {
+    return file_.read(offset, out);
+  }
   [[nodiscard]] const std::string& name() const { return name_; }
 
   /// The tensor that `v` stands for: _rebuild_tensor_v2 and _v3, _rebuild_parameter, a subclass with attributes.
@@ -71,10 +76,10 @@ class torch_archive {
   core::result<torch_tensor> rebuilt(pickle_ref v, int wrappers) const;
   core::result<torch_tensor> strided(std::span<const pickle_ref> args, std::optional<core::dtype> type) const;
 
-  core::mapped_file file_;
+  core::source_file file_;
   std::string name_;
   pickle_tree tree_;
-  std::vector<zip_entry> entries_;                      ///< of a zip archive
+  zip_list zip_;                                        ///< of a zip archive
   std::string folder_;                                  ///< "archive/", in front of every entry's name
   std::map<std::string, place, std::less<>> storages_;  ///< of a legacy stream, by key
 };

@@ -50,7 +50,7 @@ class torch_reader {
     const auto archive = torch_archive::open(path);
     if (!archive) return fail(archive.error());
     const auto number = static_cast<uint32_t>(out.files.size());
-    out.files.push_back({ec ? path : real, archive->file_bytes().size()});
+    out.files.push_back({ec ? path : real, archive->file_bytes()});
     const auto state = state_dict_of(*archive);
     if (!state) return fail(state.error());
     const auto& tree = archive->tree();

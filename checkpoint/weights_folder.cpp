@@ -119,11 +119,6 @@ std::optional<weights_folder::tensor> weights_folder::find(std::string_view name
   return tensor{&shards_[it->shard], &entry_at(*it)};
 }
 
-std::optional<core::tensor_view> weights_folder::view(std::string_view name) const {
-  const auto found = find(name);
-  return found ? std::optional(found->view()) : std::nullopt;
-}
-
 std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes) {
   std::vector<std::vector<size_t>> shards;
   std::vector<size_t> open;

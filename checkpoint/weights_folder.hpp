@@ -14,7 +14,7 @@
 
 namespace troupe::checkpoint {
 
-/// Files of one folder; each is one mapping.
+/// Files of one folder.
 inline constexpr size_t max_shards = 4096;
 /// Hugging Face's own default: 5 GB.
 inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
@@ -22,7 +22,7 @@ inline constexpr uint64_t default_shard_bytes = 5'000'000'000;
 inline constexpr std::string_view single_file_name = "model.safetensors";
 inline constexpr std::string_view index_file_name = "model.safetensors.index.json";
 
-/// All tensors of a folder, mapped, read when touched; any number of threads may read.
+/// All tensors of a folder, read when asked for; any number of threads may read.
 class weights_folder {
  public:
   /// `path` is a folder with model.safetensors or, where that is missing, model.safetensors.index.json and
@@ -34,16 +34,14 @@ class weights_folder {
   struct tensor {
     const safetensors_file* file;
     const safetensors_entry* entry;
-    [[nodiscard]] std::span<const std::byte> bytes() const { return file->bytes(*entry); }
-    [[nodiscard]] core::tensor_view view() const { return file->view(*entry); }
+    [[nodiscard]] core::result<std::vector<std::byte>> bytes() const { return file->bytes(*entry); }
   };
 
   /// Ascending by name. Pointers hold as long as this folder lives and is not moved.
   [[nodiscard]] std::vector<tensor> tensors() const;
 
-  /// Nothing where no file has such a tensor. The view's memory is read-only, at any alignment.
+  /// Nothing where no file has such a tensor.
   [[nodiscard]] std::optional<tensor> find(std::string_view name) const;
-  [[nodiscard]] std::optional<core::tensor_view> view(std::string_view name) const;
 
   /// Of the first file.
   [[nodiscard]] const string_map& metadata() const { return shards_.front().metadata(); }

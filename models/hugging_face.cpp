@@ -1,4 +1,4 @@
-// Names and shapes checked once at open; after that a parameter is a range of mapped bytes.
+// Names and shapes checked once at open; after that a parameter is a range of bytes of a file.
 #include "models/hugging_face.hpp"
 
 #include <algorithm>

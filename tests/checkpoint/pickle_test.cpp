@@ -4,6 +4,7 @@
 #include "checkpoint/pickle_reader.hpp"
 #include "checkpoint/pickle_writer.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;
@@ -11,6 +12,19 @@ using namespace troupe::tests;
 using namespace std::string_literals;
 
 namespace {
+
+/// What a reader would see of a pickle, or why it is refused.
+std::string seen(const core::result<pickle_tree>& tree) {
+  if (!tree) return tree.error().text;
+  std::string out = std::to_string(tree->bytes_read());
+  out.append(" ").append(std::to_string(tree->root()));
+  for (pickle_ref v = 0; v < tree->size(); ++v) {
+    out.append(" ").append(std::to_string(static_cast<int>(tree->kind(v))));
+    if (tree->kind(v) == pickle_kind::text || tree->kind(v) == pickle_kind::bytes) out += tree->text(v);
+    if (tree->kind(v) == pickle_kind::integer) out += std::to_string(tree->integer(v));
+  }
+  return out;
+}
 
 core::result<pickle_tree> read(std::string_view text) { return read_pickle(std::as_bytes(std::span(text))); }
 
@@ -185,6 +199,47 @@ BOOST_AUTO_TEST_CASE(a_bomb_of_shared_lists_stays_as_small_as_it_is_written) {
   const auto tree = read(text);
   check_ok(tree);
   BOOST_TEST(tree->size() < text.size());
+}
+
+BOOST_AUTO_TEST_CASE(a_pickle_of_a_file_is_the_one_in_memory_however_long_it_is) {
+  const scratch_folder at;
+  const auto of = [](std::initializer_list<std::string_view> parts) {
+    std::string out;
+    for (const auto part : parts) out.append(part);
+    return out;
+  };
+  std::string numbers;
+  for (int i = 0; i < 40'000; ++i) numbers.append("J").append(3, static_cast<char>(i)).append("\x01");
+  const auto text = [](uint32_t n) {
+    std::string out("X");
+    return out.append(reinterpret_cast<const char*>(&n), 4).append(n, 'x');
+  };
+  const std::string m(70'000, 'm'), n(70'000, 'n');
+  const std::string_view front = "\x80\x02", tuple = "(", end = "t.", place("N\x94r\xFF\xFF\1\0", 7);
+  const std::string cases[] = {
+      of({front, "N."}),
+      of({front, tuple, numbers, end}),                      // an instruction across every border of what is read
+      of({front, tuple, text(65'527), text(300'000), end}),  // a text up to the border, and one beyond the next
+      of({front, tuple, "c", m, "\n", n, "\n", numbers, end}),
+      of({front, place, text(200'000), "0."}),  // a memo place that only the whole makes room for
+      of({front, tuple, numbers}),              // refused behind the first border
+      of({front, "c", m, n}),
+      of({front, "X\xFF\xFF\xFF\x0F", numbers}),
+      ""};
+  for (const auto& c : cases) {
+    const auto path = at.write("pickle", of({"in front", c, "behind"}));
+    const auto file = core::source_file::open(path);
+    check_ok(file);
+    const auto direct = read(c);
+    const auto from_file = read_pickle(*file, 8, c.size());
+    BOOST_TEST(seen(from_file) == seen(direct));
+    auto moved = read_pickle(*file, 8, c.size());
+    const auto taken = std::move(moved);
+    BOOST_TEST(seen(taken) == seen(direct));
+  }
+  const auto file = core::source_file::open(at.write("pickle", p2("N")));
+  check_ok(file);
+  check_failed(read_pickle(*file, 0, max_pickle_bytes + 1), core::error_kind::limit, "a pickle has at most");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

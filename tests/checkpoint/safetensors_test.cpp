@@ -39,10 +39,8 @@ BOOST_AUTO_TEST_CASE(every_dtype_and_shape_comes_back_bit_for_bit) {
     BOOST_REQUIRE_MESSAGE(e != nullptr, t.name);
     BOOST_TEST((e->type == t.type), t.name);
     BOOST_TEST((e->shape == t.shape), t.name);
-    BOOST_TEST(same_bytes(file->bytes(*e), t.data), t.name);
-    const auto view = file->view(*e);
-    BOOST_TEST(view.bytes() == t.data.size());
-    BOOST_TEST(reinterpret_cast<uintptr_t>(view.data) % core::size_of(t.type) == 0U, t.name << " is not aligned");
+    BOOST_TEST(same_bytes(file->bytes(*e).value(), t.data), t.name);
+    BOOST_TEST(file->offset_bytes(*e) % core::size_of(t.type) == 0U, t.name << " is not aligned");
   }
   BOOST_TEST(file->find("wte") == nullptr);
   BOOST_TEST(file->find("zzz") == nullptr);
@@ -64,7 +62,7 @@ BOOST_AUTO_TEST_CASE(an_open_file_can_be_moved) {
   auto file = safetensors_file::open(at / "w.safetensors");
   check_ok(file);
   const safetensors_file moved = std::move(*file);
-  BOOST_TEST(same_bytes(moved.bytes(*moved.find("w")), t.data));
+  BOOST_TEST(same_bytes(moved.bytes(*moved.find("w")).value(), t.data));
 }
 
 BOOST_AUTO_TEST_CASE(sources_are_asked_in_bounded_blocks_in_the_order_of_the_file) {
@@ -88,8 +86,8 @@ BOOST_AUTO_TEST_CASE(sources_are_asked_in_bounded_blocks_in_the_order_of_the_fil
   BOOST_TEST(asked == "small@0 big@0 big@4194304 big@8388608 ");
   const auto file = safetensors_file::open(at / "w.safetensors");
   check_ok(file);
-  BOOST_TEST(same_bytes(file->bytes(*file->find("big")), big.data));
-  BOOST_TEST(same_bytes(file->bytes(*file->find("small")), small.data));
+  BOOST_TEST(same_bytes(file->bytes(*file->find("big")).value(), big.data));
+  BOOST_TEST(same_bytes(file->bytes(*file->find("small")).value(), small.data));
 }
 
 BOOST_AUTO_TEST_CASE(a_source_that_fails_leaves_the_old_file) {

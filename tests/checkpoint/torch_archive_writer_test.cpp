@@ -5,6 +5,7 @@
 
 #include "checkpoint/torch_archive.hpp"
 #include "checkpoint/torch_archive_writer.hpp"
+#include "tests/checkpoint/archive_bytes.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -43,7 +44,7 @@ BOOST_AUTO_TEST_CASE(tensors_shared_storages_and_plain_values_come_back) {
     const auto tensor = file->tensor(*value);
     check_ok(tensor);
     BOOST_TEST((tensor->type == t.type && tensor->shape == t.shape && tensor->is_contiguous()));
-    BOOST_TEST(same_bytes(file->file_bytes().subspan(tensor->begin, t.data.size()), t.data), t.name);
+    BOOST_TEST(same_bytes(bytes_at(*file, tensor->begin, t.data.size()), t.data), t.name);
     BOOST_TEST(tensor->begin % 64 == 0U);
   }
   const auto tied = file->tensor(*file->tree().find(file->root(), "tied"));
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE(values_within_values_and_views_of_one_storage_come_back) {
   BOOST_TEST(b->begin == a->begin + 48);
   BOOST_TEST(again->begin == a->begin);
   BOOST_TEST(b->storage == a->storage);
-  BOOST_TEST(same_bytes(file->file_bytes().subspan(a->begin, data.size()), data));
+  BOOST_TEST(same_bytes(bytes_at(*file, a->begin, data.size()), data));
   BOOST_REQUIRE(tree.state(value("module")).has_value());
   BOOST_TEST(tree.find(*tree.state(value("module")), "_metadata").has_value());
   BOOST_REQUIRE(tree.state(value("scaler")).has_value());

@@ -4,6 +4,7 @@
 
 #include "checkpoint/torch_archive.hpp"
 #include "checkpoint/universal_source.hpp"
+#include "tests/checkpoint/archive_bytes.hpp"
 #include "tests/checkpoint/random_source.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -29,7 +30,7 @@ void check_param(const torch_archive& file, const std::vector<int64_t>& shape, c
   BOOST_TEST(t->shape == shape, boost::test_tools::per_element());
   const size_t bytes = t->numel * sizeof(float);
   BOOST_REQUIRE(bytes <= data.size());
-  BOOST_TEST(same_bytes(file.file_bytes().subspan(t->begin, bytes), std::span(data).first(bytes)));
+  BOOST_TEST(same_bytes(bytes_at(file, t->begin, bytes), std::span(data).first(bytes)));
 }
 
 }  // namespace

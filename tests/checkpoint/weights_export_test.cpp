@@ -7,6 +7,7 @@
 #include "checkpoint/deepspeed_source.hpp"
 #include "checkpoint/torch_archive.hpp"
 #include "checkpoint/weights_index.hpp"
+#include "tests/checkpoint/archive_bytes.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -19,13 +20,18 @@ namespace {
 
 const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
 
-/// The tensor's bytes in a file of torch.save, which outlives them.
-std::span<const std::byte> bytes_in(const torch_archive& file, std::string_view name) {
+torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
   const auto value = file.tree().find(file.root(), name);
   BOOST_REQUIRE_MESSAGE(value.has_value(), name);
-  const auto t = file.tensor(*value);
+  auto t = file.tensor(*value);
   check_ok(t);
-  return file.file_bytes().subspan(t->begin, t->numel * core::size_of(t->type));
+  return std::move(*t);
+}
+
+/// The tensor's bytes in a file of torch.save.
+std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name) {
+  const auto t = tensor_in(file, name);
+  return bytes_at(file, t.begin, t.numel * core::size_of(t.type));
 }
 
 }  // namespace
@@ -44,8 +50,8 @@ BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storage
   check_ok(safe);
   BOOST_TEST(torch->tree().items(torch->root()).size() == 2 * safe->tensors().size());
   for (const auto& t : safe->tensors())
-    BOOST_TEST(same_bytes(bytes_in(*torch, t.entry->name), t.bytes()), t.entry->name);
-  BOOST_TEST(bytes_in(*torch, "head.weight").data() == bytes_in(*torch, "embed.weight").data());
+    BOOST_TEST(same_bytes(bytes_in(*torch, t.entry->name), t.bytes().value()), t.entry->name);
+  BOOST_TEST(tensor_in(*torch, "head.weight").begin == tensor_in(*torch, "embed.weight").begin);
 }
 
 BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_together) {

@@ -26,9 +26,9 @@ using namespace troupe::checkpoint;
 using namespace troupe::tests;
 
 [[maybe_unused]] void fuzz_zip(bytes input) {
-  const auto entries = read_zip(input);
-  if (!entries) return;
-  for (const auto& e : *entries) wanted(e.begin <= input.size() && e.bytes <= input.size() - e.begin);
+  const auto list = read_zip(input);
+  if (!list) return;
+  for (const auto& e : list->entries) wanted(e.begin <= input.size() && e.bytes <= input.size() - e.begin);
 }
 
 [[maybe_unused]] void fuzz_pickle(bytes input) {
@@ -51,7 +51,7 @@ using namespace troupe::tests;
 [[maybe_unused]] void fuzz_safetensors(bytes input) {
   const auto file = safetensors_file::open(written("input.safetensors", input));
   if (!file) return;
-  for (const auto& e : file->entries()) wanted(file->bytes(e).size() == e.end - e.begin);
+  for (const auto& e : file->entries()) wanted(file->bytes(e).has_value());
 }
 
 [[maybe_unused]] void fuzz_manifest(bytes input) {

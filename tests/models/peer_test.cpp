@@ -18,7 +18,8 @@ at::Tensor load(const checkpoint::safetensors_file& file, const std::string& nam
   const auto* entry = file.find(name);
   BOOST_REQUIRE_MESSAGE(entry != nullptr, name << " is missing from the fixture");
   at::Tensor t = at::full(entry->shape, 0, at::TensorOptions().dtype(torch_of(entry->type)));
-  std::memcpy(t.mutable_data_ptr(), file.bytes(*entry).data(), file.bytes(*entry).size());
+  const auto bytes = take(file.bytes(*entry));
+  std::memcpy(t.mutable_data_ptr(), bytes.data(), bytes.size());
   return t;
 }
 

@@ -54,9 +54,10 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  std::shared_ptr<const core::model_table> table,
                                                  plan::plan_options trains, const plan::cost_model& costs,
                                                  const std::function<core::result<void>()>& go_on) {
+  // Without overlap every bucket is a wait of its own: a few percent of a small model's step. With it gradients arrive
+  // while backward goes on, and what they update in files can be written meanwhile.
+  if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
-    // Without overlap every bucket is a wait of its own: a few percent of a small model's step.
-    if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
     if (trains.speculate && !c.zero_optimization.sub_group_size_given)
       trains.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
     return trains;

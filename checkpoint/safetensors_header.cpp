@@ -244,17 +244,6 @@ std::optional<uint64_t> bytes_of(dtype type, const std::vector<int64_t>& shape) 
   return static_cast<uint64_t>(n);
 }
 
-std::string shown(std::string_view name) {
-  constexpr size_t longest = 120;
-  size_t length = std::min(name.size(), longest);
-  // not in the middle of a UTF-8 character
-  while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
-  std::string out(name.substr(0, length));
-  for (char& c : out)
-    if (core::is_ascii_control(c)) c = '?';
-  return length < name.size() ? out + "..." : out;
-}
-
 core::result<safetensors_header> parse_header(std::string_view text, uint64_t data_bytes) {
   if (text.size() > max_header_bytes)
     return fail(error_kind::limit,

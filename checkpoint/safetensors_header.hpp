@@ -11,6 +11,7 @@
 
 #include "core/dtype.hpp"
 #include "core/error.hpp"
+#include "core/text.hpp"
 
 namespace troupe::checkpoint {
 
@@ -44,8 +45,7 @@ std::optional<core::dtype> safetensors_dtype(std::string_view name);
 /// Bytes of a tensor; nothing where a dimension is negative or the product does not fit 63 bits.
 std::optional<uint64_t> bytes_of(core::dtype type, const std::vector<int64_t>& shape);
 
-/// A name from a file, fit for one line of a message: cut to 120 bytes, control characters replaced.
-std::string shown(std::string_view name);
+using core::shown;
 
 /// Reads the JSON `text` in front of `data_bytes` bytes of data. Refused with the tensor named: what is not
 /// such a header, a key twice, a dtype unknown here, offsets that leave the data, overlap, leave a hole or

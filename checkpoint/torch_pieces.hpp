@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "checkpoint/manifest.hpp"
+#include "checkpoint/tensor_list.hpp"
 #include "checkpoint/torch_archive.hpp"
 
 namespace troupe::checkpoint {

@@ -7,6 +7,7 @@
 #include <clocale>
 #include <cstdio>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -90,5 +91,17 @@ constexpr bool is_ascii_word(char c) {  ///< a letter or a digit
 }
 constexpr bool is_ascii_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 constexpr bool is_ascii_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
+
+/// A name from a file, fit for one line of a message: cut to 120 bytes, control characters replaced.
+inline std::string shown(std::string_view name) {
+  constexpr size_t longest = 120;
+  size_t length = std::min(name.size(), longest);
+  // not in the middle of a UTF-8 character
+  while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xC0U) == 0x80U) --length;
+  std::string out(name.substr(0, length));
+  for (char& c : out)
+    if (is_ascii_control(c)) c = '?';
+  return length < name.size() ? out + "..." : out;
+}
 
 }  // namespace troupe::core

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "models/language_model.hpp"
+#include "models/segment.hpp"
 
 namespace troupe::models {
 

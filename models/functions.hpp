@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "models/model_spec.hpp"
 #include "models/norm.hpp"
 #include "models/projection.hpp"
 #include "models/segment_scope.hpp"

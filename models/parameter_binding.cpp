@@ -4,7 +4,7 @@
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
 
-#include "models/language_model.hpp"
+#include "models/parameter_binding.hpp"
 #include "models/torch_dtype.hpp"
 
 namespace troupe::models {

@@ -6,7 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "models/language_model.hpp"
+#include "models/parameter_binding.hpp"
+#include "models/segment.hpp"
 #include "models/weight.hpp"
 
 namespace troupe::models {

@@ -7,7 +7,7 @@
 #include <memory>
 #include <string_view>
 
-#include "models/language_model.hpp"
+#include "models/segment.hpp"
 
 namespace troupe::models {
 

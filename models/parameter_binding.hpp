@@ -1,0 +1,42 @@
+// The parameters of one rank as tensors whose bytes come and go.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/model_table.hpp"
+
+namespace troupe::models {
+
+/// Not thread-safe: the compute lane's own.
+///
+/// Each parameter keeps one tensor and one StorageImpl for life; `bind` swaps its data pointer, `release` takes it
+/// away and leaves a storage that refuses. What backward saved is the tensor itself and sees the new bytes, so a
+/// parameter may be released after forward and bound elsewhere before backward. Touching a released parameter throws
+/// c10::Error.
+class parameter_binding {
+ public:
+  /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type`, lose
+  /// the bytes that they have, and require gradients exactly where the table says `trainable`.
+  parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {});
+  ~parameter_binding();
+  parameter_binding(const parameter_binding&) = delete;
+  parameter_binding& operator=(const parameter_binding&) = delete;
+
+  /// `data` holds numel elements of `type`, starts at a 64-byte boundary and outlives the binding.
+  void bind(uint32_t parameter, void* data);
+  void release(uint32_t parameter);
+  [[nodiscard]] bool bound(uint32_t parameter) const;
+  [[nodiscard]] const at::Tensor& tensor(uint32_t parameter) const;
+  [[nodiscard]] bool trainable(uint32_t parameter) const;
+
+ private:
+  std::vector<at::Tensor> tensors_;
+  std::vector<c10::Storage> bytes_, none_;  ///< what a tensor's storage is while bound, and while released
+  std::vector<bool> bound_, trainable_;
+};
+
+}  // namespace troupe::models

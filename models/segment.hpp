@@ -1,0 +1,57 @@
+// What runs through a segment: a micro-batch in, an output and a backward out, gradients to whoever asked for them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "core/dtype.hpp"
+
+namespace troupe::models {
+
+/// Where the gradient of a parameter goes: contiguous memory of numel elements of `type`
+/// (the parameter's dtype or a wider one).
+struct gradient_target {
+  void* data = nullptr;
+  core::dtype type = core::dtype::f32;
+  bool accumulate = false;  ///< add to what is there instead of overwriting it
+};
+
+/// Asked once per contribution, during backward, on the compute lane's thread.
+class gradient_sink {
+ public:
+  virtual ~gradient_sink() = default;
+  virtual gradient_target target(uint32_t parameter) = 0;
+};
+
+struct host_batch;
+
+/// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
+struct micro_batch {
+  std::span<const int64_t> tokens;    ///< rows x (columns + 1), row-major; outlives forward and backward
+  uint64_t rows = 0, columns = 0;     ///< B, T
+  std::span<const uint64_t> samples;  ///< B global sample numbers: keys of the dropout masks
+  uint64_t seed = 0, step = 0;        ///< keys of the dropout masks
+  bool training = true;               ///< false: no dropout, no graph
+  /// rows x columns: where the document of each input begins in its row; key j is visible to query i when
+  /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
+  std::span<const uint32_t> document_start = {};  ///< outlives forward and backward
+  /// For a host's own model, which has no tokens: its tensors, and what else names the micro-batch.
+  const host_batch* host = nullptr;
+  uint32_t micro = 0, rank = 0;
+};
+
+/// A segment after its forward: its output, and what its backward needs.
+class segment_run {
+ public:
+  virtual ~segment_run() = default;
+  /// (B, T, C) detached hidden state; for the head the scalar mean cross-entropy in fp32 (fp64 in reference mode).
+  [[nodiscard]] virtual const at::Tensor& output() const = 0;
+  /// Gradient of the input from the gradient of the output (for the head: a scalar, the loss scale).
+  /// Writes every parameter gradient of the segment through the sink. Undefined tensor for the embedding.
+  /// Once only; throws c10::Error when a parameter it needs is not bound.
+  virtual at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) = 0;
+};
+
+}  // namespace troupe::models

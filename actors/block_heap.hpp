@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::actors {
 

@@ -10,7 +10,7 @@
 #include "plan/check.hpp"
 #include "plan/cost.hpp"
 #include "plan/generate.hpp"
-#include "storage/memory_room.hpp"
+#include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
 namespace {

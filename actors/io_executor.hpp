@@ -13,8 +13,8 @@
 
 #include "actors/executor.hpp"
 #include "actors/rank_memory.hpp"
-#include "storage/event_watch.hpp"
-#include "storage/swap_queue.hpp"
+#include "storage/queue/event_watch.hpp"
+#include "storage/swap/swap_queue.hpp"
 
 namespace troupe::actors {
 

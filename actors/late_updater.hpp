@@ -7,7 +7,7 @@
 
 #include "kernels/late_update.hpp"
 #include "plan/step_plan.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::actors {
 

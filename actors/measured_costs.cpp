@@ -7,7 +7,7 @@
 #include "actors/calibrate.hpp"
 #include "actors/open_sizes.hpp"
 #include "plan/tier_ladder.hpp"
-#include "storage/throughput.hpp"
+#include "storage/handle/throughput.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::actors {

@@ -1,9 +1,9 @@
 // Whether the memory that a run's plans take is there, asked before any of it is touched: the kernel gives addresses
-// for more than it has, and ends the process later. What is there is storage/memory_room.hpp's.
+// for more than it has, and ends the process later. What is there is storage/memory/memory_room.hpp's.
 #pragma once
 
 #include "actors/blueprint.hpp"
-#include "storage/memory_room.hpp"
+#include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 
 #include "actors/offload_request.hpp"
 #include "actors/state_store.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/swap/swap_space.hpp"
 
 namespace troupe::actors {
 

@@ -10,8 +10,8 @@
 
 #include "plan/layout.hpp"
 #include "plan/step_plan.hpp"
-#include "storage/huge_memory.hpp"
-#include "storage/swap_file.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/swap/swap_file.hpp"
 
 namespace troupe::actors {
 

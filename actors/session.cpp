@@ -23,7 +23,7 @@
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
-#include "storage/locked_memory.hpp"
+#include "storage/memory/locked_memory.hpp"
 
 namespace troupe::actors {
 namespace {

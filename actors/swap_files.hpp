@@ -7,7 +7,7 @@
 
 #include "actors/io_executor.hpp"
 #include "config/job_config.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/swap/swap_space.hpp"
 
 namespace troupe::actors {
 

@@ -1,5 +1,5 @@
 // The settings that `troupe io` tries, what each attained, and which is best. Owns the choice; measuring is
-// storage/throughput.hpp's, saying it apps/io_report.hpp's.
+// storage/handle/throughput.hpp's, saying it apps/io_report.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "storage/throughput.hpp"
+#include "storage/handle/throughput.hpp"
 
 namespace troupe::apps {
 

@@ -4,7 +4,7 @@
 
 #include "models/model_spec.hpp"
 #include "plan/batch_need.hpp"
-#include "storage/memory_room.hpp"
+#include "storage/memory/memory_room.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <sstream>
 
-#include "storage/memory_room.hpp"
+#include "storage/memory/memory_room.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;

@@ -13,9 +13,9 @@
 #include <memory>
 
 #include "apps/machine.hpp"
-#include "storage/huge_memory.hpp"
-#include "storage/io_queue.hpp"
-#include "storage/locked_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/memory/locked_memory.hpp"
+#include "storage/queue/io_queue.hpp"
 
 namespace troupe::apps {
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "storage/file.hpp"
+#include "storage/queue/file.hpp"
 
 namespace troupe::checkpoint {
 

@@ -18,7 +18,7 @@
 #include "checkpoint/source_reader.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "core/math.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::checkpoint {
 namespace {

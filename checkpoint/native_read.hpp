@@ -11,7 +11,7 @@
 #include "checkpoint/manifest_file.hpp"
 #include "checkpoint/native_files.hpp"
 #include "core/error.hpp"
-#include "storage/io_queue.hpp"
+#include "storage/queue/io_queue.hpp"
 
 namespace troupe::checkpoint {
 

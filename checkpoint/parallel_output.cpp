@@ -7,8 +7,8 @@
 #include <system_error>
 #include <thread>
 
-#include "storage/file.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/queue/file.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/math.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "checkpoint/native_files.hpp"
 #include "core/error.hpp"
-#include "storage/io_queue.hpp"
+#include "storage/queue/io_queue.hpp"
 
 namespace troupe::checkpoint {
 

@@ -16,7 +16,7 @@
 #include "checkpoint/source_reader.hpp"
 #include "core/math.hpp"
 #include "core/tensor_view.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::checkpoint {
 namespace {

@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "checkpoint/atomic_file.hpp"
-#include "storage/file.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/queue/file.hpp"
 
 namespace troupe::checkpoint {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "storage/io_handle.hpp"
+#include "storage/handle/io_handle.hpp"
 
 namespace {
 

@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "plan/generate.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/swap/swap_space.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"
 

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "actors/save_request.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/swap/swap_space.hpp"
 #include "tests/small_job.hpp"
 
 using namespace troupe;

@@ -20,8 +20,8 @@
 #include "checkpoint/scatter_read.hpp"
 #include "checkpoint/tensor_source.hpp"
 #include "core/clock.hpp"
-#include "storage/huge_memory.hpp"
-#include "storage/staging_pool.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/memory/staging_pool.hpp"
 #include "tests/bench/fio.hpp"
 
 namespace {

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "core/clock.hpp"
-#include "storage/io_handle.hpp"
-#include "storage/io_queue.hpp"
-#include "storage/staging_pool.hpp"
+#include "storage/handle/io_handle.hpp"
+#include "storage/memory/staging_pool.hpp"
+#include "storage/queue/io_queue.hpp"
 #include "tests/bench/coprocess.hpp"
 #include "tests/bench/fio.hpp"
 

@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "core/clock.hpp"
-#include "storage/huge_memory.hpp"
-#include "storage/swap_queue.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/swap/swap_queue.hpp"
+#include "storage/swap/swap_space.hpp"
 
 namespace {
 

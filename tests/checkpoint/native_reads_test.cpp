@@ -2,7 +2,7 @@
 #include "checkpoint/native_read.hpp"
 
 #include "checkpoint/tensor_source.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "checkpoint/native_shard.hpp"
-#include "storage/huge_memory.hpp"
+#include "storage/memory/huge_memory.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/explain.hpp"
-#include "storage/io_queue.hpp"
+#include "storage/queue/io_queue.hpp"
 #include "tests/config/text.hpp"
 
 using namespace troupe::config;

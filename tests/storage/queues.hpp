@@ -8,9 +8,9 @@
 #include <tuple>
 #include <type_traits>
 
-#include "storage/modelled_queue.hpp"
-#include "storage/thread_queue.hpp"
-#include "storage/uring_queue.hpp"
+#include "storage/queue/modelled_queue.hpp"
+#include "storage/queue/thread_queue.hpp"
+#include "storage/queue/uring_queue.hpp"
 
 namespace troupe::tests {
 

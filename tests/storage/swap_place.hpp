@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "storage/huge_memory.hpp"
-#include "storage/swap_queue.hpp"
-#include "storage/swap_space.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/swap/swap_queue.hpp"
+#include "storage/swap/swap_space.hpp"
 #include "tests/scratch_folder.hpp"
 #include "tests/storage/queues.hpp"
 

@@ -1,0 +1,45 @@
+// One thread of an `io_handle` with its ring: takes jobs from any thread, runs them, says how they ended.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "core/error.hpp"
+#include "storage/handle/block_runner.hpp"
+
+namespace troupe::storage {
+
+class handle_worker {
+ public:
+  /// `over` is called on the worker's thread.
+  static core::result<std::unique_ptr<handle_worker>> start(const block_runner_options& options,
+                                                            std::function<void(const block_job_end&)> over);
+  ~handle_worker();  ///< gives up what is not over; `over` is not called for that
+  handle_worker(const handle_worker&) = delete;
+  handle_worker& operator=(const handle_worker&) = delete;
+
+  void add(block_job job);  ///< any thread
+  [[nodiscard]] const std::string& engine() const { return engine_; }
+  [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
+
+ private:
+  handle_worker() = default;
+  void work(block_runner& runner);
+  void wake() const;
+  bool take(block_runner& runner);
+
+  std::function<void(const block_job_end&)> over_;
+  int wake_ = -1;
+  std::mutex mutex_;
+  std::vector<block_job> inbox_;
+  bool stop_ = false;
+  std::string engine_;
+  std::vector<std::string> remarks_;
+  std::thread thread_;
+};
+
+}  // namespace troupe::storage

@@ -1,0 +1,302 @@
+#include "storage/handle/io_handle.hpp"
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "core/math.hpp"
+#include "storage/handle/block_runner.hpp"
+#include "storage/handle/handle_worker.hpp"
+
+namespace troupe::storage {
+
+namespace {
+
+// What a job's token says: its operation. Parts of one operation share it.
+struct under_way {
+  unsigned parts = 0;
+  bool shared = true;  // ends where `wait()` and `poll` see it
+  io_outcome outcome;
+};
+
+core::result<void> check(const io_handle_options& o) {
+  if (o.intra_op_parallelism >= 1 && o.intra_op_parallelism <= handle_threads_max) return {};
+  return core::fail(core::error_kind::bad_input, "io handle: wanted intra_op_parallelism from 1 to " +
+                                                     std::to_string(handle_threads_max) + ", got " +
+                                                     std::to_string(o.intra_op_parallelism));
+}
+
+block_runner_options runner_options(const io_handle_options& o) {
+  block_runner_options out;
+  out.queue.engine = o.engine;
+  out.queue.depth = o.queue_depth;
+  out.queue.pools = o.pools;
+  out.block_bytes = o.block_bytes;
+  out.single_submit = o.single_submit;
+  out.overlap_events = o.overlap_events;
+  return out;
+}
+
+core::result<file> open_for(io_kind kind, const std::filesystem::path& path) {
+  if (kind == io_kind::read) return file::open_best(path, file_access::read);
+  auto there = file::open_best(path, file_access::read_write);
+  std::error_code e;
+  if (there || std::filesystem::exists(std::filesystem::symlink_status(path, e))) return there;
+  auto made = file::open_best(path, file_access::create_new, 0600);
+  if (made) return made;
+  // Somebody else may have made it meanwhile; else the first reason stands.
+  there = file::open_best(path, file_access::read_write);
+  return there ? there : made;
+}
+
+std::span<std::byte> writable(std::span<const std::byte> from) {
+  return {const_cast<std::byte*>(from.data()), from.size()};  // Nothing writes through that of a write.
+}
+
+}  // namespace
+
+struct io_handle::state {
+  io_handle_options options;
+  mutable std::mutex mutex;
+  std::condition_variable ended;
+  std::map<io_operation, under_way> under_way_;           // the oldest first
+  std::vector<io_outcome> outcomes;                       // of shared operations, in the order of their ends
+  std::unordered_map<io_operation, io_outcome> withheld;  // of those that one caller waits for
+  std::vector<std::string> remarks;
+  io_operation last = 0;
+  unsigned next_worker = 0;
+  int event = -1;
+  std::vector<std::unique_ptr<handle_worker>> workers;  // last: they end first
+
+  ~state() {
+    workers.clear();
+    if (event >= 0) ::close(event);
+  }
+
+  void over(const block_job_end& part) {
+    const std::lock_guard lock(mutex);
+    const auto found = under_way_.find(part.token);
+    auto& operation = found->second;
+    operation.outcome.bytes += part.bytes;
+    if (part.error && !operation.outcome.error) operation.outcome.error = part.error;
+    if (--operation.parts > 0) return;
+    finish(found);
+  }
+
+  void finish(std::map<io_operation, under_way>::iterator which) {
+    auto& operation = which->second;
+    if (operation.shared)
+      outcomes.push_back(std::move(operation.outcome));
+    else
+      withheld.emplace(which->first, std::move(operation.outcome));
+    const uint64_t one = 1;
+    if (operation.shared && event >= 0 && ::write(event, &one, sizeof one) != sizeof one) (void)0;  // Full: readable.
+    under_way_.erase(which);
+    ended.notify_all();
+  }
+
+  core::result<io_operation> begin(io_kind kind, std::span<std::byte> memory, const file& on, uint64_t offset,
+                                   bool shared);
+  core::result<io_operation> begin(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
+                                   uint64_t offset, bool shared) {
+    auto on = open_for(kind, path);
+    if (!on) return core::fail(on.error());
+    return begin(kind, memory, *on, offset, shared);
+  }
+  core::result<void> whole(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
+                           uint64_t offset);
+  core::result<void> here(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
+                          uint64_t offset) const;
+  std::vector<io_outcome> take();
+};
+
+core::result<io_operation> io_handle::state::begin(io_kind kind, std::span<std::byte> memory, const file& on,
+                                                   uint64_t offset, bool shared) {
+  if (!on.is_open()) return core::fail(core::error_kind::bad_input, "io handle: wanted an open file");
+  if (offset > static_cast<uint64_t>(INT64_MAX) - memory.size())
+    return core::fail(core::error_kind::bad_input,
+                      on.path().string() + ": wanted an offset that a file can have, got " + std::to_string(offset));
+  // Each thread gets whole blocks and at least one, so that small operations go to one thread each.
+  const uint64_t blocks = core::div_up(memory.size(), options.block_bytes);
+  const auto parts = static_cast<unsigned>(std::clamp<uint64_t>(blocks, 1, workers.size()));
+  io_operation id = 0;
+  unsigned first = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (under_way_.size() + outcomes.size() + withheld.size() >= handle_operations_max)
+      return core::fail(core::error_kind::limit, "io handle: wanted one more operation, got " +
+                                                     std::to_string(handle_operations_max) +
+                                                     " already: collect outcomes with wait or poll");
+    if (on.mode() == file_mode::buffered) {
+      const std::string sentence = "io handle: '" + on.path().parent_path().string() +
+                                   "' has no direct I/O; its files are read and written through the page cache";
+      if (remarks.size() < workers.size() + 16 && std::find(remarks.begin(), remarks.end(), sentence) == remarks.end())
+        remarks.push_back(sentence);
+    }
+    id = ++last;
+    auto& operation = under_way_[id];
+    operation.parts = parts;
+    operation.shared = shared;
+    operation.outcome.operation = id;
+    first = next_worker;
+    next_worker = (next_worker + parts) % static_cast<unsigned>(workers.size());
+    if (memory.empty()) {
+      finish(under_way_.find(id));
+      return id;
+    }
+  }
+  for (uint64_t i = 0; i < parts; ++i) {
+    const uint64_t from = blocks * i / parts * options.block_bytes;
+    const uint64_t to = std::min<uint64_t>(memory.size(), blocks * (i + 1) / parts * options.block_bytes);
+    workers[(first + i) % workers.size()]->add({kind, on, offset + from, memory.subspan(from, to - from), id});
+  }
+  return id;
+}
+
+core::result<void> io_handle::state::whole(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
+                                           uint64_t offset) {
+  const auto id = begin(kind, memory, path, offset, false);
+  if (!id) return core::fail(id.error());
+  std::unique_lock lock(mutex);
+  ended.wait(lock, [&] { return withheld.contains(*id); });
+  const auto outcome = std::move(withheld.extract(*id).mapped());
+  if (outcome.error) return core::fail(*outcome.error);
+  return {};
+}
+
+core::result<void> io_handle::state::here(io_kind kind, std::span<std::byte> memory, const std::filesystem::path& path,
+                                          uint64_t offset) const {
+  auto on = open_for(kind, path);
+  if (!on) return core::fail(on.error());
+  if (memory.empty()) return {};
+  auto runner = block_runner::open(runner_options(options));
+  if (!runner) return core::fail(runner.error());
+  (*runner)->add({kind, *on, offset, memory, 0});
+  std::vector<block_job_end> ends;
+  while (ends.empty()) (*runner)->advance(true, ends);
+  if (ends[0].error) return core::fail(*ends[0].error);
+  return {};
+}
+
+std::vector<io_outcome> io_handle::state::take() {
+  uint64_t count = 0;
+  if (::read(event, &count, sizeof count) < 0) count = 0;  // Nothing new is no reason not to look.
+  return std::exchange(outcomes, {});
+}
+
+core::result<std::unique_ptr<io_handle>> io_handle::open(const io_handle_options& options) {
+  if (auto good = check(options); !good) return core::fail(good.error());
+  auto s = std::make_unique<state>();
+  s->options = options;
+  if (!s->options.pinned) s->options.pinned = std::make_shared<pinned_memory>();
+  s->event = ::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (s->event < 0) return core::fail(core::error_kind::limit, "io handle: wanted an eventfd, got none");
+  for (unsigned i = 0; i < options.intra_op_parallelism; ++i) {
+    auto worker = handle_worker::start(runner_options(options), [s = s.get()](const auto& part) { s->over(part); });
+    if (!worker) return core::fail(worker.error());
+    for (const auto& r : (*worker)->remarks())
+      if (std::find(s->remarks.begin(), s->remarks.end(), r) == s->remarks.end()) s->remarks.push_back(r);
+    s->workers.push_back(std::move(*worker));
+  }
+  return std::unique_ptr<io_handle>(new io_handle(std::move(s)));
+}
+
+io_handle::io_handle(std::unique_ptr<state> s) : state_(std::move(s)) {}
+io_handle::~io_handle() = default;
+
+uint64_t io_handle::block_bytes() const { return state_->options.block_bytes; }
+unsigned io_handle::queue_depth() const { return state_->options.queue_depth; }
+bool io_handle::single_submit() const { return state_->options.single_submit; }
+bool io_handle::overlap_events() const { return state_->options.overlap_events; }
+unsigned io_handle::intra_op_parallelism() const { return state_->options.intra_op_parallelism; }
+uint64_t io_handle::alignment_bytes() const { return direct_grain_bytes; }
+std::string io_handle::engine() const { return state_->workers.front()->engine(); }
+int io_handle::event_descriptor() const { return state_->event; }
+
+std::vector<std::string> io_handle::remarks() const {
+  auto out = state_->options.pinned->remarks();
+  const std::lock_guard lock(state_->mutex);
+  out.insert(out.begin(), state_->remarks.begin(), state_->remarks.end());
+  return out;
+}
+
+core::result<void> io_handle::read(std::span<std::byte> into, const std::filesystem::path& path, uint64_t offset) {
+  return state_->here(io_kind::read, into, path, offset);
+}
+core::result<void> io_handle::write(std::span<const std::byte> from, const std::filesystem::path& path,
+                                    uint64_t offset) {
+  return state_->here(io_kind::write, writable(from), path, offset);
+}
+core::result<void> io_handle::sync_pread(std::span<std::byte> into, const std::filesystem::path& path,
+                                         uint64_t offset) {
+  return state_->whole(io_kind::read, into, path, offset);
+}
+core::result<void> io_handle::sync_pwrite(std::span<const std::byte> from, const std::filesystem::path& path,
+                                          uint64_t offset) {
+  return state_->whole(io_kind::write, writable(from), path, offset);
+}
+core::result<io_operation> io_handle::async_pread(std::span<std::byte> into, const std::filesystem::path& path,
+                                                  uint64_t offset) {
+  return state_->begin(io_kind::read, into, path, offset, true);
+}
+core::result<io_operation> io_handle::async_pread(std::span<std::byte> into, const file& on, uint64_t offset) {
+  return state_->begin(io_kind::read, into, on, offset, true);
+}
+core::result<io_operation> io_handle::async_pwrite(std::span<const std::byte> from, const std::filesystem::path& path,
+                                                   uint64_t offset) {
+  return state_->begin(io_kind::write, writable(from), path, offset, true);
+}
+core::result<io_operation> io_handle::async_pwrite(std::span<const std::byte> from, const file& on, uint64_t offset) {
+  return state_->begin(io_kind::write, writable(from), on, offset, true);
+}
+
+std::vector<io_outcome> io_handle::wait() {
+  std::unique_lock lock(state_->mutex);
+  const auto none_before = [this, last = state_->last] {
+    const auto& all = state_->under_way_;
+    const auto oldest = std::find_if(all.begin(), all.end(), [](const auto& o) { return o.second.shared; });
+    return oldest == all.end() || oldest->first > last;
+  };
+  state_->ended.wait(lock, none_before);
+  return state_->take();
+}
+
+core::result<uint64_t> io_handle::wait(io_operation one) {
+  std::unique_lock lock(state_->mutex);
+  state_->ended.wait(lock, [&] { return !state_->under_way_.contains(one); });
+  const auto found = std::find_if(state_->outcomes.begin(), state_->outcomes.end(),
+                                  [one](const io_outcome& o) { return o.operation == one; });
+  if (found == state_->outcomes.end())
+    return core::fail(core::error_kind::bad_input,
+                      "io handle: wanted an operation that was begun and not collected, "
+                      "got " +
+                          std::to_string(one));
+  const io_outcome outcome = std::move(*found);
+  state_->outcomes.erase(found);
+  if (outcome.error) return core::fail(*outcome.error);
+  return outcome.bytes;
+}
+
+std::vector<io_outcome> io_handle::poll() {
+  const std::lock_guard lock(state_->mutex);
+  return state_->take();
+}
+
+size_t io_handle::pending() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->under_way_.size();
+}
+
+core::result<std::span<std::byte>> io_handle::new_pinned(uint64_t bytes) {
+  return state_->options.pinned->allocate(bytes);
+}
+bool io_handle::free_pinned(std::span<const std::byte> buffer) { return state_->options.pinned->free(buffer); }
+bool io_handle::is_pinned(std::span<const std::byte> part) const { return state_->options.pinned->holds(part); }
+
+}  // namespace troupe::storage

@@ -1,0 +1,41 @@
+#include "storage/memory/huge_memory.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "core/math.hpp"
+
+namespace troupe::storage {
+
+core::result<huge_memory> huge_memory::allocate(uint64_t bytes) {
+  huge_memory out;
+  if (bytes == 0) return out;
+  // Small pools take ordinary pages: rounding each up to 2 MiB would be most of a small model's memory.
+  const uint64_t room = core::round_up(bytes, 4096);
+  const uint64_t align = bytes < alignment_bytes ? 4096 : alignment_bytes;
+  const uint64_t span = room + (align > 4096 ? align : 0);
+  void* raw = ::mmap(nullptr, span, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (raw == MAP_FAILED)
+    return core::fail(core::error_kind::limit,
+                      "memory: wanted " + std::to_string(bytes) + " bytes for a pool: " + std::strerror(errno));
+  auto* base = static_cast<std::byte*>(raw);
+  const auto at = reinterpret_cast<uintptr_t>(base);
+  const uint64_t head = core::round_up(at, align) - at;
+  if (head > 0) ::munmap(base, head);
+  if (span - head > room) ::munmap(base + head + room, span - head - room);
+  out.data_ = base + head;
+  out.bytes_ = room;
+  if (align > 4096) ::madvise(out.data_, room, MADV_HUGEPAGE);
+  return out;
+}
+
+bool huge_memory::discard() const { return data_ != nullptr && ::madvise(data_, bytes_, MADV_DONTNEED) == 0; }
+
+huge_memory::~huge_memory() {
+  if (data_ != nullptr) ::munmap(data_, bytes_);
+}
+
+}  // namespace troupe::storage

@@ -1,0 +1,25 @@
+#include "storage/memory/locked_memory.hpp"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace troupe::storage {
+
+std::optional<std::string> lock_memory(std::span<std::byte> memory) {
+  if (memory.empty() || ::mlock(memory.data(), memory.size()) == 0) return std::nullopt;
+  const int why = errno;
+  std::string out = "memory: wanted " + std::to_string(memory.size()) + " bytes locked, got: " + std::strerror(why);
+  rlimit limit{};
+  // EAGAIN is what some kernels say when part of it could be locked; EPERM means a limit of zero.
+  if ((why == ENOMEM || why == EPERM || why == EAGAIN) && ::getrlimit(RLIMIT_MEMLOCK, &limit) == 0 &&
+      limit.rlim_cur != RLIM_INFINITY)
+    out += "; RLIMIT_MEMLOCK is " + std::to_string(limit.rlim_cur) +
+           " bytes, raise it with `ulimit -l` in KiB, a `memlock` line in /etc/security/limits.conf, or for a " +
+           "container with --ulimit memlock=-1";
+  return out + "; using the memory unlocked";
+}
+
+}  // namespace troupe::storage

@@ -1,0 +1,17 @@
+// xxHash, compiled in: no library is needed where the program runs.
+#include "storage/swap/page_digest.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace troupe::storage {
+
+uint64_t page_digest(std::span<const std::byte, swap_page_bytes> page) {
+  return XXH3_64bits(page.data(), swap_page_bytes);
+}
+
+void page_digests(std::span<const std::byte> pages, std::span<uint64_t> into) {
+  for (size_t i = 0; i < into.size(); ++i) into[i] = XXH3_64bits(pages.data() + i * swap_page_bytes, swap_page_bytes);
+}
+
+}  // namespace troupe::storage

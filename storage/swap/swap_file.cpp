@@ -1,0 +1,149 @@
+#include "storage/swap/swap_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "core/math.hpp"
+#include "storage/memory/huge_memory.hpp"
+
+namespace troupe::storage {
+
+namespace {
+
+constexpr uint64_t page = swap_page_bytes;
+
+uint64_t down(uint64_t offset) { return offset / page * page; }
+
+bool whole_pages(uint64_t offset, std::span<const std::byte> memory) {
+  return (offset | memory.size() | reinterpret_cast<uintptr_t>(memory.data())) % page == 0;
+}
+
+// The retry policy of the header, for one block.
+template <class Once>
+core::result<void> tried(Once once) {
+  core::result<void> last;
+  for (unsigned tries = 0; tries < swap_tries_max; ++tries) {
+    last = once();
+    if (last || last.error().kind != core::error_kind::io) return last;
+  }
+  return core::fail(
+      core::error{last.error().kind, last.error().text + "; tried " + std::to_string(swap_tries_max) + " times"});
+}
+
+}  // namespace
+
+swap_file::swap_file(file on, uint64_t bytes, bool checksums) : on_(std::move(on)), bytes_(bytes) {
+  static constexpr std::array<std::byte, page> zeros{};
+  if (checksums) digests_.assign(bytes / page, page_digest(zeros));
+}
+
+core::result<std::shared_ptr<swap_file>> swap_file::in_memory(const std::string& name, uint64_t bytes, bool checksums) {
+  auto on = file::in_memory(name);
+  if (!on) return core::fail(on.error());
+  const uint64_t whole = core::round_up(bytes, page);
+  if (auto sized = on->truncate(whole); !sized) return core::fail(sized.error());
+  return std::make_shared<swap_file>(std::move(*on), whole, checksums);
+}
+
+core::result<void> swap_file::check_range(const char* what, uint64_t offset, uint64_t length) const {
+  if (length <= bytes_ && offset <= bytes_ - length) return {};
+  return core::fail(core::error_kind::bad_input,
+                    on_.path().string() + ": " + what + " of " + std::to_string(length) + " bytes at " +
+                        std::to_string(offset) + ": wanted a range inside its " + std::to_string(bytes_) + " bytes");
+}
+
+void swap_file::take_digests(uint64_t offset, std::span<const std::byte> pages) {
+  if (checksums()) page_digests(pages, std::span(digests_).subspan(offset / page, pages.size() / page));
+}
+
+core::result<void> swap_file::check_digests(uint64_t offset, std::span<const std::byte> pages) const {
+  if (!checksums()) return {};
+  for (uint64_t at = 0; at < pages.size(); at += page) {
+    const uint64_t got = page_digest(pages.subspan(at).first<page>());
+    const uint64_t wanted = digests_[(offset + at) / page];
+    if (got == wanted) continue;
+    return core::fail(core::error_kind::io, on_.path().string() + ": page at " + std::to_string(offset + at) +
+                                                ": what was read is not what was written: wanted the digest " +
+                                                std::to_string(wanted) + ", got " + std::to_string(got));
+  }
+  return {};
+}
+
+core::result<void> swap_file::read_pages(uint64_t offset, std::span<std::byte> into) const {
+  return tried([&]() -> core::result<void> {
+    const auto got = on_.read_at(offset, into);
+    if (!got) return core::fail(got.error());
+    if (*got < into.size()) return core::fail(ends_early(offset, into.size(), *got));
+    return check_digests(offset, into);
+  });
+}
+
+core::error swap_file::ends_early(uint64_t offset, uint64_t wanted, uint64_t got) const {
+  return {core::error_kind::io, on_.path().string() + ": read at " + std::to_string(offset) + ": wanted " +
+                                    std::to_string(wanted) + " bytes, got " + std::to_string(got) +
+                                    ": the file ends there"};
+}
+
+core::result<void> swap_file::write_pages(uint64_t offset, std::span<const std::byte> from) {
+  take_digests(offset, from);
+  return tried([&] { return on_.write_at(offset, from); });
+}
+
+namespace {
+
+// Memory that plain access of [offset, end) copies its pages through.
+core::result<huge_memory> bounce_for(uint64_t offset, uint64_t end) {
+  return huge_memory::allocate(std::min(swap_file::bounce_bytes, core::round_up(end, page) - down(offset)));
+}
+
+}  // namespace
+
+core::result<void> swap_file::read(uint64_t offset, std::span<std::byte> into) const {
+  if (auto fits = check_range("read", offset, into.size()); !fits || into.empty()) return fits;
+  const bool direct = whole_pages(offset, into);
+  const uint64_t end = offset + into.size();
+  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
+  if (!bounce) return core::fail(bounce.error());
+  while (offset < end) {
+    const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
+    const uint64_t length = std::min(end, last) - offset;
+    const auto target = into.subspan(into.size() - (end - offset), length);
+    const std::span<std::byte> pages = direct ? target : std::span(bounce->data(), last - first);
+    if (auto done = read_pages(first, pages); !done) return done;
+    if (!direct) std::memcpy(target.data(), pages.data() + (offset - first), length);
+    offset += length;
+  }
+  return {};
+}
+
+core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> from) {
+  if (auto fits = check_range("write", offset, from.size()); !fits || from.empty()) return fits;
+  const bool direct = whole_pages(offset, from);
+  const uint64_t end = offset + from.size();
+  const auto bounce = direct ? core::result<huge_memory>() : bounce_for(offset, end);
+  if (!bounce) return core::fail(bounce.error());
+  while (offset < end) {
+    const uint64_t first = down(offset), last = std::min(core::round_up(end, page), first + bounce_bytes);
+    const uint64_t length = std::min(end, last) - offset;
+    const auto source = from.subspan(from.size() - (end - offset), length);
+    std::span<const std::byte> pages = source;
+    if (!direct) {
+      const std::span<std::byte> whole(bounce->data(), last - first);
+      // What an edge page keeps must be there; one page may be both edges.
+      const bool head = offset > first || (last - first == page && end < last), tail = end < last;
+      if (head)
+        if (auto there = read_pages(first, whole.first(page)); !there) return there;
+      if (tail && last - first > page)
+        if (auto there = read_pages(last - page, whole.last(page)); !there) return there;
+      std::memcpy(whole.data() + (offset - first), source.data(), length);
+      pages = whole;
+    }
+    if (auto done = write_pages(first, pages); !done) return done;
+    offset += length;
+  }
+  return {};
+}
+
+}  // namespace troupe::storage

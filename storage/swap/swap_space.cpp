@@ -1,0 +1,291 @@
+#include "storage/swap/swap_space.hpp"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include "core/math.hpp"
+
+namespace troupe::storage {
+
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+constexpr const char* folder_name = "troupe-swap";
+constexpr const char* lock_name = "lock";
+constexpr const char* ending = ".swap";
+// A run that ends takes its folder away while the next makes it: so often the next begins again.
+constexpr unsigned attempts_max = 16;
+
+std::string quoted(const fs::path& path) {
+  std::string out(1, '\'');
+  out.append(path.string()).push_back('\'');
+  return out;
+}
+
+tl::unexpected<core::error> refused(const std::string& deed, const fs::path& path, int why) {
+  const std::array users{EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENOENT, ELOOP, ENAMETOOLONG};
+  const bool full = why == ENOSPC || why == EDQUOT;
+  const bool theirs = std::find(users.begin(), users.end(), why) != users.end();
+  return fail(theirs ? error_kind::bad_input
+              : full ? error_kind::no_space
+                     : error_kind::io,
+              "swap folder: cannot " + deed + " " + quoted(path) + ": " + std::strerror(why));
+}
+
+tl::unexpected<core::error> is_link(const fs::path& path) {
+  return fail(error_kind::bad_input,
+              "swap folder: " + quoted(path) + " is a symbolic link, which is not followed here; remove it");
+}
+
+std::string holder(int lock) {
+  std::array<char, 20> text{};
+  const ssize_t n = ::pread(lock, text.data(), text.size(), 0);
+  pid_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + (n > 0 ? n : 0), number);
+  if (problem != std::errc() || number <= 0) return "another process";
+  return number == ::getpid() ? "this process" : "process " + std::to_string(number);
+}
+
+uint64_t add_up(uint64_t a, uint64_t b) { return a + b < a ? ~uint64_t{0} : a + b; }
+
+bool valid_name(const std::string& name) {
+  return !name.empty() && name.size() <= swap_name_bytes_max && name.front() != '.' &&
+         name.find('/') == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+}  // namespace
+
+core::result<std::shared_ptr<swap_space>> swap_space::open(const swap_options& options) {
+  std::error_code ec;
+  const fs::path folder = fs::absolute(options.folder, ec).lexically_normal();
+  if (options.folder.empty() || ec) return fail(error_kind::bad_input, "swap folder: wanted a path, got none");
+  std::shared_ptr<swap_space> out(new swap_space);
+  out->parent_ = folder.has_filename() ? folder : folder.parent_path();
+  out->path_ = out->parent_ / folder_name;
+  out->checksums_ = options.checksums;
+  if (auto locked = out->take_lock(); !locked) return fail(locked.error());
+  if (auto clean = out->remove_leftovers(); !clean) return fail(clean.error());
+  if (auto room = out->check_room(options.wanted); !room) return fail(room.error());
+  return out;
+}
+
+std::shared_ptr<swap_space> swap_space::in_memory(bool checksums) {
+  std::shared_ptr<swap_space> out(new swap_space);
+  out->checksums_ = checksums;
+  return out;
+}
+
+swap_space::~swap_space() {
+  if (lock_ >= 0) {
+    for (const auto& name : names_) ::unlinkat(folder_, name.c_str(), 0);
+    ::unlinkat(folder_, lock_name, 0);  // while it is locked: who opened it meanwhile sees that it is gone
+    ::close(lock_);
+  }
+  if (folder_ >= 0) ::close(folder_);
+  // Only empty folders go.
+  if (lock_ >= 0 || made_) ::rmdir(path_.c_str());
+  if (made_parent_) ::rmdir(parent_.c_str());
+}
+
+core::result<void> swap_space::make_folder() {
+  if (folder_ >= 0) ::close(std::exchange(folder_, -1));
+  struct stat about {};
+  if (::stat(parent_.c_str(), &about) != 0) {
+    if (errno != ENOENT) return refused("look at", parent_, errno);
+    if (::mkdir(parent_.c_str(), 0700) == 0)
+      made_parent_ = true;
+    else if (errno != EEXIST)
+      return refused("make", parent_, errno);
+  } else if (!S_ISDIR(about.st_mode)) {
+    return fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is not a folder");
+  }
+  if (::mkdir(path_.c_str(), 0700) == 0)
+    made_ = true;
+  else if (errno == ENOENT)
+    return {};
+  else if (errno != EEXIST)
+    return refused("make", path_, errno);
+  folder_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (folder_ < 0) {
+    const int why = errno;
+    if (why == ENOENT) return {};
+    if (::lstat(path_.c_str(), &about) == 0 && S_ISLNK(about.st_mode)) return is_link(path_);
+    return refused("open", path_, why);
+  }
+  if (::fstat(folder_, &about) != 0) return refused("look at", path_, errno);
+  if (about.st_uid != ::geteuid())
+    return fail(error_kind::bad_input, "swap folder: " + quoted(path_) + " belongs to user " +
+                                           std::to_string(about.st_uid) + ", wanted one of user " +
+                                           std::to_string(::geteuid()));
+  if ((about.st_mode & 07777) != 0700 && ::fchmod(folder_, 0700) != 0) return refused("make private", path_, errno);
+  return {};
+}
+
+core::result<void> swap_space::take_lock() {
+  const fs::path path = path_ / lock_name;
+  for (unsigned attempt = 0; attempt < attempts_max; ++attempt) {
+    if (auto made = make_folder(); !made) return made;
+    if (folder_ < 0) continue;
+    const int lock = ::openat(folder_, lock_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (lock < 0 && errno == ENOENT) continue;
+    if (lock < 0 && errno == ELOOP) return is_link(path);
+    if (lock < 0) return refused("open the lock", path, errno);
+    const auto give_up = [lock](auto why) {
+      ::close(lock);
+      return why;
+    };
+    struct stat mine {
+    }, named{};
+    if (::fstat(lock, &mine) != 0) return give_up(refused("look at", path, errno));
+    if (!S_ISREG(mine.st_mode))
+      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(path) + " is not a regular file"));
+    int locked = 0;
+    do locked = ::flock(lock, LOCK_EX | LOCK_NB);
+    while (locked != 0 && errno == EINTR);
+    if (locked != 0 && errno == EWOULDBLOCK)
+      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is in use: " + holder(lock) +
+                                                     " holds the lock on " + quoted(path)));
+    if (locked != 0) return give_up(refused("lock", path, errno));
+    // The lock of a folder that was just taken away protects nothing.
+    if (::lstat(path.c_str(), &named) != 0 || named.st_ino != mine.st_ino || named.st_dev != mine.st_dev) {
+      ::close(lock);
+      continue;
+    }
+    lock_ = lock;
+    const std::string text = std::to_string(::getpid()) + "\n";
+    if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, text.data(), text.size(), 0);  // for messages only
+    return {};
+  }
+  return refused("make and lock", path, ENOENT);
+}
+
+core::result<void> swap_space::remove_leftovers() {
+  std::error_code ec;
+  uint64_t files = 0, bytes = 0, foreign = 0;
+  for (fs::directory_iterator entry(path_, ec), end; !ec && entry != end; entry.increment(ec)) {
+    const std::string name = entry->path().filename();
+    if (name == lock_name) continue;
+    if (entry->path().extension() != ending) {
+      ++foreign;
+      continue;
+    }
+    struct stat about {};
+    if (::fstatat(folder_, name.c_str(), &about, AT_SYMLINK_NOFOLLOW) != 0) continue;
+    if (S_ISLNK(about.st_mode)) return is_link(entry->path());
+    if (!S_ISREG(about.st_mode))
+      return fail(error_kind::bad_input, "swap folder: " + quoted(entry->path()) + " is not a regular file");
+    if (::unlinkat(folder_, name.c_str(), 0) != 0) return refused("remove", entry->path(), errno);
+    ++files;
+    bytes = add_up(bytes, static_cast<uint64_t>(about.st_size));
+  }
+  if (ec) return refused("list", path_, ec.value());
+  if (files > 0)
+    remark_once("swap folder " + quoted(path_) + ": removed " + std::to_string(files) + " files, " +
+                std::to_string(bytes) + " bytes, that a run had left which did not end by itself");
+  if (foreign > 0)
+    remark_once("swap folder " + quoted(path_) + ": left " + std::to_string(foreign) + " entries alone, not ours");
+  return {};
+}
+
+core::result<void> swap_space::check_room(const std::vector<swap_category>& wanted) const {
+  uint64_t bytes = 0;
+  std::string each;
+  for (const auto& category : wanted) {
+    bytes = add_up(bytes, category.bytes);
+    if (!each.empty()) each += ", ";
+    each.append(category.name).append(" ").append(std::to_string(category.bytes));
+  }
+  struct statvfs about {};
+  int answer = 0;
+  do answer = ::fstatvfs(folder_, &about);
+  while (answer != 0 && errno == EINTR);
+  if (answer != 0) return refused("ask for the free space of", path_, errno);
+  const uint64_t available = uint64_t{about.f_bavail} * about.f_frsize;
+  if (bytes <= available) return {};
+  return fail(error_kind::no_space, "swap folder " + quoted(parent_) + ": wanted " + std::to_string(bytes) +
+                                        " bytes (" + each + "), got " + std::to_string(available) + " bytes free");
+}
+
+core::result<file> swap_space::open_new(const std::string& file_name) {
+  const fs::path path = path_ / file_name;
+  auto out = file::open(path, file_access::create_new, file_mode::direct, 0600);
+  if (out && out->alignment().offset_bytes <= swap_page_bytes && out->alignment().memory_bytes <= swap_page_bytes)
+    return out;
+  if (!out && out.error().kind != error_kind::mismatch) return out;
+  std::string why = "no direct I/O";
+  if (out) {
+    why = "direct I/O only at multiples of " + std::to_string(out->alignment().offset_bytes) + " bytes";
+    ::unlinkat(folder_, file_name.c_str(), 0);
+  }
+  remark_once("swap folder " + quoted(path_) + ": the file system does " + why + "; going through the page cache");
+  return file::open(path, file_access::create_new, file_mode::buffered, 0600);
+}
+
+core::result<std::shared_ptr<swap_file>> swap_space::create(const std::string& name, uint64_t bytes) {
+  const auto refuse = [&](error_kind kind, const std::string& why) {
+    return fail(kind, "swap file '" + name + "' of " + std::to_string(bytes) + " bytes: " + why);
+  };
+  if (!valid_name(name))
+    return refuse(error_kind::bad_input, "wanted a name of 1 to " + std::to_string(swap_name_bytes_max) +
+                                             " bytes that does not begin with a dot and has no slash");
+  if (bytes == 0 || bytes > uint64_t{1} << 62)
+    return refuse(error_kind::bad_input, "wanted a size that a file can have");
+  const uint64_t whole = core::round_up(bytes, swap_page_bytes);
+  const std::string file_name = name + ending;
+  const std::lock_guard lock(mutex_);
+  if (std::find(names_.begin(), names_.end(), file_name) != names_.end())
+    return refuse(error_kind::bad_input, "the name is taken");
+  if (names_.size() >= swap_files_max)
+    return refuse(error_kind::limit, "wanted at most " + std::to_string(swap_files_max) + " files");
+  if (path_.empty()) {
+    auto made = swap_file::in_memory(file_name, whole, checksums_);
+    if (made) names_.push_back(file_name);
+    return made;
+  }
+  // Growing beyond it would be a signal, which ends the process.
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY && whole > limit.rlim_cur)
+    return refuse(error_kind::limit,
+                  "RLIMIT_FSIZE is " + std::to_string(limit.rlim_cur) + ", raise it with `ulimit -f`");
+  auto on = open_new(file_name);
+  if (!on) return fail(on.error());
+  const auto reserved = on->preallocate(whole);
+  if (!reserved) {
+    ::unlinkat(folder_, file_name.c_str(), 0);
+    struct statvfs about {};
+    std::string text = reserved.error().text;
+    if (::fstatvfs(folder_, &about) == 0)
+      text += "; " + std::to_string(uint64_t{about.f_bavail} * about.f_frsize) + " bytes are free";
+    return fail(reserved.error().kind, text);
+  }
+  if (!*reserved)
+    remark_once("swap folder " + quoted(path_) + ": the file system reserves no room; a write may find it full");
+  names_.push_back(file_name);
+  return std::make_shared<swap_file>(std::move(*on), whole, checksums_);
+}
+
+std::vector<std::string> swap_space::remarks() const {
+  const std::lock_guard lock(mutex_);
+  return remarks_;
+}
+
+void swap_space::remark_once(const std::string& sentence) {
+  if (std::find(remarks_.begin(), remarks_.end(), sentence) == remarks_.end()) remarks_.push_back(sentence);
+}
+
+}  // namespace troupe::storage

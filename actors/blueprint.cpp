@@ -5,7 +5,7 @@
 #include "actors/open_sizes.hpp"
 #include "core/math.hpp"
 #include "core/processor.hpp"
-#include "models/model_spec.hpp"
+#include "models/table/model_spec.hpp"
 #include "plan/batch_need.hpp"
 #include "plan/check.hpp"
 #include "plan/cost.hpp"

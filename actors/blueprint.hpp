@@ -10,7 +10,7 @@
 #include "actors/optimizer_groups.hpp"
 #include "config/job_config.hpp"
 #include "kernels/loss_scaler.hpp"
-#include "models/model_spec.hpp"
+#include "models/table/model_spec.hpp"
 #include "plan/cost.hpp"
 #include "plan/step_plan.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
-#include "models/products.hpp"
+#include "models/layers/products.hpp"
 
 namespace troupe::actors {
 

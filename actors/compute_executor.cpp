@@ -11,7 +11,7 @@
 #include "actors/aten_threads.hpp"
 #include "actors/host_run.hpp"
 #include "actors/ledger.hpp"
-#include "models/language_model.hpp"
+#include "models/families/language_model.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "actors/executor.hpp"
 #include "actors/rank_memory.hpp"
-#include "models/model_spec.hpp"
+#include "models/table/model_spec.hpp"
 
 namespace troupe::models {
 class language_model;

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "actors/session.hpp"
-#include "models/module_model.hpp"
+#include "models/host/module_model.hpp"
 
 namespace troupe::actors {
 

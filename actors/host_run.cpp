@@ -4,9 +4,9 @@
 #include <ATen/ops/from_blob.h>
 
 #include "actors/aten_threads.hpp"
-#include "models/dry_run.hpp"
-#include "models/module_table.hpp"
-#include "models/random_turn.hpp"
+#include "models/host/dry_run.hpp"
+#include "models/host/module_table.hpp"
+#include "models/host/random_turn.hpp"
 
 namespace troupe::actors {
 namespace {

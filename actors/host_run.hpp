@@ -7,7 +7,7 @@
 #include "actors/host_model.hpp"
 #include "actors/loader.hpp"
 #include "config/job_config.hpp"
-#include "models/prepared_modules.hpp"
+#include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {
 

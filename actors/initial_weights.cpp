@@ -6,8 +6,8 @@
 #include "actors/state_store.hpp"
 #include "kernels/cast.hpp"
 #include "kernels/random.hpp"
-#include "models/hugging_face.hpp"
-#include "models/prepared_modules.hpp"
+#include "models/families/hugging_face.hpp"
+#include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {
 namespace {

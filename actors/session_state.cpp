@@ -5,7 +5,7 @@
 #include "actors/session_parts.hpp"
 #include "actors/state_store.hpp"
 #include "kernels/random.hpp"
-#include "models/hugging_face.hpp"
+#include "models/families/hugging_face.hpp"
 
 namespace troupe::actors {
 

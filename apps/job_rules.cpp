@@ -2,7 +2,7 @@
 
 #include <optional>
 
-#include "models/model_spec.hpp"
+#include "models/table/model_spec.hpp"
 #include "plan/batch_need.hpp"
 #include "storage/memory/memory_room.hpp"
 

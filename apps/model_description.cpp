@@ -9,7 +9,7 @@
 #include "checkpoint/name_map.hpp"
 #include "checkpoint/native_files.hpp"
 #include "core/json_text.hpp"
-#include "models/model_spec.hpp"
+#include "models/table/model_spec.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -13,8 +13,8 @@
 #include <memory>
 #include <vector>
 
-#include "models/attention.hpp"
-#include "models/language_model.hpp"
+#include "models/families/language_model.hpp"
+#include "models/layers/attention.hpp"
 
 namespace {
 

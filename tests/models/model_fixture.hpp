@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "models/language_model.hpp"
-#include "models/torch_dtype.hpp"
+#include "models/families/language_model.hpp"
+#include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 

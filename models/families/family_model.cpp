@@ -1,0 +1,39 @@
+// The order of units and segments, and generation's last step.
+#include "models/families/family_model.hpp"
+
+#include <ATen/core/grad_mode.h>
+
+#include "models/layers/documents.hpp"
+
+namespace troupe::models {
+
+family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
+    : spec_(spec), columns_(columns), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
+
+std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
+                                                   const at::Tensor& input, const parameter_binding& parameters) {
+  TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,
+              " tokens, got ", batch.columns);
+  TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
+              batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
+  segment_scope scope(table_, parameters, batch, unit, segment);
+  if (unit == 0) {
+    check_documents(batch);
+    return embedding(scope);
+  }
+  return run_segment(scope, input, [&](const at::Tensor& x) {
+    if (unit == spec_.layers + 1) return cross_entropy(scope, logits(scope, x));
+    return segment == 0 ? attention(scope, x) : mlp(scope, x);
+  });
+}
+
+std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
+                                                   const parameter_binding& parameters) {
+  const at::NoGradGuard no_grad;
+  segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0);
+  const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
+  const at::Tensor wide = logits(scope, last).to(at::kFloat);
+  return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,44 @@
+// What the families share: units in the order embedding, blocks of attention and MLP, head; a family says what each
+// segment computes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+
+#include "models/families/language_model.hpp"
+#include "models/layers/functions.hpp"
+#include "models/layers/segment_scope.hpp"
+
+namespace troupe::models {
+
+class family_model : public language_model {
+ public:
+  family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+
+  [[nodiscard]] const core::model_table& table() const override { return table_; }
+  std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
+                                       const at::Tensor& input, const parameter_binding& parameters) override;
+  std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
+                                       const parameter_binding& parameters) override;
+
+ protected:
+  /// Each takes its parameters from the scope in the order of the table. Hidden states are (B, T, C).
+  virtual std::unique_ptr<segment_run> embedding(segment_scope& scope) const = 0;
+  virtual at::Tensor attention(segment_scope& scope, const at::Tensor& x) const = 0;
+  virtual at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const = 0;
+  virtual at::Tensor logits(segment_scope& scope, const at::Tensor& x) const = 0;
+
+  [[nodiscard]] const model_spec& spec() const { return spec_; }
+  [[nodiscard]] attention_shape heads() const { return {spec_.heads, spec_.kv_heads, spec_.head_width}; }
+
+ private:
+  model_spec spec_;
+  uint64_t columns_;
+  core::model_table table_;
+};
+
+std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+
+}  // namespace troupe::models

@@ -1,0 +1,173 @@
+// Names and shapes checked once at open; after that a parameter is a range of bytes of a file.
+#include "models/families/hugging_face.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <unordered_map>
+
+#include "checkpoint/weights_folder.hpp"
+#include "core/json_text.hpp"
+#include "core/source_file.hpp"
+#include "kernels/cast.hpp"
+
+namespace troupe::models {
+namespace {
+
+using core::error_kind;
+
+/// Elements converted at once.
+constexpr size_t block_elements = size_t{1} << 16;
+
+std::string text_of(const std::vector<int64_t>& shape) {
+  std::string s(1, '(');
+  for (size_t i = 0; i < shape.size(); ++i) {
+    if (i > 0) s += ", ";
+    s += std::to_string(shape[i]);
+  }
+  return s += ')';
+}
+
+std::string quoted(const std::filesystem::path& path) {
+  std::string s(1, '\'');
+  return s.append(path.string()).append("'");
+}
+
+bool is_float(core::dtype type) {
+  return type == core::dtype::f32 || type == core::dtype::bf16 || type == core::dtype::f16 || type == core::dtype::f64;
+}
+
+/// The name without the part that some files leave out.
+std::string_view core_name(std::string_view name) {
+  for (const std::string_view prefix : {"transformer.", "model."})
+    if (name.starts_with(prefix)) return name.substr(prefix.size());
+  return name;
+}
+
+/// Tensors that files hold beside parameters: constants of older releases.
+bool is_known_buffer(std::string_view name) {
+  return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with(".rotary_emb.inv_freq");
+}
+
+constexpr std::string_view head_name = "lm_head.weight";
+
+}  // namespace
+
+weights_source::weights_source() = default;
+weights_source::~weights_source() = default;
+
+bool has_weights(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / checkpoint::single_file_name, ignored) ||
+         std::filesystem::exists(folder / checkpoint::index_file_name, ignored);
+}
+
+core::result<std::unique_ptr<weights_source>> weights_source::open(const std::filesystem::path& path,
+                                                                   const model_spec& spec,
+                                                                   const core::model_table& table) {
+  const auto refuse = [&](const std::string& text) {
+    return core::fail(error_kind::mismatch, quoted(path) + ": " + text);
+  };
+  auto opened = checkpoint::weights_folder::open(path);
+  if (!opened) return core::fail(opened.error());
+  std::unique_ptr<weights_source> source(new weights_source);
+  source->folder_ = std::make_unique<checkpoint::weights_folder>(std::move(*opened));
+  source->parameters_.resize(table.parameters.size());
+
+  std::unordered_map<std::string_view, uint32_t> wanted;
+  for (uint32_t p = 0; p < table.parameters.size(); ++p) wanted.emplace(core_name(table.parameters[p].name), p);
+  std::vector<bool> found(table.parameters.size(), false);
+  for (const auto& tensor : source->folder_->tensors()) {
+    const auto& entry = *tensor.entry;
+    const auto match = wanted.find(core_name(entry.name));
+    if (match == wanted.end()) {
+      // a tied head repeats the embedding; transformers ignores it too
+      if (is_known_buffer(entry.name) || (spec.tied && entry.name == head_name)) continue;
+      return refuse("tensor '" + checkpoint::shown(entry.name) + "' is no parameter of this model");
+    }
+    const auto& info = table.parameters[match->second];
+    if (found[match->second]) return refuse("parameter '" + info.name + "' is there twice, with and without prefix");
+    if (entry.shape != info.shape)
+      return refuse("parameter '" + info.name + "' wants shape " + text_of(info.shape) + ", got " +
+                    text_of(entry.shape));
+    if (!is_float(entry.type))
+      return refuse("parameter '" + info.name + "' wants a floating type, got " +
+                    std::string(core::name_of(entry.type)));
+    found[match->second] = true;
+    const auto known = std::find_if(source->files_.begin(), source->files_.end(),
+                                    [&](const auto& f) { return f.name() == tensor.file->path().string(); });
+    const auto file = static_cast<size_t>(known - source->files_.begin());
+    if (known == source->files_.end()) {
+      auto shard = core::source_file::open(tensor.file->path());
+      if (!shard) return core::fail(shard.error());
+      source->files_.push_back(std::move(*shard));
+    }
+    source->parameters_[match->second] = {file, tensor.file->offset_bytes(entry), entry.end - entry.begin, entry.type};
+  }
+  const auto missing = std::find(found.begin(), found.end(), false);
+  if (missing != found.end()) {
+    const auto& info = table.parameters[static_cast<size_t>(missing - found.begin())];
+    return refuse("parameter '" + info.name + "' of shape " + text_of(info.shape) + " is missing");
+  }
+  return source;
+}
+
+core::result<void> weights_source::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
+  const stored& from = parameters_.at(parameter);
+  const size_t size = core::size_of(from.type);
+  const uint64_t count = from.bytes / size;
+  if (first > count || out.size() > count - first)
+    return core::fail(error_kind::bug, "parameter " + std::to_string(parameter) + " has " + std::to_string(count) +
+                                           " elements, wanted " + std::to_string(out.size()) + " from " +
+                                           std::to_string(first));
+  // the file promises no alignment, the conversion wants it
+  std::vector<double> aligned(std::min(out.size(), block_elements));
+  auto* block = reinterpret_cast<std::byte*>(aligned.data());
+  for (size_t done = 0; done < out.size(); done += block_elements) {
+    const size_t n = std::min(block_elements, out.size() - done);
+    if (auto ok = files_[from.file].read(from.begin + (first + done) * size, {block, n * size}); !ok) return ok;
+    kernels::cast(block, from.type, reinterpret_cast<std::byte*>(out.data() + done), core::dtype::f32, n);
+  }
+  return {};
+}
+
+core::result<void> write_folder(const std::filesystem::path& folder, const model_spec& spec,
+                                const core::model_table& table, core::dtype type, const parameter_reader& read,
+                                uint64_t max_shard_bytes) {
+  if (!is_float(type))
+    return core::fail(error_kind::bad_input,
+                      "weights are written in a floating type, got " + std::string(core::name_of(type)));
+  std::vector<checkpoint::tensor_to_write> tensors;
+  for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+    const auto& info = table.parameters[p];
+    auto source = [&read, p, type](uint64_t offset_bytes, std::span<std::byte> out) -> core::result<void> {
+      const size_t size = core::size_of(type);
+      std::vector<float> values(std::min(out.size() / size, block_elements));
+      for (size_t done = 0; done < out.size() / size; done += values.size()) {
+        const std::span<float> block(values.data(), std::min(values.size(), out.size() / size - done));
+        if (auto ok = read(p, offset_bytes / size + done, block); !ok) return ok;
+        kernels::cast(reinterpret_cast<const std::byte*>(block.data()), core::dtype::f32, out.data() + done * size,
+                      type, block.size());
+      }
+      return {};
+    };
+    tensors.push_back({info.name, type, info.shape, {}, std::move(source)});
+  }
+  if (auto ok = checkpoint::write_weights_folder(folder, tensors, max_shard_bytes); !ok) return ok;
+
+  auto given = core::parse_json<nlohmann::ordered_json>(spec.hugging_face_json, max_model_keys_depth);
+  auto config = given && given->is_object() ? std::move(*given) : nlohmann::ordered_json::object();
+  config["model_type"] = spec.kind == family::gpt2 ? "gpt2" : "llama";
+  config["architectures"] = {spec.kind == family::gpt2 ? "GPT2LMHeadModel" : "LlamaForCausalLM"};
+  const std::string name = type == core::dtype::f32    ? "float32"
+                           : type == core::dtype::bf16 ? "bfloat16"
+                           : type == core::dtype::f16  ? "float16"
+                                                       : "float64";
+  config.erase("torch_dtype");  // its name before transformers 4.56
+  config["dtype"] = name;
+  return checkpoint::write_file_atomically(folder / "config.json",
+                                           config.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+}
+
+}  // namespace troupe::models

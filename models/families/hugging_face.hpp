@@ -1,0 +1,64 @@
+// Hugging Face folders in and out: config.json beside model.safetensors or its shards. Owns which name in a file is
+// which parameter; the files themselves are checkpoint/'s business. No Torch here.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "core/source_file.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::checkpoint {
+class weights_folder;
+}
+
+namespace troupe::models {
+
+/// Whether a folder holds weights beside its config.json.
+bool has_weights(const std::filesystem::path& folder);
+
+/// The weights of a folder as the parameters of a table, in any range, read when asked for.
+/// Any number of threads may read.
+class weights_source {
+ public:
+  /// Names may lack the prefix `transformer.` or `model.`; buffers that old files hold (attention masks, rotary
+  /// frequencies) and the head's copy of a tied weight are ignored. Refused: a parameter that is missing or has
+  /// another shape, a tensor that is no parameter of the model, a type that is not a floating one.
+  static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder, const model_spec& spec,
+                                                            const core::model_table& table);
+  ~weights_source();
+
+  /// Elements [first, first + out.size()) of a parameter, rounded to fp32 where the file is wider.
+  [[nodiscard]] core::result<void> read(uint32_t parameter, uint64_t first, std::span<float> out) const;
+
+ private:
+  struct stored {
+    size_t file = 0;
+    uint64_t begin = 0, bytes = 0;  ///< in the file
+    core::dtype type = core::dtype::f32;
+  };
+  weights_source();
+
+  std::unique_ptr<checkpoint::weights_folder> folder_;
+  std::vector<core::source_file> files_;  ///< shards with parameters
+  std::vector<stored> parameters_;
+};
+
+/// Fills `out` with elements of a parameter from `first` on, in fp32.
+using parameter_reader = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
+
+/// Writes config.json and the weights in `type` (fp32, bf16, fp16 or fp64; rounded once), sharded with an index beyond
+/// `max_shard_bytes`. Asks `read` for rising ranges of one parameter after the other; holds a few MiB at a time.
+/// What the folder held before stays until all weights are written.
+core::result<void> write_folder(const std::filesystem::path& folder, const model_spec& spec,
+                                const core::model_table& table, core::dtype type, const parameter_reader& read,
+                                uint64_t max_shard_bytes = 5'000'000'000);
+
+}  // namespace troupe::models

@@ -1,0 +1,40 @@
+// A model as the compute lane runs it: units of segments, each with an autograd segment of its own.
+// Owns the arithmetic of forward and backward. Leaves to others where parameters lie (they are bound
+// just before use and may lie elsewhere at backward), where gradients go, and when anything happens.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "models/layers/parameter_binding.hpp"
+#include "models/layers/segment.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+
+/// Runs segments of one model. Stateless between calls except for constant tables (rotary, masks).
+class language_model {
+ public:
+  virtual ~language_model() = default;
+  [[nodiscard]] virtual const core::model_table& table() const = 0;
+  /// The tensors that are its parameters, to be bound; empty where the binding's own are as good.
+  [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
+
+  /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.
+  /// The same arguments give the same bits, so activation checkpointing may simply call it again.
+  /// The batch's arrays outlive the returned object.
+  virtual std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
+                                               const at::Tensor& input, const parameter_binding& parameters) = 0;
+
+  /// Logits (V, fp32) after the last position of row 0, from the last hidden state; for generation.
+  virtual std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
+                                               const parameter_binding& parameters) = 0;
+};
+
+/// Builds the model for micro-batches of at most `rows` x `columns` tokens in `type`.
+core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
+                                                                  uint64_t rows, uint64_t columns);
+
+}  // namespace troupe::models

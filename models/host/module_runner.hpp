@@ -1,0 +1,28 @@
+// A host's modules as the compute lane runs them: every unit is one autograd segment.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/dtype.hpp"
+#include "models/families/language_model.hpp"
+#include "models/host/module_model.hpp"
+
+namespace troupe::models {
+
+/// What a run knows of a host's model beside the model itself.
+struct module_facts {
+  core::model_table table;
+  std::vector<bool> draws;  ///< [unit]: takes numbers from torch's generator
+  core::dtype type = core::dtype::f32;
+  /// The micro-batch of a step in which a trained parameter without gradient is an error; none: in no one.
+  std::optional<uint32_t> all_used_in = {};
+};
+
+/// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random
+/// numbers has torch's generator in turn with the other ranks, seeded from (seed, step, micro-batch, rank, unit), so
+/// computing it again gives the same bits; its buffers change once, however often a micro-batch is computed again.
+std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts);
+
+}  // namespace troupe::models

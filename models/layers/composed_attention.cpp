@@ -1,0 +1,187 @@
+// Attention in blocks of queries: each block looks only at the keys of its document up to its last query,
+// and nothing of the size of T x T is kept for backward, which computes the weights again.
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/_softmax.h>
+#include <ATen/ops/_softmax_backward_data.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "models/layers/attention.hpp"
+#include "models/layers/documents.hpp"
+#include "models/layers/dropout.hpp"
+#include "models/layers/function_node.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// Queries of one block: enough for the matrix products, few enough that causality saves work.
+constexpr int64_t block_queries = 128;
+
+/// Of one row: queries, keys and values of the key heads' group `g`, each (kv_heads, T, D) without a copy.
+struct head_group {
+  at::Tensor q, k, v;
+
+  head_group(const at::Tensor& packed_row, const attention_shape& s, int64_t g) {
+    const int64_t columns = packed_row.size(0), width = s.head_width, group = s.heads / s.kv_heads;
+    q = packed_row.narrow(1, 0, s.heads * width).view({columns, s.kv_heads, group, width}).select(2, g).transpose(0, 1);
+    k = keys(packed_row, s, s.heads);
+    v = keys(packed_row, s, s.heads + s.kv_heads);
+  }
+
+ private:
+  static at::Tensor keys(const at::Tensor& packed_row, const attention_shape& s, int64_t first_head) {
+    return packed_row.narrow(1, first_head * s.head_width, s.kv_heads * s.head_width)
+        .view({packed_row.size(0), s.kv_heads, s.head_width})
+        .transpose(0, 1);
+  }
+};
+
+/// (T, heads * D) as (kv_heads, T, D) of group `g`.
+at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g) {
+  return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
+}
+
+/// What one pass over a segment's attention works with; nothing of it outlives the pass.
+struct attention_call {
+  attention_shape shape;
+  dropout_masks masks;
+  std::span<const uint32_t> starts;  // of all rows; empty: each row is one document
+  int64_t columns;
+  at::Tensor causal;  // (block, block): -inf where a key of a block's own part lies ahead of the query
+
+  attention_call(const attention_shape& s, const dropout_masks& m, std::span<const uint32_t> documents,
+                 const at::Tensor& qkv)
+      : shape(s), masks(m), starts(documents), columns(qkv.size(1)) {
+    const int64_t block = std::min(block_queries, columns);
+    causal =
+        at::full({block, block}, -std::numeric_limits<double>::infinity(), qkv.options().requires_grad(false)).triu_(1);
+  }
+
+  [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }
+
+  [[nodiscard]] double scale() const { return 1.0 / std::sqrt(static_cast<double>(shape.head_width)); }
+
+  [[nodiscard]] std::vector<query_block> blocks(int64_t row) const {
+    const auto n = static_cast<size_t>(columns);
+    return query_blocks(columns, block_queries, starts.empty() ? starts : starts.subspan(size_t(row) * n, n));
+  }
+
+  /// A block's queries by the scale, on the smaller side of the product.
+  [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
+    return q.narrow(1, b.first, b.count).mul(scale());
+  }
+
+  /// A block's attention weights (kv_heads, count, seen), before dropout.
+  [[nodiscard]] at::Tensor weights(const head_group& in, const query_block& b) const {
+    at::Tensor scores = at::bmm(scaled(in.q, b), in.k.narrow(1, b.document, b.seen()).transpose(1, 2));
+    scores.narrow(2, b.first - b.document, b.count).add_(causal.narrow(0, 0, b.count).narrow(1, 0, b.count));
+    return at::_softmax(scores, -1, /*half_to_float=*/false);
+  }
+
+  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Empty where nothing drops.
+  [[nodiscard]] std::vector<uint8_t> mask(int64_t row, int64_t g, const query_block& b) const {
+    if (!masks.active()) return {};
+    const auto seen = static_cast<size_t>(b.seen());
+    std::vector<uint8_t> keep(static_cast<size_t>(shape.kv_heads * b.count) * seen);
+    std::span<uint8_t> left = keep;
+    for (int64_t kv = 0; kv < shape.kv_heads; ++kv)
+      for (int64_t i = 0; i < b.count; ++i, left = left.subspan(seen)) {
+        const int64_t head = kv * groups() + g;
+        masks.draw(left.first(seen), static_cast<uint64_t>(row),
+                   static_cast<uint64_t>((head * columns + b.first + i) * columns + b.document));
+      }
+    return keep;
+  }
+
+  void drop(const at::Tensor& w, const std::vector<uint8_t>& keep) const {
+    if (masks.active()) masks.apply(w, keep);
+  }
+};
+
+struct attention_node final : function_node {
+  attention_shape shape;
+  dropout_masks masks;
+  std::span<const uint32_t> starts;
+  at::Tensor qkv;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const attention_call call(shape, masks, starts, qkv);
+    const at::Tensor gradient = gradients[0].contiguous();
+    at::Tensor packed = at::empty_like(qkv);
+    const auto wide = qkv.options().dtype(sum_dtype(qkv.scalar_type()));
+    for (int64_t row = 0; row < qkv.size(0); ++row) {
+      const auto blocks = call.blocks(row);
+      at::Tensor dk = at::zeros({shape.kv_heads, call.columns, shape.head_width}, wide);
+      at::Tensor dv = at::zeros_like(dk);
+      for (int64_t g = 0; g < call.groups(); ++g) {
+        const head_group in(qkv.select(0, row), shape, g), out(packed.select(0, row), shape, g);
+        const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
+        for (const query_block& b : blocks) {
+          const at::Tensor dy_block = dy.narrow(1, b.first, b.count);
+          const at::Tensor k = in.k.narrow(1, b.document, b.seen()), v = in.v.narrow(1, b.document, b.seen());
+          const at::Tensor w = call.weights(in, b);
+          at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
+          const std::vector<uint8_t> keep = call.mask(row, g, b);
+          call.drop(dw, keep);
+          const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
+          call.drop(w, keep);
+          dv.narrow(1, b.document, b.seen()).add_(at::bmm(w.transpose(1, 2), dy_block));
+          dk.narrow(1, b.document, b.seen()).add_(at::bmm(ds.transpose(1, 2), call.scaled(in.q, b)));
+          out.q.narrow(1, b.first, b.count).copy_(at::bmm(ds, k).mul_(call.scale()));
+        }
+        if (g + 1 == call.groups()) {
+          out.k.copy_(dk);
+          out.v.copy_(dv);
+        }
+      }
+    }
+    return {std::move(packed)};
+  }
+  void release_variables() override { qkv.reset(); }
+  [[nodiscard]] std::string name() const override { return "composed_attention"; }
+};
+
+}  // namespace
+
+at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                              float dropout) {
+  at::Tensor y;
+  const dropout_masks masks(scope, dropout_site::attention_weights, dropout);
+  {
+    const below_autograd plain;
+    const attention_call call(shape, masks, scope.batch().document_start, qkv);
+    y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
+    for (int64_t row = 0; row < qkv.size(0); ++row) {
+      const auto blocks = call.blocks(row);
+      for (int64_t g = 0; g < call.groups(); ++g) {
+        const head_group in(qkv.select(0, row), shape, g);
+        const at::Tensor out = group_view(y.select(0, row), shape, g);
+        for (const query_block& b : blocks) {
+          const at::Tensor w = call.weights(in, b);
+          call.drop(w, call.mask(row, g, b));
+          out.narrow(1, b.first, b.count).copy_(at::bmm(w, in.v.narrow(1, b.document, b.seen())));
+        }
+      }
+    }
+  }
+  if (!wants_node(qkv)) return y;
+  auto node = std::make_shared<attention_node>();
+  node->shape = shape;
+  node->masks = masks;
+  node->starts = scope.batch().document_start;
+  node->qkv = qkv.detach();
+  attach(y, std::move(node), scope, qkv);
+  return y;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,33 @@
+#include "models/layers/documents.hpp"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+
+namespace troupe::models {
+
+std::vector<query_block> query_blocks(int64_t columns, int64_t block_queries, std::span<const uint32_t> starts) {
+  std::vector<query_block> out;
+  for (int64_t begin = 0, end = columns; begin < columns; begin = end, end = columns) {
+    if (!starts.empty())
+      end = std::find_if(starts.begin() + begin, starts.end(), [&](uint32_t s) { return s > begin; }) - starts.begin();
+    for (int64_t first = begin; first < end; first += block_queries)
+      out.push_back({first, std::min(block_queries, end - first), begin});
+  }
+  return out;
+}
+
+void check_documents(const micro_batch& batch) {
+  const auto& starts = batch.document_start;
+  if (starts.empty()) return;
+  TORCH_CHECK(starts.size() == batch.rows * batch.columns, "a micro-batch of ", batch.rows, " x ", batch.columns,
+              " wants ", batch.rows * batch.columns, " document starts or none, got ", starts.size());
+  for (uint64_t i = 0; i < starts.size(); ++i) {
+    const uint64_t column = i % batch.columns;
+    const bool continues = column > 0 && starts[i] == starts[i - 1];
+    TORCH_CHECK(continues || starts[i] == column, "the document start of row ", i / batch.columns, ", column ", column,
+                ": wanted ", column, column > 0 ? " or the one before it" : "", ", got ", starts[i]);
+  }
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,27 @@
+// Several documents in one row: attention stays inside each, positions restart at each. Owns what `document_start`
+// means; what it does to attention, position vectors and rotary angles is said where those are computed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/layers/segment.hpp"
+
+namespace troupe::models {
+
+/// Queries [first, first + count) of one document and the first key that they may see: its start.
+struct query_block {
+  int64_t first = 0, count = 0, document = 0;
+  /// Keys [document, document + seen()) are what the block works with; each query sees those up to itself.
+  [[nodiscard]] int64_t seen() const { return first + count - document; }
+};
+
+/// The blocks of a row of `columns` in order, at most `block_queries` queries each, none across documents: keys of
+/// other documents are never touched. `starts` holds the row's document starts; empty: the row is one document.
+std::vector<query_block> query_blocks(int64_t columns, int64_t block_queries, std::span<const uint32_t> starts);
+
+/// Throws c10::Error unless every row's starts begin with 0 and each is the column itself or the one before it.
+void check_documents(const micro_batch& batch);
+
+}  // namespace troupe::models

@@ -1,0 +1,52 @@
+// Dropout whose masks are functions of (seed, step, global sample, layer, site, position): the same bits however the
+// batch is cut. Masks are drawn again in backward instead of kept.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+
+#include "models/layers/segment_scope.hpp"
+
+namespace troupe::models {
+
+/// Tells apart the dropouts of one unit.
+enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
+
+/// The masks of one site. Holds the keys of the batch by reference: its arrays outlive forward and backward.
+class dropout_masks {
+ public:
+  dropout_masks() = default;
+  dropout_masks(const segment_scope& scope, dropout_site site, float probability);
+
+  /// False where nothing is dropped: probability 0, or not training.
+  [[nodiscard]] bool active() const { return probability_ > 0; }
+
+  /// What is kept is multiplied by this.
+  [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
+
+  /// keep[i] = 1 or 0 for positions from `first_position` on of row `row`.
+  void draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const;
+
+  /// Multiplies `x`, contiguous, by 1 / (1 - probability) where kept, by 0 elsewhere.
+  void apply(const at::Tensor& x, std::span<const uint8_t> keep) const;
+
+  /// Draws for a whole contiguous (B, ..) tensor, each row from position 0, and applies.
+  void apply_rows(const at::Tensor& x) const;
+
+ private:
+  void scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const;
+
+  float probability_ = 0;
+  dropout_site site_ = dropout_site::embedding;
+  uint64_t seed_ = 0, step_ = 0;
+  uint32_t layer_ = 0;
+  std::span<const uint64_t> samples_;
+};
+
+/// x + dropout(y), both (B, T, C); y is not used by the caller afterwards.
+at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
+                       float probability);
+
+}  // namespace troupe::models

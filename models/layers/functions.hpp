@@ -1,0 +1,54 @@
+// The functions a segment is made of. Each works under grad mode (it then leaves one node that writes its parameters'
+// gradients through the segment's sink) and without it. Shapes: B rows, T columns, C width, N = B * T.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "models/layers/norm.hpp"
+#include "models/layers/projection.hpp"
+#include "models/layers/segment_scope.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+
+/// The activation of an MLP, element by element, with ATen's history.
+at::Tensor activate(const at::Tensor& x, activation act);
+
+/// x (.., in) -> (.., out).
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p);
+
+/// linear(act(x)); backward makes act(x) again where that is cheap (tanh-GELU) instead of keeping it.
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p);
+
+/// linear(act(gate) * up), shaped alike; so does this one for SiLU.
+at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
+                        const projection& p);
+
+/// What the layers behind a norm give, and the norm's input for whoever adds to it past the norm. What reaches that is
+/// added to the input's gradient where the norm forms it.
+struct normed_outputs {
+  std::vector<at::Tensor> y;  ///< one for each layer
+  at::Tensor past;
+};
+
+/// linear(norm(x)) for each of `layers`; backward makes norm(x) again instead of keeping it.
+normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
+                             std::vector<projection> layers);
+
+struct attention_shape {
+  int64_t heads = 1, kv_heads = 1, head_width = 1;
+};
+
+/// Causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width): queries,
+/// keys, values side by side. Returns (B, T, heads * head_width).
+at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                            float dropout);
+
+/// Mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64).
+/// Its backward overwrites the logits with their gradient.
+at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
+
+}  // namespace troupe::models

@@ -1,0 +1,57 @@
+// Gradients written where the sink wants them.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/from_blob.h>
+
+#include "models/layers/torch_dtype.hpp"
+#include "models/layers/weight.hpp"
+
+namespace troupe::models {
+
+const at::Tensor& weight::bound() const {
+  TORCH_CHECK(tensor.storage().data() != nullptr, "parameter ", name, " is bound to no memory");
+  return tensor;
+}
+
+gradient_writer::gradient_writer(const sink_slot& slot, const weight& parameter)
+    : kept_(parameter.trainable), type_(parameter.tensor.scalar_type()) {
+  if (!kept_) {
+    out_ = at::empty(parameter.tensor.sizes(), parameter.tensor.options().requires_grad(false));
+    return;
+  }
+  TORCH_CHECK(slot.sink != nullptr, "a gradient of parameter ", parameter.id, " (", parameter.name,
+              ") was formed outside segment_run::backward");
+  const gradient_target target = slot.sink->target(parameter.id);
+  TORCH_CHECK(target.data != nullptr, "the gradient sink gave no memory for parameter ", parameter.id, " (",
+              parameter.name, ")");
+  accumulate_ = target.accumulate;
+  destination_ = at::from_blob(target.data, parameter.tensor.sizes(),
+                               at::TensorOptions().dtype(torch_dtype(target.type)).device(at::kCPU));
+}
+
+at::Tensor& gradient_writer::out() {
+  const bool direct = !accumulate_ && destination_.scalar_type() == type_;
+  if (!out_.defined()) out_ = direct ? destination_ : at::empty_like(destination_, type_);
+  return out_;
+}
+
+void gradient_writer::commit() {
+  if (!kept_ || out_.is_same(destination_)) return;
+  if (accumulate_) {
+    destination_.add_(out_);
+  } else {
+    destination_.copy_(out_);
+  }
+}
+
+void gradient_writer::write_rows(const at::Tensor& ids, const at::Tensor& rows) {
+  if (!kept_) return;
+  const at::Tensor converted = rows.to(destination_.scalar_type());
+  if (accumulate_) {
+    destination_.index_add_(0, ids, converted);
+  } else {
+    destination_.zero_().index_copy_(0, ids, converted);
+  }
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,122 @@
+// Linear layers, alone and behind an activation. Behind one, backward makes its output again in the pass that goes back
+// through it, so that the widest tensor of a layer is not kept.
+#include <ATen/ops/empty_like.h>
+
+#include "kernels/elementwise.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/function_node.hpp"
+#include "models/layers/functions.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+struct linear_node final : function_node {
+  at::Tensor x;  // (N, in)
+  projection p;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0].contiguous());
+    p.write_gradients(*slot, x, g);
+    x.reset();
+    return {like_rows_of(p.input_gradient(g), gradients[0])};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "linear"; }
+};
+
+struct gelu_linear_node final : function_node {
+  at::Tensor x;  // (N, in), before the activation
+  projection p;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0].contiguous());
+    const at::Tensor dx = p.input_gradient(g), y = in_place_of(x);
+    kernels::gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
+                                bytes_in(y));
+    p.write_gradients(*slot, y, g);
+    return {like_rows_of(dx, gradients[0])};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "gelu_linear"; }
+};
+
+struct gated_linear_node final : function_node {
+  at::Tensor gate, up;  // (N, in)
+  projection p;
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    const at::Tensor g = as_rows(gradients[0].contiguous());
+    const at::Tensor dgate = p.input_gradient(g), dup = in_place_of(up), y = in_place_of(gate);
+    kernels::silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
+                                 core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
+    p.write_gradients(*slot, y, g);
+    return {like_rows_of(dgate, gradients[0]), like_rows_of(dup, gradients[0])};
+  }
+  void release_variables() override {
+    gate.reset();
+    up.reset();
+  }
+  [[nodiscard]] std::string name() const override { return "gated_linear"; }
+};
+
+}  // namespace
+
+at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p) {
+  at::Tensor y, rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach());
+    y = like_rows_of(p.forward(rows), x);
+  }
+  if (!wants_node(x)) return y;
+  auto node = std::make_shared<linear_node>();
+  node->x = std::move(rows);
+  node->p = p;
+  attach(y, std::move(node), scope, x);
+  return y;
+}
+
+at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p) {
+  if (act != activation::gelu_tanh) return linear(scope, activate(x, act), p);
+  at::Tensor y, rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach().contiguous());
+    const at::Tensor inner = at::empty_like(rows);
+    kernels::gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
+    y = like_rows_of(p.forward(inner), x);
+  }
+  if (!wants_node(x)) return y;
+  auto node = std::make_shared<gelu_linear_node>();
+  node->x = std::move(rows);
+  node->p = p;
+  attach(y, std::move(node), scope, x);
+  return y;
+}
+
+at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
+                        const projection& p) {
+  TORCH_CHECK(gate.sizes() == up.sizes() && gate.scalar_type() == up.scalar_type(), "a gate of ", gate.sizes(), " for ",
+              up.sizes());
+  if (act != activation::silu) return linear(scope, activate(gate, act).mul(up), p);
+  at::Tensor y, gate_rows, up_rows;
+  {
+    const below_autograd plain;
+    gate_rows = as_rows(gate.detach().contiguous());
+    up_rows = as_rows(up.detach().contiguous());
+    const at::Tensor inner = at::empty_like(up_rows);
+    kernels::silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner), core_dtype(up_rows.scalar_type()),
+                        count_of(inner));
+    y = like_rows_of(p.forward(inner), up);
+  }
+  if (!wants_node(gate, up)) return y;
+  auto node = std::make_shared<gated_linear_node>();
+  node->gate = std::move(gate_rows);
+  node->up = std::move(up_rows);
+  node->p = p;
+  attach(y, std::move(node), scope, gate, up);
+  return y;
+}
+
+}  // namespace troupe::models

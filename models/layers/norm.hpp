@@ -1,0 +1,33 @@
+// The norm in front of linear layers: layer norm and RMS norm over rows, without history. Whoever keeps the rows for
+// backward asks for them once more there.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <optional>
+
+#include "models/layers/weight.hpp"
+
+namespace troupe::models {
+
+/// What a norm gives for rows (N, C), one number for each row beside them in the type that sums are formed in.
+struct normed_rows {
+  at::Tensor y, mean, rstd;  ///< RMS norm has no mean
+};
+
+/// Over the last dimension: with a bias layer norm, without one RMS norm, x / rms(x) * w, in fp32, rounded once.
+/// Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450); Zhang, Sennrich 2019 (arXiv:1910.07467).
+struct row_norm {
+  weight w;
+  std::optional<weight> bias;
+  double epsilon = 1e-5;
+
+  /// `x` (N, C) is contiguous. The same bits for the same rows.
+  [[nodiscard]] normed_rows forward(const at::Tensor& x) const;
+  /// The gradient of x from that of y, with what reached x past the norm (undefined: nothing) added before it is
+  /// rounded. Writes the gradients of weight and bias. The result may take the memory of `dy`.
+  [[nodiscard]] at::Tensor backward(const sink_slot& slot, const at::Tensor& x, const normed_rows& of_x, at::Tensor dy,
+                                    const at::Tensor& past) const;
+};
+
+}  // namespace troupe::models

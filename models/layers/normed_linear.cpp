@@ -1,0 +1,63 @@
+// Linear layers behind a norm. Backward makes the norm's output again from its input, which the residual connection
+// keeps alive anyhow, so that it is not kept.
+#include <utility>
+
+#include "models/layers/function_node.hpp"
+#include "models/layers/functions.hpp"
+
+namespace troupe::models {
+namespace {
+
+struct normed_linear_node final : function_node {
+  at::Tensor x;  // (N, C), before the norm
+  row_norm norm;
+  std::vector<projection> layers;
+
+  /// `gradients`: of each layer's output, then of what went past.
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    normed_rows again = norm.forward(x);
+    at::Tensor dy;
+    const auto shape = gradients[0].sizes().vec();
+    for (size_t i = 0; i < layers.size(); ++i) {
+      const at::Tensor g = as_rows(taken(gradients[i]));
+      layers[i].write_gradients(*slot, again.y, g);
+      const at::Tensor part = layers[i].input_gradient(g);
+      dy = dy.defined() ? dy.add_(part) : part;
+    }
+    again.y.reset();
+    const at::Tensor past =
+        gradients[layers.size()].defined() ? as_rows(taken(gradients[layers.size()])) : at::Tensor();
+    const at::Tensor dx = norm.backward(*slot, x, again, std::move(dy), past);
+    auto like = shape;
+    like.back() = dx.size(1);
+    return {dx.view(like)};
+  }
+  void release_variables() override { x.reset(); }
+  [[nodiscard]] std::string name() const override { return "normed_linear"; }
+};
+
+}  // namespace
+
+normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
+                             std::vector<projection> layers) {
+  normed_outputs out;
+  at::Tensor rows;
+  {
+    const below_autograd plain;
+    rows = as_rows(x.detach().contiguous());
+    const at::Tensor inner = norm.forward(rows).y;
+    for (const projection& p : layers) out.y.push_back(like_rows_of(p.forward(inner), x));
+  }
+  out.past = x;
+  if (!wants_node(x)) return out;
+  auto node = std::make_shared<normed_linear_node>();
+  node->x = std::move(rows);
+  node->norm = std::move(norm);
+  node->layers = std::move(layers);
+  out.past = x.detach();
+  torch::autograd::set_history(out.y, node);
+  attach(out.past, std::move(node), scope, x);
+  return out;
+}
+
+}  // namespace troupe::models

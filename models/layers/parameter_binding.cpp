@@ -1,0 +1,77 @@
+// Tensors whose bytes come and go: one StorageImpl each for life, its data pointer swapped, and one that refuses.
+#include <ATen/core/Tensor.h>
+#include <c10/core/Storage.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+
+#include "models/layers/parameter_binding.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+c10::DataPtr cpu_pointer(void* data) { return {data, c10::Device(c10::kCPU)}; }
+
+c10::Storage storage_without_bytes(size_t bytes) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, cpu_pointer(nullptr),
+                                               /*allocator=*/nullptr, /*resizable=*/false);
+}
+
+/// What a released parameter has for storage: whoever asks it for bytes gets a c10::Error. A null pointer alone is
+/// not enough, some of ATen's operations follow it.
+c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes) {
+  c10::Storage storage = storage_without_bytes(bytes);
+  storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
+      "parameter " + info.name + " is used while it is not bound");
+  return storage;
+}
+
+}  // namespace
+
+parameter_binding::parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own) {
+  TORCH_CHECK(own.empty() || own.size() == table.parameters.size(), "a binding of ", table.parameters.size(),
+              " parameters, given ", own.size(), " tensors");
+  for (const auto& info : table.parameters) {
+    const at::ScalarType scalar = torch_dtype(type);
+    const size_t bytes = info.numel() * c10::elementSize(scalar);
+    bytes_.push_back(storage_without_bytes(bytes));
+    none_.push_back(refusing_storage(info, bytes));
+    at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
+        c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar));
+    t.unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
+    if (own.empty()) {
+      tensors_.push_back(std::move(t));
+    } else {
+      tensors_.push_back(std::move(own[tensors_.size()]));
+      tensors_.back().set_data(t);  // the same tensor for everybody who holds it
+      tensors_.back().set_requires_grad(info.trainable);
+    }
+    bound_.push_back(false);
+    trainable_.push_back(info.trainable);
+  }
+}
+
+// Tensors that outlive the binding must not reach memory that its owner is about to free.
+parameter_binding::~parameter_binding() {
+  for (uint32_t p = 0; p < tensors_.size(); ++p) release(p);
+}
+
+void parameter_binding::bind(uint32_t parameter, void* data) {
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(data));
+  tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(bytes_[parameter]);
+  bound_[parameter] = true;
+}
+
+void parameter_binding::release(uint32_t parameter) {
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(nullptr));
+  tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(none_[parameter]);
+  bound_[parameter] = false;
+}
+
+bool parameter_binding::bound(uint32_t parameter) const { return bound_.at(parameter); }
+
+bool parameter_binding::trainable(uint32_t parameter) const { return trainable_.at(parameter); }
+
+const at::Tensor& parameter_binding::tensor(uint32_t parameter) const { return tensors_.at(parameter); }
+
+}  // namespace troupe::models

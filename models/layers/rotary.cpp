@@ -1,0 +1,128 @@
+// One pass that turns and packs; backward is the same pass with the opposite angle.
+#include "models/layers/rotary.hpp"
+
+#include <ATen/Dispatch.h>
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+#include <cstring>
+#include <span>
+#include <utility>
+
+#include "kernels/rotary.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/function_node.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// A part of a packed tensor and its own contiguous tensor: heads side by side for every token.
+struct part {
+  at::Tensor own;
+  int64_t first_head, heads;
+  bool turned;
+};
+
+enum class direction : uint8_t { pack, unpack };
+
+/// The column inside its document of token `token` of a (B, T) batch.
+int64_t position_of(int64_t token, int64_t columns, std::span<const uint32_t> starts) {
+  return token % columns - (starts.empty() ? 0 : starts[static_cast<size_t>(token)]);
+}
+
+void turn(const std::byte* from, std::byte* to, core::dtype type, int64_t heads, int64_t width,
+          const rotary_angles& angles, int64_t angle, direction way) {
+  const auto count = static_cast<uint64_t>(heads), elements = static_cast<uint64_t>(width);
+  const bool back = way == direction::unpack;
+  if (type == core::dtype::f64) {
+    kernels::turn_heads_reference(from, to, type, count, elements, angles.cosines.const_data_ptr<double>() + angle,
+                                  angles.sines.const_data_ptr<double>() + angle, back);
+  } else {
+    kernels::turn_heads(from, to, type, count, elements, angles.cosines.const_data_ptr<float>() + angle,
+                        angles.sines.const_data_ptr<float>() + angle, back);
+  }
+}
+
+void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
+               std::span<const uint32_t> starts, direction way) {
+  const core::dtype type = core_dtype(packed.scalar_type());
+  const auto bytes = static_cast<int64_t>(core::size_of(type));
+  const int64_t rows = packed.size(0), columns = packed.size(1);
+  const int64_t stride = packed.size(2) * bytes, own_stride = p.heads * head_width * bytes;
+  auto* own = bytes_in(p.own);
+  auto* inside = bytes_in(packed) + p.first_head * head_width * bytes;
+  for (int64_t token = 0; token < rows * columns; ++token, own += own_stride, inside += stride) {
+    const std::byte* from = way == direction::pack ? own : inside;
+    std::byte* to = way == direction::pack ? inside : own;
+    if (p.turned) {
+      turn(from, to, type, p.heads, head_width, angles, position_of(token, columns, starts) * (head_width / 2), way);
+    } else {
+      std::memcpy(to, from, static_cast<size_t>(own_stride));
+    }
+  }
+}
+
+struct rotary_node final : function_node {
+  attention_shape shape;
+  const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
+  std::span<const uint32_t> starts;       // the batch's, which do so too
+
+  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+    at::Tensor packed = gradients[0].contiguous();
+    const auto part_of = [&](int64_t first, int64_t heads, bool turned) {
+      at::Tensor own = at::empty({packed.size(0), packed.size(1), heads * shape.head_width}, packed.options());
+      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, starts, direction::unpack);
+      return own;
+    };
+    return {part_of(0, shape.heads, true), part_of(shape.heads, shape.kv_heads, true),
+            part_of(shape.heads + shape.kv_heads, shape.kv_heads, false)};
+  }
+  [[nodiscard]] std::string name() const override { return "rotary"; }
+};
+
+}  // namespace
+
+rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type) {
+  const auto count = static_cast<int64_t>(positions), half = static_cast<int64_t>(head_width / 2);
+  const at::ScalarType wide = sum_dtype(torch_dtype(type));
+  cosines = at::empty({count, half}, wide);
+  sines = at::empty({count, half}, wide);
+  AT_DISPATCH_FLOATING_TYPES(wide, "rotary_angles", [&] {
+    auto* c = cosines.mutable_data_ptr<scalar_t>();
+    auto* s = sines.mutable_data_ptr<scalar_t>();
+    for (int64_t t = 0; t < count; ++t)
+      for (int64_t i = 0; i < half; ++i) {
+        // angles are rounded to fp32 where the peer rounds them: at far positions that is visible
+        const auto power = static_cast<scalar_t>(2 * i) / static_cast<scalar_t>(head_width);
+        const scalar_t frequency = scalar_t{1} / std::pow(static_cast<scalar_t>(theta), power);
+        const scalar_t angle = static_cast<scalar_t>(t) * frequency;
+        c[t * half + i] = std::cos(angle);
+        s[t * half + i] = std::sin(angle);
+      }
+  });
+}
+
+at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           const attention_shape& shape, const rotary_angles& angles) {
+  at::Tensor packed;
+  {
+    const below_autograd plain;
+    const auto starts = scope.batch().document_start;
+    packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options().requires_grad(false));
+    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
+    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts,
+              direction::pack);
+    move_part({v.contiguous(), shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles,
+              starts, direction::pack);
+  }
+  if (!wants_node(q, k, v)) return packed;
+  auto node = std::make_shared<rotary_node>();
+  node->shape = shape;
+  node->angles = &angles;
+  node->starts = scope.batch().document_start;
+  attach(packed, std::move(node), scope, q, k, v);
+  return packed;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,72 @@
+// A segment as one small autograd graph, from its detached input to its output.
+#include "models/layers/segment_scope.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+namespace troupe::models {
+namespace {
+
+/// The sink is reachable while backward runs and never afterwards, whatever happens.
+class filled_slot {
+ public:
+  filled_slot(sink_slot& slot, gradient_sink& sink) : slot_(slot) { slot_.sink = &sink; }
+  ~filled_slot() { slot_.sink = nullptr; }
+  filled_slot(const filled_slot&) = delete;
+  filled_slot& operator=(const filled_slot&) = delete;
+
+ private:
+  sink_slot& slot_;
+};
+
+class graph_run final : public segment_run {
+ public:
+  graph_run(at::Tensor input, at::Tensor result, std::shared_ptr<sink_slot> slot)
+      : input_(std::move(input)), result_(std::move(result)), output_(result_.detach()), slot_(std::move(slot)) {}
+
+  [[nodiscard]] const at::Tensor& output() const override { return output_; }
+
+  at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
+    TORCH_CHECK(result_.defined() && result_.requires_grad(), "backward of a segment that keeps no graph");
+    const filled_slot filled(*slot_, sink);
+    const at::Tensor result = std::exchange(result_, {}), input = std::exchange(input_, {});
+    auto gradients =
+        torch::autograd::grad({result}, {input}, {gradient.to(result.scalar_type()).reshape(result.sizes())});
+    return std::move(gradients.front());
+  }
+
+ private:
+  at::Tensor input_, result_, output_;
+  std::shared_ptr<sink_slot> slot_;
+};
+
+}  // namespace
+
+segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
+                             const micro_batch& batch, uint32_t unit, uint32_t segment)
+    : table_(table),
+      parameters_(parameters),
+      batch_(batch),
+      segment_(table.units.at(unit).segments.at(segment)),
+      unit_(unit) {}
+
+weight segment_scope::next() {
+  const uint32_t id = segment_.parameters.at(next_++);
+  return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
+}
+
+std::optional<weight> segment_scope::next_if(bool present) {
+  return present ? std::optional<weight>(next()) : std::nullopt;
+}
+
+std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
+                                         const std::function<at::Tensor(const at::Tensor&)>& forward) {
+  const bool training = scope.batch().training;
+  const at::AutoGradMode mode(training);
+  at::Tensor detached = input.detach();
+  if (training) detached.requires_grad_(true);
+  at::Tensor result = forward(detached);
+  return std::make_unique<graph_run>(training ? std::move(detached) : at::Tensor(), std::move(result), scope.slot());
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,43 @@
+// What a segment's forward reads: parameters, batch, dropout keys, and the slot that backward fills.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "models/layers/parameter_binding.hpp"
+#include "models/layers/segment.hpp"
+#include "models/layers/weight.hpp"
+
+namespace troupe::models {
+
+/// Lives for one forward; what backward needs is captured by the functions themselves.
+class segment_scope {
+ public:
+  segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
+                uint32_t unit, uint32_t segment);
+
+  /// The next parameter of the segment, in the order of the table.
+  weight next();
+  std::optional<weight> next_if(bool present);
+
+  [[nodiscard]] const micro_batch& batch() const { return batch_; }
+  [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }
+  [[nodiscard]] uint32_t unit() const { return unit_; }
+
+ private:
+  const core::model_table& table_;
+  const parameter_binding& parameters_;
+  const micro_batch& batch_;
+  const core::segment_info& segment_;
+  uint32_t unit_;
+  size_t next_ = 0;
+  std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
+};
+
+/// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.
+std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
+                                         const std::function<at::Tensor(const at::Tensor&)>& forward);
+
+}  // namespace troupe::models

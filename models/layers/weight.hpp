@@ -1,0 +1,52 @@
+// A parameter as the functions of a segment see it, and the way its gradient takes.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+
+#include "models/layers/segment.hpp"
+
+namespace troupe::models {
+
+/// Filled while a segment's backward runs; every function of the segment holds the same one.
+struct sink_slot {
+  gradient_sink* sink = nullptr;
+};
+
+/// One parameter: its identity and the tensor whose bytes come and go. `name` outlives it.
+struct weight {
+  uint32_t id = 0;
+  at::Tensor tensor;
+  std::string_view name;
+  bool trainable = true;
+
+  /// The tensor, once it is sure that its bytes are there; throws c10::Error otherwise.
+  [[nodiscard]] const at::Tensor& bound() const;
+};
+
+/// One contribution to a parameter's gradient: fill `out()`, then `commit()`; or `write_rows`. For a parameter that is
+/// not trained the sink is not asked and nothing is kept.
+///
+/// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). Where the target
+/// has that dtype and is to be overwritten, `out()` is the target itself; otherwise a temporary that `commit` converts
+/// and adds: accumulating in the target gives the same bits as adding two targets afterwards.
+class gradient_writer {
+ public:
+  gradient_writer(const sink_slot& slot, const weight& parameter);
+  [[nodiscard]] at::Tensor& out();
+  void commit();
+
+  /// A contribution that is zero but for some rows, each named once: `rows` (n, C) in the parameter's dtype belong at
+  /// `ids` (n). Where the target accumulates, the others are not touched.
+  void write_rows(const at::Tensor& ids, const at::Tensor& rows);
+
+ private:
+  bool kept_, accumulate_ = false;
+  at::ScalarType type_;  // the parameter's
+  at::Tensor destination_, out_;
+};
+
+}  // namespace troupe::models

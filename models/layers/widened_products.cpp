@@ -1,0 +1,90 @@
+#include "models/layers/widened_products.hpp"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+
+#include "kernels/cast.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/products.hpp"
+#include "models/layers/torch_dtype.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// Rows [row, row + rows) and columns [col, col + cols) of a matrix.
+struct tile {
+  int64_t row, rows, col, cols;
+};
+
+const std::byte* element(const at::Tensor& x, int64_t row, int64_t col) {
+  return bytes_of(x) + static_cast<size_t>(row * x.stride(0) + col * x.stride(1)) * x.element_size();
+}
+
+/// Elements that lie side by side in memory, `count` of them `times` times, converted from one type to the other.
+void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, std::byte* to, core::dtype to_type,
+             int64_t to_stride, int64_t times, int64_t count) {
+  if (from_stride == count && to_stride == count) {
+    count *= times;
+    times = 1;
+  }
+  const auto from_step = static_cast<size_t>(from_stride) * core::size_of(from_type);
+  const auto to_step = static_cast<size_t>(to_stride) * core::size_of(to_type);
+  for (int64_t i = 0; i < times; ++i, from += from_step, to += to_step)
+    kernels::cast(from, from_type, to, to_type, static_cast<uint64_t>(count));
+}
+
+/// One factor's memory for a widened tile.
+class widened_factor {
+ public:
+  widened_factor(const at::Tensor& from, int64_t rows_max, int64_t cols_max)
+      : from_(from.stride(1) == 1 || from.stride(0) == 1 ? from : from.contiguous()),
+        turned_(from_.stride(1) != 1),
+        room_(at::empty({std::min(from.size(0), rows_max) * std::min(from.size(1), cols_max)}, at::kFloat)) {}
+
+  /// The tile in fp32, in the order of memory that the factor has.
+  at::Tensor at(const tile& t) {
+    const int64_t times = turned_ ? t.cols : t.rows, count = turned_ ? t.rows : t.cols;
+    convert(element(from_, t.row, t.col), core_dtype(from_.scalar_type()), from_.stride(turned_ ? 1 : 0),
+            bytes_in(room_), core::dtype::f32, count, times, count);
+    const at::Tensor out = room_.narrow(0, 0, times * count).view({times, count});
+    return turned_ ? out.t() : out;
+  }
+
+ private:
+  at::Tensor from_;
+  bool turned_;
+  at::Tensor room_;
+};
+
+}  // namespace
+
+void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
+  const core::dtype type = core_dtype(out.scalar_type());
+  widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
+  const at::Tensor sums = at::empty({std::min(m, widened_rows) * std::min(n, widened_cols)}, at::kFloat);
+  for (int64_t col = 0; col < n; col += widened_cols) {
+    const int64_t cols = std::min(widened_cols, n - col);
+    const at::Tensor first = bias.defined() ? bias.narrow(0, col, cols).to(at::kFloat) : at::Tensor();
+    at::Tensor widened_b;
+    for (int64_t row = 0; row < m; row += widened_rows) {
+      const int64_t rows = std::min(widened_rows, m - row);
+      at::Tensor sum = sums.narrow(0, 0, rows * cols).view({rows, cols});
+      for (int64_t deep = 0; deep == 0 || deep < k; deep += widened_depth) {
+        const int64_t depth = std::min(widened_depth, k - deep);
+        if (row == 0 || k > widened_depth) widened_b = right.at({deep, depth, col, cols});
+        const at::Tensor widened_a = left.at({row, rows, deep, depth});
+        if (deep == 0) {
+          product_out(sum, widened_a, widened_b, first);
+        } else {
+          add_product(sum, widened_a, widened_b);
+        }
+      }
+      convert(bytes_of(sum), core::dtype::f32, cols, bytes_in(out) + static_cast<size_t>(row * n + col) * 2, type, n,
+              rows, cols);
+    }
+  }
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,268 @@
+// Reads Hugging Face's config.json keys into a model_spec. Every size is bounded here, so that
+// products of sizes fit 64 bits everywhere else.
+#include "models/table/model_spec.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <vector>
+
+#include "core/json_text.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::models {
+namespace {
+
+using json = nlohmann::json;
+using core::error_kind;
+
+// Limits that no known model comes near; they keep every product of sizes inside 64 bits.
+constexpr uint64_t layers_max = 4096;
+constexpr uint64_t width_max = uint64_t{1} << 18;
+constexpr uint64_t inner_max = uint64_t{1} << 20;
+constexpr uint64_t positions_max = uint64_t{1} << 24;
+constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
+constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
+
+/// Reads keys of one object and keeps what is wrong with it.
+class key_reader {
+ public:
+  explicit key_reader(const json& object) : object_(object) {}
+
+  /// A whole number in [1, max]; `fallback` where the key is absent or null.
+  uint32_t size(const char* key, uint64_t fallback, uint64_t max) {
+    const json* v = find(key);
+    if (v == nullptr) return static_cast<uint32_t>(fallback);
+    if (!v->is_number_unsigned() || v->get<uint64_t>() < 1 || v->get<uint64_t>() > max) {
+      refuse(key, "a whole number from 1 to " + std::to_string(max), *v);
+      return 1;
+    }
+    return static_cast<uint32_t>(v->get<uint64_t>());
+  }
+
+  /// A number in [low, high).
+  double number(const char* key, double fallback, double low, double high) {
+    const json* v = find(key);
+    if (v == nullptr) return fallback;
+    if (!v->is_number() || !(v->get<double>() >= low && v->get<double>() < high)) {
+      refuse(key, "a number from " + json(low).dump() + " to below " + json(high).dump(), *v);
+      return fallback;
+    }
+    return v->get<double>();
+  }
+
+  float probability(const char* key, double fallback) { return static_cast<float>(number(key, fallback, 0.0, 1.0)); }
+
+  bool flag(const char* key, bool fallback) {
+    const json* v = find(key);
+    if (v == nullptr) return fallback;
+    if (!v->is_boolean()) {
+      refuse(key, "true or false", *v);
+      return fallback;
+    }
+    return v->get<bool>();
+  }
+
+  std::string text(const char* key, const std::string& fallback) {
+    const json* v = find(key);
+    if (v == nullptr) return fallback;
+    if (!v->is_string()) {
+      refuse(key, "a text", *v);
+      return fallback;
+    }
+    return v->get<std::string>();
+  }
+
+  /// What changes the arithmetic in a way that is not built: only `wanted` is accepted.
+  void only(const char* key, bool wanted) {
+    if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(key));
+  }
+
+  void refuse(const char* key, const std::string& wanted, const json& got) {
+    std::string shown = got.dump(-1, ' ', false, json::error_handler_t::replace);
+    if (shown.size() > 80) shown = shown.substr(0, 77) + "...";
+    wrong(key, std::string("model key '") + key + "' wants " + wanted + ", got " + shown);
+  }
+  void wrong(std::string key, std::string text) {
+    problems_.push_back({std::move(key), {error_kind::bad_input, std::move(text)}});
+  }
+  const json* find(const char* key) const {
+    const auto it = object_.find(key);
+    return it == object_.end() || it->is_null() ? nullptr : &*it;
+  }
+  [[nodiscard]] bool refused(const char* key) const {
+    return std::any_of(problems_.begin(), problems_.end(), [key](const spec_problem& p) { return p.key == key; });
+  }
+  [[nodiscard]] const std::vector<spec_problem>& problems() const { return problems_; }
+
+ private:
+  const json& object_;
+  std::vector<spec_problem> problems_;
+};
+
+/// The object in `text`; nothing nested deeper than the limit is kept, so that no later walk of it runs out of stack.
+core::result<json> parse_object(const std::string& text) {
+  if (text.size() > max_model_keys_bytes)
+    return core::fail(error_kind::limit, "the model's keys want at most " + std::to_string(max_model_keys_bytes) +
+                                             " bytes, got " + std::to_string(text.size()));
+  std::vector<std::set<std::string>> open_objects;
+  std::string repeated;
+  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
+    if (event == json::parse_event_t::object_start) open_objects.emplace_back();
+    if (event == json::parse_event_t::object_end) open_objects.pop_back();
+    if (event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      if (!open_objects.back().insert(key).second && repeated.empty()) repeated = key;
+    }
+    return true;
+  };
+  auto object = core::parse_json(text, max_model_keys_depth, watch);
+  if (!object && object.error().kind == error_kind::limit)
+    return core::fail(error_kind::limit, "the model's keys: " + object.error().why);
+  if (!object || !object->is_object()) return core::fail(error_kind::bad_input, "the model's keys want a JSON object");
+  if (!repeated.empty())
+    return core::fail(error_kind::bad_input, "model key '" + repeated.substr(0, 80) + "' is there twice");
+  return std::move(*object);
+}
+
+activation read_activation(key_reader& keys, const char* key, const char* fallback) {
+  const std::string name = keys.text(key, fallback);
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh") return activation::gelu_tanh;
+  if (name == "gelu") return activation::gelu_exact;
+  if (name == "silu" || name == "swish") return activation::silu;
+  if (name == "relu") return activation::relu;
+  keys.refuse(key, "one of gelu_new, gelu_pytorch_tanh, gelu, silu, swish, relu", name);
+  return activation::gelu_tanh;
+}
+
+void read_gpt2(key_reader& keys, model_spec& spec) {
+  spec.kind = family::gpt2;
+  spec.layers = keys.size("n_layer", 12, layers_max);
+  spec.width = keys.size("n_embd", 768, width_max);
+  spec.heads = keys.size("n_head", 12, width_max);
+  spec.kv_heads = spec.heads;
+  spec.inner = keys.size("n_inner", uint64_t{4} * spec.width, inner_max);
+  spec.positions = keys.size("n_positions", 1024, positions_max);
+  spec.vocabulary = keys.size("vocab_size", 50257, vocabulary_max);
+  spec.act = read_activation(keys, "activation_function", "gelu_new");
+  spec.tied = keys.flag("tie_word_embeddings", true);
+  spec.norm_epsilon = keys.number("layer_norm_epsilon", 1e-5, 0.0, 1.0);
+  spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
+  spec.embedding_dropout = keys.probability("embd_pdrop", 0.1);
+  spec.attention_dropout = keys.probability("attn_pdrop", 0.1);
+  spec.residual_dropout = keys.probability("resid_pdrop", 0.1);
+  keys.only("scale_attn_weights", true);
+  keys.only("scale_attn_by_inverse_layer_idx", false);
+  keys.only("add_cross_attention", false);
+  if (spec.width % spec.heads != 0 && !keys.refused("n_embd") && !keys.refused("n_head"))
+    keys.wrong("n_head", "model key 'n_head' wants a divisor of n_embd " + std::to_string(spec.width) + ", got " +
+                             std::to_string(spec.heads));
+  spec.head_width = spec.width / spec.heads;
+}
+
+/// The rotary base, from the flat key of older files or the `rope_parameters` object of newer ones.
+void read_rotary(key_reader& keys, model_spec& spec) {
+  spec.rope_theta = keys.number("rope_theta", 10000.0, 1.0, 1e12);
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    const json* object = keys.find(name);
+    if (object == nullptr) continue;
+    if (!object->is_object()) {
+      keys.refuse(name, "an object", *object);
+      continue;
+    }
+    key_reader inner(*object);
+    const std::string type = inner.text("rope_type", inner.text("type", "default"));
+    if (type != "default") inner.refuse("rope_type", "\"default\"", type);
+    spec.rope_theta = inner.number("rope_theta", spec.rope_theta, 1.0, 1e12);
+    for (const spec_problem& p : inner.problems()) keys.wrong(name, p.what.text + ", in '" + name + "'");
+  }
+}
+
+void read_llama(key_reader& keys, model_spec& spec) {
+  spec.kind = family::llama;
+  spec.layers = keys.size("num_hidden_layers", 32, layers_max);
+  spec.width = keys.size("hidden_size", 4096, width_max);
+  spec.heads = keys.size("num_attention_heads", 32, width_max);
+  spec.kv_heads = keys.size("num_key_value_heads", spec.heads, width_max);
+  spec.inner = keys.size("intermediate_size", 11008, inner_max);
+  spec.positions = keys.size("max_position_embeddings", 2048, positions_max);
+  spec.vocabulary = keys.size("vocab_size", 32000, vocabulary_max);
+  spec.act = read_activation(keys, "hidden_act", "silu");
+  spec.tied = keys.flag("tie_word_embeddings", false);
+  spec.attention_bias = keys.flag("attention_bias", false);
+  spec.mlp_bias = keys.flag("mlp_bias", false);
+  spec.norm_epsilon = keys.number("rms_norm_eps", 1e-6, 0.0, 1.0);
+  spec.initializer_range = keys.number("initializer_range", 0.02, 0.0, 1e3);
+  spec.attention_dropout = keys.probability("attention_dropout", 0.0);
+  read_rotary(keys, spec);
+  if (keys.find("head_dim") != nullptr) {
+    spec.head_width = keys.size("head_dim", 1, width_max);
+  } else {
+    if (spec.width % spec.heads != 0 && !keys.refused("hidden_size") && !keys.refused("num_attention_heads"))
+      keys.wrong("num_attention_heads", "model key 'num_attention_heads' wants a divisor of hidden_size " +
+                                            std::to_string(spec.width) + ", got " + std::to_string(spec.heads));
+    spec.head_width = spec.width / spec.heads;
+  }
+  if (!keys.problems().empty()) return;  // what follows speaks of all of these together
+  if (spec.head_width % 2 != 0)
+    keys.wrong("num_attention_heads",
+               "rotary positions want an even head width, got " + std::to_string(spec.head_width));
+  if (uint64_t{spec.heads} * spec.head_width > width_max)
+    keys.wrong("num_attention_heads", "model keys 'num_attention_heads' x 'head_dim' want at most " +
+                                          std::to_string(width_max) + ", got " +
+                                          std::to_string(uint64_t{spec.heads} * spec.head_width));
+  if (spec.heads % spec.kv_heads != 0)
+    keys.wrong("num_key_value_heads", "model key 'num_key_value_heads' wants a divisor of num_attention_heads " +
+                                          std::to_string(spec.heads) + ", got " + std::to_string(spec.kv_heads));
+}
+
+/// The spec, and everything that is wrong with its keys.
+struct reading {
+  model_spec spec;
+  std::vector<spec_problem> problems;
+};
+
+reading read_all(const std::string& hugging_face_json) {
+  reading out;
+  const auto object = parse_object(hugging_face_json);
+  if (!object) {
+    out.problems.push_back({"", object.error()});
+    return out;
+  }
+  key_reader keys(*object);
+  const std::string type = keys.text("model_type", "");
+  out.spec.hugging_face_json = object->dump(2, ' ', false, json::error_handler_t::replace);
+  if (type == "gpt2")
+    read_gpt2(keys, out.spec);
+  else if (type == "llama")
+    read_llama(keys, out.spec);
+  else if (keys.problems().empty())
+    keys.wrong("model_type", "model key 'model_type' wants gpt2 or llama, got " +
+                                 (type.empty() ? std::string("nothing") : "'" + type + "'"));
+  out.problems = keys.problems();
+  return out;
+}
+
+}  // namespace
+
+core::result<model_spec> parse_model_spec(const std::string& hugging_face_json) {
+  reading read = read_all(hugging_face_json);
+  if (!read.problems.empty()) return core::fail(std::move(read.problems.front().what));
+  return std::move(read.spec);
+}
+
+core::result<model_spec> read_spec(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  const auto text = core::read_file(path, config_bytes_max);
+  if (!text) return core::fail(text.error());
+  auto spec = parse_model_spec(*text);
+  if (!spec) return core::fail(spec.error().in(std::string(1, '\'').append(path.string()).append("'")));
+  return spec;
+}
+
+std::vector<spec_problem> problems_of(const std::string& hugging_face_json) {
+  return read_all(hugging_face_json).problems;
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,212 @@
+// Hugging Face folders: what goes out comes back, what does not fit is refused.
+#include "models/families/hugging_face.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "checkpoint/weights_folder.hpp"
+#include "kernels/cast.hpp"
+#include "tests/scratch_folder.hpp"
+
+namespace troupe::models {
+namespace {
+
+const std::string tiny = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 4,
+                             "vocab_size": 10, "summary_type": "cls_index"})";
+
+struct tiny_model {
+  model_spec spec = *parse_model_spec(tiny);
+  core::model_table table = make_model_table(spec, 1, 4, 4);
+
+  /// A value that names its place.
+  static float value(uint32_t parameter, uint64_t element) {
+    return static_cast<float>(parameter) + static_cast<float>(element) / 1024.0F;
+  }
+  static core::result<void> values(uint32_t parameter, uint64_t first, std::span<float> out) {
+    for (size_t i = 0; i < out.size(); ++i) out[i] = value(parameter, first + i);
+    return {};
+  }
+  /// The same values as tensors to write, for tests that spoil some of them.
+  [[nodiscard]] std::vector<checkpoint::tensor_to_write> tensors() const {
+    std::vector<checkpoint::tensor_to_write> out;
+    for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+      std::vector<float> all(table.parameters[p].numel());
+      (void)values(p, 0, all);
+      out.push_back({table.parameters[p].name, core::dtype::f32, table.parameters[p].shape, {}, from(all)});
+    }
+    return out;
+  }
+  static checkpoint::byte_source from(std::vector<float> all) {
+    return [all](uint64_t offset, std::span<std::byte> out) -> core::result<void> {
+      std::copy_n(std::as_bytes(std::span(all)).begin() + static_cast<std::ptrdiff_t>(offset), out.size(), out.begin());
+      return {};
+    };
+  }
+};
+
+template <class T>
+void require_ok(const core::result<T>& r) {
+  BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
+}
+
+void check_values(const weights_source& source, const core::model_table& table) {
+  for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+    const uint64_t n = table.parameters[p].numel(), first = n / 3;
+    std::vector<float> some(n - first);
+    require_ok(source.read(p, first, some));
+    for (size_t i = 0; i < some.size(); ++i) BOOST_REQUIRE_EQUAL(some[i], tiny_model::value(p, first + i));
+  }
+}
+
+std::string refusal(const std::filesystem::path& folder, const tiny_model& m) {
+  const auto source = weights_source::open(folder, m.spec, m.table);
+  BOOST_REQUIRE(!source.has_value());
+  return source.error().text;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(hugging_face)
+
+BOOST_AUTO_TEST_CASE(a_written_folder_reads_back) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  BOOST_TEST(!has_weights(scratch.path()));
+  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
+  BOOST_TEST(has_weights(scratch.path()));
+  const auto spec = read_spec(scratch.path());
+  require_ok(spec);
+  BOOST_TEST(spec->width == 8U);
+  BOOST_TEST(contains(spec->hugging_face_json, "cls_index"));  // keys that mean nothing here survive
+  BOOST_TEST(contains(spec->hugging_face_json, "GPT2LMHeadModel"));
+  const auto source = weights_source::open(scratch.path(), *spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+}
+
+BOOST_AUTO_TEST_CASE(a_folder_in_shards_reads_back) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values, 1000));
+  BOOST_TEST(std::filesystem::exists(scratch.path() / "model.safetensors.index.json"));
+  BOOST_TEST(has_weights(scratch.path()));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+}
+
+BOOST_AUTO_TEST_CASE(narrow_weights_are_rounded_once) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::bf16, tiny_model::values));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  std::vector<float> wanted(m.table.parameters[0].numel()), got(wanted.size());
+  std::vector<uint16_t> narrow(wanted.size());
+  require_ok(tiny_model::values(0, 0, wanted));
+  auto* raw = reinterpret_cast<std::byte*>(narrow.data());
+  kernels::cast(reinterpret_cast<const std::byte*>(wanted.data()), core::dtype::f32, raw, core::dtype::bf16,
+                wanted.size());
+  kernels::cast(raw, core::dtype::bf16, reinterpret_cast<std::byte*>(wanted.data()), core::dtype::f32, wanted.size());
+  require_ok((*source)->read(0, 0, got));
+  BOOST_TEST(got == wanted, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(names_without_prefix_buffers_and_a_repeated_head_are_understood) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  for (auto& t : tensors) t.name = t.name.substr(std::string("transformer.").size());
+  tensors.push_back({"h.0.attn.bias", core::dtype::f32, {1, 1, 4, 4}, {}, tiny_model::from(std::vector<float>(16))});
+  tensors.push_back({"lm_head.weight", core::dtype::f32, {10, 8}, {}, tiny_model::from(std::vector<float>(80))});
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  check_values(**source, m.table);
+}
+
+BOOST_AUTO_TEST_CASE(a_missing_parameter_is_refused) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  tensors.erase(tensors.begin() + 1);
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const std::string text = refusal(scratch.path(), m);
+  BOOST_TEST(contains(text, "'transformer.wpe.weight' of shape (4, 8) is missing"), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_wrong_shape_is_refused_with_both_shapes) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  tensors[1].shape = {8, 4};
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const std::string text = refusal(scratch.path(), m);
+  BOOST_TEST(contains(text, "'transformer.wpe.weight' wants shape (4, 8), got (8, 4)"), text);
+}
+
+BOOST_AUTO_TEST_CASE(a_tensor_that_the_model_has_no_place_for_is_refused) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  tensors.push_back(
+      {"transformer.h.1.ln_1.weight", core::dtype::f32, {8}, {}, tiny_model::from(std::vector<float>(8))});
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  const std::string text = refusal(scratch.path(), m);
+  BOOST_TEST(contains(text, "'transformer.h.1.ln_1.weight' is no parameter"), text);
+}
+
+BOOST_AUTO_TEST_CASE(integers_for_weights_are_refused) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  auto tensors = m.tensors();
+  tensors[1].type = core::dtype::i32;
+  require_ok(checkpoint::write_weights_folder(scratch.path(), tensors));
+  BOOST_TEST(contains(refusal(scratch.path(), m), "wants a floating type, got int32"));
+}
+
+BOOST_AUTO_TEST_CASE(a_range_beyond_the_parameter_is_refused) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  require_ok(write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, tiny_model::values));
+  const auto source = weights_source::open(scratch.path(), m.spec, m.table);
+  require_ok(source);
+  std::vector<float> out(2);
+  BOOST_TEST(!(*source)->read(0, 79, out).has_value());
+  BOOST_TEST(!(*source)->read(0, ~uint64_t{0}, out).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(an_error_of_the_reader_leaves_the_folder_as_it_was) {
+  const tiny_model m;
+  const tests::scratch_folder scratch;
+  const auto fails = [](uint32_t p, uint64_t, std::span<float>) -> core::result<void> {
+    if (p == 3) return core::fail(core::error_kind::io, "the disk went away");
+    return {};
+  };
+  const auto written = write_folder(scratch.path(), m.spec, m.table, core::dtype::f32, fails);
+  BOOST_REQUIRE(!written.has_value());
+  BOOST_TEST(contains(written.error().text, "the disk went away"));
+  BOOST_TEST(std::filesystem::is_empty(scratch.path()));
+}
+
+BOOST_AUTO_TEST_CASE(an_unreadable_config_is_refused_with_its_path) {
+  const tests::scratch_folder scratch;
+  const auto missing = read_spec(scratch.path());
+  BOOST_REQUIRE(!missing.has_value());
+  BOOST_TEST(contains(missing.error().text, "config.json"));
+  std::ofstream(scratch.path() / "config.json") << R"({"model_type": "bert"})";
+  const auto unknown = read_spec(scratch.path());
+  BOOST_REQUIRE(!unknown.has_value());
+  BOOST_TEST(contains(unknown.error().text, "config.json"));
+  BOOST_TEST(contains(unknown.error().text, "bert"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,88 @@
+// What a segment keeps for its backward is what the table says.
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <boost/test/unit_test.hpp>
+#include <unordered_map>
+
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// Counts live bytes on top of LibTorch's allocator, from its first use to the end of the program. One thread.
+class counting_allocator final : public c10::Allocator {
+ public:
+  static counting_allocator& installed() {
+    static auto* the = [] {
+      auto* made = new counting_allocator;  // outlives every tensor
+      c10::SetCPUAllocator(made, /*priority=*/1);
+      return made;
+    }();
+    return *the;
+  }
+  c10::DataPtr allocate(size_t bytes) override {
+    void* data = c10::GetDefaultCPUAllocator()->raw_allocate(bytes);
+    sizes_[data] = bytes;
+    live_ += static_cast<int64_t>(bytes);
+    return {data, data, &free_counted, c10::Device(c10::kCPU)};
+  }
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &free_counted; }
+  void copy_data(void* to, const void* from, size_t bytes) const override { default_copy_data(to, from, bytes); }
+  [[nodiscard]] int64_t live() const { return live_; }
+
+ private:
+  static void free_counted(void* data) {
+    auto& the = installed();
+    if (const auto known = the.sizes_.find(data); known != the.sizes_.end()) {
+      the.live_ -= static_cast<int64_t>(known->second);
+      the.sizes_.erase(known);
+    }
+    c10::GetDefaultCPUAllocator()->raw_deallocate(data);
+  }
+  std::unordered_map<void*, size_t> sizes_;
+  int64_t live_ = 0;
+};
+
+void check_saved_bytes(const std::string& json, core::dtype type) {
+  const uint64_t rows = 2, columns = 128;
+  bound_model m(json, type, rows, columns);
+  owned_batch data(rows, columns, m.spec.vocabulary);
+  at::Tensor hidden = m.model->forward(0, 0, data.batch, {}, m.binding)->output();
+  const double hidden_bytes = static_cast<double>(hidden.nbytes());
+  const auto& units = m.model->table().units;
+  for (uint32_t u = 1; u < units.size(); ++u)
+    for (uint32_t s = 0; s < units[u].segments.size(); ++s) {
+      const int64_t before = counting_allocator::installed().live();
+      const auto run = m.model->forward(u, s, data.batch, hidden, m.binding);
+      const double kept = static_cast<double>(counting_allocator::installed().live() - before);
+      const bool head = u + 1 == units.size();
+      // the table counts the input, which came before; the output is the next segment's input
+      const double wanted = static_cast<double>(units[u].segments[s].saved_bytes) - (head ? hidden_bytes : 0);
+      BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
+                 units[u].segments[s].name << " keeps " << kept << " bytes, the table says " << wanted);
+    }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(memory)
+
+BOOST_AUTO_TEST_CASE(gpt2_keeps_what_its_table_says) {
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
+    check_saved_bytes(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4, "n_positions": 128,
+                          "vocab_size": 400})",
+                      type);
+}
+
+BOOST_AUTO_TEST_CASE(llama_keeps_what_its_table_says) {
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
+    check_saved_bytes(R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+                          "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128,
+                          "vocab_size": 400})",
+                      type);
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

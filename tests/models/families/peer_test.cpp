@@ -1,0 +1,150 @@
+// Against transformers: logits, loss and every gradient of tiny random models (tests/peer/make_model_fixtures.py).
+#include <boost/test/unit_test.hpp>
+#include <cstring>
+#include <filesystem>
+
+#include "checkpoint/safetensors.hpp"
+#include "models/families/hugging_face.hpp"
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+const std::filesystem::path fixtures = std::filesystem::path(TROUPE_SOURCE_DIR) / "tests" / "models" / "fixtures";
+
+constexpr double tolerance = 1e-5;  // ||difference|| / ||reference|| per tensor, fp32
+
+at::Tensor load(const checkpoint::safetensors_file& file, const std::string& name) {
+  const auto* entry = file.find(name);
+  BOOST_REQUIRE_MESSAGE(entry != nullptr, name << " is missing from the fixture");
+  at::Tensor t = at::full(entry->shape, 0, at::TensorOptions().dtype(torch_of(entry->type)));
+  const auto bytes = take(file.bytes(*entry));
+  std::memcpy(t.mutable_data_ptr(), bytes.data(), bytes.size());
+  return t;
+}
+
+std::string gradient_name(const std::string& parameter) { return std::string("grad.").append(parameter); }
+
+/// A model with the peer's weights, and what the peer makes of them.
+struct peer_model {
+  peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
+      : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),
+        tokens(load(expected, "tokens")),
+        rows(static_cast<uint64_t>(tokens.size(0))),
+        columns(static_cast<uint64_t>(tokens.size(1)) - 1),
+        ours(take(read_spec(fixtures / name)).hugging_face_json, type, rows, columns),
+        data(rows, columns, ours.spec.vocabulary) {
+    const auto& table = ours.model->table();
+    const auto source = take(weights_source::open(fixtures / name, ours.spec, table));
+    for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+      std::vector<float> values(table.parameters[p].numel());
+      take_ok(source->read(p, 0, values));
+      ours.weights[p].copy_(at::from_blob(values.data(), table.parameters[p].shape));
+    }
+    std::copy_n(tokens.const_data_ptr<int64_t>(), data.tokens.size(), data.tokens.begin());
+    if (expected.find("starts") == nullptr) return;
+    const at::Tensor packed = load(expected, "starts").to(at::kInt);
+    starts.assign(packed.const_data_ptr<int32_t>(), packed.const_data_ptr<int32_t>() + packed.numel());
+    data.batch.document_start = starts;
+  }
+  static void take_ok(const core::result<void>& r) { BOOST_REQUIRE_MESSAGE(r.has_value(), r.error().text); }
+
+  checkpoint::safetensors_file expected;
+  at::Tensor tokens;
+  uint64_t rows, columns;
+  bound_model ours;
+  owned_batch data;
+  std::vector<uint32_t> starts;  // of documents, in a fixture of packed rows
+};
+
+constexpr const char* names[] = {"gpt2", "gpt2_untied", "llama", "llama_tied_bias"};
+
+void check_gradients(const std::string& name, const std::string& file = "expected.safetensors") {
+  peer_model m(name, core::dtype::f32, file);
+  tensor_sink sink(m.ours.model->table(), core::dtype::f32);
+  const double loss = m.ours.step(m.data.batch, sink);
+  const double wanted = load(m.expected, "loss").item<double>();
+  BOOST_TEST(std::abs(loss - wanted) <= tolerance * wanted, loss << " against " << wanted);
+  size_t compared = 0;
+  for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
+    const auto& info = m.ours.model->table().parameters[p];
+    const double difference = relative_difference(sink.gradients[p], load(m.expected, gradient_name(info.name)));
+    BOOST_TEST(difference <= tolerance, info.name << " differs by " << difference);
+    ++compared;
+  }
+  size_t gradients = 0;
+  for (const auto& entry : m.expected.entries()) gradients += entry.name.starts_with("grad.") ? 1 : 0;
+  BOOST_TEST(compared == gradients);
+}
+
+void check_logits(const std::string& name) {
+  peer_model m(name, core::dtype::f32);
+  const at::Tensor wanted = load(m.expected, "logits");
+  const auto& units = m.ours.model->table().units;
+  for (uint64_t row = 0; row < m.rows; ++row)
+    for (uint64_t length = 1; length <= m.columns; ++length) {
+      micro_batch batch = m.data.batch;
+      const std::vector<int64_t> tokens(m.data.tokens.begin() + static_cast<long>(row * (m.columns + 1)),
+                                        m.data.tokens.begin() + static_cast<long>(row * (m.columns + 1) + length + 1));
+      batch.tokens = tokens;
+      batch.rows = 1;
+      batch.columns = length;
+      batch.training = false;
+      at::Tensor hidden;
+      for (uint32_t u = 0; u + 1 < units.size(); ++u)
+        for (uint32_t s = 0; s < units[u].segments.size(); ++s)
+          hidden = m.ours.model->forward(u, s, batch, hidden, m.ours.binding)->output();
+      std::vector<float> logits = m.ours.model->next_token_logits(batch, hidden, m.ours.binding);
+      const double difference =
+          relative_difference(at::from_blob(logits.data(), {static_cast<int64_t>(logits.size())}),
+                              wanted[static_cast<int64_t>(row)][static_cast<int64_t>(length) - 1]);
+      BOOST_TEST(difference <= tolerance, "row " << row << ", " << length << " tokens: " << difference);
+    }
+}
+
+void check_narrow_types(const std::string& name) {
+  for (const core::dtype type : {core::dtype::bf16, core::dtype::f16}) {
+    peer_model m(name, type);
+    tensor_sink sink(m.ours.model->table(), type);
+    const double loss = m.ours.step(m.data.batch, sink);
+    const double close = type == core::dtype::bf16 ? 3e-2 : 4e-3;  // some roundings of 2^-9 and 2^-12
+    BOOST_TEST(std::abs(loss / load(m.expected, "loss").item<double>() - 1) <= close);
+    for (uint32_t p = 0; p < sink.gradients.size(); ++p) {
+      const auto& info = m.ours.model->table().parameters[p];
+      const double difference = relative_difference(sink.gradients[p], load(m.expected, gradient_name(info.name)));
+      BOOST_TEST(difference <= close, core::name_of(type) << " " << info.name << " differs by " << difference);
+    }
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(peer)
+
+BOOST_AUTO_TEST_CASE(the_loss_and_all_gradients_are_the_peers) {
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_gradients(name); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(packed_documents_have_the_loss_and_gradients_of_the_peers_block_diagonal_mask) {
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_gradients(name, "packed.safetensors"); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_logits_are_the_peers) {
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_logits(name); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(narrow_types_stay_close_to_the_peer) {
+  for (const char* name : names) {
+    BOOST_TEST_CONTEXT(name) { check_narrow_types(name); }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,339 @@
+// A host's modules as units: their table, the dry run, gradients, buffers and random numbers; and what is refused.
+#include <ATen/ATen.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/dropout.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/rnn.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "models/host/prepared_modules.hpp"
+#include "models/host/random_turn.hpp"
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+namespace nn = torch::nn;
+
+at::Tensor squared_error(const at::Tensor& y, const at::Tensor& target) { return nn::functional::mse_loss(y, target); }
+at::Tensor relu(const at::Tensor& x) { return x.relu(); }
+
+host_batch images() { return {at::randn({4, 3, 8, 8}), at::randn({4, 5})}; }
+
+module_model convolutional() {
+  const nn::Conv2d conv(nn::Conv2dOptions(3, 6, 3).padding(1).groups(3).stride(2));
+  const nn::Linear square(96, 96);
+  return {{unit("conv", conv), unit("norm", nn::BatchNorm2d(6)),
+           unit("flat", [](const at::Tensor& x) { return x.flatten(1); }), unit("square", square), unit("relu", relu),
+           unit("drop", nn::Dropout(0.5)), unit("square again", square), unit("out", nn::Linear(96, 5))},
+          squared_error};
+}
+
+std::unique_ptr<prepared_modules> prepared(const module_factory& make, const host_batch& first,
+                                           core::dtype type = core::dtype::f32) {
+  return take(prepared_modules::make(make, 1, type, 7, first));
+}
+
+std::string refusal(const module_factory& make, const host_batch& first, uint32_t ranks = 1) {
+  const auto made = prepared_modules::make(make, ranks, core::dtype::f32, 7, first);
+  return made ? "accepted" : made.error().text;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// An instance with bytes of its own.
+struct bound_modules {
+  bound_modules(const module_factory& make, const host_batch& first)
+      : from(prepared(make, first)),
+        model(from->take(0)),
+        binding(model->table(), core::dtype::f32, model->own_parameters()) {
+    for (uint32_t q = 0; q < model->table().parameters.size(); ++q) {
+      const auto& info = model->table().parameters[q];
+      weights.push_back(at::empty(info.shape, at::kFloat));
+      from->read(q, 0, {weights.back().mutable_data_ptr<float>(), info.numel()});
+      binding.bind(q, weights.back().mutable_data_ptr());
+    }
+  }
+
+  std::vector<std::unique_ptr<segment_run>> forward(const micro_batch& batch) {
+    std::vector<std::unique_ptr<segment_run>> runs;
+    at::Tensor hidden;
+    for (uint32_t u = 0; u < model->table().units.size(); ++u) {
+      runs.push_back(model->forward(u, 0, batch, hidden, binding));
+      hidden = runs.back()->output();
+    }
+    return runs;
+  }
+
+  std::unique_ptr<prepared_modules> from;
+  std::unique_ptr<language_model> model;
+  parameter_binding binding;
+  std::vector<at::Tensor> weights;
+};
+
+micro_batch batch_of(const host_batch& tensors, uint64_t step = 0) {
+  micro_batch b;
+  b.seed = 7;
+  b.step = step;
+  b.host = &tensors;
+  return b;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(modules)
+
+BOOST_AUTO_TEST_CASE(the_table_names_parameters_by_unit_and_knows_shared_ones) {
+  const auto p = prepared(convolutional, images());
+  const auto& t = p->table();
+  BOOST_TEST_REQUIRE(t.units.size() == 8U);
+  BOOST_TEST(t.parameters[0].name == "conv.weight");
+  BOOST_TEST((t.parameters[0].shape == std::vector<int64_t>{6, 1, 3, 3}));
+  BOOST_TEST(t.units[3].parameters == t.units[6].parameters, boost::test_tools::per_element());
+  BOOST_TEST(t.units[4].parameters.empty());
+  BOOST_TEST(t.numel() == uint64_t{6 * 9 + 6 + 2 * 6 + 96 * 96 + 96 + 96 * 5 + 5});
+  BOOST_TEST(t.parameters[0].decay);
+  BOOST_TEST(!t.parameters[1].decay);
+}
+
+BOOST_AUTO_TEST_CASE(the_dry_run_counts_what_a_hand_counts) {
+  const auto p = prepared(convolutional, images());
+  const auto flops = [&](uint32_t u) { return p->table().units[u].segments[0].forward_flops; };
+  BOOST_TEST(flops(0) == 2.0 * (4 * 6 * 4 * 4) * 9);  // outputs times the window over one input channel of its group
+  BOOST_TEST(flops(3) == 2.0 * 4 * 96 * 96);
+  BOOST_TEST(flops(4) == 0.0);
+  // the output of a linear unit is all that it leaves behind: its input and weight were there before
+  BOOST_TEST(p->table().units[3].segments[0].saved_bytes == uint64_t{4 * 96 * 4});
+
+  const auto memory = [] {
+    return module_model{{unit("memory", nn::GRU(nn::GRUOptions(10, 12)),
+                              [](auto& gru, const at::Tensor& x) { return std::get<0>(gru.forward(x)); })},
+                        squared_error};
+  };
+  const auto g = prepared(memory, {at::randn({6, 2, 10}), at::randn({6, 2, 12})});
+  BOOST_TEST(g->table().units[0].segments[0].forward_flops == 2.0 * 6 * 2 * 3 * 12 * (10 + 12));
+  const auto given = [&] {
+    auto m = memory();
+    m.units[0].forward_flops = 5;
+    return m;
+  };
+  BOOST_TEST(
+      prepared(given, {at::randn({6, 2, 10}), at::randn({6, 2, 12})})->table().units[0].segments[0].forward_flops ==
+      5.0);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_are_autograds_also_of_released_and_shared_parameters) {
+  const host_batch first = images();
+  bound_modules m(convolutional, first);
+  const auto batch = batch_of(first);
+  tensor_sink sink(m.model->table(), core::dtype::f32);
+  auto runs = m.forward(batch);
+  std::vector<at::Tensor> elsewhere;
+  for (uint32_t q = 0; q < m.weights.size(); ++q) {
+    m.binding.release(q);
+    elsewhere.push_back(m.weights[q].clone());
+    m.weights[q].fill_(std::nan(""));
+    m.binding.bind(q, elsewhere[q].mutable_data_ptr());
+  }
+  at::Tensor gradient = at::full({}, 1.0);
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
+  BOOST_TEST(!gradient.defined());  // nobody wants the input's
+
+  // autograd over the same modules in one piece, with the same random numbers in the unit that draws
+  const auto alone = convolutional();
+  std::vector<at::Tensor> leaves;
+  for (const auto& u : alone.units)
+    if (u.module != nullptr)
+      for (const auto& p : u.module->parameters())
+        if (std::none_of(leaves.begin(), leaves.end(), [&](const auto& t) { return t.is_same(p); }))
+          leaves.push_back(p);
+  BOOST_TEST_REQUIRE(leaves.size() == elsewhere.size());
+  {
+    const at::NoGradGuard no_grad;
+    for (size_t q = 0; q < leaves.size(); ++q) leaves[q].copy_(elsewhere[q]);
+  }
+  at::Tensor x = first.input;
+  for (uint32_t u = 0; u < alone.units.size(); ++u) {
+    const random_turn turn({7, 0, 0, 0, u});
+    x = alone.units[u].forward(x);
+  }
+  const at::Tensor loss = alone.loss(x, first.target);
+  BOOST_TEST(runs.back()->output().item<float>() == loss.item<float>());
+  loss.backward();
+  for (size_t q = 0; q < leaves.size(); ++q)
+    BOOST_TEST(relative_difference(sink.gradients[q], leaves[q].grad()) <= 1e-6, m.model->table().parameters[q].name);
+}
+
+BOOST_AUTO_TEST_CASE(computing_a_micro_batch_again_gives_the_same_bits_and_changes_no_buffer) {
+  const host_batch first = images();
+  std::vector<at::Tensor> buffers;
+  bound_modules m(
+      [&] {
+        auto made = convolutional();
+        for (const auto& b : made.units[1].module->buffers()) buffers.push_back(b);
+        return made;
+      },
+      first);
+  const at::Tensor running = buffers[0].clone(), zero = at::zeros_like(running);
+  BOOST_TEST(running.equal(zero));  // the dry run left no trace
+  const auto once = m.forward(batch_of(first));
+  const at::Tensor after = buffers[0].clone();
+  BOOST_TEST(!after.equal(zero));
+  const auto again = m.forward(batch_of(first));
+  BOOST_TEST(buffers[0].equal(after));
+  for (size_t u = 0; u < once.size(); ++u) BOOST_TEST(once[u]->output().equal(again[u]->output()));
+  const auto next = m.forward(batch_of(first, 1));
+  BOOST_TEST(!buffers[0].equal(after));
+  BOOST_TEST(!next[5]->output().equal(once[5]->output()));
+
+  micro_batch evaluation = batch_of(first, 1);
+  evaluation.training = false;
+  const at::Tensor before = buffers[0].clone();
+  const auto calm = m.forward(evaluation);
+  BOOST_TEST(calm[5]->output().equal(calm[4]->output()));  // no dropout
+  BOOST_TEST(buffers[0].equal(before));
+}
+
+BOOST_AUTO_TEST_CASE(what_took_no_part_gets_zero_and_rows_of_a_sparse_gradient_land_where_they_belong) {
+  struct half_used : nn::Module {
+    half_used() : used(register_module("used", nn::Linear(4, 4))), idle(register_module("idle", nn::Linear(4, 4))) {}
+    at::Tensor forward(const at::Tensor& x) { return used->forward(x); }
+    nn::Linear used, idle;
+  };
+  const host_batch first = {at::full({2, 3}, 1, at::kLong), at::randn({2, 3, 4})};
+  bound_modules m(
+      [] {
+        return module_model{{unit("words", nn::Embedding(nn::EmbeddingOptions(5, 4).sparse(true))),
+                             unit("half", std::make_shared<half_used>())},
+                            squared_error};
+      },
+      first);
+  tensor_sink sink(m.model->table(), core::dtype::f32);
+  auto runs = m.forward(batch_of(first));
+  runs[0]->backward(runs[1]->backward(at::full({}, 1.0), sink), sink);
+  for (uint32_t q = 0; q < sink.gradients.size(); ++q) {
+    const auto& name = m.model->table().parameters[q].name;
+    const bool idle = name.starts_with("half.idle");
+    BOOST_TEST(sink.gradients[q].isfinite().all().item<bool>(), name);
+    BOOST_TEST((sink.gradients[q].abs().sum().item<float>() == 0) == idle, name);
+  }
+  BOOST_TEST(sink.gradients[0].select(0, 0).abs().sum().item<float>() == 0.0F);
+  BOOST_TEST(sink.gradients[0].select(0, 1).abs().sum().item<float>() > 0.0F);
+}
+
+BOOST_AUTO_TEST_CASE(a_module_that_the_host_put_into_evaluation_stays_there) {
+  const host_batch first = images();
+  bound_modules m(
+      [] {
+        auto made = convolutional();
+        made.units[5].module->eval();
+        return made;
+      },
+      first);
+  for (const bool training : {true, false, true}) {
+    micro_batch batch = batch_of(first);
+    batch.training = training;
+    const auto runs = m.forward(batch);
+    BOOST_TEST(runs[5]->output().equal(runs[4]->output()));  // no dropout
+    BOOST_TEST(!runs[1]->output().equal(runs[0]->output()));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_turn_leaves_torchs_generator_as_it_was) {
+  at::manual_seed(5);
+  const at::Tensor wanted = at::rand({3});
+  at::manual_seed(5);
+  {
+    const random_turn turn({1, 2, 3, 4, 5});
+    BOOST_TEST(!turn.drew());
+    at::rand({10});
+    BOOST_TEST(turn.drew());
+  }
+  BOOST_TEST(at::rand({3}).equal(wanted));
+}
+
+BOOST_AUTO_TEST_CASE(units_that_do_not_fit_are_named_with_their_shapes) {
+  const auto narrow = [] {
+    return module_model{{unit("wide", nn::Linear(8, 20)), unit("narrow", nn::Linear(16, 3))}, squared_error};
+  };
+  const std::string text = refusal(narrow, {at::randn({4, 8}), at::randn({4, 3})});
+  BOOST_TEST(has(text, "unit 'narrow' does not take the output of unit 'wide', Float [4, 20]"), text);
+  const std::string input = refusal(narrow, {at::randn({4, 9}), at::randn({4, 3})});
+  BOOST_TEST(has(input, "unit 'wide' does not take the batch's input, Float [4, 9]"), input);
+  const auto wrong_loss = [] {
+    return module_model{{unit("only", nn::Linear(8, 3))}, [](const at::Tensor& y, const at::Tensor&) { return y; }};
+  };
+  const std::string loss = refusal(wrong_loss, {at::randn({4, 8}), at::randn({4, 3})});
+  BOOST_TEST(has(loss, "wanted one number with a gradient as the loss"), loss);
+  const auto broken = [] {
+    return module_model{{unit("only", nn::Linear(8, 3)), unit("cut", [](const at::Tensor& x) { return x.detach(); })},
+                        squared_error};
+  };
+  const std::string cut = refusal(broken, {at::randn({4, 8}), at::randn({4, 3})});
+  BOOST_TEST(has(cut, "gradients to flow back through unit 'cut'"), cut);
+}
+
+BOOST_AUTO_TEST_CASE(models_that_are_none_and_factories_that_differ_by_rank_are_refused) {
+  const host_batch first = {at::randn({4, 8}), at::randn({4, 3})};
+  const auto only = [](module_unit u) { return module_model{{std::move(u)}, squared_error}; };
+  const auto refused = [&](const module_factory& make, const std::string& part, uint32_t ranks = 1) {
+    const std::string text = refusal(make, first, ranks);
+    BOOST_TEST(has(text, part), text);
+  };
+  refused([] { return module_model{{}, squared_error}; }, "at least one unit");
+  refused([&] { return module_model{{unit("a", nn::Linear(8, 3))}, nullptr}; }, "wanted a loss");
+  refused([&] { return only(unit("relu", relu)); }, "wanted at least one parameter with requires_grad");
+  refused([&] { return only({"empty", nn::Linear(8, 3).ptr(), nullptr, 0}); }, "unit 'empty' has no forward");
+  refused([&] { return only(unit("", nn::Linear(8, 3))); }, "a name of its own");
+  refused([]() -> module_model { throw std::runtime_error("no such file"); }, "the factory failed: no such file");
+  int calls = 0;
+  refused([&] { return only(unit("a", nn::Linear(8, ++calls == 1 ? 3 : 4))); },
+          "rank 1: wanted 'a.weight' [3, 8] as the first call made, got 'a.weight' [4, 8]", 2);
+  const nn::Linear shared(8, 3);
+  refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
+}
+
+BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_is_zero_or_an_error_as_was_said) {
+  struct with_spare : nn::Module {
+    with_spare() : used(register_module("used", nn::Linear(4, 3))) {
+      spare = register_parameter("spare", at::ones({2}));
+    }
+    at::Tensor forward(const at::Tensor& x) { return used(x); }
+    nn::Linear used;
+    at::Tensor spare;
+  };
+  const auto make = [] { return module_model{{unit("only", std::make_shared<with_spare>())}, squared_error}; };
+  const host_batch tensors{at::randn({2, 4}), at::randn({2, 3})};
+  const auto backward = [&](bound_modules& m, uint32_t micro) {
+    micro_batch batch = batch_of(tensors);
+    batch.micro = micro;
+    tensor_sink sink(m.model->table(), core::dtype::f32);
+    auto runs = m.forward(batch);
+    runs[0]->backward(at::full({}, 1.0), sink);
+    return sink.gradients;
+  };
+  bound_modules lenient(make, tensors);
+  const auto& table = lenient.model->table();
+  const auto spare = std::find_if(table.parameters.begin(), table.parameters.end(),
+                                  [](const core::parameter_info& p) { return p.name == "only.spare"; });
+  BOOST_TEST_REQUIRE((spare != table.parameters.end()));
+  BOOST_TEST(backward(lenient, 0)[static_cast<size_t>(spare - table.parameters.begin())].equal(at::zeros({2})));
+
+  bound_modules strict(make, tensors);
+  strict.from->need_all_gradients_in(1);
+  BOOST_CHECK_NO_THROW(backward(strict, 0));
+  try {
+    backward(strict, 1);
+    BOOST_ERROR("accepted");
+  } catch (const c10::Error& e) {
+    BOOST_TEST(has(e.what_without_backtrace(), "parameter only.spare got no gradient"), e.what_without_backtrace());
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,194 @@
+// Parameters whose bytes come and go, and gradients that land where the sink wants them.
+#include <c10/util/Exception.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/models/model_fixture.hpp"
+
+namespace troupe::models {
+namespace {
+
+const std::string gpt2_json =
+    R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 32, "n_head": 4, "n_positions": 16, "vocab_size": 50})";
+const std::string llama_json =
+    R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 32, "num_attention_heads": 4, "vocab_size": 50,
+        "num_key_value_heads": 2, "intermediate_size": 48, "max_position_embeddings": 16, "attention_dropout": 0.2})";
+
+bool same_bits(const at::Tensor& a, const at::Tensor& b) { return a.equal(b); }
+
+using segment_runs = std::vector<std::unique_ptr<segment_run>>;
+
+segment_runs run_forward(bound_model& m, const micro_batch& batch, at::Tensor& hidden) {
+  segment_runs runs;
+  const auto& units = m.model->table().units;
+  for (uint32_t u = 0; u < units.size(); ++u)
+    for (uint32_t s = 0; s < units[u].segments.size(); ++s) {
+      runs.push_back(m.model->forward(u, s, batch, hidden, m.binding));
+      hidden = runs.back()->output();
+    }
+  return runs;
+}
+
+void run_backward(segment_runs& runs, at::Tensor gradient, gradient_sink& sink) {
+  for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(binding)
+
+BOOST_AUTO_TEST_CASE(a_parameter_is_bound_while_it_has_bytes) {
+  bound_model m(gpt2_json, core::dtype::f32, 1, 4);
+  parameter_binding binding(m.model->table(), core::dtype::f32);
+  BOOST_TEST(!binding.bound(0));
+  binding.bind(0, m.weights[0].mutable_data_ptr());
+  BOOST_TEST(binding.bound(0));
+  BOOST_TEST(binding.tensor(0).const_data_ptr() == m.weights[0].const_data_ptr());
+  BOOST_TEST(same_bits(binding.tensor(0), m.weights[0]));
+  binding.release(0);
+  BOOST_TEST(!binding.bound(0));
+}
+
+BOOST_AUTO_TEST_CASE(touching_a_released_parameter_throws) {
+  for (const std::string& json : {gpt2_json, llama_json}) {
+    bound_model m(json, core::dtype::f32, 2, 8);
+    owned_batch data(2, 8, 50);
+    at::Tensor hidden;
+    segment_runs runs = run_forward(m, data.batch, hidden);
+    tensor_sink sink(m.model->table(), core::dtype::f32);
+    for (uint32_t p = 0; p < m.weights.size(); ++p) m.binding.release(p);
+    for (uint32_t p = 0; p < m.weights.size(); ++p) {
+      BOOST_CHECK_THROW(m.binding.tensor(p).clone(), c10::Error);
+      BOOST_CHECK_THROW(m.binding.tensor(p).const_data_ptr(), c10::Error);
+    }
+    BOOST_CHECK_THROW(runs.back()->backward(at::full({}, 1.0), sink), c10::Error);
+    const auto& units = m.model->table().units;
+    at::Tensor input = runs.front()->output();
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (uint32_t s = 0; s < units[u].segments.size(); ++s)
+        BOOST_CHECK_THROW(m.model->forward(u, s, data.batch, input, m.binding), c10::Error);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(releasing_between_forward_and_backward_changes_no_bit) {
+  for (const std::string& json : {gpt2_json, llama_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+      bound_model m(json, type, 2, 8);
+      owned_batch data(2, 8, 50);
+      tensor_sink resident(m.model->table(), type), moved(m.model->table(), type);
+      const double loss = m.step(data.batch, resident, 4.0);
+
+      at::Tensor hidden;
+      segment_runs runs = run_forward(m, data.batch, hidden);
+      std::vector<at::Tensor> elsewhere;
+      for (uint32_t p = 0; p < m.weights.size(); ++p) {
+        m.binding.release(p);
+        elsewhere.push_back(m.weights[p].clone());
+        m.weights[p].fill_(std::nan(""));  // whoever kept the old bytes shows
+        m.binding.bind(p, elsewhere.back().mutable_data_ptr());
+      }
+      run_backward(runs, at::full({}, 4.0, hidden.options()), moved);
+      BOOST_TEST(hidden.item<double>() == loss);
+      for (uint32_t p = 0; p < m.weights.size(); ++p)
+        BOOST_TEST(same_bits(resident.gradients[p], moved.gradients[p]), m.model->table().parameters[p].name);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(recomputing_a_segment_from_its_input_changes_no_bit) {
+  for (const std::string& json : {gpt2_json, llama_json}) {
+    bound_model m(json, core::dtype::bf16, 2, 8);
+    owned_batch data(2, 8, 50);
+    tensor_sink kept(m.model->table(), core::dtype::bf16), recomputed(m.model->table(), core::dtype::bf16);
+    m.step(data.batch, kept);
+
+    std::vector<at::Tensor> inputs{at::Tensor()};
+    const auto& units = m.model->table().units;
+    for (uint32_t u = 0; u < units.size(); ++u)
+      for (uint32_t s = 0; s < units[u].segments.size(); ++s)
+        inputs.push_back(m.model->forward(u, s, data.batch, inputs.back(), m.binding)->output());
+    at::Tensor gradient = at::full({}, 1.0, inputs.back().options());
+    inputs.pop_back();
+    for (uint32_t u = static_cast<uint32_t>(units.size()); u-- > 0;)
+      for (uint32_t s = static_cast<uint32_t>(units[u].segments.size()); s-- > 0; inputs.pop_back())
+        gradient = m.model->forward(u, s, data.batch, inputs.back(), m.binding)->backward(gradient, recomputed);
+    for (uint32_t p = 0; p < m.weights.size(); ++p)
+      BOOST_TEST(same_bits(kept.gradients[p], recomputed.gradients[p]), m.model->table().parameters[p].name);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_segment_goes_backward_once_and_only_when_training) {
+  bound_model m(gpt2_json, core::dtype::f32, 1, 4);
+  owned_batch data(1, 4, 50);
+  tensor_sink sink(m.model->table(), core::dtype::f32);
+  const at::Tensor one = at::full({}, 1.0);
+  at::Tensor hidden;
+  segment_runs runs = run_forward(m, data.batch, hidden);
+  runs.back()->backward(one, sink);
+  BOOST_CHECK_THROW(runs.back()->backward(one, sink), c10::Error);
+  data.batch.training = false;
+  hidden = at::Tensor();
+  runs = run_forward(m, data.batch, hidden);
+  BOOST_CHECK_THROW(runs.back()->backward(one, sink), c10::Error);
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
+  bound_model m(llama_json, core::dtype::f32, 1, 4);
+  owned_batch longer(1, 5, 50), foreign(1, 4, 50), torn(1, 4, 50);
+  BOOST_CHECK_THROW(m.model->forward(0, 0, longer.batch, {}, m.binding), c10::Error);
+  foreign.tokens[4] = 50;
+  BOOST_CHECK_THROW(m.model->forward(0, 0, foreign.batch, {}, m.binding), c10::Error);
+  torn.batch.tokens = torn.batch.tokens.first(4);
+  BOOST_CHECK_THROW(m.model->forward(0, 0, torn.batch, {}, m.binding), c10::Error);
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::f32, 1, 17).has_value());
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::f32, 0, 4).has_value());
+  BOOST_TEST(!make_language_model(m.spec, core::dtype::i32, 1, 4).has_value());
+}
+
+BOOST_AUTO_TEST_CASE(every_unit_tells_its_sink_of_each_parameter_of_its_segments_once) {
+  for (const std::string& json : {gpt2_json, llama_json}) {
+    bound_model m(json, core::dtype::f32, 1, 4);
+    owned_batch data(1, 4, 50);
+    at::Tensor hidden;
+    segment_runs runs = run_forward(m, data.batch, hidden);
+    at::Tensor gradient = at::full({}, 1.0);
+    size_t r = runs.size();
+    const auto& units = m.model->table().units;
+    for (size_t u = units.size(); u-- > 0;)
+      for (size_t s = units[u].segments.size(); s-- > 0;) {
+        tensor_sink sink(m.model->table(), core::dtype::f32);
+        gradient = runs[--r]->backward(gradient, sink);
+        std::vector<int> wanted(m.weights.size(), 0);
+        for (const uint32_t p : units[u].segments[s].parameters) wanted[p] = 1;
+        BOOST_TEST(sink.contributions == wanted, boost::test_tools::per_element());
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_wider_target_holds_the_narrow_contribution) {
+  bound_model m(gpt2_json, core::dtype::bf16, 2, 8);
+  owned_batch data(2, 8, 50);
+  tensor_sink narrow(m.model->table(), core::dtype::bf16), wide(m.model->table(), core::dtype::f32);
+  m.step(data.batch, narrow);
+  m.step(data.batch, wide);
+  for (uint32_t p = 1; p < m.weights.size(); ++p)  // 0 is tied: two contributions, added in the target's type
+    BOOST_TEST(same_bits(narrow.gradients[p].to(at::kFloat), wide.gradients[p]), m.model->table().parameters[p].name);
+}
+
+BOOST_AUTO_TEST_CASE(accumulating_adds_the_very_contributions) {
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
+    bound_model m(gpt2_json, type, 2, 8);
+    owned_batch first(2, 8, 50, 3), second(2, 8, 50, 4);
+    tensor_sink a(m.model->table(), core::dtype::f32), b(m.model->table(), core::dtype::f32),
+        both(m.model->table(), core::dtype::f32);
+    m.step(first.batch, a);
+    m.step(second.batch, b);
+    m.step(first.batch, both);
+    m.step(second.batch, both);
+    for (uint32_t p = 1; p < m.weights.size(); ++p)  // the tied one adds four, in another order
+      BOOST_TEST(same_bits(a.gradients[p].add(b.gradients[p]), both.gradients[p]), m.model->table().parameters[p].name);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -1,0 +1,73 @@
+// Forward flops and parameters of every unit against counts by hand and the formulas of the field.
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+namespace {
+
+model_spec spec_of(const std::string& json) {
+  auto spec = parse_model_spec(json);
+  BOOST_REQUIRE_MESSAGE(spec.has_value(), (spec ? std::string() : spec.error().text));
+  return *spec;
+}
+
+double forward_flops(const core::unit_info& u) {
+  return std::accumulate(u.segments.begin(), u.segments.end(), 0.0,
+                         [](double sum, const core::segment_info& s) { return sum + s.forward_flops; });
+}
+
+uint64_t parameters(const core::model_table& t, const core::unit_info& u) {
+  return std::accumulate(u.parameters.begin(), u.parameters.end(), uint64_t{0},
+                         [&](uint64_t sum, uint32_t q) { return sum + t.parameters[q].numel(); });
+}
+
+constexpr double close = 1e-2;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(flops)
+
+BOOST_AUTO_TEST_CASE(gpt2_small_costs_what_a_hand_counts) {
+  // 12 layers of width 768, 1,024 positions, a vocabulary of 50,257: 124,439,808 parameters as Hugging Face counts them
+  const double b = 8, t = 1024, c = 768, v = 50257, layers = 12;
+  const auto table = make_model_table(spec_of(R"({"model_type": "gpt2"})"), 8, 1024, 4);
+  BOOST_TEST(table.numel() == 124'439'808U);
+  BOOST_TEST_REQUIRE(table.units.size() == 14U);
+  BOOST_TEST(parameters(table, table.units[0]) == uint64_t{50257 + 1024} * 768);
+  BOOST_TEST(parameters(table, table.units[1]) == uint64_t{12 * 768 * 768 + 13 * 768});
+
+  // a token: 24 C^2 in the matrices of a block, and 2 products of C with on average T / 2 keys
+  const double block = b * t * (24 * c * c + 2 * 2 * c * t / 2), head = b * t * 2 * c * v;
+  BOOST_TEST(forward_flops(table.units[0]) == 0.0);
+  BOOST_TEST(forward_flops(table.units[1]) == block, boost::test_tools::tolerance(close));
+  BOOST_TEST(forward_flops(table.units[13]) == head, boost::test_tools::tolerance(close));
+
+  // Megatron's formula for forward and backward, 72 B T l C^2 (1 + T / 6C + V / 12lC), counts scores of future keys too
+  double sum = 0;
+  for (const auto& u : table.units) sum += 3 * forward_flops(u);
+  const double megatron = 72 * b * t * layers * c * c * (1 + t / (6 * c) + v / (12 * layers * c));
+  const double future = 3 * layers * b * t * 2 * 2 * c * t / 2;
+  BOOST_TEST(sum == megatron - future, boost::test_tools::tolerance(close));
+}
+
+BOOST_AUTO_TEST_CASE(a_llama_with_grouped_queries_costs_what_a_hand_counts) {
+  // TinyLlama's sizes: 1,100,048,384 parameters as Hugging Face counts them
+  const auto table = make_model_table(
+      spec_of(R"({"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 22, "num_attention_heads": 32,
+                  "num_key_value_heads": 4, "intermediate_size": 5632, "max_position_embeddings": 2048,
+                  "vocab_size": 32000})"),
+      4, 2048, 2);
+  BOOST_TEST(table.numel() == 1'100'048'384U);
+  const double n = 4 * 2048, c = 2048, kv = 256, inner = 5632;
+  const double block = 2 * n * (2 * c * c + 2 * c * kv + 3 * c * inner) + n * 2 * 2 * c * 2048 / 2;
+  BOOST_TEST(forward_flops(table.units[1]) == block, boost::test_tools::tolerance(close));
+  BOOST_TEST(forward_flops(table.units[23]) == 2 * n * c * 32000, boost::test_tools::tolerance(close));
+  BOOST_TEST(parameters(table, table.units[1]) ==
+             uint64_t{2048 * 2048 * 2 + 2 * 2048 * 256 + 3 * 2048 * 5632 + 2 * 2048});
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -8,9 +8,9 @@
 
 #include "actors/initial_weights.hpp"
 #include "actors/state_store.hpp"
-#include "checkpoint/layer_names.hpp"
-#include "checkpoint/name_map.hpp"
-#include "checkpoint/scatter_read.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/scatter_read.hpp"
 
 namespace troupe::actors {
 namespace {

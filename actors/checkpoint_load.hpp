@@ -11,8 +11,8 @@
 #include "actors/load_options.hpp"
 #include "actors/optimizer_groups.hpp"
 #include "actors/rank_memory.hpp"
-#include "checkpoint/native_read.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 
 namespace troupe::actors {
 

@@ -6,8 +6,8 @@
 #include <tuple>
 #include <utility>
 
-#include "checkpoint/native_shard.hpp"
-#include "checkpoint/retention.hpp"
+#include "checkpoint/commit/retention.hpp"
+#include "checkpoint/native/shard.hpp"
 #include "core/clock.hpp"
 #include "core/math.hpp"
 #include "core/stream_copy.hpp"

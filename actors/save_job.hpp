@@ -13,7 +13,7 @@
 
 #include "actors/optimizer_groups.hpp"
 #include "actors/save_request.hpp"
-#include "checkpoint/commit.hpp"
+#include "checkpoint/commit/committing.hpp"
 #include "plan/step_plan.hpp"
 
 namespace troupe::actors {

@@ -105,9 +105,9 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
-  /// Where to go on from: a checkpoint of any format that checkpoint/open_source.hpp knows, or a folder of checkpoints,
-  /// whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it does not say
-  /// everything that a run is, a warning names what was assumed. Empty: from the beginning.
+  /// Where to go on from: a checkpoint of any format that checkpoint/convert/open_source.hpp knows, or a folder of
+  /// checkpoints, whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it
+  /// does not say everything that a run is, a warning names what was assumed. Empty: from the beginning.
   std::filesystem::path resume{};
   /// The host's own modules and batches instead of `model` and `data` (actors/host_model.hpp). Null: the
   /// configuration's.

@@ -6,8 +6,8 @@
 
 #include "actors/session_parts.hpp"
 #include "actors/state_store.hpp"
-#include "checkpoint/name_map.hpp"
-#include "checkpoint/torch_archive_writer.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -8,9 +8,9 @@
 #include "actors/checkpoint_load.hpp"
 #include "actors/host_thread.hpp"
 #include "actors/session_parts.hpp"
-#include "checkpoint/layer_names.hpp"
-#include "checkpoint/name_map.hpp"
-#include "checkpoint/open_source.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
 #include "config/name_map_file.hpp"
 
 namespace troupe::actors {

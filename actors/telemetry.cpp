@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 
 namespace troupe::actors {

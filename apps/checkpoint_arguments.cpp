@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "checkpoint/open_source.hpp"
+#include "checkpoint/convert/open_source.hpp"
 #include "config/name_map_file.hpp"
 
 namespace troupe::apps {

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 

@@ -12,8 +12,8 @@
 #include "apps/output_place.hpp"
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
-#include "checkpoint/name_map.hpp"
-#include "checkpoint/weights_export.hpp"
+#include "checkpoint/convert/weights_export.hpp"
+#include "checkpoint/source/name_map.hpp"
 #include "core/tensor_view.hpp"
 #include "core/text.hpp"
 

@@ -7,10 +7,10 @@
 #include "apps/model_description.hpp"
 #include "apps/stop_request.hpp"
 #include "apps/work_display.hpp"
-#include "checkpoint/layer_names.hpp"
-#include "checkpoint/source_diff.hpp"
-#include "checkpoint/source_inspect.hpp"
-#include "checkpoint/source_verify.hpp"
+#include "checkpoint/source/diff.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "core/text.hpp"
 
 namespace troupe::apps {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/commit.hpp"
+#include "checkpoint/commit/committing.hpp"
 
 namespace troupe::apps {
 namespace {

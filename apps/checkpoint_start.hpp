@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "checkpoint/folder_lock.hpp"
+#include "checkpoint/commit/folder_lock.hpp"
 #include "config/run_config.hpp"
 #include "core/error.hpp"
 

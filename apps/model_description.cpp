@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/atomic_file.hpp"
-#include "checkpoint/name_map.hpp"
-#include "checkpoint/native_files.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "checkpoint/source/name_map.hpp"
 #include "core/json_text.hpp"
 #include "models/table/model_spec.hpp"
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "apps/checkpoint_arguments.hpp"
-#include "checkpoint/layer_names.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/deepspeed_writer.hpp"
+#include "checkpoint/deepspeed/writer.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

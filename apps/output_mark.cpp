@@ -7,10 +7,10 @@
 #include <map>
 #include <optional>
 
-#include "checkpoint/atomic_file.hpp"
-#include "checkpoint/safetensors.hpp"
-#include "checkpoint/torch_archive_writer.hpp"
-#include "checkpoint/zip_reader.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
 #include "core/source_file.hpp"
 
 namespace troupe::apps {

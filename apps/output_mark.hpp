@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "checkpoint/safetensors_header.hpp"
+#include "checkpoint/safetensors/header.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "apps/output_mark.hpp"
-#include "checkpoint/atomic_file.hpp"
-#include "checkpoint/native_files.hpp"
+#include "checkpoint/files/atomic_file.hpp"
+#include "checkpoint/files/file_system.hpp"
 #include "core/source_file.hpp"
 
 namespace troupe::apps {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "checkpoint/folder_lock.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/commit/folder_lock.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
 
 namespace troupe::apps {

@@ -6,7 +6,7 @@
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
-#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
 #include "plan/cost.hpp"
 #include "plan/live_parameters.hpp"

@@ -7,7 +7,7 @@
 
 #include "apps/data.hpp"
 #include "apps/interrupts.hpp"
-#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
 #include "data/documents.hpp"
 #include "data/expand.hpp"

@@ -16,7 +16,7 @@
 #include "apps/interrupts.hpp"
 #include "apps/opening_display.hpp"
 #include "apps/progress.hpp"
-#include "checkpoint/atomic_file.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "config/explain.hpp"
 #include "config/values.hpp"
 #include "core/clock.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "checkpoint/progress.hpp"
+#include "checkpoint/files/progress.hpp"
 
 namespace troupe::apps {
 

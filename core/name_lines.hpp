@@ -1,5 +1,5 @@
 // What a person wrote of the names that a checkpoint's tensors are to have, line by line and not yet understood:
-// config/ reads such a file, checkpoint/name_rules.hpp knows what its lines mean.
+// config/ reads such a file, checkpoint/source/name_rules.hpp knows what its lines mean.
 #pragma once
 
 #include <cstddef>

@@ -7,7 +7,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "checkpoint/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
 #include "core/json_text.hpp"
 #include "core/source_file.hpp"
 #include "kernels/cast.hpp"

@@ -5,8 +5,8 @@
 #include <thread>
 
 #include "actors/writer_executor.hpp"
-#include "checkpoint/native_fake_files.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/files/fake_file_system.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "plan/saves.hpp"
 #include "tests/actors/ranks.hpp"
 

@@ -1,7 +1,7 @@
 // Overflow, loss scale, learning-rate schedule and numbers that are not finite, seen through whole runs.
 #include <limits>
 
-#include "checkpoint/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
 #include "kernels/schedule.hpp"
 #include "tests/small_job.hpp"
 

@@ -2,7 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "checkpoint/safetensors.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
 #include "tests/apps/topology.hpp"
 
 using namespace troupe::tests;

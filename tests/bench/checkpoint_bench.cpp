@@ -14,11 +14,11 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/commit.hpp"
-#include "checkpoint/load_plan.hpp"
-#include "checkpoint/native_read.hpp"
-#include "checkpoint/scatter_read.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/source/load_plan.hpp"
+#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/scatter_read.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/memory/staging_pool.hpp"

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "checkpoint/torch_archive.hpp"
+#include "checkpoint/torch/archive.hpp"
 
 namespace troupe::tests {
 

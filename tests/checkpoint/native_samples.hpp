@@ -5,10 +5,10 @@
 #include <array>
 #include <random>
 
-#include "checkpoint/commit.hpp"
-#include "checkpoint/load_plan.hpp"
-#include "checkpoint/native_read.hpp"
-#include "checkpoint/source_verify.hpp"
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/source/load_plan.hpp"
+#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 namespace troupe::tests {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <random>
 
-#include "checkpoint/element_cast.hpp"
-#include "checkpoint/source_reader.hpp"
-#include "checkpoint/tensor_source.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/tensor_source.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
 namespace troupe::tests {

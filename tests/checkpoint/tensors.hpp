@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/safetensors_writer.hpp"
+#include "checkpoint/safetensors/writer.hpp"
 #include "core/math.hpp"
 
 namespace troupe::tests {

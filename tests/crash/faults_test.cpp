@@ -1,5 +1,5 @@
 // A disk that fails or is full at any one operation: the run is told once, what was committed stays, and it can go on.
-#include "checkpoint/native_fake_files.hpp"
+#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/crash/story.hpp"
 
 using namespace troupe;

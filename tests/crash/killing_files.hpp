@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "checkpoint/native_files.hpp"
+#include "checkpoint/files/file_system.hpp"
 
 namespace troupe::tests {
 

@@ -1,5 +1,5 @@
 // A machine that loses power, on a file system that loses or tears whatever was not synced, writes in flight too.
-#include "checkpoint/native_fake_files.hpp"
+#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/crash/story.hpp"
 #include "tests/crash/wanted_cases.hpp"
 

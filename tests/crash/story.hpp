@@ -4,8 +4,8 @@
 #include <functional>
 #include <map>
 
-#include "checkpoint/commit_names.hpp"
-#include "checkpoint/retention.hpp"
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/commit/retention.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 
 namespace troupe::tests {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "checkpoint/commit.hpp"
-#include "checkpoint/source_verify.hpp"
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/source/verify.hpp"
 #include "core/math.hpp"
 #include "tests/apps/topology.hpp"
 #include "tests/crash/wanted_cases.hpp"

@@ -7,14 +7,14 @@
 #include <string_view>
 #include <vector>
 
-#include "checkpoint/checkpoint_index.hpp"
-#include "checkpoint/deepspeed_files.hpp"
-#include "checkpoint/deepspeed_source.hpp"
-#include "checkpoint/manifest_text.hpp"
-#include "checkpoint/safetensors.hpp"
-#include "checkpoint/source_reader.hpp"
-#include "checkpoint/torch_archive.hpp"
-#include "checkpoint/zip_reader.hpp"
+#include "checkpoint/deepspeed/checkpoint_index.hpp"
+#include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/deepspeed/source.hpp"
+#include "checkpoint/native/manifest_text.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
 #include "core/tensor_view.hpp"
 #include "tests/fuzz/input.hpp"
 

@@ -3,8 +3,8 @@
 #include <fstream>
 #include <map>
 
-#include "checkpoint/open_source.hpp"
-#include "checkpoint/state_dict.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/state_dict.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/weights_folder.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
 #include "kernels/cast.hpp"
 #include "tests/scratch_folder.hpp"
 

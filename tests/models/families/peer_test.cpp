@@ -3,7 +3,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "checkpoint/safetensors.hpp"
+#include "checkpoint/safetensors/safetensors.hpp"
 #include "models/families/hugging_face.hpp"
 #include "tests/models/model_fixture.hpp"
 

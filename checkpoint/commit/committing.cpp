@@ -1,0 +1,202 @@
+// The order of deeds. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
+#include "checkpoint/commit/committing.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <random>
+#include <utility>
+
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/safetensors/header.hpp"
+#include "core/clock.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+core::result<void> write_synced(file_system& files, const fs::path& path, std::string_view text) {
+  auto file = files.create(path);
+  if (!file) return fail(file.error());
+  if (auto ok = (*file)->write(std::as_bytes(std::span(text))); !ok) return ok;
+  return (*file)->sync();
+}
+
+/// `latest` says so, in this run's eyes; the folder is not synced yet.
+core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
+                               digest128 save_id) {
+  const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
+  // Any name may be a tag, so a tag has a digest: a byte of a step's name that flips must not read as one.
+  const auto proof = step_of(name) ? std::string() : to_hex(digest_of(name)) + "\n";
+  auto ok = write_synced(files, aside, fmt::format("{}\n{}\n{}", name, to_hex(seal), proof));
+  if (ok) ok = files.rename(aside, root / latest_file_name);
+  if (!ok) (void)files.remove(aside);
+  return ok;
+}
+
+/// A step's folder is the runs' own; one that was named by hand may be anybody's.
+core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
+  if (step_of(name)) return {};
+  const auto taken = files.exists(root / name);
+  if (!taken) return fail(taken.error());
+  if (!*taken) return {};
+  const auto strange = strange_in(files, root / name);
+  if (!strange) return fail(strange.error());
+  if (!*strange) return {};
+  return fail(error_kind::bad_input, fmt::format("the tag '{}': '{}' is there and is not replaced: {}", name,
+                                                 (root / name).string(), **strange));
+}
+
+/// Now, or behind what `latest` names where the clock went back: commits of a folder ascend.
+uint64_t commit_time(file_system& files, const fs::path& root) {
+  const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // to a quarter of a microsecond
+  const auto latest = read_latest(files, root);
+  if (!latest || !*latest) return out;
+  const auto before = read_manifest(files, root / (*latest)->folder);
+  if (!before || before->content.committed_unix_ns >= INT64_MAX) return out;
+  return std::max(out, before->content.committed_unix_ns + 1);
+}
+
+}  // namespace
+
+std::string step_folder_name(uint64_t step) { return fmt::format("step-{:08}", step); }
+
+std::optional<uint64_t> step_of(std::string_view folder_name) {
+  constexpr std::string_view head = "step-";
+  uint64_t step = 0;
+  if (!folder_name.starts_with(head)) return std::nullopt;
+  std::from_chars(folder_name.data() + head.size(), folder_name.data() + folder_name.size(), step);
+  return step_folder_name(step) == folder_name ? std::optional(step) : std::nullopt;
+}
+
+bool is_tag(std::string_view name) {
+  constexpr std::string_view letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+  // What readers look for beside folders of checkpoints.
+  constexpr std::array<std::string_view, 3> names = {latest_file_name, "latest_universal", "zero"};
+  constexpr std::array<std::string_view, 4> endings = {".json", ".pt", ".bin", ".safetensors"};
+  if (name.empty() || name.size() > max_tag_bytes || letters.find(name.front()) == std::string_view::npos) return false;
+  for (const char c : name)
+    if (letters.find(c) == std::string_view::npos && c != '.' && c != '-') return false;
+  if (step_of(name) || std::find(names.begin(), names.end(), name) != names.end()) return false;
+  if (std::any_of(endings.begin(), endings.end(), [&](std::string_view e) { return name.ends_with(e); })) return false;
+  return !stands_beside(name, writing_mark) && !stands_beside(name, replaced_mark) &&
+         !stands_beside(name, removing_mark);
+}
+
+core::result<void> check_tag(std::string_view tag, uint64_t step) {
+  if (step_of(tag) == step || is_tag(tag)) return {};
+  return fail(error_kind::bad_input,
+              fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that "
+                          "begins with none of the last two and means nothing else among checkpoints",
+                          shown(tag), max_tag_bytes));
+}
+
+digest128 random_save_id() {
+  std::random_device device;
+  const auto word = [&] { return (static_cast<uint64_t>(device()) << 32) | device(); };
+  return {word(), word()};
+}
+
+checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id, std::string name,
+                                 bool save_latest)
+    : files_(&files),
+      root_(std::move(root)),
+      step_(step),
+      save_id_(save_id),
+      name_(std::move(name)),
+      save_latest_(save_latest) {}
+
+checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
+    : files_(other.files_),
+      root_(std::move(other.root_)),
+      working_(std::exchange(other.working_, fs::path())),
+      step_(other.step_),
+      save_id_(other.save_id_),
+      name_(std::move(other.name_)),
+      save_latest_(other.save_latest_) {}
+
+checkpoint_save::~checkpoint_save() {
+  if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() finds what stays
+}
+
+core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const fs::path& root, uint64_t step,
+                                                     uint64_t needed_bytes, digest128 save_id,
+                                                     const commit_options& options) {
+  const std::string name = options.tag.empty() ? step_folder_name(step) : options.tag;
+  if (auto ok = check_tag(name, step); !ok) return fail(ok.error());
+  fs::path there = root;  // the nearest folder that exists
+  for (;;) {
+    const auto found = files.exists(there);
+    if (!found) return fail(found.error());
+    const fs::path parent = there.has_parent_path() ? there.parent_path() : fs::path(".");
+    if (*found || parent == there) break;
+    there = parent;
+  }
+  const auto free = files.free_bytes(there);
+  if (!free) return fail(free.error());
+  if (*free < needed_bytes)
+    return fail(error_kind::no_space, fmt::format("a checkpoint of {} bytes does not fit into '{}': {} bytes are free",
+                                                  needed_bytes, root.string(), *free));
+  if (auto ok = check_replaceable(files, root, name); !ok) return fail(ok.error());
+  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
+  checkpoint_save out(files, root, step, save_id, name, options.save_latest);
+  const fs::path working = root / beside(name, writing_mark, save_id);
+  if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
+  out.working_ = working;
+  return out;
+}
+
+core::result<shard_writer> checkpoint_save::create_shard(uint32_t number, uint64_t expected_bytes) const {
+  return shard_writer::create(*files_, working_ / shard_file_name(number), save_id_, expected_bytes);
+}
+
+core::result<fs::path> checkpoint_save::commit(manifest m) {
+  m.save_id = save_id_;
+  m.run.step = step_;
+  m.committed_unix_ns = commit_time(*files_, root_);
+  put_in_order(m);
+  const auto seal = write_manifest(*files_, working_, m);
+  if (!seal) return fail(seal.error());
+  if (auto ok = files_->sync_folder(working_); !ok) return fail(ok.error());
+
+  const std::string& name = name_;
+  const fs::path target = root_ / name;
+  // A name that is taken over means the new one; what cannot be read is no reason to lose the save.
+  const auto latest = read_latest(*files_, root_);
+  const bool names = save_latest_ || (latest && *latest && (*latest)->folder == name);
+  const auto taken = files_->exists(target);
+  if (!taken) return fail(taken.error());
+  const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
+  if (*taken) {
+    if (auto ok = files_->rename(target, replaced); !ok) return fail(ok.error());
+    // else a power cut could keep the next renaming alone, and nothing would name the old one
+    if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
+  }
+  if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
+  const fs::path working = std::exchange(working_, fs::path());
+  auto named = files_->sync_folder(root_);
+  if (named && names) named = name_latest(*files_, root_, name, *seal, save_id_);
+  if (!named) {
+    // synced before its files go, so that no power cut leaves a part under its name
+    if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
+    return undone(named.error(), target, replaced);
+  }
+  if (auto ok = files_->sync_folder(root_); !ok) return fail(ok.error());
+  // The new one is committed; what stays of the old one is found by remove_leftovers().
+  if (*taken) (void)remove_files_and_folder(*files_, replaced);
+  return target;
+}
+
+tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
+                                                    const fs::path& replaced) {
+  // Where this fails too, open_checkpoint() finds the old one aside and remove_leftovers() puts it back.
+  if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
+  return fail(why);
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,127 @@
+// flock(2): it belongs to the open file, so that no other open or close in the process can lose it.
+#include "checkpoint/commit/folder_lock.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
+  const bool users = number == EACCES || number == EPERM || number == EROFS || number == ENOTDIR || number == EEXIST;
+  return fail(users ? error_kind::bad_input : error_kind::io,
+              fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
+}
+
+/// Folders that may vanish under the hand that reaches for them, one after the other.
+constexpr int max_vanished_folders = 100;
+
+/// `process 1234`, as the holder wrote it; a holder that has not written yet is `another process`.
+std::string holder(int fd) {
+  std::array<char, 20> text{};
+  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
+  pid_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + (n > 0 ? n : 0), number);
+  return problem == std::errc() && number > 0 ? fmt::format("process {}", number) : "another process";
+}
+
+/// For messages only: a disk that is too full for it does not end a run here.
+void write_holder(int fd) {
+  const auto text = fmt::format("{}\n", ::getpid());
+  if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
+}
+
+}  // namespace
+
+folder_lock::folder_lock(fs::path root, int fd) : root_(std::move(root)), fd_(fd) {}
+
+folder_lock::folder_lock(folder_lock&& other) noexcept
+    : root_(std::move(other.root_)), fd_(std::exchange(other.fd_, -1)) {}
+
+folder_lock& folder_lock::operator=(folder_lock&& other) noexcept {
+  if (this != &other) {
+    release();
+    root_ = std::move(other.root_);
+    fd_ = std::exchange(other.fd_, -1);
+  }
+  return *this;
+}
+
+folder_lock::~folder_lock() { release(); }
+
+void folder_lock::release() {
+  if (fd_ < 0) return;
+  (void)!::ftruncate(fd_, 0);  // nobody is named until the next one has the lock
+  ::close(std::exchange(fd_, -1));
+}
+
+core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_view deed) {
+  for (int i = 0; i < max_vanished_folders; ++i) {
+    auto taken = try_take(root, deed);
+    if (!taken) return fail(taken.error());
+    if (*taken) return std::move(**taken);
+  }
+  return fail(error_kind::io, fmt::format("cannot lock '{}': it is removed again and again", root.string()));
+}
+
+/// Nothing where the folder vanished meanwhile.
+core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view deed) {
+  if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
+  const fs::path path = root / lock_file_name;
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+  if (fd < 0 && errno == ELOOP)
+    return fail(error_kind::bad_input,
+                fmt::format("cannot lock '{}': it is a link, which is not followed; remove it", path.string()));
+  if (fd < 0 && errno == ENOENT) return std::nullopt;
+  if (fd < 0) return refused("open the lock", path, errno);
+  folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
+  const auto give_up = [fd](auto error) {
+    ::close(fd);
+    return error;
+  };
+  struct stat status {};
+  if (::fstat(fd, &status) != 0) return give_up(refused("look at", path, errno));
+  if (!S_ISREG(status.st_mode))
+    return give_up(
+        fail(error_kind::bad_input, fmt::format("cannot lock '{}': a regular file was wanted", path.string())));
+  int locked = 0;
+  do locked = ::flock(fd, LOCK_EX | LOCK_NB);
+  while (locked != 0 && errno == EINTR);
+  if (locked != 0 && errno == EWOULDBLOCK)
+    return give_up(fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
+                                                           root.string(), holder(fd), deed, path.string())));
+  if (locked != 0) return give_up(refused("lock", path, errno));
+  struct stat named {};
+  if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
+    return give_up(std::optional<folder_lock>());
+  out.fd_ = fd;
+  write_holder(fd);
+  return std::optional(std::move(out));
+}
+
+core::result<claimed_folder> claim_folder(const fs::path& root) {
+  auto lock = folder_lock::take(root);
+  if (!lock) return fail(lock.error());
+  auto left = remove_leftovers(real_files(), root);
+  if (!left) return fail(left.error());
+  return claimed_folder{std::move(*lock), std::move(*left)};
+}
+
+}  // namespace troupe::checkpoint

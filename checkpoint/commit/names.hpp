@@ -1,0 +1,54 @@
+// Names that exist only while something is on its way, and taking folders away. Shared by commit and its clean-up.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "checkpoint/files/digest.hpp"
+#include "checkpoint/files/file_system.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr std::string_view writing_mark = ".writing-";    ///< not committed yet
+inline constexpr std::string_view replaced_mark = ".replaced-";  ///< valid, put aside for another of the same step
+inline constexpr std::string_view removing_mark = ".removing-";  ///< on its way out
+
+/// `step-00000120.writing-<32 digits>`.
+inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
+  return std::string(name).append(mark).append(to_hex(id));
+}
+
+/// Whether `entry` is `name`, the mark and an id.
+inline bool is_beside(std::string_view entry, std::string_view name, std::string_view mark) {
+  if (!entry.starts_with(name)) return false;
+  entry.remove_prefix(name.size());
+  if (!entry.starts_with(mark)) return false;
+  entry.remove_prefix(mark.size());
+  return digest_from_hex(entry).has_value();
+}
+
+/// The name beside which `entry` stands with the mark and an id.
+inline std::optional<std::string_view> stands_beside(std::string_view entry, std::string_view mark) {
+  constexpr size_t id_digits = 32;
+  if (entry.size() <= mark.size() + id_digits) return std::nullopt;
+  const auto id = entry.substr(entry.size() - id_digits);
+  entry.remove_suffix(id_digits);
+  if (!entry.ends_with(mark) || !digest_from_hex(id)) return std::nullopt;
+  entry.remove_suffix(mark.size());
+  return entry;
+}
+
+/// Why a folder is no checkpoint of ours from its first to its last file; nothing where it is one.
+core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
+
+/// Makes `path` and every folder above it that is missing, each synced into the one above.
+core::result<void> make_folders(file_system& files, const std::filesystem::path& path);
+
+/// Removes every file of a folder, then the folder. Refused before anything is removed where it holds anything else, or
+/// is itself a link to a folder.
+core::result<void> remove_files_and_folder(file_system& files, const std::filesystem::path& folder);
+
+}  // namespace troupe::checkpoint

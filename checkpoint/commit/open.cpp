@@ -1,0 +1,185 @@
+// `latest`, what it names, and what there is besides.
+#include "checkpoint/commit/open.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/source/verify.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+namespace fs = std::filesystem;
+
+/// What `latest` names, and exactly that: with the manifest that it means.
+core::result<checkpoint_folder> open_named(file_system& files, const fs::path& root, const latest_name& latest) {
+  const auto& [name, seal] = latest;
+  auto named = open_folder(files, root / name);
+  if (named && (!seal || named->seal == *seal)) return named;
+  // A save of the same step that was interrupted has put it aside.
+  if (seal) {
+    const auto all = files.list(root);
+    if (!all) return fail(all.error());
+    for (const auto& e : *all)
+      if (e.kind == entry_kind::folder && is_beside(e.name, name, replaced_mark))
+        if (auto aside = open_folder(files, root / e.name); aside && aside->seal == *seal) return aside;
+  }
+  const auto where = fmt::format("'{}' names '{}'", (root / latest_file_name).string(), name);
+  if (!named) return fail(named.error().in(where));
+  return fail(error_kind::mismatch, fmt::format("{} with a manifest of digest {}, that folder's has {}", where,
+                                                to_hex(*seal), to_hex(named->seal)));
+}
+
+core::result<checkpoint_folder> open_latest(file_system& files, const fs::path& root,
+                                            const core::result<std::optional<latest_name>>& latest) {
+  if (!latest) return fail(latest.error());
+  if (!*latest)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' is no checkpoint and names none: it holds neither '{}' nor '{}'", root.string(),
+                            manifest_file_name, latest_file_name));
+  return open_named(files, root, **latest);
+}
+
+core::result<void> check_contents(file_system& files, const checkpoint_folder& c) {
+  const auto report = verify_checkpoint(files, c.folder);
+  if (!report) return fail(report.error());
+  if (report->damages == 0) return {};
+  const std::string more = report->damages > 1 ? fmt::format("; {} damages in all", report->damages) : "";
+  return fail(error_kind::bad_input, report->listed.front().text + more);
+}
+
+/// Then the folder may be good, and only `latest` is not.
+bool has_another_seal(file_system& files, const fs::path& root, const latest_name& latest) {
+  const auto now = read_manifest(files, root / latest.folder);
+  return now && latest.seal && now->seal != *latest.seal;
+}
+
+struct candidate {
+  std::optional<uint64_t> committed_unix_ns;  // nothing: its manifest cannot be read
+  uint64_t step = 0;
+  std::string name;
+};
+
+/// What `folder` is by `name` and by its manifest; nothing where it is no checkpoint.
+std::optional<candidate> candidate_in(file_system& files, const fs::path& root, const std::string& folder,
+                                      std::string_view name) {
+  const auto step = step_of(name);
+  if (!step && !is_tag(name)) return std::nullopt;
+  const auto known = read_manifest(files, root / folder);
+  if (known) return candidate{known->content.committed_unix_ns, step.value_or(known->content.run.step), folder};
+  return step ? std::optional(candidate{std::nullopt, *step, folder}) : std::nullopt;
+}
+
+/// What was committed last comes first, as retention has it: a run that went back commits lower steps after higher
+/// ones. Those that cannot be read are passed over in their place by step.
+void order_by_age(std::vector<candidate>& all) {
+  std::vector<std::pair<uint64_t, candidate>> aged;
+  for (const auto& c : all) {
+    uint64_t committed = c.committed_unix_ns.value_or(0);
+    if (!c.committed_unix_ns)
+      for (const auto& other : all)
+        if (other.step < c.step) committed = std::max(committed, other.committed_unix_ns.value_or(0));
+    aged.emplace_back(committed, c);
+  }
+  // Of one step the one that has its name before those put aside.
+  std::ranges::sort(aged, [](const auto& a, const auto& b) {
+    return std::tie(b.first, b.second.step, a.second.name) < std::tie(a.first, a.second.step, b.second.name);
+  });
+  for (size_t i = 0; i < all.size(); ++i) all[i] = std::move(aged[i].second);
+}
+
+/// By age. None later or of a higher step than what `latest` names: whoever wrote it did not mean those.
+core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
+                                                   const core::result<std::optional<latest_name>>& latest) {
+  const auto named =
+      latest && *latest ? candidate_in(files, root, (*latest)->folder, (*latest)->folder) : std::optional<candidate>();
+  const auto all = files.list(root);
+  if (!all) return fail(all.error());
+  std::vector<candidate> out;
+  for (const auto& e : *all) {
+    if (e.kind != entry_kind::folder) continue;
+    auto c = candidate_in(files, root, e.name, stands_beside(e.name, replaced_mark).value_or(e.name));
+    if (!c || (named && c->step > named->step)) continue;
+    const bool later = named && named->committed_unix_ns && c->committed_unix_ns > named->committed_unix_ns;
+    if (!later) out.push_back(std::move(*c));
+  }
+  order_by_age(out);
+  return out;
+}
+
+core::result<checkpoint_folder> open_newest_good(file_system& files, const fs::path& root,
+                                                 const open_options& options) {
+  const auto say = [&](const std::string& text) {
+    if (options.say) options.say(text);
+  };
+  const auto good = [&](core::result<checkpoint_folder> c) {
+    if (c && options.fallback_check == good_enough::verifies)
+      if (auto ok = check_contents(files, *c); !ok) c = fail(ok.error());
+    return c;
+  };
+  const auto latest = read_latest(files, root);
+  auto first = good(open_latest(files, root, latest));
+  if (first) return first;
+  const auto all = candidates_in(files, root, latest);
+  if (!all) return fail(all.error());
+  if (all->empty()) return first;
+  say(fmt::format("passed over: {}", first.error().text));
+  for (const auto& c : *all) {
+    if (latest && *latest && c.name == (*latest)->folder && !has_another_seal(files, root, **latest)) continue;
+    auto found = good(open_folder(files, root / c.name));
+    if (found) {
+      say(fmt::format("taken instead: '{}'", found->folder.string()));
+      return found;
+    }
+    say(fmt::format("passed over: '{}': {}", c.name, found.error().text));
+  }
+  return fail(first.error().kind, fmt::format("none of the {} checkpoints in '{}' is good; the newest: {}", all->size(),
+                                              root.string(), first.error().text));
+}
+
+}  // namespace
+
+core::result<std::optional<latest_name>> read_latest(file_system& files, const fs::path& root) {
+  const fs::path path = root / latest_file_name;
+  const auto there = files.exists(path);
+  if (!there) return fail(there.error());
+  if (!*there) return std::nullopt;
+  const auto text = read_small_file(files, path, max_latest_bytes);
+  if (!text) return fail(text.error());
+  const auto bad = [&](const char* why) {
+    return fail(error_kind::bad_input, fmt::format("'{}' {}", path.string(), why));
+  };
+  std::string_view rest = *text;
+  const auto line = [&] {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const auto out = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    return out;
+  };
+  latest_name out{std::string(line()), {}};
+  if (!is_checkpoint_name(out.folder)) return bad("does not begin with the name of a checkpoint, as step-00000120");
+  if (rest.empty()) return out;
+  out.seal = digest_from_hex(line());
+  const bool proved = step_of(out.folder) || digest_from_hex(line()) == digest_of(out.folder);
+  if (!out.seal || !proved || !rest.empty())
+    return bad("does not hold a name, the digest of its manifest and, for a tag, the tag's, and nothing else");
+  return out;
+}
+
+core::result<checkpoint_folder> open_checkpoint(file_system& files, const fs::path& path, const open_options& options) {
+  const auto itself = files.exists(path / manifest_file_name);
+  if (!itself) return fail(itself.error());
+  if (*itself) return open_folder(files, path);
+  if (options.fallback_to_previous) return open_newest_good(files, path, options);
+  return open_latest(files, path, read_latest(files, path));
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,204 @@
+#include "checkpoint/convert/open_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/reading_mark.hpp"
+#include "checkpoint/deepspeed/source.hpp"
+#include "checkpoint/deepspeed/universal_source.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/hugging_face.hpp"
+#include "checkpoint/source/name_rules.hpp"
+#include "checkpoint/source/torch.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+constexpr const char* universal_latest_name = "latest_universal";
+constexpr size_t max_folder_name_bytes = 255;
+
+tl::unexpected<core::error> refused(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+
+bool is_plain_name(std::string_view name) {
+  return !name.empty() && name.size() <= max_folder_name_bytes && name != "." && name != ".." &&
+         name.find_first_of(std::string_view("/\0", 2)) == std::string_view::npos;
+}
+
+bool there(const fs::path& path) {
+  std::error_code ec;
+  return fs::exists(path, ec);
+}
+bool is_folder(const fs::path& path) {
+  std::error_code ec;
+  return fs::is_directory(path, ec);
+}
+
+/// The first line of a small text file without the blanks around it.
+core::result<std::string> first_line(const fs::path& path) {
+  auto text = read_small_file(real_files(), path, max_latest_bytes);
+  if (!text) return fail(text.error());
+  std::string line = text->substr(0, text->find('\n'));
+  constexpr std::string_view blanks = " \t\r";
+  line.erase(line.find_last_not_of(blanks) + 1);
+  line.erase(0, std::min(line.find_first_not_of(blanks), line.size()));
+  return line;
+}
+
+/// Whether a folder has a checkpoint of ours, however damaged.
+bool has_ours(const fs::path& root) {
+  const auto all = real_files().list(root);
+  return all && std::any_of(all->begin(), all->end(), [&](const folder_entry& e) {
+           return e.kind == entry_kind::folder &&
+                  (step_of(e.name.substr(0, e.name.find('.'))) || there(root / e.name / manifest_file_name));
+         });
+}
+
+/// Whether `latest` is one of ours: it holds the digest of what it names.
+bool latest_is_ours(const fs::path& root) {
+  const auto latest = read_latest(real_files(), root);
+  return latest && *latest && (*latest)->seal;
+}
+
+/// Names of files by which DeepSpeed's folders are known.
+bool is_deepspeed_file(std::string_view name) {
+  return name.ends_with("_model_states.pt") || name.ends_with("-model_states.pt") || name.ends_with("optim_states.pt");
+}
+
+/// What one checkpoint's own folder holds.
+core::result<source_format> recognise_folder(const fs::path& path) {
+  if (there(path / manifest_file_name)) return source_format::troupe;
+  if (is_folder(path / "zero")) return source_format::universal;
+  std::error_code ec;
+  size_t seen = 0;
+  for (fs::directory_iterator at(path, ec), end; !ec && at != end && seen < max_folder_entries;
+       at.increment(ec), ++seen)
+    if (is_deepspeed_file(at->path().filename().string())) return source_format::deepspeed;
+  if (ec) return fail(error_kind::io, fmt::format("cannot list '{}': {}", path.string(), ec.message()));
+  if (there(path / single_file_name) || there(path / index_file_name)) return source_format::hugging_face;
+  if (there(path / torch_file_name) || there(path / torch_index_file_name)) return source_format::torch;
+  return refused(
+      fmt::format("'{}' is no checkpoint: it holds neither {} nor {}, no *_model_states.pt of DeepSpeed's, no folder "
+                  "zero, no {} or {} of Hugging Face's",
+                  path.string(), manifest_file_name, latest_file_name, single_file_name, torch_file_name));
+}
+
+core::result<source_format> recognise_tag(const fs::path& root, const std::string& tag, const std::string& who) {
+  if (!is_plain_name(tag)) return refused(fmt::format("{} '{}', which is no name of a folder", who, shown(tag)));
+  if (!is_folder(root / tag))
+    return refused(fmt::format("{} '{}', and there is no such folder in '{}'", who, shown(tag), root.string()));
+  return recognise_folder(root / tag);
+}
+
+core::result<source_format> recognise_file(const fs::path& path) {
+  const auto file = real_files().open(path);
+  if (!file) return fail(file.error());
+  std::array<std::byte, 10> begin{};
+  const auto got = (*file)->read_at(0, begin);
+  if (!got) return fail(got.error());
+  const auto byte = [&](size_t i) { return i < *got ? std::to_integer<int>(begin[i]) : -1; };
+  if (byte(8) == '{') return source_format::hugging_face;
+  if ((byte(0) == 'P' && byte(1) == 'K') || byte(0) == 0x80) return source_format::torch;
+  return refused(fmt::format("'{}' is neither a safetensors file nor one of torch.save", path.string()));
+}
+
+core::result<tensor_source> open_ours(const fs::path& path, const source_options& options) {
+  const open_options how{.fallback_to_previous = options.fallback_to_previous && !options.tag, .say = options.say};
+  const auto found = open_checkpoint(real_files(), options.tag ? path / *options.tag : path, how);
+  if (!found) return fail(found.error());
+  auto out = source_of(*found);
+  out.mark = mark_as_read(found->folder);
+  return out;
+}
+
+}  // namespace
+
+std::string_view described(source_format f) {
+  switch (f) {
+    case source_format::troupe:
+      return "a checkpoint of Troupe's";
+    case source_format::deepspeed:
+      return "a checkpoint of DeepSpeed's";
+    case source_format::universal:
+      return "a universal checkpoint of DeepSpeed's";
+    case source_format::hugging_face:
+      return "weights in safetensors files";
+    case source_format::torch:
+      return "weights in files of torch.save";
+  }
+  return "?";
+}
+
+core::result<source_format> recognise(const fs::path& path, const std::optional<std::string>& tag) {
+  if (!there(path)) return refused(fmt::format("'{}' does not exist", path.string()));
+  if (!is_folder(path)) {
+    if (tag) return refused(fmt::format("'{}' is a file, which has no '{}' in it", path.string(), shown(*tag)));
+    return recognise_file(path);
+  }
+  if (tag) return recognise_tag(path, *tag, "what is wanted is");
+  if (there(path / manifest_file_name)) return source_format::troupe;
+  if (const auto latest = path / latest_file_name; there(latest)) {
+    const auto name = first_line(latest);
+    if (!name) return fail(name.error());
+    // Ours may have been put aside under another name, and what is damaged may be passed over: open_checkpoint() knows.
+    if ((step_of(*name) || latest_is_ours(path)) &&
+        (!is_folder(path / *name) || there(path / *name / manifest_file_name)))
+      return source_format::troupe;
+    auto format = recognise_tag(path, *name, fmt::format("'{}' names", latest.string()));
+    // A folder of ours whose manifest is gone, beside others.
+    if (!format && has_ours(path)) return source_format::troupe;
+    return format;
+  }
+  if (const auto latest = path / universal_latest_name; there(latest)) {
+    const auto name = first_line(latest);
+    if (!name) return fail(name.error());
+    return recognise_tag(path, *name, fmt::format("'{}' names", latest.string()));
+  }
+  auto format = recognise_folder(path);
+  if (!format && has_ours(path)) return source_format::troupe;  // one whose `latest` is gone
+  return format;
+}
+
+namespace {
+
+core::result<tensor_source> open_as_it_is(const fs::path& path, const source_options& options) {
+  const auto format = recognise(path, options.tag);
+  if (!format) return fail(format.error());
+  switch (*format) {
+    case source_format::troupe:
+      return open_ours(path, options);
+    case source_format::deepspeed:
+      return read_deepspeed_source(path, options.tag);
+    case source_format::universal:
+      return read_universal_source(options.tag ? path / *options.tag : path);
+    case source_format::hugging_face:
+      return read_hugging_face_source(options.tag ? path / *options.tag : path);
+    case source_format::torch:
+      return read_torch_source(options.tag ? path / *options.tag : path);
+  }
+  return fail(error_kind::bug, "a format that nobody reads");
+}
+
+}  // namespace
+
+core::result<tensor_source> open_source(const fs::path& path, const source_options& options) {
+  if (options.map.lines.empty()) return open_as_it_is(path, options);
+  const auto rules = name_rules::of(options.map);
+  if (!rules) return fail(rules.error());
+  auto source = open_as_it_is(path, options);
+  if (!source) return source;
+  const auto is_named = [&](const tensor_entry& t) { return rules->find(t.name).has_value(); };
+  if (options.say && std::ranges::none_of(source->tensors, is_named))
+    options.say(fmt::format("no rule of {} is about a tensor of '{}'", options.map.where, path.string()));
+  auto named = rules->applied_to(std::move(*source));
+  if (!named) return fail(named.error().in(fmt::format("by the names of {}", options.map.where)));
+  return named;
+}
+
+}  // namespace troupe::checkpoint

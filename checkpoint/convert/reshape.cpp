@@ -1,0 +1,228 @@
+#include "checkpoint/convert/reshape.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/convert/reshape_files.hpp"
+#include "checkpoint/convert/reshape_plan.hpp"
+#include "checkpoint/convert/reshape_rules.hpp"
+#include "checkpoint/megatron/published_patterns.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "core/json_text.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using nlohmann::json;
+
+constexpr size_t max_written_tag_bytes = 200;
+
+core::result<void> check_tag(const std::string& tag) {
+  if (tag.empty() || tag.size() > max_written_tag_bytes || tag.front() == '.' ||
+      tag.find_first_of("/\n\r\t ") != std::string::npos)
+    return fail(error_kind::bad_input, fmt::format("'{}' cannot be the tag of a checkpoint", tag));
+  return {};
+}
+
+/// The client state as an object; what it is otherwise stays under a key of its own.
+core::result<json> client_of(const tensor_source& from) {
+  auto client = core::parse_json(from.run.client_state);
+  if (!client)
+    return fail(error_kind::bad_input, fmt::format("'{}': its client state is no JSON of up to {} levels: {}",
+                                                   from.folder.string(), core::max_json_depth, client.error().why));
+  if (client->is_null()) return json::object();
+  if (!client->is_object()) return json{{"client_state", std::move(*client)}};
+  return std::move(*client);
+}
+
+core::result<void> reorder(tensor_source& s, qkv_version from, qkv_version to, uint32_t heads) {
+  if (from == to) return {};
+  for (auto& t : s.tensors) {
+    if (t.name.find("attention.query_key_value") == std::string::npos || t.shape.empty()) continue;
+    auto other = reordered_qkv(t, from, to, heads);
+    if (!other) return fail(other.error());
+    t = std::move(*other);
+  }
+  s.has_digests = false;
+  return {};
+}
+
+/// Exactly the parameters that a rank has, of options that speak of all.
+deepspeed_write_options options_of(const deepspeed_write_options& all, const tensor_source& rank,
+                                   const pipeline_map& map) {
+  auto out = all;
+  out.order.clear();
+  std::set<std::string> names;
+  for (const auto& t : rank.tensors) names.insert(t.name);
+  std::erase_if(out.groups, [&](auto& g) {
+    if (g.parameters.empty()) return false;
+    for (auto& n : g.parameters) n = pipeline_name(map, n);
+    std::erase_if(g.parameters, [&](const auto& n) { return !names.contains(n); });
+    return g.parameters.empty();
+  });
+  if (out.groups.empty()) out.groups = {{}};
+  for (auto& [alias, owner] : out.shared) owner = pipeline_name(map, owner);
+  std::erase_if(out.shared, [&](const auto& s) { return !names.contains(s.second); });
+  return out;
+}
+
+/// The source as it is cut: under the names that are written, its queries in the wanted order.
+struct prepared {
+  tensor_source whole;
+  deepspeed_write_options write;  ///< speaks of those names, too
+  json client;
+  chosen_rules rules;
+};
+
+/// Names first: layers are numbered in front of what is written.
+core::result<void> take_written_names(prepared& p) {
+  if (!p.write.name) return {};
+  const auto name = std::exchange(p.write.name, {});
+  std::map<std::string, std::string, std::less<>> before;
+  for (const auto& t : p.whole.tensors) before.emplace(name(t.name), t.name);
+  p.rules.rule = [before = std::move(before), inner = p.rules.rule](std::string_view written) {
+    const auto at = before.find(written);
+    return inner(at == before.end() ? written : std::string_view(at->second));
+  };
+  for (auto& group : p.write.groups)
+    for (auto& parameter : group.parameters) parameter = name(parameter);
+  for (auto& parameter : p.write.order) parameter = name(parameter);
+  auto named = renamed(std::move(p.whole), name);
+  if (!named) return fail(named.error());
+  p.whole = std::move(*named);
+  return {};
+}
+
+core::result<void> prepare(prepared& p, const tensor_source& from, const reshape_options& o) {
+  p.whole = from;
+  p.whole.save_id.reset();  // other files will lie beside those of the source
+  auto client = client_of(from);
+  if (!client) return fail(client.error());
+  p.client = std::move(*client);
+  auto rules = choose_rules(from, o.patterns, o.qkv_version);
+  if (!rules) return fail(rules.error());
+  p.rules = std::move(*rules);
+  p.write = o.write;
+  if (auto ok = take_written_names(p); !ok) return ok;
+  if (!p.write.order.empty()) p.whole.parameter_order = p.write.order;
+  if (!p.rules.are_megatrons) return {};
+  auto written = p.rules.version;
+  if (o.to_qkv_version) {
+    const auto wanted = qkv_version_from(*o.to_qkv_version);
+    if (!wanted) return fail(wanted.error());
+    if (auto ok = reorder(p.whole, p.rules.version, *wanted, o.heads); !ok) return ok;
+    written = *wanted;
+    p.rules.version = written;
+    p.rules.rule = [written, before = p.rules.rule](std::string_view name) -> core::result<cut_rule> {
+      auto rule = before(name);
+      return rule && rule->kind == cut_kind::along ? megatron_rule(name, written) : rule;
+    };
+  }
+  p.client["checkpoint_version"] = static_cast<double>(written);
+  return {};
+}
+
+core::result<void> publish(prepared& p, const reshape_plan& plan, const reshape_options& o) {
+  const auto written = [&](const std::string& name) { return pipeline_name(plan.map(), name); };
+  if (!p.rules.are_megatrons && o.to.tensor > 1) {
+    std::vector<published_rule> all;
+    for (const auto& t : p.whole.tensors) {
+      if (t.kind == tensor_kind::moment || t.kind == tensor_kind::buffer) continue;
+      if (!all.empty() && all.back().name == written(t.name)) continue;
+      auto rule = p.rules.rule(t.name);
+      if (!rule) return fail(rule.error());
+      all.push_back({written(t.name), t.shape, std::move(*rule)});
+    }
+    auto info = universal_info_json(all, o.to.tensor);
+    if (!info) return fail(info.error());
+    p.client["universal_checkpoint_info"] = json::parse(*info);
+  }
+  // a pipeline's own names need no prefix, and those of its tied modules come back by their shapes
+  if (!plan.map().prefixes.empty() && plan.map().prefixes.begin()->second.rfind("tied_modules.", 0) != 0) {
+    auto& prefixes = p.client[std::string(layer_prefixes_key)] = json::object();
+    for (const auto& [layer, prefix] : plan.map().prefixes) prefixes[std::to_string(layer)] = prefix;
+  }
+  return {};
+}
+
+/// What an earlier, interrupted writing of this tag left.
+core::result<void> remove_unfinished(file_system& files, const fs::path& root, const std::string& tag) {
+  const auto entries = files.list(root);
+  if (!entries) return fail(entries.error());
+  std::error_code ec;
+  for (const auto& e : *entries)
+    if (e.kind == entry_kind::folder && is_beside(e.name, tag, writing_mark)) fs::remove_all(root / e.name, ec);
+  return {};
+}
+
+}  // namespace
+
+core::result<reshape_report> reshape(const tensor_source& from, const fs::path& root, const reshape_options& options,
+                                     file_system& files) {
+  const std::string tag = options.write.tag.value_or(
+      fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
+  if (auto ok = check_tag(tag); !ok) return fail(ok.error());
+  prepared p;
+  if (auto ok = prepare(p, from, options); !ok) return fail(ok.error());
+  const auto padding = padding_bytes(p.whole, options.to.tensor, p.rules.rule);
+  if (!padding) return fail(padding.error());
+  const fs::path working = root / beside(tag, writing_mark, random_save_id()), zeros = working / "zeros";
+  std::optional<uint32_t> zeros_file;
+  if (*padding > 0) {
+    zeros_file = static_cast<uint32_t>(p.whole.files.size());
+    p.whole.files.push_back({zeros, *padding});
+  }
+  const auto plan = reshape_plan::create(p.whole, options.to, p.rules.rule, zeros_file);
+  if (!plan) return fail(plan.error());
+  if (auto ok = publish(p, *plan, options); !ok) return fail(ok.error());
+  p.whole.run.client_state = p.client.dump();
+
+  reshape_report report{root / tag, 0, 0};
+  if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
+  const auto taken = files.exists(report.folder);
+  if (!taken) return fail(taken.error());
+  if (*taken) return fail(error_kind::bad_input, fmt::format("'{}' is there already", report.folder.string()));
+  if (auto ok = remove_unfinished(files, root, tag); !ok) return fail(ok.error());
+  const auto room = files.free_bytes(root);
+  if (!room) return fail(room.error());
+  if (*room < plan->bytes())
+    return fail(error_kind::no_space,
+                fmt::format("'{}' needs at least {} bytes, {} are free", report.folder.string(), plan->bytes(), *room));
+  const auto write_all = [&]() -> core::result<void> {
+    if (auto ok = files.make_folder(working); !ok) return ok;
+    if (*padding > 0)
+      if (auto ok = write_zeros(zeros, *padding); !ok) return ok;
+    reshape_files writer(files, working, *plan);
+    for (uint32_t r = 0; r < plan->ranks(); ++r) {
+      const auto source = plan->rank(r);
+      if (!source) return fail(source.error());
+      if (auto ok = writer.write_rank(r, *source, options_of(p.write, *source, plan->map())); !ok) return ok;
+    }
+    report.bytes = writer.bytes();
+    report.files = writer.files();
+    if (*padding > 0)
+      if (auto ok = files.remove(zeros); !ok) return ok;
+    if (auto ok = files.sync_folder(working); !ok) return ok;
+    if (auto ok = files.rename(working, report.folder); !ok) return ok;
+    if (auto ok = files.sync_folder(root); !ok) return ok;
+    return write_file_atomically(root / "latest", tag);
+  };
+  if (auto ok = write_all(); !ok) {
+    std::error_code ec;
+    fs::remove_all(working, ec);
+    return fail(ok.error());
+  }
+  return report;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,188 @@
+#include "checkpoint/convert/reshape_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/commit/names.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/torch_file.hpp"
+#include "core/json_text.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using nlohmann::json;
+
+/// reshape() has bounded its depth.
+torch_value value_of(const json& j) {
+  if (j.is_boolean()) return torch_value(j.get<bool>());
+  if (j.is_number_unsigned() && j.get<uint64_t>() > uint64_t{std::numeric_limits<int64_t>::max()})
+    return torch_value(j.get<double>());
+  if (j.is_number_integer()) return torch_value(j.get<int64_t>());
+  if (j.is_number_float()) return torch_value(j.get<double>());
+  if (j.is_string()) return torch_value(j.get<std::string>());
+  auto out = j.is_array() ? torch_value::list() : j.is_object() ? torch_value::dict() : torch_value();
+  for (const auto& [key, inner] : j.items()) {
+    if (!j.is_structured()) break;
+    if (j.is_array())
+      out.push(value_of(inner));
+    else
+      out.set(key, value_of(inner));
+  }
+  return out;
+}
+
+/// What stands in the module for each name, in the model's order: the weight, or the master where there is none.
+std::vector<const tensor_entry*> module_of(const tensor_source& s, bool exclude_frozen) {
+  std::vector<const tensor_entry*> out;
+  std::set<std::string_view> placed;
+  const auto place = [&](const std::string& name) {
+    if (placed.contains(name)) return;
+    for (const auto kind : {tensor_kind::weight, tensor_kind::master, tensor_kind::frozen, tensor_kind::buffer}) {
+      if (kind == tensor_kind::frozen && exclude_frozen) continue;
+      const auto* t = find_tensor(s, name, kind);
+      if (t == nullptr || t->name != name) continue;
+      out.push_back(t);
+      placed.insert(t->name);
+      return;
+    }
+  };
+  for (const auto& name : s.parameter_order) place(name);
+  for (const auto& t : s.tensors) place(t.name);
+  return out;
+}
+
+}  // namespace
+
+core::result<void> write_zeros(const fs::path& path, uint64_t bytes) {
+  std::error_code ec;
+  if (std::ofstream(path, std::ios::binary)) fs::resize_file(path, bytes, ec);
+  if (ec || fs::file_size(path, ec) != bytes || ec)
+    return fail(error_kind::io, fmt::format("'{}' cannot be made {} bytes long", path.string(), bytes));
+  return {};
+}
+
+reshape_files::reshape_files(file_system& files, fs::path folder, const reshape_plan& plan)
+    : files_(files), folder_(std::move(folder)), to_(plan.to()), plan_(plan) {
+  for (const auto& t : plan.whole().tensors) has_optimizer_ = has_optimizer_ || t.kind == tensor_kind::moment;
+}
+
+core::result<void> reshape_files::write_rank(uint32_t rank, const tensor_source& source,
+                                             deepspeed_write_options options) {
+  options.place = {rank, to_.pipeline, to_.tensor, to_.pipeline > 1};
+  options.ranks = to_.data;
+  options.tag = "rank";  // its folder is emptied at once
+  if (to_.pipeline > 1)
+    if (auto ok = write_layers(rank, source, options); !ok) return ok;
+  if (!has_optimizer_) return write_model_file(rank, source, options);
+  const auto ranks = plan_.ranks();
+  if (const auto all = options.progress)
+    options.progress = [all, rank, ranks, this](uint64_t done, uint64_t total) {
+      const double part = total == 0 ? 1.0 : static_cast<double>(done) / static_cast<double>(total);
+      const double bytes = static_cast<double>(plan_.bytes()) * (rank + part) / static_cast<double>(ranks);
+      return all(std::min(static_cast<uint64_t>(bytes), plan_.bytes()), plan_.bytes());
+    };
+  return write_with_optimizer(source, options);
+}
+
+core::result<void> reshape_files::write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options) {
+  const fs::path own = folder_ / "parts";
+  const auto written = write_deepspeed_folder(s, own, options, files_);
+  if (!written) return fail(written.error());
+  const auto entries = files_.list(written->folder);
+  if (!entries) return fail(entries.error());
+  for (const auto& e : *entries)
+    if (auto ok = files_.rename(written->folder / e.name, folder_ / e.name); !ok) return ok;
+  if (auto ok = remove_files_and_folder(files_, written->folder); !ok) return ok;
+  if (auto ok = remove_files_and_folder(files_, own); !ok) return ok;
+  bytes_ += written->bytes;
+  count_ += written->files;
+  return {};
+}
+
+core::result<void> reshape_files::write_model_file(uint32_t rank, const tensor_source& s,
+                                                   const deepspeed_write_options& options) {
+  source_reader reader(s, files_);
+  torch_file file(reader);
+  auto module = torch_value::ordered_dict(), shared = torch_value::dict();
+  auto buffers = torch_value::list();
+  std::map<std::string_view, torch_value> values;
+  for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
+    if (t->kind == tensor_kind::buffer) buffers.push(t->name);
+    if (to_.pipeline > 1) continue;
+    auto value = file.whole(t->type, *t);
+    values.emplace(t->name, value);
+    module.set(t->name, std::move(value));
+  }
+  for (const auto& t : s.tied) {
+    shared.set(t.name, t.of);
+    if (const auto at = values.find(t.of); at != values.end()) module.set(t.name, at->second);
+  }
+  auto& root = file.root;
+  root.set("module", to_.pipeline > 1 ? torch_value() : std::move(module)).set("buffer_names", std::move(buffers));
+  for (const char* key : {"optimizer", "param_shapes", "frozen_param_shapes", "frozen_param_fragments"})
+    root.set(key, torch_value());
+  root.set("shared_params", std::move(shared)).set("lr_scheduler", torch_value());
+  root.set("global_steps", static_cast<int64_t>(s.run.steps.value_or(0))).set("skipped_steps", 0);
+  root.set("global_samples", static_cast<int64_t>(s.run.samples.value_or(0)));
+  root.set("dp_world_size", int64_t{to_.data}).set("mp_world_size", int64_t{to_.pipeline} * to_.tensor);
+  auto degrees = torch_value::dict();
+  degrees.set("pp_degree", int64_t{to_.pipeline}).set("tp_degree", int64_t{to_.tensor});
+  root.set("checkpoint_parallel_dimensions", std::move(degrees));
+  root.set("ds_config", torch_value::dict()).set("ds_version", options.ds_version);
+  const auto client = core::parse_json(s.run.client_state);
+  if (client && client->is_object())
+    for (const auto& [key, inner] : client->items()) root.set(key, value_of(inner));
+  const auto told = [&](uint64_t n) -> core::result<void> {
+    bytes_ += n;
+    if (options.progress && !options.progress(std::min(bytes_, plan_.bytes()), plan_.bytes()))
+      return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));
+    return {};
+  };
+  ++count_;
+  return write_torch_archive(folder_ / fmt::format("mp_rank_{:02}_model_states.pt", rank), root, file.storages(), told);
+}
+
+core::result<void> reshape_files::write_layers(uint32_t rank, const tensor_source& s,
+                                               const deepspeed_write_options& options) {
+  std::map<uint32_t, std::vector<std::pair<std::string, const tensor_entry*>>> layers;
+  std::map<std::string, const layer_place*> places;
+  for (const auto& [name, place] : plan_.map().places) places.emplace(pipeline_name(plan_.map(), name), &place);
+  for (const auto* t : module_of(s, options.exclude_frozen_parameters)) {
+    if (t->name.starts_with("tied_modules.") && rank >= to_.tensor) continue;  // the first stage has written it
+    const auto* place = places.at(t->name);
+    layers[place->layer].emplace_back(place->key, t);
+  }
+  source_reader reader(s, files_);
+  for (const auto& [layer, tensors] : layers) {
+    torch_file file(reader);
+    file.root = torch_value::ordered_dict();
+    for (const auto& [key, t] : tensors) {
+      const bool in_the_engines_type = has_optimizer_ && t->kind != tensor_kind::buffer && is_floating(t->type);
+      file.root.set(key, file.whole(in_the_engines_type ? options.weight_type : t->type, *t));
+    }
+    const auto told = [&](uint64_t n) -> core::result<void> {
+      bytes_ += n;
+      // where an optimizer follows its shards are what takes the time
+      const uint64_t done = has_optimizer_ ? plan_.bytes() / plan_.ranks() * rank : std::min(bytes_, plan_.bytes());
+      if (options.progress && !options.progress(done, plan_.bytes()))
+        return fail(error_kind::stopped, fmt::format("'{}' was not written: stopped", folder_.string()));
+      return {};
+    };
+    ++count_;
+    const std::string name = fmt::format("layer_{:02}-model_{:02}-model_states.pt", layer, rank % to_.tensor);
+    if (auto ok = write_torch_archive(folder_ / name, file.root, file.storages(), told); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace troupe::checkpoint

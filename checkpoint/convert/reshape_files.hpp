@@ -1,0 +1,42 @@
+// The files of one model-parallel rank after the other, in a folder that is being reshaped. Owns layers' files and
+// those of models without an optimizer; all others are deepspeed_writer.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+
+#include "checkpoint/convert/reshape_plan.hpp"
+#include "checkpoint/deepspeed/writer.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// A file of so many zero bytes that takes no room.
+core::result<void> write_zeros(const std::filesystem::path& path, uint64_t bytes);
+
+class reshape_files {
+ public:
+  /// Files appear in `folder`, one after the other; `plan` outlives this.
+  reshape_files(file_system& files, std::filesystem::path folder, const reshape_plan& plan);
+
+  /// All files of rank `rank`, which has `source`. `options.progress` hears of all ranks' bytes together.
+  core::result<void> write_rank(uint32_t rank, const tensor_source& source, deepspeed_write_options options);
+
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+  [[nodiscard]] size_t files() const { return count_; }
+
+ private:
+  core::result<void> write_with_optimizer(const tensor_source& s, const deepspeed_write_options& options);
+  core::result<void> write_model_file(uint32_t rank, const tensor_source& s, const deepspeed_write_options& options);
+  core::result<void> write_layers(uint32_t rank, const tensor_source& s, const deepspeed_write_options& options);
+
+  file_system& files_;
+  std::filesystem::path folder_;
+  parallel_degrees to_;
+  const reshape_plan& plan_;
+  bool has_optimizer_ = false;
+  uint64_t bytes_ = 0;
+  size_t count_ = 0;
+};
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,218 @@
+#include "checkpoint/convert/reshape_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <set>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// Parts of names of what comes before the blocks, for sources that do not say an order.
+constexpr std::array<std::string_view, 4> first_fragments{"embed", "wte", "wpe", "tokens"};
+
+std::optional<uint32_t> number_of(std::string_view text) {
+  uint32_t n = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), n);
+  return error == std::errc() && end == text.data() + text.size() && !text.empty() ? std::optional(n) : std::nullopt;
+}
+
+struct block_name {
+  std::string stem;  ///< `h.`
+  uint32_t number = 0;
+  size_t key = 0;  ///< where the key begins
+  auto operator<=>(const block_name& o) const {
+    if (const auto c = stem <=> o.stem; c != 0) return c;
+    return number <=> o.number;
+  }
+};
+
+std::optional<block_name> block_of(std::string_view name) {
+  for (size_t begin = 0; begin < name.size();) {
+    const size_t dot = name.find('.', begin);
+    if (dot == std::string_view::npos) return std::nullopt;
+    if (const auto n = number_of(name.substr(begin, dot - begin)))
+      return block_name{std::string(name.substr(0, begin)), *n, dot + 1};
+    begin = dot + 1;
+  }
+  return std::nullopt;
+}
+
+pipeline_map map_of_pipeline(const std::set<std::string>& names) {
+  pipeline_map out;
+  uint32_t lowest = UINT32_MAX;
+  for (const auto& name : names)
+    if (auto place = layer_place_of(name)) {
+      lowest = std::min(lowest, place->layer);
+      out.places.emplace(name, std::move(*place));
+    }
+  for (const auto& name : names) {
+    if (!name.starts_with(tied_modules)) continue;
+    const size_t key = name.find('.', tied_modules.size()) + 1;  // of no dot 0: the whole name
+    const uint32_t layer = lowest >= 2 ? 1 : 0;
+    out.places.emplace(name, layer_place{layer, name.substr(key)});
+    out.prefixes[layer] = name.substr(0, key);
+  }
+  return out;
+}
+
+/// Whether it stands before the first block.
+bool comes_first(const std::string& name, const std::map<std::string, size_t>& order, size_t first_block) {
+  if (const auto at = order.find(name); at != order.end()) return at->second < first_block;
+  return std::ranges::any_of(first_fragments, [&](auto f) { return name.find(f) != std::string::npos; });
+}
+
+}  // namespace
+
+core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
+  std::set<std::string> names;
+  for (const auto& t : whole.tensors) names.insert(t.name);
+  if (std::ranges::all_of(names, [](const auto& n) { return layer_place_of(n) || n.starts_with(tied_modules); }) &&
+      std::ranges::any_of(names, [](const auto& n) { return layer_place_of(n).has_value(); }))
+    return map_of_pipeline(names);
+  std::map<std::string, size_t> order;
+  for (size_t i = 0; i < whole.parameter_order.size(); ++i) order.emplace(whole.parameter_order[i], i);
+  std::map<block_name, size_t> blocks;  // by block where it begins in the order
+  for (const auto& name : names)
+    if (const auto b = block_of(name)) {
+      const auto at = order.find(name);
+      auto& first = blocks.emplace(*b, SIZE_MAX).first->second;
+      if (at != order.end()) first = std::min(first, at->second);
+    }
+  if (blocks.empty())
+    return fail(error_kind::bad_input,
+                fmt::format("'{}' has no numbered blocks that could be divided over a pipeline's stages",
+                            whole.folder.string()));
+  std::vector<std::pair<size_t, block_name>> sorted;
+  for (const auto& [block, at] : blocks) sorted.emplace_back(at, block);
+  std::ranges::stable_sort(sorted, {}, &std::pair<size_t, block_name>::first);
+  std::map<block_name, uint32_t> layer_of;
+  for (const auto& [at, block] : sorted) layer_of.emplace(block, static_cast<uint32_t>(layer_of.size()) + 1);
+  pipeline_map out;
+  const auto last = static_cast<uint32_t>(layer_of.size()) + 1;
+  for (const auto& name : names) {
+    const auto b = block_of(name);
+    const uint32_t layer = b ? layer_of.at(*b) : comes_first(name, order, sorted.front().first) ? 0 : last;
+    out.places.emplace(name, layer_place{layer, b ? name.substr(b->key) : name});
+    out.prefixes.emplace(layer, b ? name.substr(0, b->key) : "");
+  }
+  return out;
+}
+
+std::string pipeline_name(const pipeline_map& map, const std::string& name) {
+  const auto place = map.places.find(name);
+  if (place == map.places.end() || name.starts_with(tied_modules)) return name;
+  return fmt::format("{}.{}", place->second.layer, place->second.key);
+}
+
+core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages) {
+  std::map<uint32_t, uint32_t> out;
+  for (const auto& [name, place] : map.places) out.emplace(place.layer, 0);
+  if (stages == 0 || out.size() < stages)
+    return fail(error_kind::bad_input, fmt::format("{} layers cannot be divided over {} stages", out.size(), stages));
+  const uint64_t between = out.size() >= uint64_t{stages} + 2 ? out.size() - 2 : out.size();
+  const bool has_ends = between != out.size();
+  uint64_t number = 0;
+  for (auto& [layer, stage] : out) {
+    const uint64_t i = number++;
+    if (has_ends && i == 0) continue;
+    const uint64_t inner = has_ends ? std::min(i - 1, between - 1) : i, more = between % stages;
+    const uint64_t each = between / stages, of_larger = more * (each + 1);
+    stage = static_cast<uint32_t>(inner < of_larger ? inner / (each + 1) : more + (inner - of_larger) / each);
+  }
+  return out;
+}
+
+core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor, const rule_chooser& rules) {
+  uint64_t out = 0;
+  for (const auto& t : whole.tensors) {
+    const auto rule = rules(t.name);
+    if (!rule) return fail(rule.error());
+    if (rule->kind != cut_kind::along || rule->original_rows == 0) continue;
+    const auto cut = cut_to_split(t.name, *rule, t.shape, tensor);
+    if (!cut) return fail(cut.error());
+    uint64_t elements = 0;
+    for (const auto& s : cut->slices) elements += core::numel_of(s);
+    out = std::max(out, (elements - std::min(elements, core::numel_of(t.shape))) * core::size_of(t.type));
+  }
+  return out;
+}
+
+core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, const parallel_degrees& to,
+                                                rule_chooser rules, std::optional<uint32_t> zeros) {
+  if (to.pipeline == 0 || to.tensor == 0 || to.data == 0 || uint64_t{to.pipeline} * to.tensor > max_tensor_ranks)
+    return fail(error_kind::limit,
+                fmt::format("wanted 1 to {} model-parallel ranks, got {} stages of {} tensor-parallel ranks",
+                            max_tensor_ranks, to.pipeline, to.tensor));
+  reshape_plan out;
+  out.whole_ = &whole;
+  out.to_ = to;
+  out.rules_ = std::move(rules);
+  out.zeros_ = zeros;
+  bool cuts = false;
+  for (const auto& t : whole.tensors) {
+    const auto rule = out.rules_(t.name);
+    if (!rule) return fail(rule.error());
+    const auto cut = cut_to_split(t.name, *rule, t.shape, to.tensor);
+    if (!cut) return fail(cut.error().in(whole.folder.string()));
+    cuts = cuts || cut->kind == cut_kind::along;
+    for (const auto& s : cut->slices) out.bytes_ += core::numel_of(s) * core::size_of(t.type);
+  }
+  if (to.tensor > 1 && !cuts)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': no rule cuts any of its parameters over {} tensor-parallel ranks; they have neither "
+                            "Megatron's names nor published patterns",
+                            whole.folder.string(), to.tensor));
+  if (to.pipeline == 1) return out;
+  auto map = pipeline_map_of(whole);
+  if (!map) return fail(map.error());
+  auto stages = stages_of(*map, to.pipeline);
+  if (!stages) return fail(stages.error().in(whole.folder.string()));
+  out.map_ = std::move(*map);
+  out.stage_of_ = std::move(*stages);
+  return out;
+}
+
+bool reshape_plan::is_elsewhere(const std::string& name, uint32_t stage) const {
+  if (to_.pipeline == 1) return false;
+  // the embedding's weights, which the last stage has a copy of
+  if (name.starts_with(tied_modules) && stage + 1 == to_.pipeline) return false;
+  const auto at = map_.places.find(name);
+  return at == map_.places.end() || stage_of_.at(at->second.layer) != stage;
+}
+
+core::result<tensor_source> reshape_plan::rank(uint32_t number) const {
+  const uint32_t stage = number / to_.tensor, place = number % to_.tensor;
+  tensor_source out;
+  out.format = whole_->format;
+  out.folder = whole_->folder;
+  out.files = whole_->files;
+  out.run = whole_->run;
+  for (const auto& t : whole_->tensors) {
+    if (is_elsewhere(t.name, stage)) continue;
+    const auto rule = rules_(t.name);
+    if (!rule) return fail(rule.error());
+    const auto cut = cut_to_split(t.name, *rule, t.shape, to_.tensor);
+    if (!cut) return fail(cut.error().in(whole_->folder.string()));
+    auto slice = slice_entry(*cut, t, place, zeros_);
+    if (!slice) return fail(slice.error().in(whole_->folder.string()));
+    slice->name = pipeline_name(map_, t.name);
+    out.tensors.push_back(std::move(*slice));
+  }
+  for (const auto& t : whole_->tied)
+    if (!is_elsewhere(t.of, stage)) out.tied.push_back({t.name, pipeline_name(map_, t.of)});
+  for (const auto& name : whole_->parameter_order)
+    if (!is_elsewhere(name, stage)) out.parameter_order.push_back(pipeline_name(map_, name));
+  if (auto ok = complete(out); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::checkpoint

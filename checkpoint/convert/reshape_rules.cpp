@@ -1,0 +1,130 @@
+#include "checkpoint/convert/reshape_rules.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "core/json_text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// What the writer of a DeepSpeed folder published; nothing for all other sources.
+core::result<std::optional<universal_patterns>> published(const tensor_source& of) {
+  if (!of.format.starts_with("DeepSpeed")) return std::nullopt;
+  const auto files = list_deepspeed_files(of.folder);
+  if (!files) return std::nullopt;  // the source was read from somewhere else
+  const auto model = torch_archive::open(files->model.front().path);
+  if (!model) return fail(model.error());
+  const auto info = model->tree().find(model->root(), "universal_checkpoint_info");
+  if (!info || model->tree().kind(*info) != pickle_kind::dict || model->tree().items(*info).empty())
+    return std::nullopt;
+  auto patterns = read_universal_patterns(*model, *info);
+  if (!patterns) return fail(patterns.error());
+  return std::optional(std::move(*patterns));
+}
+
+/// Of a folder of other degrees: its widths say nothing here.
+void forget_widths(universal_patterns& p) {
+  p.version = 0;
+  p.shard_widths.clear();
+}
+
+core::result<rule_chooser> by_patterns(universal_patterns patterns,
+                                       std::shared_ptr<const std::set<std::string, std::less<>>> buffers) {
+  auto rules = pattern_rules::create(std::move(patterns));
+  if (!rules) return fail(rules.error());
+  auto shared = std::make_shared<pattern_rules>(std::move(*rules));
+  return rule_chooser([shared, buffers](std::string_view name) -> core::result<cut_rule> {
+    if (buffers->contains(name)) return cut_rule{};
+    auto rule = shared->rule(name);
+    if (rule && rule->kind == cut_kind::along) rule->uneven = uneven_split::one_more_each;
+    return rule;
+  });
+}
+
+std::optional<double> version_in(const tensor_source& of) {
+  const auto client = core::parse_json(of.run.client_state);
+  if (!client || !client->is_object()) return std::nullopt;
+  const auto at = client->find("checkpoint_version");
+  return at != client->end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
+}
+
+cut_rule along(size_t dimension, uint32_t parts = 1) {
+  return {.kind = cut_kind::along, .dimension = dimension, .sub_parameters = parts};
+}
+
+}  // namespace
+
+std::optional<cut_rule> hugging_face_rule(std::string_view name, const std::vector<int64_t>& shape) {
+  const auto ends = [&](std::string_view end) {
+    return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
+  };
+  if (ends("attn.c_attn.weight")) return along(1, 3);
+  if (ends("attn.c_attn.bias")) return along(0, 3);
+  if (ends("mlp.c_fc.weight")) return along(1);
+  if (ends("mlp.c_fc.bias") || ends("attn.c_proj.weight") || ends("mlp.c_proj.weight")) return along(0);
+  for (const char* layer : {"q_proj", "k_proj", "v_proj", "gate_proj", "up_proj"})
+    if (ends(fmt::format("{}.weight", layer)) || ends(fmt::format("{}.bias", layer))) return along(0);
+  if (ends("o_proj.weight") || ends("down_proj.weight")) return along(1);
+  for (const char* table : {"wte.weight", "embed_tokens.weight", "lm_head.weight"})
+    if (ends(table) && !shape.empty()) {
+      auto rule = along(0);
+      rule.original_rows = shape[0];
+      return rule;
+    }
+  return std::nullopt;
+}
+
+core::result<chosen_rules> choose_rules(const tensor_source& of, const std::optional<universal_patterns>& patterns,
+                                        std::optional<double> version) {
+  chosen_rules out;
+  auto buffers = std::make_shared<std::set<std::string, std::less<>>>();
+  for (const auto& t : of.tensors) {
+    if (t.kind == tensor_kind::buffer) buffers->insert(t.name);
+    out.are_megatrons = out.are_megatrons || is_megatron_name(t.name);
+  }
+  auto said = patterns ? core::result<std::optional<universal_patterns>>(patterns) : published(of);
+  if (!said) return fail(said.error());
+  if (*said) {
+    out.are_megatrons = false;
+    forget_widths(**said);
+    auto rules = by_patterns(std::move(**said), buffers);
+    if (!rules) return fail(rules.error().in(of.folder.string()));
+    out.rule = std::move(*rules);
+    if (patterns || of.names_in_files.empty()) return out;
+    // what a folder publishes speaks of the names in it
+    out.rule = [names = of.names_in_files, buffers, inner = std::move(out.rule)](std::string_view name) {
+      if (buffers->contains(name)) return core::result<cut_rule>(cut_rule{});
+      const auto at = names.find(name);
+      return inner(at == names.end() ? name : std::string_view(at->second));
+    };
+    return out;
+  }
+  if (out.are_megatrons) {
+    const auto chosen = qkv_version_from(version ? *version : version_in(of).value_or(0));
+    if (!chosen) return fail(chosen.error().in(of.folder.string()));
+    out.version = *chosen;
+    out.rule = [v = *chosen, buffers](std::string_view name) -> core::result<cut_rule> {
+      return buffers->contains(name) ? cut_rule{} : megatron_rule(name, v);
+    };
+    return out;
+  }
+  out.rule = [&of, buffers](std::string_view name) -> core::result<cut_rule> {
+    if (buffers->contains(name)) return cut_rule{};
+    const auto at = std::lower_bound(of.tensors.begin(), of.tensors.end(), name,
+                                     [](const tensor_entry& t, std::string_view n) { return t.name < n; });
+    if (at == of.tensors.end() || at->name != name) return cut_rule{};
+    return hugging_face_rule(name, at->shape).value_or(cut_rule{});
+  };
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,309 @@
+#include "checkpoint/convert/weights_export.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+#include <set>
+#include <system_error>
+
+#include "checkpoint/files/parallel_output.hpp"
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using weights = std::vector<exported_weight>;
+
+uint64_t bytes_of(const exported_weight& w) { return core::numel_of(w.from->shape) * core::size_of(w.type); }
+
+/// The tensor that stands for a name's weight; null where it has only moments.
+const tensor_entry* weight_of(const tensor_source& from, const std::string& name) {
+  for (const auto kind : {tensor_kind::master, tensor_kind::frozen, tensor_kind::buffer, tensor_kind::weight})
+    if (const auto* t = find_tensor(from, name, kind)) return t;
+  return nullptr;
+}
+
+/// One file of the output: which weights, and its name.
+struct output_shard {
+  fs::path path;
+  std::vector<const exported_weight*> holds;
+};
+
+/// Tells the caller of bytes done, from any thread at a time.
+class progress_teller {
+ public:
+  progress_teller(const progress_function& tell, uint64_t total) : tell_(tell), total_(total) {}
+  bool add(uint64_t bytes) {
+    done_ = std::min(total_, done_ + bytes);
+    return !tell_ || tell_(done_, total_);
+  }
+
+ private:
+  const progress_function& tell_;
+  uint64_t done_ = 0, total_;
+};
+
+/// The bytes of one safetensors file, from anywhere on.
+class safetensors_content {
+ public:
+  /// By falling element size, then by name, so that each tensor is aligned.
+  static core::result<safetensors_content> of(const tensor_source& from, const output_shard& shard,
+                                              const string_map& about) {
+    safetensors_content out;
+    out.holds_ = shard.holds;
+    std::ranges::sort(out.holds_, [](const auto* a, const auto* b) {
+      const size_t x = core::size_of(a->type), y = core::size_of(b->type);
+      return x != y ? x > y : a->name < b->name;
+    });
+    uint64_t at = 0;
+    std::vector<safetensors_entry> entries;
+    for (const auto* w : out.holds_) {
+      if (w->name == "__metadata__")
+        return fail(error_kind::bad_input, "a tensor is named '__metadata__', which safetensors keeps for itself");
+      out.begins_.push_back(at);
+      at += bytes_of(*w);
+      entries.push_back({w->name, w->type, w->from->shape, out.begins_.back(), at});
+    }
+    auto metadata = pytorch_metadata;
+    metadata.insert(about.begin(), about.end());
+    auto header = format_header(entries, metadata);
+    if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", shard.path.string())));
+    out.header_ = std::move(*header);
+    out.bytes_ = out.header_.size() + at;
+    for (auto& reader : out.readers_) reader = std::make_unique<source_reader>(from);
+    return out;
+  }
+
+  [[nodiscard]] uint64_t bytes() const { return bytes_; }
+
+  core::result<void> fill(size_t worker, uint64_t offset, std::span<std::byte> out) {
+    if (offset < header_.size()) {
+      const size_t n = std::min(out.size(), header_.size() - static_cast<size_t>(offset));
+      std::ranges::copy(std::as_bytes(std::span(header_)).subspan(static_cast<size_t>(offset), n), out.begin());
+      out = out.subspan(n);
+      offset += n;
+    }
+    uint64_t at = offset - header_.size();  // among the tensors' bytes
+    auto i = static_cast<size_t>(std::ranges::upper_bound(begins_, at) - begins_.begin());
+    for (i = i == 0 ? 0 : i - 1; !out.empty() && i < holds_.size(); ++i) {
+      const auto& w = *holds_[i];
+      const uint64_t width = core::size_of(w.type), begin = at - begins_[i];
+      const auto n = static_cast<size_t>(std::min<uint64_t>(out.size(), bytes_of(w) - begin));
+      if (n == 0) continue;
+      if (auto ok = readers_[worker]->read_as(w.type, *w.from, begin / width, n / width, out.first(n)); !ok)
+        return fail(ok.error().in(fmt::format("tensor '{}'", shown(w.name))));
+      out = out.subspan(n);
+      at += n;
+    }
+    return {};
+  }
+
+ private:
+  std::vector<const exported_weight*> holds_;
+  std::vector<uint64_t> begins_;  ///< by weight, of its bytes behind the header
+  std::string header_;
+  uint64_t bytes_ = 0;
+  std::array<std::unique_ptr<source_reader>, output_workers> readers_;
+};
+
+core::result<void> write_torch_file(const tensor_source& from, const output_shard& shard, const string_map& about,
+                                    progress_teller& progress) {
+  source_reader reader(from);
+  std::vector<tensor_to_write> tensors;
+  std::map<const tensor_entry*, std::string> owner;
+  std::map<std::string, std::string> shared;
+  for (const auto* w : shard.holds) {
+    if (const auto at = owner.find(w->from); at != owner.end()) {
+      shared.emplace(w->name, at->second);
+      continue;
+    }
+    owner.emplace(w->from, w->name);
+    auto bytes = [&reader, &progress, w](uint64_t at, std::span<std::byte> out) -> core::result<void> {
+      const uint64_t width = core::size_of(w->type);
+      if (auto ok = reader.read_as(w->type, *w->from, at / width, out.size() / width, out); !ok) return ok;
+      if (!progress.add(out.size())) return fail(error_kind::stopped, "the export was stopped");
+      return {};
+    };
+    tensors.push_back({w->name, w->type, w->from->shape, {}, std::move(bytes)});
+  }
+  return write_torch_archive(shard.path, tensors, shared, {}, about);
+}
+
+/// Tied weights go with the first of them where they share its storage, and count for themselves where they do not.
+core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
+                                                  bool one_file, bool torch_files) {
+  std::vector<uint64_t> sizes;
+  std::vector<const exported_weight*> counted;
+  for (const auto& w : all)
+    if (!torch_files || !w.is_tied) {
+      sizes.push_back(bytes_of(w));
+      counted.push_back(&w);
+    }
+  const auto plan = plan_shards(sizes, one_file ? UINT64_MAX : std::max<uint64_t>(options.max_shard_bytes, 1));
+  if (plan.size() > max_shards)
+    return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
+                                               plan.size(), options.max_shard_bytes, max_shards));
+  const char* stem = torch_files ? "pytorch_model" : "model";
+  const char* ending = torch_files ? "bin" : "safetensors";
+  std::vector<output_shard> out;
+  std::map<const tensor_entry*, size_t> place;
+  for (size_t s = 0; s < plan.size(); ++s) {
+    auto& shard = out.emplace_back();
+    shard.path = one_file ? options.out
+                          : options.out / (plan.size() == 1
+                                               ? fmt::format("{}.{}", stem, ending)
+                                               : fmt::format("{}-{:05}-of-{:05}.{}", stem, s + 1, plan.size(), ending));
+    for (const size_t i : plan[s]) {
+      shard.holds.push_back(counted[i]);
+      place.emplace(counted[i]->from, s);
+    }
+  }
+  for (const auto& w : all)
+    if (torch_files && w.is_tied) out[place[w.from]].holds.push_back(&w);
+  return out;
+}
+
+core::result<void> check_room(const fs::path& folder, uint64_t needed) {
+  std::error_code ec;
+  const auto space = fs::space(folder, ec);
+  if (ec || space.available >= needed) return {};  // what cannot be asked shows itself when it is written
+  return fail(error_kind::no_space,
+              fmt::format("'{}' has {} bytes free, the export needs {}", folder.string(), space.available, needed));
+}
+
+core::result<std::string> index_of(const std::vector<output_shard>& shards, uint64_t total_bytes) {
+  weight_map map;
+  for (const auto& s : shards)
+    for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
+  std::ranges::sort(map);
+  return format_weights_index(map, total_bytes);
+}
+
+}  // namespace
+
+core::result<weights> weights_of(const tensor_source& from, const weights_export_options& options) {
+  weights out;
+  std::set<std::string_view> seen;
+  std::map<const tensor_entry*, int> of;
+  core::result<void> ok;
+  const auto add = [&](const std::string& name, const tensor_entry* t) {
+    if (t == nullptr || !ok || (options.exclude_frozen && t->kind == tensor_kind::frozen)) return;
+    if (!seen.insert(name).second) return;
+    auto written = options.rename ? options.rename(name) : std::optional(name);
+    if (!written) return;
+    const bool keeps = t->kind == tensor_kind::frozen || !is_floating(t->type);
+    out.push_back({std::move(*written), t, keeps ? t->type : options.type, of[t]++ > 0});
+  };
+  for (const auto kind : {tensor_kind::buffer, tensor_kind::frozen})
+    for (const auto& t : from.tensors)
+      if (t.kind == kind && weight_of(from, t.name) == &t) add(t.name, &t);
+  for (const auto& name : from.parameter_order) add(name, weight_of(from, name));
+  for (const auto& t : from.tensors) add(t.name, weight_of(from, t.name));
+  for (const auto& t : from.tied) add(t.name, weight_of(from, t.of));
+  std::set<std::string_view> names;
+  for (const auto& w : out)
+    if (!names.insert(w.name).second)
+      return fail(error_kind::bad_input, fmt::format("two tensors would be written as '{}'", shown(w.name)));
+  if (out.empty())
+    return fail(error_kind::bad_input, fmt::format("'{}' holds no weights to write", from.folder.string()));
+  return out;
+}
+
+core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options) {
+  const auto all = weights_of(from, options);
+  if (!all) return fail(all.error());
+  const std::string ending = options.out.extension().string();
+  const bool torch_file = ending == ".pt" || ending == ".bin" || ending == ".pth";
+  const bool one_file = torch_file || ending == ".safetensors";
+  const bool torch_files = torch_file || (!one_file && options.torch_files);
+  auto shards = shards_of(*all, options, one_file, torch_files);
+  if (!shards) return fail(shards.error());
+
+  weights_export_report report;
+  for (const auto& w : *all)
+    if (!torch_files || !w.is_tied) report.tensor_bytes += bytes_of(w);
+  report.tensors = all->size();
+  fs::path folder = one_file ? options.out.parent_path() : options.out;
+  if (folder.empty()) folder = ".";
+  std::error_code ec;
+  const bool made = !one_file && fs::create_directories(folder, ec);
+  if (ec)
+    return fail(kind_of_write_error(ec.value()),
+                fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
+
+  progress_teller progress(options.progress, report.tensor_bytes);
+  const auto about = one_file ? options.about : string_map();
+  const auto write_all = [&]() -> core::result<void> {
+    if (auto ok = check_room(folder, report.tensor_bytes); !ok) return ok;
+    std::vector<atomic_file> written;
+    for (const auto& shard : *shards) {
+      if (torch_files) {
+        if (auto ok = write_torch_file(from, shard, about, progress); !ok) return ok;
+        continue;
+      }
+      auto content = safetensors_content::of(from, shard, about);
+      if (!content) return fail(content.error());
+      auto file = write_in_blocks(
+          shard.path, content->bytes(),
+          [&](size_t worker, uint64_t at, std::span<std::byte> out) { return content->fill(worker, at, out); },
+          [&](uint64_t bytes) { return progress.add(bytes); });
+      if (!file) return fail(file.error());
+      written.push_back(std::move(*file));
+    }
+    const fs::path index = folder / (torch_files ? "pytorch_model.bin.index.json" : std::string(index_file_name));
+    const fs::path single = folder / (torch_files ? "pytorch_model.bin" : std::string(single_file_name));
+    if (shards->size() > 1) {
+      const auto text = index_of(*shards, report.tensor_bytes);
+      if (!text) return fail(text.error());
+      auto file = atomic_file::create(index);
+      if (!file) return fail(file.error());
+      if (auto ok = file->write(*text); !ok) return ok;
+      if (auto ok = file->sync(); !ok) return ok;
+      written.push_back(std::move(*file));
+      fs::remove(single, ec);  // without these two, what an older export left is not found any more
+    }
+    if (!one_file && !ec) fs::remove(index, ec);
+    if (ec)
+      return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+    for (auto& file : written)
+      if (auto ok = file.commit(); !ok) return ok;
+    for (const auto& shard : *shards) report.files.push_back(shard.path);
+    if (shards->size() > 1) report.files.push_back(index);
+    return {};
+  };
+  if (auto ok = write_all(); !ok) {
+    if (made) fs::remove(folder, ec);  // only if empty
+    return fail(ok.error());
+  }
+  return report;
+}
+
+core::result<uint64_t> shard_bytes_from(std::string_view text) {
+  uint64_t number = 0, unit = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view given = text.substr(static_cast<size_t>(end - text.data()));
+  constexpr std::array<std::pair<std::string_view, uint64_t>, 6> units{
+      {{"", 1}, {"B", 1}, {"KB", 1'000}, {"MB", 1'000'000}, {"GB", 1'000'000'000}, {"TB", 1'000'000'000'000}}};
+  for (const auto& [name, bytes] : units)
+    if (given.size() == name.size() && std::ranges::equal(given, name, [](char a, char b) {
+          return (a >= 'a' && a <= 'z' ? static_cast<char>(a - 'a' + 'A') : a) == b;
+        }))
+      unit = bytes;
+  if (error != std::errc() || unit == 0 || number == 0 || number > UINT64_MAX / unit)
+    return fail(error_kind::bad_input,
+                fmt::format("a size like 5GB, 200MB or a number of bytes was wanted, got '{}'", shown(text)));
+  return number * unit;
+}
+
+}  // namespace troupe::checkpoint

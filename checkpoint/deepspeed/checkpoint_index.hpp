@@ -1,0 +1,92 @@
+// A folder of DeepSpeed or Megatron by the files in it: which files make a rank of other degrees, which hold a layer,
+// and their tensors joined. Owns the questions; the arithmetic is checkpoint_degrees.hpp's, the joining rules are
+// megatron_rules.hpp's. Growing degrees are refused here, as by the reference; reshape.hpp does both directions.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/degrees.hpp"
+#include "checkpoint/deepspeed/state_value.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+using path_list = std::vector<std::filesystem::path>;
+
+struct index_options {
+  std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: as they were written
+  int64_t final_norm_layer = -1;                   ///< place of the final norm among the layers; negative: from the end
+};
+
+/// A shard's values, and the files that its tensors' pieces are in.
+struct merged_state {
+  state_value value;
+  std::vector<source_file> files;
+};
+
+class checkpoint_index {
+ public:
+  /// Every file below `folder` counts. Only names, containers and pickles are read, each model file once. Refused: no
+  /// model file; `checkpoint_parallel_dimensions` that some files lack, that differ or do not fit the number of files;
+  /// wanted degrees that are larger than the written ones or do not divide them.
+  static core::result<checkpoint_index> open(const std::filesystem::path& folder, const index_options& options = {});
+
+  [[nodiscard]] const parallel_degrees& written() const { return written_; }
+  [[nodiscard]] const parallel_degrees& wanted() const { return wanted_; }
+  [[nodiscard]] const path_list& layer_files() const { return layer_files_; }
+  [[nodiscard]] const path_list& model_files() const { return model_files_; }  ///< by model-parallel rank
+  [[nodiscard]] const path_list& zero_files() const { return zero_files_; }    ///< by (data, model-parallel) rank
+  [[nodiscard]] int64_t iteration() const { return iteration_; }               ///< 0 where none is said
+  /// `args`, `checkpoint_info` and `universal_checkpoint_info` of the first model file, as far as it has them.
+  [[nodiscard]] const state_value& global_state() const { return global_; }
+  /// `layer_01` and so on, by number: the embedding first, then transformer layers, the final norm where the options
+  /// say; of what follows it nothing is known.
+  [[nodiscard]] const std::vector<std::string>& layer_keys() const { return layer_keys_; }
+
+  /// Files for a rank of the wanted degrees. Refused: ranks beyond the degrees.
+  [[nodiscard]] core::result<path_list> zero_files_of(uint32_t pipeline, uint32_t tensor, uint32_t data) const;
+  [[nodiscard]] core::result<path_list> model_files_of(uint32_t pipeline, uint32_t tensor) const;
+  [[nodiscard]] core::result<path_list> embedding_files(uint32_t tensor) const;
+  [[nodiscard]] core::result<path_list> final_norm_files(uint32_t tensor) const;
+  /// The layers of one stage: transformer layers divided evenly, refused where that leaves some over.
+  [[nodiscard]] core::result<std::vector<std::string>> transformer_layers(uint32_t pipeline) const;
+  [[nodiscard]] core::result<std::vector<path_list>> transformer_files(uint32_t pipeline, uint32_t tensor) const;
+
+  /// The same files' tensors, joined by layer_rule(); the final norm is its first file's.
+  [[nodiscard]] core::result<tensor_source> embedding_state(uint32_t tensor) const;
+  [[nodiscard]] core::result<tensor_source> final_norm_state(uint32_t tensor) const;
+  [[nodiscard]] core::result<std::vector<tensor_source>> transformer_state(uint32_t pipeline, uint32_t tensor) const;
+  /// Model files folded by merge_state().
+  [[nodiscard]] core::result<merged_state> model_state(uint32_t pipeline, uint32_t tensor) const;
+  /// The optimizer's shard for a rank: files folded without `ignored` top-level keys and, where asked, without padding;
+  /// partition_count is the wanted data degree and group_paddings are 0.
+  [[nodiscard]] core::result<merged_state> state_for_rank(uint32_t pipeline, uint32_t tensor, uint32_t data,
+                                                          std::span<const std::string> ignored = {},
+                                                          bool strip = true) const;
+
+ private:
+  core::result<void> list_files();
+  core::result<void> read_model_files();
+  core::result<void> take_degrees(const index_options& options, uint64_t first_layers_files,
+                                  const std::optional<parallel_degrees>& said);
+  [[nodiscard]] core::result<path_list> layer_files_of(size_t layer, uint32_t tensor) const;
+  [[nodiscard]] core::result<size_t> final_norm() const;
+  [[nodiscard]] core::result<void> check_rank(uint32_t pipeline, uint32_t tensor, uint32_t data) const;
+
+  std::filesystem::path folder_;
+  path_list layer_files_, model_files_, zero_files_;
+  std::vector<std::string> layer_keys_;
+  std::vector<path_list> files_of_layer_;  ///< by place in layer_keys_, each by tensor-parallel rank
+  parallel_degrees written_, wanted_;
+  file_lists cells_2d_, cells_3d_;
+  int64_t iteration_ = 0, final_norm_layer_ = -1;
+  state_value global_;
+  std::optional<parallel_degrees> said_;
+};
+
+}  // namespace troupe::checkpoint

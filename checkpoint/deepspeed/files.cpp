@@ -1,0 +1,160 @@
+#include "checkpoint/deepspeed/files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <tuple>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+/// Eats a name from the front.
+struct name_parser {
+  std::string_view left;
+
+  bool text(std::string_view wanted) {
+    if (!left.starts_with(wanted)) return false;
+    left.remove_prefix(wanted.size());
+    return true;
+  }
+  bool number(uint32_t& out) {
+    const auto [end, error] = std::from_chars(left.data(), left.data() + left.size(), out);
+    if (error != std::errc()) return false;
+    left.remove_prefix(static_cast<size_t>(end - left.data()));
+    return true;
+  }
+};
+
+enum class file_role : uint8_t { none, model, optimizer, layer, expert };
+
+file_role role_of(std::string_view name, deepspeed_file& out) {
+  if (!name.ends_with("_states.pt")) return file_role::none;
+  if (name.starts_with("expert_") || name.starts_with("expp_rank_")) return file_role::expert;
+  name_parser at{name};
+  if (at.text("layer_")) {
+    if (!at.number(out.layer)) return file_role::none;
+    if (at.text("_expert_")) return file_role::expert;
+    if (at.text("-model_states.pt")) return file_role::layer;
+    const bool ranked = at.text("-model_") && at.number(out.mp);
+    return ranked && (at.left == "-model_states.pt" || at.left == "_model_states.pt") ? file_role::layer
+                                                                                      : file_role::none;
+  }
+  at.text("bf16_");
+  if (at.text("zero_pp_rank_") && (!at.number(out.dp) || !at.text("_"))) return file_role::none;
+  if (!at.text("mp_rank_") || !at.number(out.mp)) return file_role::none;
+  if (at.left == "_model_states.pt") return file_role::model;
+  return at.left == "_optim_states.pt" || at.left == "optim_states.pt" ? file_role::optimizer : file_role::none;
+}
+
+/// Every rank has a file of its own, so no rank's number is as large as the number of files that are read; what counts
+/// ranks may add one to it.
+core::result<void> check_numbers(const deepspeed_file& f) {
+  for (const uint32_t number : {f.layer, f.mp, f.dp})
+    if (number >= max_deepspeed_files)
+      return refused(fmt::format("'{}' is of rank or layer {}, of which {} are read at most", f.path.string(), number,
+                                 max_deepspeed_files));
+  return {};
+}
+
+/// Sorted by (layer, mp, dp), one file each.
+core::result<void> put_in_order(std::vector<deepspeed_file>& files) {
+  const auto key = [](const deepspeed_file& f) { return std::tuple(f.layer, f.mp, f.dp); };
+  std::ranges::sort(files, {}, key);
+  const auto twice = std::ranges::adjacent_find(files, {}, key);
+  if (twice != files.end())
+    return refused(fmt::format("'{}' and '{}' are of one rank", twice->path.string(), (twice + 1)->path.string()));
+  return {};
+}
+
+/// Every model-parallel rank has the same data-parallel ranks, from 0 on without gaps.
+core::result<void> check_ranks(const std::vector<deepspeed_file>& files) {
+  uint32_t dp_ranks = 0;
+  for (const auto& f : files) dp_ranks = std::max(dp_ranks, f.dp + 1);
+  for (size_t i = 0; i < files.size(); ++i) {
+    const auto mp = static_cast<uint32_t>(i / dp_ranks), dp = static_cast<uint32_t>(i % dp_ranks);
+    if (files[i].mp != mp || files[i].dp != dp)
+      return refused(fmt::format("'{}' is there, but the file of data-parallel rank {}, model-parallel rank {} is not",
+                                 files[i].path.string(), dp, mp));
+  }
+  if (dp_ranks > 0 && files.size() % dp_ranks != 0)
+    return refused(fmt::format("'{}' is the last of {} files, {} data-parallel ranks were wanted for each of the model",
+                               files.back().path.string(), files.size(), dp_ranks));
+  return {};
+}
+
+}  // namespace
+
+core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::string> tag, const char* latest_file) {
+  std::error_code ec;
+  if (!tag) {
+    if (!fs::exists(path / latest_file, ec)) return path;
+    const auto file = core::source_file::open(path / latest_file);
+    if (!file) return fail(file.error());
+    tag.emplace(std::min<size_t>(file->size(), max_tag_bytes + 1), '\0');
+    if (auto ok = file->read(0, std::as_writable_bytes(std::span(*tag))); !ok) return fail(ok.error());
+    while (!tag->empty() && std::string_view(" \t\r\n").find(tag->back()) != std::string_view::npos) tag->pop_back();
+  }
+  if (tag->empty() || tag->size() > max_tag_bytes || *tag == "." || *tag == ".." || tag->find('/') != tag->npos ||
+      tag->find('\0') != tag->npos)
+    return refused(fmt::format("'{}' is no name of a checkpoint in '{}'", shown(*tag), path.string()));
+  return path / *tag;
+}
+
+core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, bool may_have_both_names) {
+  deepspeed_files out;
+  out.folder = folder;
+  std::error_code ec;
+  size_t seen = 0;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    if (++seen > max_deepspeed_files)
+      return fail(error_kind::limit,
+                  fmt::format("'{}' holds more than {} files", folder.string(), max_deepspeed_files));
+    const std::string name = at->path().filename().string();
+    out.has_offloaded |= name == "offloaded_tensors";
+    deepspeed_file file{at->path(), 0, 0, 0};
+    const auto role = role_of(name, file);
+    if (role != file_role::none)
+      if (auto ok = check_numbers(file); !ok) return fail(ok.error());
+    switch (role) {
+      case file_role::model:
+        out.model.push_back(std::move(file));
+        break;
+      case file_role::optimizer:
+        out.optimizer.push_back(std::move(file));
+        break;
+      case file_role::layer:
+        out.layers.push_back(std::move(file));
+        break;
+      case file_role::expert:
+        return refused(fmt::format("'{}' belongs to experts, which are not read", file.path.string()));
+      case file_role::none:
+        break;
+    }
+  }
+  if (ec) return refused(fmt::format("cannot read the folder '{}': {}", folder.string(), ec.message()));
+  if (out.model.empty())
+    return refused(
+        fmt::format("'{}' holds no '*_model_states.pt' and no 'latest': not a DeepSpeed checkpoint", folder.string()));
+  const auto is_of_stage_3 = [](const deepspeed_file& f) {
+    return !f.path.filename().string().starts_with("mp_rank_");
+  };
+  if (may_have_both_names && !std::ranges::all_of(out.model, is_of_stage_3)) std::erase_if(out.model, is_of_stage_3);
+  for (auto* files : {&out.model, &out.optimizer, &out.layers})
+    if (auto ok = put_in_order(*files); !ok) return fail(ok.error());
+  for (const auto* files : {&out.model, &out.optimizer})
+    if (auto ok = check_ranks(*files); !ok) return fail(ok.error());
+  return out;
+}
+
+}  // namespace troupe::checkpoint

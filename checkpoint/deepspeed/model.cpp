@@ -1,0 +1,170 @@
+#include "checkpoint/deepspeed/model.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+class builder {
+ public:
+  builder(const tensor_source& from, const deepspeed_write_options& options) : from_(from), options_(options) {}
+
+  core::result<deepspeed_model> build(bool ordered) {
+    if (auto ok = sort_tensors(); !ok) return fail(ok.error());
+    if (parameters_.empty()) return bad("it has no fp32 master weights that DeepSpeed could go on with");
+    if (auto ok = take_order(ordered); !ok) return fail(ok.error());
+    if (auto ok = take_groups(); !ok) return fail(ok.error());
+    if (auto ok = take_shared(); !ok) return fail(ok.error());
+    return std::move(out_);
+  }
+
+ private:
+  template <class... A>
+  tl::unexpected<core::error> bad(fmt::format_string<A...> text, A&&... a) const {
+    return fail(error_kind::bad_input, fmt::format("'{}' cannot be written for DeepSpeed: {}", from_.folder.string(),
+                                                   fmt::format(text, std::forward<A>(a)...)));
+  }
+  [[nodiscard]] std::string written(const std::string& name) const {
+    return options_.name ? options_.name(name) : name;
+  }
+
+  /// Tensors come ascending by name, so that all of one parameter are neighbours.
+  core::result<void> sort_tensors() {
+    for (const auto& t : from_.tensors) {
+      if (t.kind == tensor_kind::moment) {
+        parameters_[t.name].moments.push_back(&t);
+      } else if (t.kind == tensor_kind::master) {
+        if (t.type != core::dtype::f32)
+          return bad("master weight '{}' is {}, wanted fp32", shown(t.name), core::name_of(t.type));
+        parameters_[t.name].master = &t;
+      } else if (t.kind == tensor_kind::frozen) {
+        frozen_[t.name] = &t;
+      } else if (t.kind == tensor_kind::buffer) {
+        out_.buffers.push_back({written(t.name), &t});
+      }
+    }
+    for (const auto& t : from_.tensors)
+      if (const auto p = parameters_.find(t.name); t.kind == tensor_kind::weight && p != parameters_.end())
+        if (p->second.master != nullptr && t.type == options_.weight_type && t.shape == p->second.master->shape)
+          p->second.weight = &t;
+    for (auto& [name, p] : parameters_) {
+      if (p.master == nullptr) return bad("'{}' has moments but no fp32 master weight", shown(name));
+      p.name = written(name);
+      if (core::numel_of(p.master->shape) == 0) return bad("parameter '{}' has no elements", shown(name));
+      for (const auto* m : p.moments)
+        if (!is_floating(m->type) || m->shape != p.master->shape)
+          return bad("moment {} of '{}' has another shape, or is no number", shown(m->moment), shown(name));
+    }
+    return {};
+  }
+
+  core::result<void> take_order(bool ordered) {
+    const auto& order = options_.order.empty() ? from_.parameter_order : options_.order;
+    if (order.empty() && ordered)
+      return bad("DeepSpeed finds parameters by their order, and nothing says the model's; give it");
+    std::set<std::string> placed;
+    const auto place = [&](const std::string& name) {
+      if (!placed.insert(name).second) return;
+      if (const auto p = parameters_.find(name); p != parameters_.end()) {
+        ordered_.emplace_back(name, &p->second);
+        out_.module.push_back({p->second.name, &p->second.value()});
+      } else if (const auto f = frozen_.find(name); f != frozen_.end()) {
+        out_.frozen.push_back({written(name), f->second});
+        out_.module.push_back(out_.frozen.back());
+      }
+    };
+    for (const auto& name : order) place(name);
+    for (const auto& [name, p] : parameters_) {
+      if (!order.empty() && !placed.contains(name)) return bad("'{}' is not in the order of parameters", shown(name));
+      place(name);
+    }
+    for (const auto& [name, t] : frozen_) place(name);
+    return {};
+  }
+
+  core::result<void> take_groups() {
+    std::map<std::string, size_t> group_of;
+    std::optional<size_t> rest;
+    for (size_t g = 0; g < options_.groups.size(); ++g) {
+      if (options_.groups[g].parameters.empty()) {
+        if (rest) return bad("parameter groups {} and {} both take all the others", *rest, g);
+        rest = g;
+      }
+      for (const auto& name : options_.groups[g].parameters)
+        if (!group_of.emplace(name, g).second) return bad("'{}' stands twice in the parameter groups", shown(name));
+    }
+    out_.groups.resize(options_.groups.size());
+    std::set<std::string> names;
+    for (const auto& [name, p] : ordered_) {
+      if (!names.insert(p->name).second) return bad("two parameters are named '{}'", shown(p->name));
+      const auto g = group_of.find(name);
+      if (g == group_of.end() && !rest) return bad("'{}' is in no parameter group", shown(name));
+      out_.groups[g == group_of.end() ? *rest : g->second].push_back(*p);
+      if (g != group_of.end()) group_of.erase(g);
+    }
+    if (!group_of.empty())
+      return bad("'{}' of the parameter groups is no parameter that is trained", shown(group_of.begin()->first));
+    for (size_t g = 0; g < out_.groups.size(); ++g) {
+      const auto& group = out_.groups[g];
+      if (group.empty()) return bad("parameter group {} is empty", g);
+      for (const auto& p : group)
+        if (!std::ranges::equal(p.moments, group.front().moments, {}, &tensor_entry::moment, &tensor_entry::moment))
+          return bad("'{}' and '{}' are in one parameter group but have other moments", shown(group.front().name),
+                     shown(p.name));
+    }
+    for (const auto* others : {&out_.frozen, &out_.buffers})
+      for (const auto& o : *others)
+        if (!names.insert(o.name).second) return bad("two tensors are named '{}'", shown(o.name));
+    return {};
+  }
+
+  core::result<void> take_shared() {
+    std::set<std::string> owners, taken;
+    for (const auto& group : out_.groups)
+      for (const auto& p : group) owners.insert(p.name);
+    for (const auto& f : out_.frozen) owners.insert(f.name);
+    taken = owners;
+    for (const auto& b : out_.buffers) taken.insert(b.name);
+    auto shared = options_.shared;
+    for (const auto& t : from_.tied) shared.try_emplace(written(t.name), written(t.of));
+    for (const auto& [alias, owner] : shared) {
+      if (!owners.contains(owner))
+        return bad("'{}' is tied to '{}', which is no parameter", shown(alias), shown(owner));
+      if (taken.contains(alias)) return bad("tied name '{}' is a tensor's own", shown(alias));
+    }
+    out_.shared = std::move(shared);
+    return {};
+  }
+
+  const tensor_source& from_;
+  const deepspeed_write_options& options_;
+  std::map<std::string, deepspeed_parameter> parameters_;  ///< by the source's name
+  std::map<std::string, const tensor_entry*> frozen_;
+  std::vector<std::pair<std::string, const deepspeed_parameter*>> ordered_;  ///< by the source's name
+  deepspeed_model out_;
+};
+
+}  // namespace
+
+std::vector<uint64_t> deepspeed_model::numels(size_t group) const {
+  std::vector<uint64_t> out;
+  for (const auto& p : groups[group]) out.push_back(core::numel_of(p.master->shape));
+  return out;
+}
+
+core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
+                                                 bool ordered) {
+  return builder(from, options).build(ordered);
+}
+
+}  // namespace troupe::checkpoint

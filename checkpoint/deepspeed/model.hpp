@@ -1,0 +1,41 @@
+// A source's tensors by what they are to DeepSpeed: parameter groups in the model's order, frozen parameters, buffers
+// and tied names, all under the names that are written.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/writer.hpp"
+
+namespace troupe::checkpoint {
+
+struct deepspeed_parameter {
+  std::string name;                          ///< as written
+  const tensor_entry* master = nullptr;      ///< fp32
+  const tensor_entry* weight = nullptr;      ///< null: the master is the weight
+  std::vector<const tensor_entry*> moments;  ///< ascending by name; in a group all have the same ones
+  [[nodiscard]] const tensor_entry& value() const { return weight != nullptr ? *weight : *master; }
+};
+
+struct deepspeed_named {
+  std::string name;
+  const tensor_entry* tensor = nullptr;
+};
+
+/// Points into the source.
+struct deepspeed_model {
+  std::vector<std::vector<deepspeed_parameter>> groups;  ///< as the options' groups, each in the model's order
+  std::vector<deepspeed_named> module;           ///< every parameter's weight, frozen or not, in the model's order
+  std::vector<deepspeed_named> frozen, buffers;  ///< frozen in the model's order
+  std::map<std::string, std::string> shared;     ///< alias -> parameter
+
+  [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
+};
+
+/// Refuses what write_deepspeed_folder() refuses of a source. `ordered`: the order of parameters must be known; else
+/// it is that of their names.
+core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
+                                                 bool ordered);
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,241 @@
+// The model's lists, the flat groups of every rank, then what only the module holds.
+#include "checkpoint/deepspeed/part.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "checkpoint/deepspeed/lists.hpp"
+#include "checkpoint/deepspeed/run.hpp"
+#include "checkpoint/deepspeed/stage0.hpp"
+#include "checkpoint/deepspeed/zero.hpp"
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/torch/pieces.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+class part_reader {
+ public:
+  part_reader(const deepspeed_files& in, uint32_t mp, std::vector<source_file>& files,
+              std::optional<given_states> given)
+      : in_(in), mp_(mp), files_(files), given_(std::move(given)) {}
+
+  core::result<deepspeed_part> run(const torch_archive& model, uint32_t number, source_run& run);
+
+ private:
+  core::result<void> read_shards(source_run& run);
+  core::result<void> read_optimizer(const torch_archive& model, source_run& run);
+  core::result<void> read_frozen();
+  core::result<void> add_whole(const std::string& name, tensor_kind kind, const torch_tensor& tensor);
+  core::result<void> add_module();
+  void note_order();
+
+  const deepspeed_files& in_;
+  uint32_t mp_;
+  std::vector<source_file>& files_;
+  std::optional<given_states> given_;
+  uint32_t number_ = 0;  ///< of the model file
+  deepspeed_lists lists_;
+  deepspeed_part out_;
+  std::map<std::string, core::dtype, std::less<>> masters_;  ///< by name
+  std::set<std::string, std::less<>> listed_;                ///< names that have their tensor or are tied
+};
+
+std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, uint32_t mp) {
+  std::vector<deepspeed_file> out;
+  std::ranges::copy_if(files, std::back_inserter(out), [&](const auto& f) { return f.mp == mp; });
+  return out;
+}
+
+core::result<deepspeed_part> part_reader::run(const torch_archive& model, uint32_t number, source_run& run) {
+  number_ = number;
+  auto lists = read_deepspeed_lists(model);
+  if (!lists) return fail(lists.error());
+  lists_ = std::move(*lists);
+  if (auto ok = read_shards(run); !ok) return fail(ok.error());
+  if (out_.stage == 0)
+    if (auto ok = read_optimizer(model, run); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
+  for (const auto& t : out_.tensors) {
+    listed_.insert(t.name);
+    if (t.kind == tensor_kind::master) masters_.emplace(t.name, t.type);
+  }
+  if (out_.stage == 3)
+    if (auto ok = read_frozen(); !ok) return fail(ok.error());
+  // The owner may be a frozen parameter.
+  for (const auto& [name, owner] : lists_.shared)
+    if (listed_.contains(owner) && listed_.insert(name).second) out_.tied.push_back({name, owner});
+  if (auto ok = add_module(); !ok) return fail(ok.error().in(fmt::format("'{}'", model.name())));
+  note_order();
+  return std::move(out_);
+}
+
+core::result<void> part_reader::read_shards(source_run& run) {
+  if (given_) {
+    out_.tensors = std::move(given_->tensors);
+    out_.stage = given_->stage;
+    out_.has_optimizer = true;
+    return {};
+  }
+  const auto shards = of_rank(in_.optimizer, mp_);
+  if (shards.empty() && lists_.has_groups)
+    return refused(
+        fmt::format("'{}' holds no '*_optim_states.pt' of model-parallel rank {}, though the model's file "
+                    "lists what lies in them",
+                    in_.folder.string(), mp_));
+  if (shards.empty()) return {};
+  if (!lists_.has_groups)
+    return refused(fmt::format("'{}' lists no 'param_shapes', by which '{}' was to be cut",
+                               files_[number_].path.string(), shards.front().path.string()));
+  zero_shards zero(shards.size());
+  for (const auto& shard : shards) {
+    uint32_t number = 0;
+    const auto file = open_numbered(files_, shard.path, number);
+    if (!file) return fail(file.error());
+    if (auto ok = zero.add(*file, number); !ok) return fail(ok.error().in(fmt::format("'{}'", file->name())));
+    if (!run.loss_scale)
+      if (const auto state = file->tree().find(file->root(), "optimizer_state_dict"))
+        run.loss_scale = loss_scale_of(*file, *state);
+  }
+  out_.stage = zero.stage();
+  out_.has_optimizer = true;
+  auto ok = zero.place(lists_.groups, out_.tensors);
+  if (ok) return ok;
+  if (in_.has_offloaded)
+    return refused(
+        fmt::format("the states of '{}' were offloaded to NVMe: 'offloaded_tensors' holds them as swap "
+                    "files without names or shapes, which cannot be read; save without offload to NVMe",
+                    in_.folder.string()));
+  return fail(ok.error().in(fmt::format("'{}'", in_.folder.string())));
+}
+
+/// Stage 0: the optimizer lies in the model file.
+core::result<void> part_reader::read_optimizer(const torch_archive& model, source_run& run) {
+  std::set<std::string_view> left_out(lists_.buffers.begin(), lists_.buffers.end());
+  const auto aliases = aliases_in(lists_.module);
+  for (const auto& [name, owner] : aliases) left_out.insert(name);
+  named_tensors parameters;
+  std::ranges::copy_if(lists_.module, std::back_inserter(parameters),
+                       [&](const auto& t) { return !left_out.contains(t.first); });
+  auto states = read_stage0(model, number_, parameters);
+  if (!states) return fail(states.error());
+  out_.has_optimizer = states->has_value();
+  if (*states) out_.tensors = std::move(**states);
+  if (const auto optimizer = model.tree().find(model.root(), "optimizer"))
+    run.loss_scale = loss_scale_of(model, *optimizer);
+  return {};
+}
+
+/// Stage 3: every rank's model file holds its part of each frozen parameter.
+core::result<void> part_reader::read_frozen() {
+  if (lists_.frozen.empty()) return {};
+  std::vector<flat_vector> whole(lists_.frozen.size());
+  const auto holders = of_rank(in_.model, mp_);
+  if (const size_t shards = of_rank(in_.optimizer, mp_).size(); !given_ && holders.size() != shards)
+    return refused(fmt::format("'{}': frozen parameters lie in {} model files, {} were wanted", in_.folder.string(),
+                               holders.size(), shards));
+  for (const auto& holder : holders) {
+    uint32_t number = 0;
+    const auto file = open_numbered(files_, holder.path, number);
+    if (!file) return fail(file.error());
+    const auto fragments = file->tree().find(file->root(), "frozen_param_fragments");
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const std::string& name = lists_.frozen[i].first;
+      const auto fragment = fragments ? file->tree().find(*fragments, name) : std::nullopt;
+      if (!fragment) return refused(fmt::format("'{}' lacks the frozen parameter '{}'", file->name(), shown(name)));
+      const auto tensor = file->tensor(*fragment);
+      if (!tensor) return fail(tensor.error());
+      if (auto ok = whole[i].append(number, *tensor); !ok)
+        return fail(ok.error().in(fmt::format("'{}': parameter '{}'", file->name(), shown(name))));
+    }
+  }
+  for (size_t i = 0; i < whole.size(); ++i) {
+    const auto& [name, shape] = lists_.frozen[i];
+    const uint64_t numel = core::numel_of(shape);
+    if (whole[i].numel() < numel)
+      return refused(
+          fmt::format("frozen parameter '{}' has {} elements, {} are stored", shown(name), numel, whole[i].numel()));
+    auto& tensor = out_.tensors.emplace_back(tensor_entry{name, tensor_kind::frozen, "", whole[i].type(), shape, {}});
+    whole[i].cut(0, numel, tensor.pieces);
+    listed_.insert(name);
+  }
+  return {};
+}
+
+core::result<void> part_reader::add_whole(const std::string& name, tensor_kind kind, const torch_tensor& tensor) {
+  auto& out = out_.tensors.emplace_back(tensor_entry{name, kind, "", tensor.type, tensor.shape, {}});
+  if (auto ok = add_pieces(out.pieces, number_, tensor); !ok)
+    return fail(ok.error().in(fmt::format("tensor '{}'", shown(name))));
+  return {};
+}
+
+core::result<void> part_reader::add_module() {
+  const std::set<std::string_view> buffers(lists_.buffers.begin(), lists_.buffers.end());
+  std::map<std::string_view, std::string_view> alias;
+  const auto aliases = aliases_in(lists_.module);
+  for (const auto& [name, owner] : aliases) alias.emplace(name, owner);
+  for (const auto& [name, tensor] : lists_.module) {
+    const bool is_buffer = buffers.contains(name);
+    if (!is_buffer && out_.stage == 3) continue;  // parameters are empty there
+    if (const auto master = masters_.find(name); master != masters_.end()) {
+      if (master->second == tensor.type) continue;
+      if (auto ok = add_whole(name, tensor_kind::weight, tensor); !ok) return ok;
+      continue;
+    }
+    if (listed_.contains(name)) continue;
+    if (const auto owner = alias.find(name); owner != alias.end() && listed_.contains(owner->second)) {
+      out_.tied.push_back({name, std::string(owner->second)});
+      listed_.insert(name);
+      continue;
+    }
+    // what nobody trains; where that is not known, all may be trained
+    const auto kind = is_buffer                         ? tensor_kind::buffer
+                      : out_.has_optimizer              ? tensor_kind::frozen
+                      : tensor.type == core::dtype::f32 ? tensor_kind::master
+                                                        : tensor_kind::weight;
+    if (auto ok = add_whole(name, kind, tensor); !ok) return ok;
+    listed_.insert(name);
+  }
+  return {};
+}
+
+void part_reader::note_order() {
+  const std::set<std::string_view> buffers(lists_.buffers.begin(), lists_.buffers.end());
+  std::set<std::string_view> left(listed_.begin(), listed_.end());
+  for (const auto& t : out_.tied) left.erase(t.name);
+  const auto add = [&](const std::string& name) {
+    if (!buffers.contains(name) && left.erase(name) != 0) out_.order.push_back(name);
+  };
+  for (const auto& [name, tensor] : lists_.module) add(name);
+  for (const auto& group : lists_.groups)
+    for (const auto& [name, shape] : group) add(name);
+  for (const auto& [name, shape] : lists_.frozen) add(name);
+}
+
+}  // namespace
+
+core::result<torch_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path,
+                                          uint32_t& number) {
+  auto file = torch_archive::open(path);
+  if (!file) return file;
+  const auto at = std::ranges::find(files, path, &source_file::path);
+  number = static_cast<uint32_t>(at - files.begin());
+  if (at == files.end()) files.push_back({path, file->file_bytes()});
+  return file;
+}
+
+core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const torch_archive& model,
+                                                 uint32_t number, std::vector<source_file>& files, source_run& run,
+                                                 std::optional<given_states> given) {
+  return part_reader(in, mp, files, std::move(given)).run(model, number, run);
+}
+
+}  // namespace troupe::checkpoint

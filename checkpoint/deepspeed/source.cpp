@@ -1,0 +1,88 @@
+#include "checkpoint/deepspeed/source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/deepspeed/part.hpp"
+#include "checkpoint/deepspeed/ranks.hpp"
+#include "checkpoint/deepspeed/run.hpp"
+#include "checkpoint/source/layer_names.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::fail;
+
+/// Stages of a pipeline have different parameters, but each end of a tie has its copy.
+void add_part(tensor_source& to, deepspeed_part part) {
+  std::set<std::string, std::less<>> known;
+  for (const auto& t : to.tensors) known.insert(t.name);
+  for (const auto& t : to.tied) known.insert(t.name);
+  for (auto& t : part.tensors)
+    if (!known.contains(t.name)) to.tensors.push_back(std::move(t));
+  for (auto& t : part.tied)
+    if (!known.contains(t.name)) to.tied.push_back(std::move(t));
+  for (auto& name : part.order)
+    if (!known.contains(name)) to.parameter_order.push_back(std::move(name));
+}
+
+std::string format_of(const deepspeed_part& part, const deepspeed_grid& grid) {
+  std::string out = part.stage == 0 ? "DeepSpeed" : fmt::format("DeepSpeed ZeRO-{}", part.stage);
+  if (grid.stages > 1) out += fmt::format(", {} pipeline stages", grid.stages);
+  if (grid.tensor > 1) out += fmt::format(", {} tensor-parallel ranks", grid.tensor);
+  if (!part.has_optimizer) out += ", no optimizer state that has names";
+  return out;
+}
+
+}  // namespace
+
+core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& path,
+                                                  const std::optional<std::string>& tag) {
+  const auto folder = tag_folder(path, tag);
+  if (!folder) return fail(folder.error());
+  const auto files = list_deepspeed_files(*folder);
+  if (!files) return fail(files.error());
+
+  std::vector<source_file> numbered;
+  uint32_t number = 0;
+  const auto first = open_numbered(numbered, files->model.front().path, number);
+  if (!first) return fail(first.error());
+  const auto grid = grid_of(*files, *first);
+  if (!grid) return fail(grid.error());
+  source_run run = run_of_model_file(*first);
+
+  std::vector<tensor_source> ranks(grid->tensor);
+  std::string format;
+  for (const auto& model : files->model) {
+    if (model.dp != 0) continue;
+    const auto file = open_numbered(numbered, model.path, number);
+    if (!file) return fail(file.error());
+    auto part = read_deepspeed_part(*files, model.mp, *file, number, numbered, run);
+    if (!part) return fail(part.error());
+    if (format.empty()) format = format_of(*part, *grid);
+    add_part(ranks[model.mp % grid->tensor], std::move(*part));
+  }
+  for (uint32_t r = 0; r < grid->tensor && !files->layers.empty(); ++r) {
+    std::swap(ranks[r].files, numbered);
+    auto ok = add_layers(*files, r, ranks[r]);
+    std::swap(ranks[r].files, numbered);
+    if (!ok) return fail(ok.error());
+  }
+  for (auto& rank : ranks) {
+    rank.files = numbered;
+    rank.folder = *folder;
+    rank.run = run;
+    rank.format = format;
+  }
+  auto out =
+      ranks.size() == 1 ? core::result<tensor_source>(std::move(ranks.front())) : joined(std::move(ranks), *first);
+  if (!out) return out;
+  if (auto ok = complete(*out); !ok) return fail(ok.error());
+  if (grid->stages == 1 && files->layers.empty()) return out;
+  return with_kept_names(std::move(*out));
+}
+
+}  // namespace troupe::checkpoint

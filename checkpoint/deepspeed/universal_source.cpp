@@ -1,0 +1,190 @@
+#include "checkpoint/deepspeed/universal_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <system_error>
+
+#include "checkpoint/deepspeed/files.hpp"
+#include "checkpoint/deepspeed/lists.hpp"
+#include "checkpoint/deepspeed/part.hpp"
+#include "checkpoint/deepspeed/run.hpp"
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/torch/pieces.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+using shape_map = std::map<std::string, std::vector<int64_t>, std::less<>>;
+
+constexpr std::string_view master_file = "fp32";
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+core::result<std::vector<std::string>> names_in(const fs::path& folder, size_t most) {
+  std::vector<std::string> out;
+  std::error_code ec;
+  for (fs::directory_iterator at(folder, ec), end; !ec && at != end; at.increment(ec)) {
+    out.push_back(at->path().filename().string());
+    if (out.size() > most)
+      return fail(error_kind::limit, fmt::format("'{}' holds more than {} names", folder.string(), most));
+  }
+  if (ec) return refused(fmt::format("cannot read the folder '{}': {}", folder.string(), ec.message()));
+  std::ranges::sort(out);
+  return out;
+}
+
+class universal_reader {
+ public:
+  core::result<tensor_source> run(const fs::path& folder);
+
+ private:
+  core::result<void> read_states();
+  core::result<void> read_state(const std::string& name, const std::string& state);
+  core::result<void> add_model(const deepspeed_files& files);
+  void give_shapes();
+
+  tensor_source out_;
+  shape_map listed_;  ///< parameters that are trained, whole where one rank has them whole
+  int64_t stage_ = 0;
+  bool is_cut_ = false;  ///< over tensor-parallel ranks
+};
+
+core::result<tensor_source> universal_reader::run(const fs::path& folder) {
+  out_.folder = folder;
+  uint32_t number = 0;
+  const auto optimizer = open_numbered(out_.files, folder / "zero/optimizer_state.pt", number);
+  if (!optimizer) return fail(optimizer.error());
+  const auto stage = optimizer->tree().find(optimizer->root(), "zero_stage");
+  const auto value = stage ? optimizer->integer(*stage) : core::result<int64_t>(1);  // BF16_Optimizer does not say
+  if (!value) return fail(value.error().in(fmt::format("'{}': zero_stage", optimizer->name())));
+  stage_ = *value;
+  out_.format = fmt::format("DeepSpeed universal, from ZeRO-{}", stage_);
+  if (auto ok = read_states(); !ok) return fail(ok.error());
+  const auto files = list_deepspeed_files(folder, /*may_have_both_names=*/true);
+  if (!files) return fail(files.error());
+  if (auto ok = add_model(*files); !ok) return fail(ok.error());
+  if (!out_.run.loss_scale) out_.run.loss_scale = loss_scale_of(*optimizer, optimizer->root());
+  if (auto ok = complete(out_); !ok) return fail(ok.error());
+  if (!is_cut_) return std::move(out_);
+  return with_kept_names(std::move(out_));
+}
+
+core::result<void> universal_reader::read_states() {
+  const auto names = names_in(out_.folder / "zero", max_tensors);
+  if (!names) return fail(names.error());
+  for (const auto& name : *names) {
+    std::error_code ec;
+    if (!fs::is_directory(out_.folder / "zero" / name, ec)) continue;
+    const auto states = names_in(out_.folder / "zero" / name, max_deepspeed_files);
+    if (!states) return fail(states.error());
+    for (const auto& state : *states)
+      if (state.ends_with(".pt") && state != "step.pt")
+        if (auto ok = read_state(name, state.substr(0, state.size() - 3)); !ok)
+          return fail(ok.error().in(fmt::format("'{}'", (out_.folder / "zero" / name / state).string())));
+  }
+  return {};
+}
+
+core::result<void> universal_reader::read_state(const std::string& name, const std::string& state) {
+  uint32_t number = 0;
+  const auto file = open_numbered(out_.files, out_.folder / "zero" / name / (state + ".pt"), number);
+  if (!file) return fail(file.error());
+  const auto tensor = file->tensor(file->tree().find(file->root(), "param").value_or(file->root()));
+  if (!tensor) return fail(tensor.error());
+  const bool is_master = state == master_file;
+  auto& entry = out_.tensors.emplace_back(tensor_entry{name,
+                                                       is_master ? tensor_kind::master : tensor_kind::moment,
+                                                       is_master ? "" : state,
+                                                       tensor->type,
+                                                       tensor->shape,
+                                                       {}});
+  return add_pieces(entry.pieces, number, *tensor);
+}
+
+/// Stage 3 leaves a parameter flat where no tensor parallelism asks for its shape.
+void universal_reader::give_shapes() {
+  for (auto& t : out_.tensors) {
+    const auto shape = listed_.find(t.name);
+    if (shape != listed_.end() && t.shape.size() == 1 && core::numel_of(shape->second) == core::numel_of(t.shape))
+      t.shape = shape->second;
+  }
+}
+
+core::result<void> universal_reader::add_model(const deepspeed_files& files) {
+  std::vector<tensor_entry> others;  // without moments: frozen parameters, buffers and second names
+  std::set<std::string, std::less<>> buffers, second;
+  is_cut_ = files.model.back().mp > 0 || !files.layers.empty();
+  for (const auto& model : files.model) {
+    if (model.dp != 0) continue;
+    uint32_t number = 0;
+    const auto file = open_numbered(out_.files, model.path, number);
+    if (!file) return fail(file.error());
+    const auto lists = read_deepspeed_lists(*file);
+    if (!lists) return fail(lists.error());
+    for (const auto& group : lists->groups)
+      for (const auto& [name, shape] : group)
+        if (listed_.emplace(name, shape).second) out_.parameter_order.push_back(name);
+    buffers.insert(lists->buffers.begin(), lists->buffers.end());
+    for (const auto& [name, owner] : lists->shared)
+      if (second.insert(name).second) out_.tied.push_back({name, owner});
+    if (model.mp != 0) continue;
+    auto loss_scale = out_.run.loss_scale;
+    out_.run = run_of_model_file(*file);
+    out_.run.loss_scale = loss_scale;
+  }
+  give_shapes();
+  std::erase_if(out_.tensors, [&](tensor_entry& t) {
+    if (listed_.contains(t.name)) return false;
+    others.push_back(std::move(t));
+    return true;
+  });
+  if (!is_cut_) {  // the one rank has the rest whole, in its own types
+    uint32_t number = 0;
+    const auto file = open_numbered(out_.files, files.model.front().path, number);
+    if (!file) return fail(file.error());
+    auto part = read_deepspeed_part(files, 0, *file, number, out_.files, out_.run, {{std::move(out_.tensors), stage_}});
+    if (!part) return fail(part.error());
+    out_.tensors = std::move(part->tensors);
+    out_.tied = std::move(part->tied);
+    out_.parameter_order = std::move(part->order);
+    return {};
+  }
+  for (auto& t : others) {
+    if (second.contains(t.name) || t.kind != tensor_kind::master) continue;
+    t.kind = buffers.contains(t.name) ? tensor_kind::buffer : tensor_kind::frozen;
+    if (t.kind == tensor_kind::frozen) out_.parameter_order.push_back(t.name);
+    out_.tensors.push_back(std::move(t));
+  }
+  // Such a folder holds no frozen parameter, so a second name of one is a name of nothing.
+  std::set<std::string_view> known;
+  for (const auto& t : out_.tensors) known.insert(t.name);
+  std::erase_if(out_.tied, [&](const auto& t) { return !known.contains(t.of); });
+  return {};
+}
+
+}  // namespace
+
+bool is_universal_folder(const fs::path& path) {
+  std::error_code ec;
+  return fs::exists(path / "latest_universal", ec) || fs::exists(path / "zero/optimizer_state.pt", ec);
+}
+
+core::result<tensor_source> read_universal_source(const fs::path& path) {
+  const auto folder = tag_folder(path, std::nullopt, "latest_universal");
+  if (!folder) return fail(folder.error());
+  std::error_code ec;
+  if (!fs::is_directory(*folder / "zero", ec))
+    return refused(fmt::format("'{}' holds no folder 'zero' and no 'latest_universal': not a universal checkpoint",
+                               folder->string()));
+  return universal_reader().run(*folder);
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,33 @@
+// Writes any checkpoint in DeepSpeed's universal layout: a folder per parameter, which DeepSpeed loads at any degree
+// and ZeRO stage (`checkpoint.load_universal`).
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/deepspeed/writer.hpp"
+
+namespace troupe::checkpoint {
+
+/// How tensor-parallel engines cut parameters, as in DeepSpeed's universal_checkpoint_info: regular expressions that a
+/// written name must match from its begin on. One without a match is cut by its rows.
+struct published_patterns {
+  std::vector<std::string> replicated = {};    ///< every rank has all of it
+  std::vector<std::string> row_parallel = {};  ///< cut by its columns
+  std::vector<std::string> two_parts = {};     ///< two stacked matrices, each cut by its rows
+  std::vector<std::string> vocabulary = {};    ///< rows beyond original_vocab_size are padding and left out
+  std::optional<uint64_t> original_vocab_size = {};
+};
+
+/// Writes `folder`, whose parent gets `latest_universal`. Of `options` the stage, ranks and tag say nothing here; the
+/// order of parameters may be unknown. Both kinds of model files are written and both forms of the optimizer's state,
+/// so that stages 1, 2 and 3 load it. Frozen parameters and buffers lie in the model file only, from which DeepSpeed
+/// does not take them. Refused as by write_deepspeed_folder(), and names that cannot name a folder.
+core::result<deepspeed_report> write_universal_folder(const tensor_source& from, const std::filesystem::path& folder,
+                                                      const deepspeed_write_options& options,
+                                                      const published_patterns& patterns = {},
+                                                      file_system& files = real_files());
+
+}  // namespace troupe::checkpoint

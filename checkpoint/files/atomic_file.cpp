@@ -1,0 +1,112 @@
+// open, write, fsync, rename, fsync of the folder.
+#include "checkpoint/files/atomic_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::fail;
+namespace fs = std::filesystem;
+
+/// More working files of one name than this means that something removes none of them.
+constexpr int max_leftover_parts = 10'000;
+
+fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
+
+std::string words(int system_error) { return std::generic_category().message(system_error); }
+
+}  // namespace
+
+core::error_kind kind_of_write_error(int system_error) {
+  const bool full = system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
+  return full ? core::error_kind::no_space : core::error_kind::io;
+}
+
+atomic_file::atomic_file(fs::path target, fs::path part, int fd)
+    : target_(std::move(target)), part_(std::move(part)), fd_(fd) {}
+
+atomic_file::atomic_file(atomic_file&& other) noexcept
+    : target_(std::move(other.target_)),
+      part_(std::exchange(other.part_, fs::path())),
+      fd_(std::exchange(other.fd_, -1)) {}
+
+atomic_file::~atomic_file() {
+  if (fd_ >= 0) ::close(fd_);
+  if (!part_.empty()) ::unlink(part_.c_str());
+}
+
+tl::unexpected<core::error> atomic_file::failed(int system_error) const {
+  return fail(kind_of_write_error(system_error),
+              fmt::format("cannot write '{}': {}", target_.string(), words(system_error)));
+}
+
+core::result<atomic_file> atomic_file::create(const fs::path& target) {
+  // Not mkstemp: its files are for the owner only, and an export should obey the user's umask.
+  static std::atomic<uint64_t> count = 0;
+  for (int attempt = 0; attempt < max_leftover_parts; ++attempt) {
+    const auto name = fmt::format(".{}.{}-{}.part", target.filename().string(), ::getpid(), count.fetch_add(1));
+    const fs::path part = folder_of(target) / name;
+    const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (fd >= 0) return atomic_file(target, part, fd);
+    // a crashed process of the same number may have left such a name
+    if (errno != EEXIST) return atomic_file(target, fs::path(), -1).failed(errno);
+  }
+  return atomic_file(target, fs::path(), -1).failed(EEXIST);
+}
+
+core::result<void> atomic_file::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return failed(errno);
+    bytes = bytes.subspan(static_cast<size_t>(n));
+  }
+  return {};
+}
+
+core::result<void> atomic_file::sync() {
+  if (fd_ < 0) return {};
+  if (::fsync(fd_) != 0) return failed(errno);
+  // some file systems report a full disk only here
+  if (::close(std::exchange(fd_, -1)) != 0) return failed(errno);
+  return {};
+}
+
+core::result<void> atomic_file::commit(durability when) {
+  if (when == durability::in_time) {
+    if (fd_ >= 0 && ::close(std::exchange(fd_, -1)) != 0) return failed(errno);
+  } else if (auto ok = sync(); !ok) {
+    return ok;
+  }
+  if (::rename(part_.c_str(), target_.c_str()) != 0) return failed(errno);
+  part_.clear();
+  return when == durability::in_time ? core::result<void>{} : sync_folder(folder_of(target_));
+}
+
+core::result<void> sync_folder(const fs::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = fd >= 0 && ::fsync(fd) == 0;
+  const int number = errno;
+  if (fd >= 0) ::close(fd);
+  if (!synced)
+    return fail(kind_of_write_error(number),
+                fmt::format("cannot sync the folder '{}': {}", folder.string(), words(number)));
+  return {};
+}
+
+core::result<void> write_file_atomically(const fs::path& target, std::string_view text) {
+  auto file = atomic_file::create(target);
+  if (!file) return fail(file.error());
+  if (auto ok = file->write(text); !ok) return ok;
+  return file->commit();
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,164 @@
+// The rules of a manifest.
+#include "checkpoint/native/manifest.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+tl::unexpected<core::error> bad(std::string text) { return fail(error_kind::bad_input, std::move(text)); }
+
+core::result<void> limited(const char* what, size_t count, size_t limit) {
+  if (count <= limit) return {};
+  return fail(error_kind::limit, fmt::format("it holds {} {}, at most {} are allowed", count, what, limit));
+}
+
+bool is_plain_file_name(std::string_view name) {
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !name.empty() && name.size() <= 255 && name.front() != '.' &&
+         name.find_first_not_of(allowed) == std::string_view::npos && name != manifest_file_name;
+}
+
+core::result<void> check_files(const manifest& m) {
+  if (auto ok = limited("files", m.files.size(), max_shard_files); !ok) return ok;
+  std::vector<std::string_view> names;
+  for (const auto& f : m.files) {
+    if (!is_plain_file_name(f.name)) return bad(fmt::format("'{}' is no plain file name of its folder", shown(f.name)));
+    if (f.bytes % piece_alignment_bytes != 0 || f.bytes < piece_alignment_bytes || f.bytes > INT64_MAX)
+      return bad(fmt::format("file '{}': {} bytes are no multiple of {}", f.name, f.bytes, piece_alignment_bytes));
+    names.push_back(f.name);
+  }
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) return bad(fmt::format("the file '{}' stands twice", *twice));
+  return {};
+}
+
+core::result<void> check_pieces(const manifest& m, const tensor_entry& t, uint64_t elements) {
+  uint64_t reached = 0;
+  const uint64_t element_bytes = core::size_of(t.type);
+  for (const auto& p : t.pieces) {
+    if (p.count == 0) return bad(fmt::format("tensor {}: an empty piece at element {}", shown(t), p.first));
+    if (p.first < reached)
+      return bad(fmt::format("tensor {}: the piece at element {} overlaps the one that ends at {}", shown(t), p.first,
+                             reached));
+    if (p.first > reached)
+      return bad(fmt::format("tensor {}: no piece holds its elements {} to {}", shown(t), reached, p.first));
+    if (p.count > elements - reached)
+      return bad(fmt::format("tensor {}: {} elements from element {} on leave its {} elements", shown(t), p.count,
+                             p.first, elements));
+    if (p.file >= m.files.size())
+      return bad(fmt::format("tensor {}: file number {} of {} files", shown(t), p.file, m.files.size()));
+    const auto& file = m.files[p.file];
+    const uint64_t bytes = p.count * element_bytes;  // no overflow: not above the tensor's, which fit 63 bits
+    if (p.offset_bytes % piece_alignment_bytes != 0 || p.offset_bytes < piece_alignment_bytes)
+      return bad(
+          fmt::format("tensor {}: byte {} of '{}' is no place for a piece", shown(t), p.offset_bytes, file.name));
+    if (p.offset_bytes > file.bytes || bytes > file.bytes - p.offset_bytes)
+      return bad(fmt::format("tensor {}: {} bytes at byte {} leave '{}', which has {}", shown(t), bytes, p.offset_bytes,
+                             file.name, file.bytes));
+    reached += p.count;
+  }
+  if (reached != elements)
+    return bad(fmt::format("tensor {}: no piece holds its elements {} to {}", shown(t), reached, elements));
+  return {};
+}
+
+/// No byte of a file belongs to two pieces.
+core::result<void> check_overlap(const manifest& m) {
+  struct place {
+    uint32_t file;
+    uint64_t begin, end;
+    const tensor_entry* tensor;
+  };
+  std::vector<place> places;
+  for (const auto& t : m.tensors)
+    for (const auto& p : t.pieces)
+      places.push_back({p.file, p.offset_bytes, p.offset_bytes + p.count * core::size_of(t.type), &t});
+  std::sort(places.begin(), places.end(),
+            [](const place& a, const place& b) { return std::tie(a.file, a.begin) < std::tie(b.file, b.begin); });
+  for (size_t i = 1; i < places.size(); ++i)
+    if (places[i].file == places[i - 1].file && places[i].begin < places[i - 1].end)
+      return bad(fmt::format("tensors {} and {} claim the same bytes of '{}' at byte {}", shown(*places[i - 1].tensor),
+                             shown(*places[i].tensor), m.files[places[i].file].name, places[i].begin));
+  return {};
+}
+
+core::result<void> check_tensor(const manifest& m, const tensor_entry& t) {
+  if (t.name.empty() || t.name.size() > max_name_bytes)
+    return bad(fmt::format("a tensor's name has 1 to {} bytes, got {}", max_name_bytes, t.name.size()));
+  if ((t.kind == tensor_kind::moment) == t.moment.empty() || t.moment.size() > max_name_bytes)
+    return bad(fmt::format("tensor {}: a moment, and nothing else, has a moment's name", shown(t)));
+  if (t.shape.size() > max_tensor_dimensions)
+    return bad(fmt::format("tensor {}: more than {} dimensions", shown(t), max_tensor_dimensions));
+  const auto bytes = bytes_of(t.type, t.shape);
+  if (!bytes) return bad(fmt::format("tensor {}: the product of its shape is beyond any file", shown(t)));
+  return check_pieces(m, t, *bytes / core::size_of(t.type));
+}
+
+bool holds_name(const tensor_list& m, std::string_view name) {
+  const auto at = std::lower_bound(m.tensors.begin(), m.tensors.end(), name,
+                                   [](const tensor_entry& t, std::string_view n) { return t.name < n; });
+  return at != m.tensors.end() && at->name == name;
+}
+
+core::result<void> check_tied(const tensor_list& m) {
+  if (auto ok = limited("tied names", m.tied.size(), max_tensors); !ok) return ok;
+  for (size_t i = 0; i < m.tied.size(); ++i) {
+    const auto& [name, of] = m.tied[i];
+    if (name.empty() || name.size() > max_name_bytes) return bad("a tied name is empty or too long");
+    if (i > 0 && m.tied[i - 1].name >= name) return bad(fmt::format("the tied name '{}' is out of order", shown(name)));
+    if (holds_name(m, name)) return bad(fmt::format("'{}' is a tensor and tied to another", shown(name)));
+    if (!holds_name(m, of)) return bad(fmt::format("'{}' is tied to '{}', which is not there", shown(name), shown(of)));
+  }
+  return {};
+}
+
+core::result<void> check_order(const manifest& m) {
+  const auto& order = m.run.parameter_order;
+  if (auto ok = limited("parameters in order", order.size(), max_tensors); !ok) return ok;
+  std::vector<std::string_view> names(order.begin(), order.end());
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end()) return bad(fmt::format("the parameter '{}' stands twice in their order", shown(*twice)));
+  for (const auto name : names)
+    if (name.empty() || name.size() > max_name_bytes)
+      return bad("a name in the parameters' order is empty or too long");
+  return {};
+}
+
+}  // namespace
+
+core::result<void> check_manifest(const manifest& m) {
+  if (auto ok = limited("tensors", m.tensors.size(), max_tensors); !ok) return ok;
+  size_t pieces = 0;
+  for (const auto& t : m.tensors) pieces += t.pieces.size();
+  if (auto ok = limited("pieces", pieces, max_pieces); !ok) return ok;
+  if (auto ok = check_files(m); !ok) return ok;
+  for (size_t i = 0; i < m.tensors.size(); ++i) {
+    const auto& t = m.tensors[i];
+    if (i > 0 && !in_order(m.tensors[i - 1], t))
+      return bad(fmt::format("tensor {} stands twice or out of order", shown(t)));
+    if (auto ok = check_tensor(m, t); !ok) return ok;
+  }
+  if (auto ok = check_overlap(m); !ok) return ok;
+  if (auto ok = check_tied(m); !ok) return ok;
+  if (auto ok = check_order(m); !ok) return ok;
+  if (m.run.loss_scale && !std::isfinite(m.run.loss_scale->cur_scale)) return bad("its loss scale is no number");
+  if (m.committed_unix_ns > INT64_MAX) return bad("its time of commit is no time");
+  if (m.run.applied_updates > m.run.step)
+    return bad(fmt::format("{} applied updates in {} steps", m.run.applied_updates, m.run.step));
+  return {};
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,64 @@
+// What a checkpoint of ours says of itself: its tensors, its files and the state of the run. Owns the types and their
+// rules; the text is manifest_text.hpp's, docs/formats.md describes it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/files/tensor_list.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr uint32_t manifest_version = 1;
+inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
+inline constexpr size_t max_shard_files = 65'536;
+inline constexpr std::string_view manifest_file_name = "manifest.json";
+
+struct shard_file {  ///< one data file of the folder
+  std::string name;  ///< a plain name: letters, digits, '.', '_' and '-', no '.' in front
+  uint64_t bytes = 0;
+  bool operator==(const shard_file&) const = default;
+};
+
+/// Where dynamic loss scaling stands; the meaning is kernels/loss_scaler.hpp's.
+struct loss_scale_record {
+  double cur_scale = 1;
+  int64_t cur_iter = 0, last_overflow_iter = -1;
+  uint32_t cur_hysteresis = 1;
+  bool operator==(const loss_scale_record&) const = default;
+};
+
+struct run_state {                            ///< what a run needs to go on, apart from tensors
+  uint64_t step = 0;                          ///< optimizer steps done, skipped ones too
+  uint64_t applied_updates = 0;               ///< of these, those that changed parameters
+  std::optional<uint64_t> schedule_position;  ///< updates that the schedule has counted; none: the applied ones
+  std::optional<loss_scale_record> loss_scale;
+  uint64_t data_position = 0;                ///< the next sample's place in the training order
+  std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
+  uint64_t seed = 0;
+  std::string config;                 ///< the job's file as it was read
+  std::string model;                  ///< describes the model, as its builder wants it
+  std::string client_state = "null";  ///< JSON of the host program, kept byte for byte
+  /// Names of the parameters in the order in which the model registers them: formats that lay parameters end to end
+  /// without names need it. Empty where unknown.
+  std::vector<std::string> parameter_order;
+  bool operator==(const run_state&) const = default;
+};
+
+struct manifest : tensor_list {    ///< one checkpoint
+  digest128 save_id;               ///< random, one per save; stands in every shard file too
+  uint64_t committed_unix_ns = 0;  ///< orders the commits of a folder, whatever their steps; 0: not said
+  run_state run;
+  std::vector<shard_file> files;
+  bool operator==(const manifest&) const = default;
+};
+
+/// Holds every rule that the types cannot: limits, order, names, pieces that lie aligned inside their file, overlap
+/// nobody and cover their tensor exactly. The error names the tensor.
+core::result<void> check_manifest(const manifest& m);
+
+}  // namespace troupe::checkpoint

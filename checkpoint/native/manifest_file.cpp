@@ -1,0 +1,49 @@
+// Paths in front of errors.
+#include "checkpoint/native/manifest_file.hpp"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "checkpoint/native/manifest_text.hpp"
+#include "checkpoint/native/shard.hpp"
+
+namespace troupe::checkpoint {
+
+using core::fail;
+
+core::result<digest128> write_manifest(file_system& files, const std::filesystem::path& folder, const manifest& m) {
+  const auto path = folder / manifest_file_name;
+  const auto text = format_manifest(m);
+  if (!text) return fail(text.error().in(fmt::format("cannot write '{}'", path.string())));
+  auto file = files.create(path);
+  if (!file) return fail(file.error());
+  if (auto ok = (*file)->write(std::as_bytes(std::span(*text))); !ok) return fail(ok.error());
+  if (auto ok = (*file)->sync(); !ok) return fail(ok.error());
+  return seal_of(*text);
+}
+
+core::result<checkpoint_folder> read_manifest(file_system& files, const std::filesystem::path& folder) {
+  const auto path = folder / manifest_file_name;
+  const auto text = read_small_file(files, path, max_manifest_bytes);
+  if (!text) return fail(text.error().in(fmt::format("'{}' is no checkpoint", folder.string())));
+  auto content = parse_manifest(*text);
+  if (!content) return fail(content.error().in(fmt::format("'{}'", path.string())));
+  const auto seal = seal_of(*text);
+  if (!seal) return fail(seal.error());
+  return checkpoint_folder{folder, std::move(*content), *seal};
+}
+
+core::result<checkpoint_folder> open_folder(file_system& files, const std::filesystem::path& folder) {
+  auto out = read_manifest(files, folder);
+  if (!out) return out;
+  for (const auto& f : out->content.files) {
+    const auto path = folder / f.name;
+    const auto file = files.open(path);
+    if (!file) return fail(file.error());
+    if (auto ok = check_shard(**file, path, f, out->content.save_id); !ok) return fail(ok.error());
+  }
+  return out;
+}
+
+}  // namespace troupe::checkpoint

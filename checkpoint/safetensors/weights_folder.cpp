@@ -1,0 +1,205 @@
+// One lookup over all shards; and their writing, all or none.
+#include "checkpoint/safetensors/weights_folder.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <system_error>
+
+#include "checkpoint/safetensors/weights_index.hpp"
+#include "core/source_file.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using core::error_kind;
+using core::fail;
+
+bool is_below(const fs::path& path, const fs::path& folder) {
+  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
+}
+
+}  // namespace
+
+core::result<fs::path> indexed_file(const fs::path& folder, const std::string& file) {
+  std::error_code ec;
+  const fs::path root = fs::canonical(folder, ec);
+  const fs::path path = ec ? fs::path() : fs::canonical(folder / file, ec);
+  if (ec)
+    return fail(error_kind::bad_input, fmt::format("cannot read '{}', which the index names: {}",
+                                                   (folder / shown(file)).string(), ec.message()));
+  // the hub's cache: MODEL/snapshots/REVISION/file -> MODEL/blobs/digest
+  const bool cached =
+      root.parent_path().filename() == "snapshots" && path.parent_path() == root.parent_path().parent_path() / "blobs";
+  if (is_below(path, root) || cached) return path;
+  return fail(error_kind::bad_input, fmt::format("the index names '{}', a link that leads out of the folder '{}'",
+                                                 shown(file), folder.string()));
+}
+
+core::result<weight_map> read_weights_index(const fs::path& path) {
+  const auto text = core::read_file(path, max_index_bytes);
+  if (!text) return fail(text.error());
+  auto map = parse_weights_index(*text);
+  if (!map) return fail(map.error().in(fmt::format("'{}'", path.string())));
+  if (map->empty()) return fail(error_kind::bad_input, fmt::format("'{}' names no tensor", path.string()));
+  return map;
+}
+
+core::result<weights_folder> weights_folder::open(const fs::path& path) {
+  std::error_code ec;
+  weights_folder out;
+  const fs::path single = fs::is_directory(path, ec) ? path / single_file_name : path;
+  const fs::path index = path / index_file_name;
+  if (single == path || fs::exists(single, ec) || !fs::exists(index, ec)) {
+    if (single != path && !fs::exists(single, ec))
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}' holds neither {} nor {}", path.string(), single_file_name, index_file_name));
+    auto file = safetensors_file::open(single);
+    if (!file) return fail(file.error());
+    out.shards_.push_back(std::move(*file));
+    if (auto ok = out.index_names({}); !ok) return fail(ok.error());
+    return out;
+  }
+
+  auto weights = read_weights_index(index);
+  if (!weights) return fail(weights.error());
+  std::map<std::string, uint32_t> shard_of;
+  std::vector<std::pair<std::string, uint32_t>> wanted;
+  for (auto& [tensor, file] : *weights) {
+    const auto [it, added] = shard_of.try_emplace(file, static_cast<uint32_t>(shard_of.size()));
+    if (added) {
+      if (shard_of.size() > max_shards)
+        return fail(error_kind::limit, fmt::format("'{}' names more than {} files", index.string(), max_shards));
+      auto where = indexed_file(path, file);
+      if (!where) return fail(where.error().in(fmt::format("'{}'", index.string())));
+      auto shard = safetensors_file::open(*where);
+      if (!shard) return fail(shard.error());
+      out.shards_.push_back(std::move(*shard));
+    }
+    if (out.shards_[it->second].find(tensor) == nullptr)
+      return fail(error_kind::bad_input, fmt::format("'{}' says that tensor '{}' lies in '{}', which does not hold it",
+                                                     index.string(), shown(tensor), shown(file)));
+    wanted.emplace_back(std::move(tensor), it->second);
+  }
+  if (auto ok = out.index_names(wanted); !ok) return fail(ok.error().in(fmt::format("'{}'", index.string())));
+  return out;
+}
+
+core::result<void> weights_folder::index_names(std::span<const std::pair<std::string, uint32_t>> wanted) {
+  for (uint32_t s = 0; s < shards_.size(); ++s)
+    for (uint32_t e = 0; e < shards_[s].entries().size(); ++e) places_.push_back({s, e});
+  const auto name = [this](place p) -> const std::string& { return entry_at(p).name; };
+  std::sort(places_.begin(), places_.end(), [&](place a, place b) { return name(a) < name(b); });
+  // Two files may hold one name (a copy that an older export left); then the index decides.
+  const auto misplaced = [&](place p) {
+    const auto it = std::lower_bound(wanted.begin(), wanted.end(), name(p),
+                                     [](const auto& w, const std::string& n) { return w.first < n; });
+    return it != wanted.end() && it->first == name(p) && it->second != p.shard;
+  };
+  std::erase_if(places_, misplaced);
+  const auto twice =
+      std::adjacent_find(places_.begin(), places_.end(), [&](place a, place b) { return name(a) == name(b); });
+  if (twice != places_.end())
+    return fail(error_kind::bad_input, fmt::format("two files hold tensor '{}'", shown(name(*twice))));
+  return {};
+}
+
+std::vector<weights_folder::tensor> weights_folder::tensors() const {
+  std::vector<tensor> out;
+  for (const place p : places_) out.push_back({&shards_[p.shard], &entry_at(p)});
+  return out;
+}
+
+std::optional<weights_folder::tensor> weights_folder::find(std::string_view name) const {
+  const auto it = std::lower_bound(places_.begin(), places_.end(), name,
+                                   [this](place p, std::string_view n) { return entry_at(p).name < n; });
+  if (it == places_.end() || entry_at(*it).name != name) return std::nullopt;
+  return tensor{&shards_[it->shard], &entry_at(*it)};
+}
+
+std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_bytes, uint64_t max_shard_bytes) {
+  std::vector<std::vector<size_t>> shards;
+  std::vector<size_t> open;
+  uint64_t open_bytes = 0;
+  for (size_t i = 0; i < tensor_bytes.size(); ++i) {
+    if (tensor_bytes[i] > max_shard_bytes) {
+      shards.push_back({i});
+      continue;
+    }
+    if (tensor_bytes[i] > max_shard_bytes - open_bytes) {
+      shards.push_back(std::exchange(open, {}));
+      open_bytes = 0;
+    }
+    open.push_back(i);
+    open_bytes += tensor_bytes[i];
+  }
+  if (!open.empty() || shards.empty()) shards.push_back(std::move(open));
+  return shards;
+}
+
+core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                                        uint64_t max_shard_bytes) {
+  std::vector<uint64_t> sizes;
+  uint64_t total_bytes = 0;
+  for (const auto& t : tensors) {
+    sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors refuses what has no size
+    total_bytes += sizes.back();
+  }
+  const auto shards = plan_shards(sizes, max_shard_bytes);
+  if (shards.size() > max_shards)
+    return fail(error_kind::limit, fmt::format("{} files would be needed for {} bytes at {} bytes a file, at most {} "
+                                               "are allowed",
+                                               shards.size(), total_bytes, max_shard_bytes, max_shards));
+  weight_map weights;
+  std::vector<std::string> names;
+  for (size_t s = 0; s < shards.size(); ++s) {
+    names.push_back(shards.size() == 1 ? std::string(single_file_name)
+                                       : fmt::format("model-{:05}-of-{:05}.safetensors", s + 1, shards.size()));
+    for (const size_t i : shards[s]) weights.emplace_back(tensors[i].name, names.back());
+  }
+  std::sort(weights.begin(), weights.end());
+  for (size_t i = 1; i < weights.size(); ++i)
+    if (weights[i].first == weights[i - 1].first)
+      return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown(weights[i].first)));
+
+  std::error_code ec;
+  const bool made = fs::create_directories(folder, ec);
+  if (ec)
+    return fail(kind_of_write_error(ec.value()),
+                fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
+  const auto write_all = [&]() -> core::result<void> {
+    std::vector<atomic_file> files;
+    for (size_t s = 0; s < shards.size(); ++s) {
+      std::vector<const tensor_to_write*> part;
+      for (const size_t i : shards[s]) part.push_back(&tensors[i]);
+      auto file = prepare_safetensors(folder / names[s], part, pytorch_metadata);
+      if (!file) return fail(file.error());
+      files.push_back(std::move(*file));
+    }
+    if (shards.size() > 1) {
+      auto text = format_weights_index(weights, total_bytes);
+      if (!text) return fail(text.error());
+      auto index = atomic_file::create(folder / index_file_name);
+      if (!index) return fail(index.error());
+      if (auto ok = index->write(*text); !ok) return ok;
+      if (auto ok = index->sync(); !ok) return ok;
+      files.push_back(std::move(*index));
+      // without these two, what an older export left is not found any more
+      fs::remove(folder / single_file_name, ec);
+    }
+    if (!ec) fs::remove(folder / index_file_name, ec);
+    if (ec)
+      return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+    if (auto ok = sync_folder(folder); !ok) return ok;
+    for (auto& file : files)
+      if (auto ok = file.commit(); !ok) return ok;
+    return {};
+  };
+  auto done = write_all();
+  if (!done && made) fs::remove(folder, ec);  // only if empty
+  return done;
+}
+
+}  // namespace troupe::checkpoint

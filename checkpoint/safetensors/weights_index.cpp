@@ -1,0 +1,139 @@
+// The index as JSON events: what lies outside weight_map is skipped without being built.
+#include "checkpoint/safetensors/weights_index.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/safetensors/header.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+class index_events : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  weight_map out;
+  std::string problem;
+  bool weights_seen = false;
+
+  bool start_object(size_t) override {
+    if (expects_file()) return wrong_file();
+    if (depth_ == 1 && next_is_weights_) in_weights_ = true;
+    return deeper();
+  }
+  bool end_object() override {
+    if (--depth_ == 1) in_weights_ = false;
+    return true;
+  }
+  bool key(std::string& name) override {
+    if (depth_ == 1) {
+      if (std::find(top_keys_.begin(), top_keys_.end(), name) != top_keys_.end())
+        return wrong(fmt::format("the key '{}' stands twice", shown(name)));
+      if (top_keys_.size() == max_top_keys) return wrong(fmt::format("it has more than {} keys", max_top_keys));
+      next_is_weights_ = name == "weight_map";
+      weights_seen = weights_seen || next_is_weights_;
+      top_keys_.push_back(name);
+    } else if (in_weights_) {
+      out.emplace_back(std::move(name), std::string());
+    }
+    return true;
+  }
+  bool string(std::string& value) override {
+    if (!expects_file()) return scalar();
+    out.back().second = std::move(value);
+    return true;
+  }
+  bool start_array(size_t) override {
+    if (!scalar()) return false;
+    return deeper();
+  }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool null() override { return scalar(); }
+  bool boolean(bool) override { return scalar(); }
+  bool number_integer(int64_t) override { return scalar(); }
+  bool number_unsigned(uint64_t) override { return scalar(); }
+  bool number_float(double, const std::string&) override { return scalar(); }
+  bool binary(nlohmann::json::binary_t&) override { return scalar(); }
+  bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {
+    return wrong(fmt::format("its JSON is broken at byte {}", position));
+  }
+
+ private:
+  static constexpr size_t max_top_keys = 64;
+
+  [[nodiscard]] bool expects_file() const { return in_weights_ && depth_ == 2; }
+
+  bool wrong(std::string text) {
+    problem = std::move(text);
+    return false;
+  }
+  bool wrong_file() { return wrong(fmt::format("tensor '{}': a file's name was wanted", shown(out.back().first))); }
+
+  /// A value, or the begin of a list, where no file's name may stand.
+  bool scalar() {
+    if (depth_ == 0) return wrong("an object was wanted");
+    if (expects_file()) return wrong_file();
+    if (depth_ == 1 && next_is_weights_) return wrong("its weight_map must be an object");
+    return true;
+  }
+  bool deeper() {
+    if (++depth_ > max_index_depth) return wrong(fmt::format("it nests deeper than {}", max_index_depth));
+    return true;
+  }
+
+  size_t depth_ = 0;
+  bool next_is_weights_ = false;
+  bool in_weights_ = false;
+  std::vector<std::string> top_keys_;
+};
+
+/// A path that stays below the folder it is joined to, as far as its text tells.
+bool leads_down(const std::string& file) {
+  const std::filesystem::path path(file);
+  if (file.empty() || path.is_absolute() || !path.has_filename()) return false;
+  return std::none_of(path.begin(), path.end(), [](const auto& part) { return part == ".."; });
+}
+
+}  // namespace
+
+core::result<weight_map> parse_weights_index(std::string_view text) {
+  if (text.size() > max_index_bytes)
+    return fail(error_kind::limit,
+                fmt::format("it has {} bytes, at most {} are allowed", text.size(), max_index_bytes));
+  if (text.find('\0') != std::string_view::npos) return fail(error_kind::bad_input, "it is not JSON text");
+  index_events events;
+  if (!nlohmann::json::sax_parse(text.begin(), text.end(), &events))
+    return fail(error_kind::bad_input, std::move(events.problem));
+  if (!events.weights_seen) return fail(error_kind::bad_input, "it has no weight_map");
+  std::sort(events.out.begin(), events.out.end());
+  for (size_t i = 0; i < events.out.size(); ++i) {
+    const auto& [tensor, file] = events.out[i];
+    if (i > 0 && events.out[i - 1].first == tensor)
+      return fail(error_kind::bad_input, fmt::format("tensor '{}' stands twice", shown(tensor)));
+    if (!leads_down(file) || file.find('\0') != std::string::npos)
+      return fail(error_kind::bad_input,
+                  fmt::format("tensor '{}' is said to lie in '{}', which is no file of its folder", shown(tensor),
+                              shown(file)));
+  }
+  return std::move(events.out);
+}
+
+core::result<std::string> format_weights_index(const weight_map& weights, uint64_t total_bytes) {
+  try {
+    nlohmann::json index{{"metadata", {{"total_size", total_bytes}}}, {"weight_map", nlohmann::json::object()}};
+    for (const auto& [tensor, file] : weights) index["weight_map"][tensor] = file;
+    return index.dump(2) + "\n";
+  } catch (const nlohmann::json::exception&) {
+    return fail(error_kind::bad_input, "a tensor's name is not UTF-8 text");
+  }
+}
+
+}  // namespace troupe::checkpoint

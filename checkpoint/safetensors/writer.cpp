@@ -1,0 +1,91 @@
+// Plan the offsets, write the header, stream the tensors.
+#include "checkpoint/safetensors/writer.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+using tensor_list = std::vector<const tensor_to_write*>;
+
+/// The entries in the order of the file, gap-free.
+core::result<std::vector<safetensors_entry>> laid_out(const tensor_list& tensors) {
+  std::vector<safetensors_entry> entries;
+  uint64_t at = 0;
+  for (const auto* t : tensors) {
+    const auto refused = [&](const std::string& why) {
+      return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}': {}", shown(t->name), why));
+    };
+    if (t->name == "__metadata__") return refused("the format keeps that name for itself");
+    const auto bytes = bytes_of(t->type, t->shape);
+    if (!bytes || *bytes > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) - at)
+      return refused("its shape is negative or beyond any file");
+    if (t->shape.size() > max_rank) return refused(fmt::format("more than {} dimensions", max_rank));
+    if (!t->source && t->bytes.size() != *bytes)
+      return refused(fmt::format("its shape takes {} bytes, got {}", *bytes, t->bytes.size()));
+    entries.push_back({t->name, t->type, t->shape, at, at + *bytes});
+    at += *bytes;
+  }
+  return entries;
+}
+
+core::result<void> stream(atomic_file& file, const tensor_to_write& tensor, uint64_t bytes,
+                          std::vector<std::byte>& block) {
+  if (!tensor.source) return file.write(tensor.bytes);
+  for (uint64_t at = 0; at < bytes;) {
+    const auto n = static_cast<size_t>(std::min<uint64_t>(write_block_bytes, bytes - at));
+    if (block.size() < n) block.resize(n);
+    const auto out = std::span(block).first(n);
+    if (auto ok = tensor.source(at, out); !ok)
+      return fail(ok.error().in(fmt::format("tensor '{}'", shown(tensor.name))));
+    if (auto ok = file.write(out); !ok) return ok;
+    at += n;
+  }
+  return {};
+}
+
+}  // namespace
+
+core::result<atomic_file> prepare_safetensors(const std::filesystem::path& path,
+                                              std::span<const tensor_to_write* const> tensors,
+                                              const string_map& metadata) {
+  tensor_list ordered(tensors.begin(), tensors.end());
+  std::sort(ordered.begin(), ordered.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
+  const auto twice = std::adjacent_find(ordered.begin(), ordered.end(),
+                                        [](const auto* a, const auto* b) { return a->name == b->name; });
+  if (twice != ordered.end())
+    return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown((*twice)->name)));
+  std::stable_sort(ordered.begin(), ordered.end(),
+                   [](const auto* a, const auto* b) { return core::size_of(a->type) > core::size_of(b->type); });
+  auto entries = laid_out(ordered);
+  if (!entries) return fail(entries.error());
+  auto header = format_header(*entries, metadata);
+  if (!header) return fail(header.error().in(fmt::format("cannot write '{}'", path.string())));
+
+  auto file = atomic_file::create(path);
+  if (!file) return file;
+  if (auto ok = file->write(*header); !ok) return fail(ok.error());
+  std::vector<std::byte> block;
+  for (size_t i = 0; i < ordered.size(); ++i)
+    if (auto ok = stream(*file, *ordered[i], (*entries)[i].end - (*entries)[i].begin, block); !ok)
+      return fail(ok.error());
+  if (auto ok = file->sync(); !ok) return fail(ok.error());
+  return file;
+}
+
+core::result<void> write_safetensors(const std::filesystem::path& path, std::span<const tensor_to_write> tensors,
+                                     const string_map& metadata) {
+  tensor_list all;
+  for (const auto& t : tensors) all.push_back(&t);
+  auto file = prepare_safetensors(path, all, metadata);
+  if (!file) return fail(file.error());
+  return file->commit();
+}
+
+}  // namespace troupe::checkpoint

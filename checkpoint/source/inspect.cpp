@@ -1,0 +1,192 @@
+// Text by hand, JSON by nlohmann.
+#include "checkpoint/source/inspect.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "core/tensor_view.hpp"
+#include "core/text.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::ordered_json;
+
+uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
+
+struct holding {  ///< of one file
+  uint64_t pieces = 0, bytes = 0;
+};
+
+std::vector<holding> holdings_of(const tensor_source& s) {
+  std::vector<holding> out(s.files.size());
+  for (const auto& t : s.tensors)
+    for (const auto& p : t.pieces) {
+      ++out[p.file].pieces;
+      out[p.file].bytes += p.count * core::size_of(t.type);
+    }
+  return out;
+}
+
+uint64_t all_bytes(const tensor_source& s) {
+  uint64_t out = 0;
+  for (const auto& t : s.tensors) out += bytes_of_tensor(t);
+  return out;
+}
+
+std::vector<std::string> parts_of(const std::string& name) {
+  std::vector<std::string> out(1);
+  for (const char c : shown(name)) {
+    if (c == '.')
+      out.emplace_back();
+    else
+      out.back() += c;
+  }
+  return out;
+}
+
+bool is_of_torch(const fs::path& file) {
+  const auto ending = file.extension();
+  return ending == ".pt" || ending == ".pth" || ending == ".bin" || ending == ".ckpt";
+}
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+json run_json(const source_run& r) {
+  json out{{"step", or_null(r.steps)},
+           {"applied_updates", or_null(r.applied_updates)},
+           {"loss_scale", nullptr},
+           {"schedule_position", or_null(r.schedule_position)},
+           {"data_position", or_null(r.samples)},
+           {"samples_per_step", or_null(r.samples_per_step)},
+           {"seed", or_null(r.seed)},
+           {"config", r.config},
+           {"model", r.model},
+           {"client_state", r.client_state}};
+  if (r.loss_scale)
+    out["loss_scale"] = {{"cur_scale", r.loss_scale->cur_scale},
+                         {"cur_iter", r.loss_scale->cur_iter},
+                         {"last_overflow_iter", r.loss_scale->last_overflow_iter},
+                         {"cur_hysteresis", r.loss_scale->cur_hysteresis}};
+  return out;
+}
+
+std::string head_of(const tensor_source& s) {
+  std::string run;
+  if (s.run.steps) run += fmt::format(", step {}", *s.run.steps);
+  if (s.run.applied_updates) run += fmt::format(" ({} updates applied)", *s.run.applied_updates);
+  return fmt::format("{}: {}{}, {} {} of {} in {} {}\n", shown_place(s), s.format, run, s.tensors.size(),
+                     s.tensors.size() == 1 ? "tensor" : "tensors", core::human_bytes(all_bytes(s)), s.files.size(),
+                     s.files.size() == 1 ? "file" : "files");
+}
+
+}  // namespace
+
+std::string shown_place(const tensor_source& s) {
+  return s.folder.empty() && !s.files.empty() ? s.files.front().path.string() : s.folder.string();
+}
+
+std::string shown_file(const tensor_source& s, uint32_t number) {
+  const auto& path = s.files[number].path;
+  const auto relative = path.lexically_relative(s.folder);
+  const bool inside = !relative.empty() && *relative.begin() != ".." && relative != ".";
+  return shown((inside ? relative : path).string());
+}
+
+std::vector<unknown_names> unknown_names_in(const tensor_source& s) {
+  std::set<fs::path> files;
+  for (const auto& f : s.files) files.insert(f.path);
+  std::error_code e;
+  for (fs::directory_iterator at(s.folder, e), end; !e && at != end; at.increment(e)) files.insert(at->path());
+  std::vector<unknown_names> out;
+  for (const auto& path : files) {
+    if (!is_of_torch(path)) continue;
+    if (const auto opened = torch_archive::open(path))
+      if (auto names = opened->unknown_globals(); !names.empty()) out.push_back({path, std::move(names)});
+  }
+  return out;
+}
+
+std::string inspect_text(const tensor_source& s) {
+  std::string out = head_of(s);
+  std::vector<std::string> open;
+  for (const auto& t : s.tensors) {
+    const auto parts = parts_of(t.name);
+    size_t same = 0;
+    while (same < open.size() && same < parts.size() && open[same] == parts[same]) ++same;
+    for (size_t depth = same; depth < parts.size(); ++depth)
+      out += fmt::format("{:{}}{}{}\n", "", 2 * depth + 2, parts[depth],
+                         depth + 1 < parts.size() ? "" : fmt::format("  {}", t.shape));
+    open = parts;
+    std::set<uint32_t> in;
+    for (const auto& p : t.pieces) in.insert(p.file);
+    std::vector<std::string> names;
+    for (const uint32_t f : in) names.push_back(shown_file(s, f));
+    out += fmt::format("{:{}}{} {}, {}, {} {}: {}\n", "", 2 * parts.size() + 2,
+                       t.kind == tensor_kind::moment ? shown(t.moment) : std::string(name_of(t.kind)),
+                       core::name_of(t.type), core::human_bytes(bytes_of_tensor(t)), t.pieces.size(),
+                       t.pieces.size() == 1 ? "piece" : "pieces", fmt::join(names, ", "));
+  }
+  for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
+  const auto holdings = holdings_of(s);
+  for (uint32_t f = 0; f < s.files.size(); ++f)
+    out +=
+        fmt::format("{}: {}, {} {} of {}\n", shown_file(s, f), core::human_bytes(s.files[f].bytes), holdings[f].pieces,
+                    holdings[f].pieces == 1 ? "piece" : "pieces", core::human_bytes(holdings[f].bytes));
+  for (const auto& u : unknown_names_in(s))
+    out += fmt::format("{}: names that mean nothing here, none of them imported: {}\n", u.file.filename().string(),
+                       fmt::join(u.names, ", "));
+  return out;
+}
+
+std::string inspect_json(const tensor_source& s) {
+  json out{{"folder", s.folder.string()},
+           {"format", s.format},
+           {"save_id", s.save_id ? json(to_hex(*s.save_id)) : json(nullptr)},
+           {"run", run_json(s.run)}};
+  const auto holdings = holdings_of(s);
+  auto& files = out["files"] = json::array();
+  for (uint32_t f = 0; f < s.files.size(); ++f)
+    files.push_back({{"name", shown_file(s, f)},
+                     {"bytes", s.files[f].bytes},
+                     {"pieces", holdings[f].pieces},
+                     {"piece_bytes", holdings[f].bytes}});
+  uint64_t elements = 0;
+  auto& tensors = out["tensors"] = json::array();
+  for (const auto& t : s.tensors) {
+    elements += core::numel_of(t.shape);
+    json pieces = json::array();
+    for (const auto& p : t.pieces) {
+      pieces.push_back(
+          {{"file", shown_file(s, p.file)}, {"first", p.first}, {"count", p.count}, {"offset_bytes", p.offset_bytes}});
+      if (s.has_digests) pieces.back()["digest"] = to_hex(p.digest);
+    }
+    tensors.push_back({{"name", t.name},
+                       {"kind", name_of(t.kind)},
+                       {"moment", t.moment},
+                       {"dtype", core::name_of(t.type)},
+                       {"shape", t.shape},
+                       {"bytes", bytes_of_tensor(t)},
+                       {"pieces", std::move(pieces)}});
+  }
+  auto& tied = out["tied"] = json::array();
+  for (const auto& t : s.tied) tied.push_back({{"name", t.name}, {"of", t.of}});
+  auto& unknown = out["unknown_names"] = json::array();
+  for (const auto& u : unknown_names_in(s))
+    unknown.push_back({{"file", u.file.filename().string()}, {"names", u.names}});
+  out["elements"] = elements;
+  out["bytes"] = all_bytes(s);
+  return out.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,114 @@
+#include "checkpoint/source/source_reader.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checkpoint/native/shard.hpp"
+#include "checkpoint/source/element_cast.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+
+using core::error_kind;
+using core::fail;
+
+core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, const tensor_source& s,
+                                                           uint32_t number) {
+  const auto& expected = s.files[number];
+  auto file = files.open(expected.path);
+  if (!file) return file;
+  if (s.save_id) {
+    if (auto ok = check_shard(**file, expected.path, {{}, expected.bytes}, *s.save_id); !ok) return fail(ok.error());
+  } else if ((*file)->bytes() != expected.bytes) {
+    return fail(error_kind::io, fmt::format("'{}' had {} bytes when it was looked at and has {} now",
+                                            expected.path.string(), expected.bytes, (*file)->bytes()));
+  }
+  return file;
+}
+
+core::result<const input_file*> source_reader::opened(uint32_t number) {
+  auto& slot = open_[number];
+  if (slot == nullptr) {
+    if (open_count_ == max_open_source_files) {
+      for (auto& other : open_) other.reset();
+      open_count_ = 0;
+    }
+    auto file = open_source_file(files_, from_, number);
+    if (!file) return fail(file.error());
+    slot = std::move(*file);
+    ++open_count_;
+  }
+  return slot.get();
+}
+
+core::result<void> source_reader::read(const tensor_entry& t, uint64_t first, uint64_t count,
+                                       std::span<std::byte> out) {
+  const uint64_t elements = core::numel_of(t.shape), element_bytes = core::size_of(t.type);
+  if (first > elements || count > elements - first || out.size() / element_bytes < count)
+    return fail(error_kind::bug, fmt::format("tensor {}: {} elements from element {} on, into {} bytes, of {} elements",
+                                             shown(t), count, first, out.size(), elements));
+  const uint64_t end = first + count;
+  auto p = std::partition_point(t.pieces.begin(), t.pieces.end(),
+                                [&](const piece& q) { return q.first + q.count <= first; });
+  for (; p != t.pieces.end() && p->first < end; ++p) {
+    const uint64_t from = std::max(p->first, first), to = std::min(p->first + p->count, end);
+    const auto file = opened(p->file);
+    if (!file) return fail(file.error());
+    const auto into = out.subspan(static_cast<size_t>((from - first) * element_bytes),
+                                  static_cast<size_t>((to - from) * element_bytes));
+    const uint64_t at = p->offset_bytes + (from - p->first) * element_bytes;
+    if (auto ok = read_exactly(**file, from_.files[p->file].path, at, into); !ok) return ok;
+    if (from_.has_digests)
+      if (auto ok = check(t, *p, **file, into); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<void> source_reader::check(const tensor_entry& t, const piece& p, const input_file& file,
+                                        std::span<const std::byte> there) {
+  const std::pair key(p.file, p.offset_bytes);
+  if (checked_.contains(key)) return {};
+  const auto& path = from_.files[p.file].path;
+  const uint64_t bytes = p.count * core::size_of(t.type);
+  digest_stream digest;
+  if (there.size() == bytes) {
+    digest.add(there);
+  } else {
+    check_block_.resize(cast_block_bytes);
+    for (uint64_t done = 0; done < bytes;) {
+      const auto part = std::span(check_block_).first(std::min<uint64_t>(bytes - done, check_block_.size()));
+      if (auto ok = read_exactly(file, path, p.offset_bytes + done, part); !ok) return ok;
+      digest.add(part);
+      done += part.size();
+    }
+  }
+  if (digest.value() != p.digest)
+    return fail(error_kind::bad_input,
+                fmt::format("'{}': the {} bytes at byte {}, elements {} to {} of tensor {}, do not have their digest",
+                            path.string(), bytes, p.offset_bytes, p.first, p.first + p.count, shown(t)));
+  checked_.insert(key);
+  return {};
+}
+
+core::result<void> source_reader::read_as(core::dtype wanted, const tensor_entry& t, uint64_t first, uint64_t count,
+                                          std::span<std::byte> out) {
+  if (wanted == t.type) return read(t, first, count, out);
+  if (!is_floating(wanted) || !is_floating(t.type))
+    return fail(error_kind::mismatch, fmt::format("tensor {}: {} does not become {}", shown(t), core::name_of(t.type),
+                                                  core::name_of(wanted)));
+  if (out.size() / core::size_of(wanted) < count)
+    return fail(error_kind::bug,
+                fmt::format("tensor {}: {} elements do not fit {} bytes", shown(t), count, out.size()));
+  const uint64_t block = cast_block_bytes / core::size_of(t.type);
+  block_.resize(static_cast<size_t>(std::min(count, block) * core::size_of(t.type)));
+  for (uint64_t done = 0; done < count;) {
+    const uint64_t n = std::min(count - done, block);
+    if (auto ok = read(t, first + done, n, block_); !ok) return ok;
+    cast_elements(t.type, block_.data(), wanted, out.data() + done * core::size_of(wanted), n);
+    done += n;
+  }
+  return {};
+}
+
+}  // namespace troupe::checkpoint

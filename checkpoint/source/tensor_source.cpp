@@ -1,0 +1,116 @@
+#include "checkpoint/source/tensor_source.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "core/tensor_view.hpp"
+#include "core/text.hpp"
+#include "core/utf8.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+auto key_of(const tensor_entry& t) { return std::tie(t.name, t.kind, t.moment); }
+
+core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
+  const auto bad = [&](const std::string& what) {
+    return fail(error_kind::bad_input, fmt::format("'{}': tensor {}: {}", s.folder.string(), shown(t), what));
+  };
+  // Shapes may come from foreign files: their product is bounded before it is used.
+  const auto bytes = bytes_of(t.type, t.shape);
+  if (!bytes) return bad("the product of its shape is beyond any file");
+  const uint64_t element_bytes = core::size_of(t.type), elements = *bytes / element_bytes;
+  uint64_t reached = 0;
+  for (const auto& p : t.pieces) {
+    if (p.file >= s.files.size()) return bad(fmt::format("file number {} of {} files", p.file, s.files.size()));
+    if (p.first != reached || p.count == 0 || p.count > elements - reached)
+      return bad(fmt::format("wanted the piece at element {} of {}, got elements {} to {}", reached, elements, p.first,
+                             p.first + p.count));
+    const auto& file = s.files[p.file];
+    if (p.offset_bytes > file.bytes || p.count > (file.bytes - p.offset_bytes) / element_bytes)
+      return bad(fmt::format("{} elements at byte {} leave '{}', which has {} bytes", p.count, p.offset_bytes,
+                             file.path.string(), file.bytes));
+    reached += p.count;
+  }
+  if (reached != elements) return bad(fmt::format("no piece holds its elements {} to {}", reached, elements));
+  return {};
+}
+
+/// Names become JSON, files' names and text for people; a pickle may hold any bytes as text.
+core::result<void> check_names(const tensor_source& s) {
+  const auto check = [&](const std::string& name) -> core::result<void> {
+    if (core::is_utf8(name)) return {};
+    return fail(error_kind::bad_input, fmt::format("'{}': a tensor's name, {}, is not UTF-8", s.folder.string(),
+                                                   core::json_string(shown(name))));
+  };
+  for (const auto& t : s.tensors)
+    for (const auto* name : {&t.name, &t.moment})
+      if (auto ok = check(*name); !ok) return ok;
+  for (const auto& t : s.tied)
+    for (const auto* name : {&t.name, &t.of})
+      if (auto ok = check(*name); !ok) return ok;
+  for (const auto& name : s.parameter_order)
+    if (auto ok = check(name); !ok) return ok;
+  return {};
+}
+
+}  // namespace
+
+tensor_source source_of(const checkpoint_folder& c) {
+  const auto& m = c.content;
+  tensor_source out;
+  static_cast<tensor_list&>(out) = m;
+  out.format = "troupe";
+  out.folder = c.folder;
+  for (const auto& f : m.files) out.files.push_back({c.folder / f.name, f.bytes});
+  out.has_digests = true;
+  out.save_id = m.save_id;
+  out.run = {.steps = m.run.step,
+             .applied_updates = m.run.applied_updates,
+             .samples = m.run.data_position,
+             .samples_per_step = m.run.samples_per_step,
+             .seed = m.run.seed,
+             .loss_scale = m.run.loss_scale,
+             .schedule_position = static_cast<int64_t>(m.run.schedule_position.value_or(m.run.applied_updates)),
+             .config = m.run.config,
+             .model = m.run.model,
+             .client_state = m.run.client_state};
+  out.parameter_order = m.run.parameter_order;
+  return out;
+}
+
+core::result<void> complete(tensor_source& s) {
+  if (auto ok = check_names(s); !ok) return ok;
+  put_in_order(s);
+  if (s.tensors.size() > max_tensors)
+    return fail(error_kind::limit,
+                fmt::format("'{}': {} tensors, at most {} are read", s.folder.string(), s.tensors.size(), max_tensors));
+  size_t pieces = 0;
+  for (size_t i = 0; i < s.tensors.size(); ++i) {
+    const auto& t = s.tensors[i];
+    if (i > 0 && key_of(s.tensors[i - 1]) == key_of(t))
+      return fail(error_kind::bad_input, fmt::format("'{}': tensor {} stands twice", s.folder.string(), shown(t)));
+    if (auto ok = check_pieces(s, t); !ok) return ok;
+    pieces += t.pieces.size();
+  }
+  if (pieces > max_pieces)
+    return fail(error_kind::limit,
+                fmt::format("'{}': {} pieces, at most {} are read", s.folder.string(), pieces, max_pieces));
+  for (const auto& t : s.tied) {
+    const auto at = std::lower_bound(s.tensors.begin(), s.tensors.end(), t.of,
+                                     [](const tensor_entry& e, const std::string& name) { return e.name < name; });
+    if (at == s.tensors.end() || at->name != t.of)
+      return fail(error_kind::bad_input,
+                  fmt::format("'{}': '{}' is tied to '{}', which is not there", s.folder.string(), t.name, t.of));
+  }
+  return {};
+}
+
+}  // namespace troupe::checkpoint

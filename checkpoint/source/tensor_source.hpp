@@ -1,0 +1,75 @@
+// Where every tensor of a folder lies, whoever wrote it: names, kinds, shapes and byte ranges, and what the writer said
+// of its run. The one form in which loading, exporting, comparing and showing see checkpoints; each format has its own
+// reader that fills it. Nothing here moves a byte of a tensor but read_pieces.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/native/manifest.hpp"
+#include "checkpoint/native/manifest_file.hpp"
+#include "checkpoint/source/load_plan.hpp"
+#include "checkpoint/source/native_read.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+struct source_file {  ///< one file that pieces lie in
+  std::filesystem::path path;
+  uint64_t bytes = 0;
+};
+
+/// What a folder says of the run that wrote it; missing where its format or its writer does not say.
+struct source_run {
+  std::optional<uint64_t> steps;             ///< optimizer steps done, skipped ones too
+  std::optional<uint64_t> applied_updates;   ///< of these, those that changed parameters
+  std::optional<uint64_t> samples;           ///< the next sample's place in the training order
+  std::optional<uint64_t> samples_per_step;  ///< the global batch; none: not said
+  std::optional<uint64_t> seed;
+  std::optional<loss_scale_record> loss_scale;
+  std::optional<int64_t> schedule_position;  ///< of the learning rate: updates that it has counted
+  std::string config;                        ///< as it was given; DeepSpeed's as JSON
+  std::string model;                         ///< as run_state::model; empty where unknown
+  std::string client_state = "null";         ///< JSON
+};
+
+/// One checkpoint of any format. Pieces cover every element once, ascending, as in a manifest; here they may begin at
+/// any byte of a file, and several may lie on the same bytes.
+struct tensor_source : tensor_list {
+  std::string format;                ///< for people: `troupe`, `DeepSpeed ZeRO-3`, `Hugging Face` ...
+  std::filesystem::path folder;      ///< the checkpoint's own
+  std::vector<source_file> files;    ///< numbered by piece::file
+  bool has_digests = false;          ///< piece::digest means something
+  std::optional<digest128> save_id;  ///< stands in the header of every file, which is checked when it is opened
+  source_run run;
+  /// Parameters' names in the order in which the model that wrote it registers them; empty where unknown.
+  std::vector<std::string> parameter_order;
+  /// While it lives, apply_retention() leaves the checkpoint alone (reading_mark.hpp); null where there is no such
+  /// mark.
+  std::shared_ptr<const void> mark{};
+  /// Names are a pipeline's own, by layers' numbers; what the model calls them is not known: see layer_names.hpp.
+  bool has_layer_names = false;
+  /// What a tensor is called in the files, by its name here, where that is another one.
+  std::map<std::string, std::string, std::less<>> names_in_files;
+};
+
+/// A checkpoint of ours as a source.
+tensor_source source_of(const checkpoint_folder& c);
+
+/// Sorts tensors, pieces and tied names; then refuses, with the tensor named: a name that is not UTF-8, two of one
+/// name, kind and moment, pieces that overlap, leave a gap or leave their file, a tied name of nothing. For readers to
+/// end with.
+core::result<void> complete(tensor_source& s);
+
+/// As for a checkpoint of ours; digests are compared where the source has them.
+core::result<read_report> read_pieces(file_system& files, const tensor_source& from, const load_plan& plan,
+                                      std::span<std::byte> destination, const read_options& options = {});
+
+}  // namespace troupe::checkpoint

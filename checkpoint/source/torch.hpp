@@ -1,0 +1,21 @@
+// Files of torch.save that hold tensors by name, one or a folder of them with an index, as a tensor_source. Only
+// containers and pickles are read.
+#pragma once
+
+#include <filesystem>
+
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+inline constexpr std::string_view torch_file_name = "pytorch_model.bin";
+inline constexpr std::string_view torch_index_file_name = "pytorch_model.bin.index.json";
+
+/// `path` is such a file, or a folder with pytorch_model.bin or its index. A file's tensors are those of its dictionary
+/// or, where that holds none itself, of its entry `module`, `model`, `state_dict` or `model_state_dict`; what is no
+/// tensor is passed over. Every tensor is of kind `weight`; one that shows the same elements as another is tied to it.
+/// The order of parameters is the file's. Refused by name: a tensor that depends on a class that is not allowed.
+core::result<tensor_source> read_torch_source(const std::filesystem::path& path);
+
+}  // namespace troupe::checkpoint

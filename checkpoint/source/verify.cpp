@@ -1,0 +1,177 @@
+// Every piece against its digest, every entry of an archive against its CRC-32.
+#include "checkpoint/source/verify.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <tuple>
+
+#include "checkpoint/native/shard.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/torch/zip_crc32.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
+#include "core/math.hpp"
+#include "core/source_file.hpp"
+#include "core/tensor_view.hpp"
+
+namespace troupe::checkpoint {
+namespace {
+
+using core::fail;
+namespace fs = std::filesystem;
+
+struct place {  ///< one piece, where it lies
+  uint64_t offset_bytes, bytes;
+  const piece* part;
+  const tensor_entry* tensor;
+};
+
+/// One walk over all files of a source.
+class verifier {
+ public:
+  verifier(file_system& files, const tensor_source& s, const progress_function& progress)
+      : files_(files), source_(s), progress_(progress), places_(s.files.size()), block_(read_block_bytes) {
+    for (const auto& t : s.tensors)
+      for (const auto& p : t.pieces) {
+        places_[p.file].push_back({p.offset_bytes, p.count * core::size_of(t.type), &p, &t});
+        if (s.has_digests) total_ += places_[p.file].back().bytes;
+      }
+    for (auto& of_file : places_)
+      std::sort(of_file.begin(), of_file.end(),
+                [](const place& a, const place& b) { return a.offset_bytes < b.offset_bytes; });
+    if (!s.has_digests)
+      for (const auto& f : s.files) total_ += f.bytes;
+    out_.tensors = s.tensors.size();
+  }
+
+  core::result<verify_report> all() {
+    for (uint32_t number = 0; number < source_.files.size(); ++number) {
+      out_.pieces += places_[number].size();
+      const auto file = open_source_file(files_, source_, number);
+      if (!file) {
+        note(number, "", 0, file.error().text);
+        continue;
+      }
+      if (auto ok = source_.has_digests ? digests(number, **file) : sums(number, **file); !ok) return fail(ok.error());
+    }
+    if (progress_ && !progress_(total_, total_)) return stopped();
+    return std::move(out_);
+  }
+
+ private:
+  void note(uint32_t file, std::string tensor, uint64_t offset, std::string text) {
+    if (out_.damages++ < max_listed_damages)
+      out_.listed.push_back({shown_file(source_, file), std::move(tensor), offset, std::move(text)});
+  }
+  static tl::unexpected<core::error> stopped() { return fail(core::error_kind::stopped, "stopped while reading"); }
+
+  /// Gives `each` the bytes of a range, a block at a time; an error of reading becomes a damage. False: stopped.
+  template <class Each>
+  core::result<bool> read(uint32_t number, const input_file& file, uint64_t offset, uint64_t bytes,
+                          const std::string& tensor, Each each) {
+    const auto& path = source_.files[number].path;
+    for (uint64_t done = 0; done < bytes;) {
+      const auto n = static_cast<size_t>(std::min<uint64_t>(bytes - done, block_.size()));
+      const auto part = std::span(block_).first(n);
+      if (auto ok = read_exactly(file, path, offset + done, part); !ok) {
+        note(number, tensor, offset + done, tensor.empty() ? ok.error().text : ok.error().in("tensor " + tensor).text);
+        return false;
+      }
+      each(part);
+      done += n;
+      out_.bytes += n;
+      if (progress_ && !progress_(std::min(out_.bytes, total_), total_)) return stopped();
+    }
+    return true;
+  }
+
+  core::result<void> digests(uint32_t number, const input_file& file) {
+    const auto& path = source_.files[number].path;
+    for (const auto& at : places_[number]) {
+      const auto tensor = shown(*at.tensor);
+      digest_stream digest;
+      const auto whole = read(number, file, at.offset_bytes, at.bytes, tensor, [&](auto part) { digest.add(part); });
+      if (!whole) return fail(whole.error());
+      if (!*whole) continue;
+      out_.compared_bytes += at.bytes;
+      if (digest.value() != at.part->digest) {
+        note(number, tensor, at.offset_bytes,
+             fmt::format("'{}': the {} bytes at byte {}, elements {} to {} of tensor {}, do not have their digest",
+                         path.string(), at.bytes, at.offset_bytes, at.part->first, at.part->first + at.part->count,
+                         tensor));
+        continue;
+      }
+      const uint64_t end = at.offset_bytes + at.bytes;
+      if (source_.save_id)
+        if (auto ok = check_padding(file, path, end); !ok) note(number, tensor, end, ok.error().text);
+    }
+    return {};
+  }
+
+  /// Zeros from the end of a piece of ours to the next possible begin.
+  static core::result<void> check_padding(const input_file& file, const fs::path& path, uint64_t end) {
+    std::array<std::byte, piece_alignment_bytes> bytes{};
+    const auto padding = std::span(bytes).first(static_cast<size_t>(core::round_up(end, piece_alignment_bytes) - end));
+    if (auto ok = read_exactly(file, path, end, padding); !ok) return ok;
+    if (std::all_of(padding.begin(), padding.end(), [](std::byte b) { return b == std::byte{0}; })) return {};
+    return fail(core::error_kind::bad_input, fmt::format("'{}': the padding of {} bytes at byte {} is not zeros",
+                                                         path.string(), padding.size(), end));
+  }
+
+  core::result<void> sums(uint32_t number, const input_file& file) {
+    const auto& path = source_.files[number].path;
+    const auto archive = core::source_file::open(path);
+    const auto list = archive ? read_zip(*archive) : fail(archive.error());
+    if (!list) {
+      const auto read_all = read(number, file, 0, source_.files[number].bytes, "", [](auto) {});
+      return read_all ? core::result<void>() : fail(read_all.error());
+    }
+    for (const auto& e : list->entries) {
+      uint32_t sum = 0;
+      const auto whole = read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); });
+      if (!whole) return fail(whole.error());
+      if (!*whole || e.crc32 == 0) continue;  // zero is also what a writer puts there that computes none
+      out_.compared_bytes += e.bytes;
+      if (sum == e.crc32) continue;
+      const auto tensor = tensor_in(number, e);
+      note(number, tensor, e.begin,
+           fmt::format("'{}': the {} bytes at byte {}, entry '{}'{}, do not have their CRC-32", path.string(), e.bytes,
+                       e.begin, e.name, tensor.empty() ? "" : fmt::format(", with tensor {}", tensor)));
+    }
+    return {};
+  }
+
+  /// The first tensor with a piece in an entry.
+  [[nodiscard]] std::string tensor_in(uint32_t number, const zip_entry& e) const {
+    const auto& of_file = places_[number];
+    const auto at = std::lower_bound(of_file.begin(), of_file.end(), e.begin,
+                                     [](const place& p, uint64_t begin) { return p.offset_bytes < begin; });
+    return at == of_file.end() || at->offset_bytes >= e.begin + e.bytes ? "" : shown(*at->tensor);
+  }
+
+  file_system& files_;
+  const tensor_source& source_;
+  const progress_function& progress_;
+  std::vector<std::vector<place>> places_;  ///< by file, ascending
+  std::vector<std::byte> block_;
+  uint64_t total_ = 0;
+  verify_report out_;
+};
+
+}  // namespace
+
+core::result<verify_report> verify_source(file_system& files, const tensor_source& s,
+                                          const progress_function& progress) {
+  return verifier(files, s, progress).all();
+}
+
+core::result<verify_report> verify_checkpoint(file_system& files, const fs::path& folder) {
+  const auto known = read_manifest(files, folder);
+  if (!known) return fail(known.error());
+  return verify_source(files, source_of(*known));
+}
+
+}  // namespace troupe::checkpoint

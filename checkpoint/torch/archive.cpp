@@ -1,0 +1,220 @@
+// Both containers, and the calls that mean a tensor.
+#include "checkpoint/torch/archive.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "checkpoint/safetensors/header.hpp"
+#include "checkpoint/torch/archive_names.hpp"
+#include "checkpoint/torch/zip_layout.hpp"
+
+namespace troupe::checkpoint {
+
+using core::error_kind;
+using core::fail;
+
+namespace {
+
+tl::unexpected<core::error> refused(std::string why) { return fail(error_kind::bad_input, std::move(why)); }
+
+/// 0x1950a86a20f9469cfc6c, in front of every legacy stream.
+constexpr std::string_view legacy_magic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19";
+constexpr int64_t legacy_protocol = 1001;
+/// The entry "byteorder" of what is read here.
+constexpr std::string_view little = "little";
+
+/// `where` in front, but not of what a file refused: that names the file itself.
+core::error in(core::error e, const std::string& where) { return e.kind == error_kind::io ? e : e.in(where); }
+
+}  // namespace
+
+bool torch_tensor::is_contiguous() const {
+  if (numel == 0) return true;
+  int64_t wanted = 1;
+  for (size_t i = shape.size(); i > 0; --i) {
+    if (shape[i - 1] != 1 && strides[i - 1] != wanted) return false;
+    wanted *= shape[i - 1];
+  }
+  return true;
+}
+
+core::result<torch_archive> torch_archive::open(const std::filesystem::path& path) {
+  auto file = core::source_file::open(path);
+  if (!file) return fail(file.error());
+  torch_archive out;
+  out.file_ = std::move(*file);
+  out.name_ = path.string();
+  std::array<std::byte, 4> front{};
+  if (out.file_bytes() >= front.size())
+    if (auto ok = out.read(0, front); !ok) return fail(ok.error());
+  const bool is_zip = zip::number(front, 0, front.size()) == zip::local_signature;
+  if (auto ok = is_zip ? out.open_zip() : out.open_legacy(); !ok)
+    return fail(in(ok.error(), fmt::format("cannot read '{}'", path.string())));
+  return out;
+}
+
+core::result<void> torch_archive::open_zip() {
+  auto list = read_zip(file_);
+  if (!list) return fail(list.error());
+  zip_ = std::move(*list);
+  const auto& entries = zip_.entries;
+  if (entries.empty()) return refused("an archive of torch.save was wanted, it is empty");
+  folder_ = std::string(entries.front().name.substr(0, entries.front().name.find('/'))) + "/";
+  const auto* pickle = find_entry(entries, folder_ + "data.pkl");
+  if (pickle == nullptr)
+    return refused(fmt::format("a zip archive without '{}data.pkl' is none of torch.save", shown(folder_)));
+  if (const auto* order = find_entry(entries, folder_ + "byteorder")) {
+    std::string word(std::min<uint64_t>(order->bytes, little.size() + 1), '\0');
+    if (auto ok = read(order->begin, std::as_writable_bytes(std::span(word))); !ok) return ok;
+    if (word != little) return refused("its numbers are big-endian, little-endian was wanted");
+  }
+  auto tree = read_pickle(file_, pickle->begin, pickle->bytes);
+  if (!tree) return fail(in(tree.error(), "data.pkl"));
+  tree_ = std::move(*tree);
+  return {};
+}
+
+core::result<void> torch_archive::open_legacy() {
+  uint64_t at = 0;
+  const auto left = [&] { return file_bytes() - at; };
+  const auto next = [&]() -> core::result<pickle_tree> {
+    auto tree = read_pickle(file_, at, std::min(left(), max_pickle_bytes));
+    if (tree) at += tree->bytes_read();
+    return tree;
+  };
+  auto magic = next();
+  if (!magic && magic.error().kind == error_kind::io) return fail(magic.error());
+  if (!magic || magic->kind(magic->root()) != pickle_kind::big_integer || magic->text(magic->root()) != legacy_magic)
+    return refused("neither a zip archive nor a stream of torch.save");
+  const auto protocol = next();
+  if (!protocol) return fail(protocol.error());
+  if (protocol->kind(protocol->root()) != pickle_kind::integer ||
+      protocol->integer(protocol->root()) != legacy_protocol)
+    return refused(fmt::format("a stream of version {} was wanted", legacy_protocol));
+  const auto system = next();
+  if (!system) return fail(system.error());
+  const auto order = system->find(system->root(), "little_endian");
+  if (order && system->kind(*order) == pickle_kind::boolean && !system->boolean(*order))
+    return refused("its numbers are big-endian, little-endian was wanted");
+  auto tree = next();
+  if (!tree) return fail(in(tree.error(), "the saved object"));
+  tree_ = std::move(*tree);
+  auto keys = next();
+  if (!keys) return fail(in(keys.error(), "the list of storages"));
+  // a storage's element size stands where it is used
+  std::map<std::string_view, uint64_t> element_bytes;
+  for (pickle_ref v = 0; v < tree_.size(); ++v)
+    if (const auto id = torch_names::storage_id(tree_, v))
+      element_bytes[id->key] = id->type ? core::size_of(*id->type) : id->element_bytes;
+  for (const pickle_ref v : keys->items(keys->root())) {
+    if (keys->kind(v) != pickle_kind::text) return refused("the key of a storage is no text");
+    const auto size = element_bytes.find(keys->text(v));
+    if (size == element_bytes.end() || size->second == 0)
+      return refused(fmt::format("storage '{}' has no element type known here", shown(keys->text(v))));
+    std::array<std::byte, 8> count;
+    if (left() < count.size()) return refused("it ends before its last storage");
+    if (auto ok = read(at, count); !ok) return ok;
+    const uint64_t elements = zip::number(count, 0, count.size());
+    at += count.size();
+    if (elements > left() / size->second)
+      return refused(fmt::format("storage '{}' announces {} elements of {} bytes, {} bytes are left",
+                                 shown(keys->text(v)), elements, size->second, left()));
+    if (!storages_.try_emplace(std::string(keys->text(v)), place{at, elements * size->second}).second)
+      return refused(fmt::format("storage '{}' comes twice", shown(keys->text(v))));
+    at += elements * size->second;
+  }
+  return {};
+}
+
+bool torch_archive::is_tensor(pickle_ref v) const {
+  return tree_.kind(v) == pickle_kind::object && torch_names::rebuilds_tensor(tree_, tree_.target(v));
+}
+
+core::result<torch_tensor> torch_archive::tensor(pickle_ref v) const {
+  auto out = rebuilt(v, 0);
+  if (!out) return fail(out.error().in(fmt::format("'{}'", name_)));
+  return out;
+}
+
+core::result<torch_tensor> torch_archive::rebuilt(pickle_ref v, int wrappers) const {
+  if (wrappers > max_tensor_wrappers)
+    return refused(fmt::format("a tensor is wrapped more than {} times", max_tensor_wrappers));
+  if (tree_.kind(v) != pickle_kind::object) return refused("a tensor was wanted, got a plain value");
+  const pickle_ref target = tree_.target(v);
+  const auto args = tree_.items(tree_.args(v));
+  const auto is = [&](pickle_ref g, const char* name) { return tree_.is_global(g, "torch._utils", name); };
+  if (is(target, "_rebuild_parameter") || is(target, "_rebuild_parameter_with_state")) {
+    if (args.empty()) return refused("_rebuild_parameter without a tensor");
+    return rebuilt(args[0], wrappers + 1);
+  }
+  const auto by_name = [&](pickle_ref g, std::span<const pickle_ref> given) -> core::result<torch_tensor> {
+    if (is(g, "_rebuild_tensor_v2")) return strided(given, std::nullopt);
+    if (is(g, "_rebuild_tensor_v3")) {
+      if (given.size() < 7) return refused("_rebuild_tensor_v3 wants seven arguments");
+      const auto type = torch_names::dtype_of(tree_, given[6]);
+      if (!type)
+        return refused(fmt::format("a tensor's type is {}, which is not read here",
+                                   tree_.kind(given[6]) == pickle_kind::global ? tree_.global_name(given[6]) : "none"));
+      return strided(given, type);
+    }
+    return refused(fmt::format("a tensor depends on {}, which is not among the calls that are understood",
+                               tree_.kind(g) == pickle_kind::global ? tree_.global_name(g) : "a plain value"));
+  };
+  if (tree_.is_global(target, "torch._tensor", "_rebuild_from_type_v2")) {
+    if (args.size() < 3 || tree_.kind(args[2]) != pickle_kind::tuple)
+      return refused("_rebuild_from_type_v2 wants a function, a type and a tuple");
+    const auto inner = tree_.items(args[2]);
+    if (is(args[0], "_rebuild_parameter") && !inner.empty()) return rebuilt(inner[0], wrappers + 1);
+    return by_name(args[0], inner);
+  }
+  return by_name(target, args);
+}
+
+core::result<torch_tensor> torch_archive::strided(std::span<const pickle_ref> args,
+                                                  std::optional<core::dtype> type) const {
+  if (args.size() < 4) return refused("a tensor wants a storage, an offset, a size and strides");
+  const auto id = torch_names::storage_id(tree_, args[0]);
+  if (!id) {
+    const bool calls =
+        tree_.kind(args[0]) == pickle_kind::object && tree_.kind(tree_.target(args[0])) == pickle_kind::global;
+    if (calls)
+      return refused(fmt::format("a tensor's storage depends on {}, which is not among the calls that are understood",
+                                 tree_.global_name(tree_.target(args[0]))));
+    return refused("a tensor's storage is no storage");
+  }
+  if (!type) type = id->type;
+  if (!type) return refused(fmt::format("a tensor's type is {}, which is not read here", shown(id->type_name)));
+  place where{};
+  if (const auto* entry = find_entry(zip_.entries, fmt::format("{}data/{}", folder_, id->key))) {
+    where = {entry->begin, entry->bytes};
+  } else if (const auto legacy = storages_.find(id->key); legacy != storages_.end()) {
+    where = legacy->second;
+  } else {
+    return refused(fmt::format("storage '{}' is not in the file", shown(id->key)));
+  }
+  const auto offset = integer(args[1]);
+  auto shape = this->shape(args[2]), strides = this->shape(args[3]);
+  if (!offset) return fail(offset.error());
+  if (!shape) return fail(shape.error());
+  if (!strides) return fail(strides.error());
+  if (*offset < 0 || shape->size() != strides->size() || shape->size() > max_rank)
+    return refused("a tensor's offset, size and strides do not go together");
+  const auto bytes = bytes_of(*type, *shape);
+  if (!bytes) return refused("a tensor's size is beyond any file");
+  torch_tensor out{*type, std::move(*shape), std::move(*strides), id->key, where.begin, *bytes / core::size_of(*type)};
+  const uint64_t elements = where.bytes / core::size_of(*type);
+  uint64_t last = static_cast<uint64_t>(*offset);  // the furthest element; each step is checked against the storage
+  bool inside = out.numel == 0 ? last <= elements : last < elements;
+  for (size_t i = 0; inside && out.numel != 0 && i < out.shape.size(); ++i) {
+    const auto steps = static_cast<uint64_t>(out.shape[i] - 1), stride = static_cast<uint64_t>(out.strides[i]);
+    inside = steps == 0 || stride <= (elements - 1 - last) / steps;
+    if (inside) last += steps * stride;
+  }
+  if (!inside) return refused(fmt::format("a tensor leaves its storage '{}' of {} elements", shown(id->key), elements));
+  out.begin += static_cast<uint64_t>(*offset) * core::size_of(*type);
+  return out;
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,338 @@
+// The stack machine behind read_pickle(): what each opcode does to the stack, the marks and the memo.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/torch/pickle_opcodes.hpp"
+#include "checkpoint/torch/pickle_reader.hpp"
+#include "checkpoint/torch/zip_layout.hpp"
+
+namespace troupe::checkpoint {
+
+class pickle_parser {
+ public:
+  explicit pickle_parser(std::span<const std::byte> bytes) : limit_(bytes.size()) { tree_.pickle_ = bytes; }
+  pickle_parser(const core::source_file& file, uint64_t begin, uint64_t bytes)
+      : file_(&file), begin_(begin), limit_(bytes) {}
+
+  core::result<pickle_tree> run() {
+    if (limit_ > max_pickle_bytes)
+      return core::fail(core::error_kind::limit,
+                        fmt::format("a pickle has at most {} bytes here, got {}", max_pickle_bytes, limit_));
+    while (!done_ && why_.empty()) {
+      opcode_at_ = at_;
+      step(static_cast<pickle::op>(take(1)));
+    }
+    if (lost_) return core::fail(std::move(*lost_));
+    if (why_.empty()) check_shape();
+    if (!why_.empty())
+      return core::fail(core::error_kind::bad_input,
+                        fmt::format("the pickle is refused at byte {}: {}", opcode_at_, why_));
+    tree_.bytes_read_ = at_;
+    if (file_ != nullptr) {
+      tree_.own_pickle_.resize(at_);
+      tree_.own_pickle_.shrink_to_fit();
+      tree_.pickle_ = tree_.own_pickle_;
+    }
+    return std::move(tree_);
+  }
+
+ private:
+  using op = pickle::op;
+  using node = pickle_tree::node;
+  static constexpr uint32_t nothing = pickle_tree::nothing;
+  /// What is read of a file at first; twice as much when the pickle goes on.
+  static constexpr uint64_t first_read_bytes = uint64_t{1} << 16;
+
+  void refuse(std::string why) {
+    if (why_.empty()) why_ = std::move(why);
+  }
+
+  // ---- bytes: after a refusal these give zeros, and run() stops
+
+  /// Whether `n` more bytes are there; those of a file are read when they are asked for.
+  bool have(uint64_t n) {
+    if (n > limit_ - at_) return false;
+    return n <= tree_.pickle_.size() - at_ || fetch(at_ + n);
+  }
+  bool fetch(uint64_t end) {
+    auto& own = tree_.own_pickle_;
+    const size_t known = own.size();
+    own.resize(std::min(limit_, std::max({end, uint64_t{2 * known}, first_read_bytes})));
+    tree_.pickle_ = own;
+    const auto ok = file_->read(begin_ + known, std::span(own).subspan(known));
+    if (ok) return true;
+    lost_ = ok.error();
+    refuse(lost_->text);
+    return false;
+  }
+
+  uint64_t take(size_t n) {
+    if (!have(n)) {
+      refuse("it ends in the middle");
+      return 0;
+    }
+    at_ += n;
+    return zip::number(tree_.pickle_, at_ - n, n);
+  }
+
+  void push_text(pickle_kind kind, uint64_t bytes) {
+    if (!have(bytes)) return refuse(fmt::format("{} bytes are announced, {} are left", bytes, limit_ - at_));
+    push({kind, false, static_cast<uint32_t>(at_), static_cast<uint32_t>(bytes), nothing, nothing});
+    at_ += bytes;
+  }
+
+  void push_line() {
+    uint64_t bytes = 0;
+    for (;; ++bytes) {
+      if (!have(bytes + 1)) return refuse("a name has no end");
+      if (tree_.pickle_[at_ + bytes] == std::byte{'\n'}) break;
+    }
+    push_text(pickle_kind::text, bytes);
+    ++at_;
+  }
+
+  void push_whole_number(uint64_t bytes) {
+    if (bytes > 8) return push_text(pickle_kind::big_integer, bytes);
+    const uint64_t raw = take(bytes);
+    const auto unused = static_cast<int>(64 - 8 * bytes);
+    push_integer(bytes == 0 ? 0 : static_cast<int64_t>(raw << unused) >> unused);
+  }
+
+  // ---- values
+
+  void push(const node& n) {
+    if (!why_.empty()) return;
+    stack_.push_back(static_cast<pickle_ref>(tree_.nodes_.size()));
+    tree_.nodes_.push_back(n);
+  }
+  void push_integer(int64_t value) { push_bits(pickle_kind::integer, static_cast<uint64_t>(value)); }
+  void push_bits(pickle_kind kind, uint64_t bits) {
+    push({kind, false, static_cast<uint32_t>(bits), static_cast<uint32_t>(bits >> 32), nothing, nothing});
+  }
+  void push_boolean(bool value) { push({pickle_kind::boolean, false, value ? 1U : 0U, 0, nothing, nothing}); }
+  void push_items(pickle_kind kind, std::span<const pickle_ref> items) {
+    uint32_t list = nothing;
+    if (!items.empty()) {
+      list = static_cast<uint32_t>(tree_.lists_.size());
+      tree_.lists_.emplace_back(items.begin(), items.end());
+    }
+    push({kind, false, 0, 0, nothing, list});
+  }
+
+  /// The top `n` values, which leave the stack when the caller calls drop(n). Nothing beyond the last mark.
+  std::span<const pickle_ref> top(size_t n) {
+    if (stack_.size() - floor() < n) {
+      refuse(fmt::format("{} values are wanted on the stack, {} are there", n, stack_.size() - floor()));
+      return {};
+    }
+    return std::span(stack_).last(n);
+  }
+  [[nodiscard]] size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+  void drop(size_t n) { stack_.resize(stack_.size() - n); }
+
+  pickle_ref pop() {
+    const auto one = top(1);
+    if (one.empty()) return nothing;
+    const pickle_ref v = one.front();
+    drop(1);
+    return v;
+  }
+
+  /// What lies above the last mark, copied, and both taken away.
+  std::vector<pickle_ref> pop_mark() {
+    if (marks_.empty()) {
+      refuse("a mark is wanted on the stack");
+      return {};
+    }
+    std::vector<pickle_ref> out(stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back()), stack_.end());
+    stack_.resize(marks_.back());
+    marks_.pop_back();
+    return out;
+  }
+
+  void replace(size_t n, pickle_kind kind) {
+    const std::vector<pickle_ref> items(top(n).begin(), top(n).end());
+    if (!why_.empty()) return;
+    drop(n);
+    push_items(kind, items);
+  }
+
+  /// Puts into the container below: list APPEND(S), dict SETITEM(S), set ADDITEMS, or an object's own items.
+  void put_into(pickle_kind kind, std::span<const pickle_ref> items) {
+    const auto below = top(1);
+    if (below.empty()) return;
+    node& n = tree_.nodes_[below.front()];
+    if (n.kind != kind && n.kind != pickle_kind::object) return refuse("items are put into a value that holds none");
+    if (kind == pickle_kind::dict && items.size() % 2 != 0) return refuse("a key has no value");
+    if (items.empty()) return;
+    if (n.list == nothing) {
+      n.list = static_cast<uint32_t>(tree_.lists_.size());
+      tree_.lists_.emplace_back();
+    }
+    auto& list = tree_.lists_[n.list];
+    list.insert(list.end(), items.begin(), items.end());
+  }
+  void put_top(size_t n, pickle_kind kind) {
+    const std::vector<pickle_ref> items(top(n).begin(), top(n).end());
+    if (!why_.empty()) return;
+    drop(n);
+    put_into(kind, items);
+  }
+
+  void memoize(uint64_t place) {
+    const auto one = top(1);
+    if (one.empty()) return;
+    // a pickler counts up, and storing takes two bytes or the count itself
+    if (place >= limit_) return refuse(fmt::format("memo place {} is beyond the pickle's size", place));
+    if (place >= memo_.size()) memo_.resize(place + 1, nothing);
+    memo_[place] = one.front();
+    memo_count_ = std::max<uint64_t>(memo_count_, place + 1);
+  }
+  void recall(uint64_t place) {
+    if (place >= memo_.size() || memo_[place] == nothing)
+      return refuse(fmt::format("memo place {} holds nothing", place));
+    stack_.push_back(memo_[place]);
+  }
+
+  // ---- calls that are not made
+
+  void push_global(pickle_ref module, pickle_ref name) {
+    if (!why_.empty()) return;
+    if (tree_.kind(module) != pickle_kind::text || tree_.kind(name) != pickle_kind::text)
+      return refuse("a name to import is no text");
+    const pickle_ref items[] = {module, name};
+    push_items(pickle_kind::global, items);
+  }
+
+  /// Whether a call may copy that much. A pickler writes what a call is given for that call alone; who recalls one
+  /// list or text from the memo for call after call would have it copied each time.
+  bool charge(size_t more, const char* otherwise) {
+    copied_ += more;
+    if (copied_ <= limit_) return true;
+    refuse(otherwise);
+    return false;
+  }
+
+  void call(pickle_ref target, pickle_ref args) {
+    if (!why_.empty()) return;
+    if (tree_.kind(target) != pickle_kind::global) return refuse("a call of something that is no name");
+    if (tree_.kind(args) != pickle_kind::tuple) return refuse("a call whose arguments are no tuple");
+    const auto given = tree_.items(args);
+    // the few calls that only spell a plain value
+    if (given.empty() && tree_.is_global(target, "collections", "OrderedDict"))
+      return push_items(pickle_kind::dict, {});
+    const bool set = tree_.is_global(target, "builtins", "set") || tree_.is_global(target, "builtins", "frozenset");
+    if (set && given.size() <= 1 && (given.empty() || tree_.kind(given[0]) == pickle_kind::list)) {
+      if (given.empty()) return push_items(pickle_kind::set, {});
+      const auto inside = tree_.items(given[0]);
+      if (!charge(inside.size(), "its sets together hold more values than the pickle has bytes")) return;
+      return push_items(pickle_kind::set, std::vector<pickle_ref>(inside.begin(), inside.end()));
+    }
+    if (tree_.is_global(target, "_codecs", "encode") && spells_bytes(given)) return;
+    push({pickle_kind::object, false, target, args, nothing, nothing});
+  }
+
+  /// _codecs.encode(text, 'latin1'), protocol 2's way to write bytes.
+  bool spells_bytes(std::span<const pickle_ref> given) {
+    if (given.size() != 2 || tree_.kind(given[0]) != pickle_kind::text || tree_.kind(given[1]) != pickle_kind::text)
+      return false;
+    const std::string_view text = tree_.text(given[0]), codec = tree_.text(given[1]);
+    if (codec != "latin1" && codec != "latin-1") return false;
+    if (!charge(text.size(), "its byte strings together are longer than the pickle")) return true;
+    std::string bytes;
+    for (size_t i = 0; i < text.size(); ++i) {
+      const auto c = static_cast<unsigned char>(text[i]);
+      if (c < 0x80) {
+        bytes += text[i];
+      } else if ((c == 0xC2 || c == 0xC3) && i + 1 < text.size()) {
+        bytes += static_cast<char>((c & 3) << 6 | (static_cast<unsigned char>(text[++i]) & 0x3F));
+      } else {
+        return false;
+      }
+    }
+    push({pickle_kind::bytes, true, static_cast<uint32_t>(tree_.own_text_.size()), static_cast<uint32_t>(bytes.size()),
+          nothing, nothing});
+    tree_.own_text_ += bytes;
+    return true;
+  }
+
+  void build() {
+    const pickle_ref state = pop();
+    const auto below = top(1);
+    if (below.empty()) return;
+    node& n = tree_.nodes_[below.front()];
+    if (n.kind != pickle_kind::object && n.kind != pickle_kind::dict)
+      return refuse("attributes are given to a value that has none");
+    if (n.state != nothing) return refuse("one value is given attributes twice");
+    n.state = state;
+  }
+
+  void step(op code);
+
+  // ---- the whole
+
+  /// Depth of every value reached from the root, by a walk with its own stack: 0 not seen, `open` on the path.
+  void check_shape() {
+    constexpr uint16_t open = std::numeric_limits<uint16_t>::max();
+    std::vector<uint16_t> depth(tree_.nodes_.size(), 0);
+    struct visit {
+      pickle_ref value;
+      uint32_t next;  ///< child to look at
+    };
+    std::vector<visit> path{{tree_.root_, 0}};
+    depth[tree_.root_] = open;
+    while (!path.empty()) {
+      auto& here = path.back();
+      const pickle_ref child = child_of(here.value, here.next++);
+      if (child == nothing) {
+        uint16_t deepest = 0;
+        for (uint32_t i = 0; child_of(here.value, i) != nothing; ++i)
+          deepest = std::max(deepest, depth[child_of(here.value, i)]);
+        depth[here.value] = static_cast<uint16_t>(deepest + 1);
+        if (deepest >= max_pickle_depth) return refuse(fmt::format("its values lie deeper than {}", max_pickle_depth));
+        path.pop_back();
+      } else if (depth[child] == open) {
+        return refuse("a value holds itself");
+      } else if (depth[child] == 0) {
+        depth[child] = open;
+        if (path.size() > max_pickle_depth)
+          return refuse(fmt::format("its values lie deeper than {}", max_pickle_depth));
+        path.push_back({child, 0});
+      }
+    }
+  }
+
+  /// Children in order: state, target, args, items; `nothing` behind the last.
+  [[nodiscard]] pickle_ref child_of(pickle_ref v, uint32_t i) const {
+    const node& n = tree_.nodes_[v];
+    if (n.state != nothing && i-- == 0) return n.state;
+    if (n.kind == pickle_kind::object) {
+      if (i < 2) return i == 0 ? n.a : n.b;
+      i -= 2;
+    }
+    return n.list != nothing && i < tree_.lists_[n.list].size() ? tree_.lists_[n.list][i] : nothing;
+  }
+
+  pickle_tree tree_;
+  const core::source_file* file_ = nullptr;
+  uint64_t begin_ = 0;               ///< byte of the file
+  uint64_t limit_;                   ///< no byte of the pickle lies behind it
+  std::optional<core::error> lost_;  ///< what the file refused
+  std::vector<pickle_ref> stack_;
+  std::vector<size_t> marks_;  ///< heights of the stack
+  std::vector<pickle_ref> memo_;
+  uint64_t memo_count_ = 0;
+  uint64_t copied_ = 0;  ///< elements and bytes, by calls
+  size_t at_ = 0, opcode_at_ = 0;
+  bool done_ = false;
+  std::string why_;
+};
+
+}  // namespace troupe::checkpoint

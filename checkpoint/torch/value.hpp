@@ -1,0 +1,134 @@
+// A value as torch.save would pickle it, on its way into a file: plain values, containers, shapes, objects by the name
+// of their class, and tensors as views of numbered storages. Owns the tree and its pickle; the storages' bytes are
+// torch_archive_writer's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "checkpoint/torch/pickle_writer.hpp"
+
+namespace troupe::checkpoint {
+
+/// A contiguous view: elements [first, first + numel) of a storage.
+struct torch_view {
+  uint32_t storage = 0;  ///< place in the list that is written beside
+  uint64_t first = 0;
+  std::vector<int64_t> shape;
+};
+
+class torch_value {
+ public:
+  torch_value() = default;  ///< None
+  torch_value(bool v) : scalar_(v) {}
+  torch_value(int64_t v) : scalar_(v) {}
+  torch_value(int v) : scalar_(int64_t{v}) {}
+  torch_value(double v) : scalar_(v) {}
+  torch_value(std::string v) : scalar_(std::move(v)) {}
+  torch_value(const char* v) : scalar_(std::string(v)) {}
+  torch_value(torch_view v) : kind_(kind::tensor), view_(std::move(v)) {}
+
+  static torch_value list(std::vector<torch_value> items = {});
+  static torch_value tuple(std::vector<torch_value> items);
+  static torch_value dict() { return {kind::dict, {}}; }
+  static torch_value ordered_dict() { return {kind::ordered_dict, {}}; }
+  static torch_value size(const std::vector<int64_t>& shape);  ///< torch.Size
+  /// What calling `name` of `module` with `arguments` would give: a set, a type.
+  static torch_value call(std::string module, std::string name, std::vector<torch_value> arguments);
+  /// A name itself: `torch.float16`.
+  static torch_value global(std::string module, std::string name);
+  /// An object of a class that is made without arguments; set() gives its attributes. With torch.load such files need
+  /// torch.serialization.add_safe_globals of the class.
+  static torch_value object(std::string module, std::string name);
+
+  /// Of a dict or object: one more key. Keys are not compared.
+  torch_value& set(torch_value key, torch_value value);
+  /// Of a list.
+  torch_value& push(torch_value value);
+  /// The attribute `_metadata` of an ordered dict: what a module's state dict has.
+  torch_value& set_metadata(torch_value value);
+
+  [[nodiscard]] bool is_none() const {
+    return kind_ == kind::scalar && std::holds_alternative<std::monostate>(scalar_);
+  }
+  /// Every view in the tree, in the order of writing.
+  void collect_views(std::vector<const torch_view*>& out) const;
+
+  /// The pickle's part for this value. `put_tensor` writes a view.
+  template <class PutTensor>
+  void write(pickle_writer& out, const PutTensor& put_tensor) const;
+
+ private:
+  enum class kind : uint8_t { scalar, list, tuple, dict, ordered_dict, call, global, object, tensor };
+  torch_value(kind k, std::vector<torch_value> items) : kind_(k), items_(std::move(items)) {}
+  void write_scalar(pickle_writer& out) const;
+
+  kind kind_ = kind::scalar;
+  std::variant<std::monostate, bool, int64_t, double, std::string> scalar_;
+  std::string module_, name_;
+  std::vector<torch_value> items_;     ///< of dicts and objects: key, value, key, value ...
+  std::vector<torch_value> metadata_;  ///< none or one
+  torch_view view_;
+};
+
+template <class PutTensor>
+void torch_value::write(pickle_writer& out, const PutTensor& put_tensor) const {
+  const auto items = [&] {
+    out.mark();
+    for (const auto& item : items_) item.write(out, put_tensor);
+  };
+  const auto no_arguments = [&] {
+    out.mark();
+    out.end_tuple();
+  };
+  switch (kind_) {
+    case kind::scalar:
+      return write_scalar(out);
+    case kind::tensor:
+      return put_tensor(out, view_);
+    case kind::global:
+      return out.global(module_, name_);
+    case kind::tuple:
+      items();
+      return out.end_tuple();
+    case kind::list:
+      out.empty_list();
+      items();
+      return out.end_items();
+    case kind::call:
+      out.global(module_, name_);
+      items();
+      out.end_tuple();
+      return out.call();
+    case kind::dict:
+      out.empty_dict();
+      items();
+      return out.end_pairs();
+    case kind::ordered_dict:
+      out.global("collections", "OrderedDict");
+      no_arguments();
+      out.call();
+      items();
+      out.end_pairs();
+      if (metadata_.empty()) return;
+      out.empty_dict();
+      out.mark();
+      out.text("_metadata");
+      metadata_.front().write(out, put_tensor);
+      out.end_pairs();
+      return out.set_state();
+    case kind::object:
+      out.global(module_, name_);
+      no_arguments();
+      out.make();
+      out.empty_dict();
+      items();
+      out.end_pairs();
+      return out.set_state();
+  }
+}
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,54 @@
+// Writes a zip archive of stored entries in one pass, laid out as torch.save lays it out: data at multiples of
+// 64 bytes, sizes and CRC-32 behind each entry, zip64 records where and as torch has them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "checkpoint/files/streamed_file.hpp"
+#include "core/error.hpp"
+
+namespace troupe::checkpoint {
+
+/// Where torch puts an entry's first byte.
+inline constexpr uint64_t zip_alignment_bytes = 64;
+
+/// One archive on its way; without commit() nothing remains and the old file stays.
+class zip_writer {
+ public:
+  static core::result<zip_writer> create(const std::filesystem::path& path);
+
+  /// Opens the next entry, of exactly `bytes` bytes, behind the last one, which must be complete. Names are
+  /// relative, below 64 KiB, and come once.
+  core::result<void> begin(std::string_view name, uint64_t bytes);
+  /// Appends to the open entry; more than it was opened with is refused.
+  core::result<void> write(std::span<const std::byte> bytes);
+  /// An entry at once.
+  core::result<void> add(std::string_view name, std::span<const std::byte> bytes);
+
+  /// Writes the directory, syncs, and gives the file its name.
+  core::result<void> commit();
+
+ private:
+  struct written {
+    std::string name;
+    uint64_t header, bytes;
+    uint32_t crc32;
+  };
+  explicit zip_writer(streamed_file file) : file_(std::move(file)) {}
+  core::result<void> put(std::string_view bytes);
+  core::result<void> end_entry();
+
+  streamed_file file_;
+  uint64_t at_ = 0;    ///< bytes written
+  uint64_t left_ = 0;  ///< bytes that the open entry still wants
+  bool open_ = false;
+  std::vector<written> entries_;
+};
+
+}  // namespace troupe::checkpoint

@@ -1,0 +1,128 @@
+// Two runs and one folder of checkpoints.
+#include "checkpoint/commit/folder_lock.hpp"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+
+#include "checkpoint/commit/retention.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::error_kind;
+
+namespace {
+
+/// A process that holds the lock until it is killed.
+class holder {
+ public:
+  explicit holder(const std::filesystem::path& root) {
+    std::array<int, 2> pipe{};
+    BOOST_REQUIRE(::pipe(pipe.data()) == 0);
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const auto lock = folder_lock::take(root);
+      const char byte = lock ? 'y' : 'n';
+      (void)!::write(pipe[1], &byte, 1);
+      for (;;) ::pause();
+    }
+    ::close(pipe[1]);
+    char byte = 0;
+    BOOST_REQUIRE(::read(pipe[0], &byte, 1) == 1);
+    BOOST_TEST(byte == 'y');
+    ::close(pipe[0]);
+  }
+  ~holder() { kill(); }
+  holder(const holder&) = delete;
+  holder& operator=(const holder&) = delete;
+
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  void kill() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+    pid_ = -1;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+std::string process(pid_t pid) { return "process " + std::to_string(pid); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(folder_lock)
+
+BOOST_AUTO_TEST_CASE(a_folder_in_use_is_refused_with_its_process_until_that_ends) {
+  const scratch_folder folder;
+  const auto root = folder / "runs/checkpoints";
+  holder other(root);
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input,
+               root.string() + "' is in use: " + process(other.pid()) + " saves checkpoints there");
+  check_failed(claim_folder(root), error_kind::bad_input, process(other.pid()));
+  other.kill();
+  auto mine = checkpoint::folder_lock::take(root);
+  check_ok(mine);
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, process(::getpid()));
+  auto moved = std::move(*mine);
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, process(::getpid()));
+  { const auto gone = std::move(moved); }
+  check_ok(checkpoint::folder_lock::take(root));
+}
+
+BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
+  const scratch_folder folder;
+  const auto root = folder.path(), lock = root / ".lock";
+  check_ok(checkpoint::folder_lock::take(root));
+  struct stat status {};
+  BOOST_REQUIRE(::stat(lock.c_str(), &status) == 0);
+  BOOST_TEST((status.st_mode & 07777) == 0600U);
+  BOOST_TEST(status.st_size == 0);  // nobody holds it
+  std::filesystem::remove(lock);
+
+  const auto victim = folder.write("victim", "as it was");
+  std::filesystem::create_symlink(victim, lock);
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "it is a link");
+  BOOST_TEST(scratch_folder::read(victim) == "as it was");
+  std::filesystem::remove(lock);
+
+  BOOST_REQUIRE(::mkfifo(lock.c_str(), 0600) == 0);
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "a regular file was wanted");
+  std::filesystem::remove(lock);
+
+  std::filesystem::create_directory(lock);
+  BOOST_TEST(!checkpoint::folder_lock::take(root));
+  check_failed(checkpoint::folder_lock::take(victim / "x"), error_kind::bad_input, victim.string());
+}
+
+BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
+  const scratch_folder folder;
+  const auto root = folder / "checkpoints";
+  check_ok(save_sample(real_files(), root, 10, sample_tensors(1), 2));
+  const auto unfinished = root / ("step-00000020.writing-" + to_hex(random_save_id()));
+  std::filesystem::create_directory(unfinished);
+  {
+    holder other(root);  // the folder may be its save that is on its way
+    check_failed(claim_folder(root), error_kind::bad_input, "is in use");
+    BOOST_TEST(std::filesystem::exists(unfinished));
+  }
+  const auto claimed = claim_folder(root);
+  check_ok(claimed);
+  BOOST_REQUIRE(claimed->left.size() == 1U);
+  BOOST_TEST(claimed->left[0].name == unfinished.filename());
+  BOOST_TEST(!std::filesystem::exists(unfinished));
+  BOOST_TEST(claimed->lock.root() == root);
+  check_newest(real_files(), root, 10, sample_tensors(1));
+  check_ok(apply_retention(real_files(), root, {.keep_last = 1}));  // the lock's file is no business of it
+  BOOST_TEST(std::filesystem::exists(root / ".lock"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

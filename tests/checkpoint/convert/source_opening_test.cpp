@@ -1,0 +1,160 @@
+// Recognising and opening checkpoints of every format, and refusing what is none.
+#include "checkpoint/convert/open_source.hpp"
+
+#include "checkpoint/commit/tag_validation.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// The whole of a tensor.
+std::vector<std::byte> all_of(const tensor_source& s, const std::string& name, tensor_kind kind) {
+  const auto* t = find_tensor(s, name, kind);
+  BOOST_TEST_REQUIRE(t != nullptr, name);
+  std::vector<std::byte> out(bytes_of(t->type, t->shape).value());
+  source_reader reader(s);
+  check_ok(reader.read(*t, 0, core::numel_of(t->shape), out));
+  return out;
+}
+
+fs::path save(const fs::path& root, uint64_t step) {
+  auto folder = save_sample(real_files(), root, step, sample_tensors(step), 2);
+  check_ok(folder);
+  return *folder;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(source_opening)
+
+BOOST_AUTO_TEST_CASE(our_checkpoint_opens_by_itself_by_latest_and_by_tag) {
+  const scratch_folder scratch;
+  save(scratch.path(), 3);
+  const auto newest = save(scratch.path(), 4);
+  const auto check = [&](const core::result<tensor_source>& s, uint64_t step) {
+    check_ok(s);
+    BOOST_TEST(s->format == "troupe");
+    BOOST_TEST(s->run.steps.value() == step);
+    BOOST_TEST(same_bytes(all_of(*s, "h.0.weight", tensor_kind::master), sample_tensors(step)[0].data));
+  };
+  check(open_source(newest), 4);
+  check(open_source(scratch.path()), 4);
+  check(open_source(scratch.path(), {.tag = "step-00000003"}), 3);
+  check_failed(open_source(scratch.path(), {.tag = "step-00000009"}), error_kind::bad_input, "step-00000009");
+  check_failed(open_source(scratch.path(), {.tag = "../x"}), error_kind::bad_input, "no name of a folder");
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_passed_over_only_where_that_is_wanted) {
+  const scratch_folder scratch;
+  save(scratch.path(), 1);
+  save(scratch.path(), 2);
+  fs::resize_file(save(scratch.path(), 3) / "shard-00001.bin", 100);
+  fs::resize_file(scratch.path() / "step-00000002" / "manifest.json", 50);
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "shard-00001.bin");
+  std::vector<std::string> said;
+  const source_options generous{.fallback_to_previous = true, .say = [&](const std::string& s) { said.push_back(s); }};
+  const auto found = open_source(scratch.path(), generous);
+  check_ok(found);
+  BOOST_TEST(found->run.steps.value() == 1U);
+  std::string all;
+  for (const auto& line : said) all += line + '\n';
+  for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "taken instead: '"})
+    BOOST_TEST(all.find(name) != std::string::npos, all);
+  // also where the file that should say which is gone or damaged
+  for (const bool gone : {true, false}) {
+    fs::remove(scratch.path() / "latest");
+    if (!gone) scratch.write("latest", "step-00000007\nxyz\n");
+    check_failed(open_source(scratch.path()), error_kind::bad_input, "latest");
+    const auto again = open_source(scratch.path(), generous);
+    check_ok(again);
+    BOOST_TEST(again->run.steps.value() == 1U);
+  }
+  fs::remove(scratch.path() / "step-00000001" / "manifest.json");
+  check_failed(open_source(scratch.path(), generous), error_kind::bad_input, "latest");
+}
+
+BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
+  const scratch_folder scratch;
+  const std::vector<owned_tensor> tensors{
+      {"wte.weight", dtype::f32, {30, 4}}, {"h.0.bias", dtype::bf16, {7}}, {"empty", dtype::f16, {0, 2}}};
+  check_ok(write_weights_folder(scratch.path(), all_to_write(tensors), 200));
+  scratch.write("config.json", R"({"model_type": "gpt2"})");
+  for (const auto& path : {scratch.path(), scratch.path() / "model-00001-of-00002.safetensors"}) {
+    const auto s = open_source(path);
+    check_ok(s);
+    BOOST_TEST(s->format == "Hugging Face");
+    BOOST_TEST(s->run.model == R"({"model_type": "gpt2"})");
+    BOOST_TEST(!s->run.steps.has_value());
+    for (const auto& t : tensors)
+      if (find_tensor(*s, t.name, tensor_kind::weight) != nullptr || path == scratch.path())
+        BOOST_TEST(same_bytes(all_of(*s, t.name, tensor_kind::weight), t.data));
+  }
+  // as the hub's cache lays them: links
+  fs::create_directories(scratch / "cache");
+  fs::create_symlink(scratch / "model-00001-of-00002.safetensors", scratch / "cache" / "model.safetensors");
+  const auto linked = open_source(scratch / "cache");
+  check_ok(linked);
+  source_reader reader(*linked);
+  std::vector<std::byte> out(480);
+  check_ok(reader.read_as(dtype::f32, linked->tensors[0], 0, 1, out));
+}
+
+BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_with_what_was_looked_for) {
+  const scratch_folder scratch;
+  check_failed(open_source(scratch / "nowhere"), error_kind::bad_input, "does not exist");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint: it holds neither manifest.json");
+  const auto text = scratch.write("notes.txt", "just a few words");
+  check_failed(open_source(text), error_kind::bad_input, "neither a safetensors file nor one of torch.save");
+  check_failed(open_source(scratch.write("empty", "")), error_kind::bad_input, "neither a safetensors file");
+  check_failed(open_source(text, {.tag = "global_step1"}), error_kind::bad_input, "is a file");
+  for (const char* name : {"../outside", "/etc", "", ".."}) {
+    scratch.write("latest", name);
+    check_failed(open_source(scratch.path()), error_kind::bad_input, "no name of a folder");
+  }
+  scratch.write("latest", "global_step7\n");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "there is no such folder");
+  fs::create_directories(scratch / "global_step7");
+  check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint");
+  scratch.write("latest", std::string(5'000, 'x'));
+  check_failed(open_source(scratch.path()), error_kind::limit, "latest");
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_mean_different_checkpoints_are_told) {
+  const std::vector<std::string> same{"a", "a", "a"}, other{"a", "a", "b"};
+  std::vector<std::string> said;
+  const auto say = [&](const std::string& s) { said.push_back(s); };
+  check_ok(validate_tags(same, tag_validation_from("FAIL").value(), say));
+  check_ok(validate_tags(other, tag_validation_from("Ignore").value(), say));
+  BOOST_TEST(said.empty());
+  check_ok(validate_tags(other, tag_validation_from("Warn").value(), say));
+  BOOST_TEST(said == std::vector<std::string>{"ranks name different checkpoints: rank 0 'a', rank 2 'b'"});
+  check_failed(validate_tags(other, tag_validation::fail, say), error_kind::mismatch, "rank 2 'b'");
+  BOOST_TEST(!tag_validation_from("maybe").has_value());
+}
+
+BOOST_AUTO_TEST_CASE(deepspeed_folders_and_files_of_torch_open_with_or_without_their_tag) {
+  const fs::path root = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2/stage2_fp32";
+  for (const auto& s :
+       {open_source(root), open_source(root / "global_step3"), open_source(root, {.tag = "global_step3"})}) {
+    check_ok(s);
+    BOOST_TEST(find_tensor(*s, "transformer.wte.weight", tensor_kind::moment, "exp_avg") != nullptr);
+    BOOST_TEST(s->run.steps.value() == 3U);
+  }
+  // one of its files by itself: the module's tensors, the tied head among them
+  const auto file = open_source(root / "global_step3" / "mp_rank_00_model_states.pt");
+  check_ok(file);
+  BOOST_TEST(file->format == "torch.save");
+  BOOST_TEST(find_tensor(*file, "lm_head.weight", tensor_kind::weight) ==
+             find_tensor(*file, "transformer.wte.weight", tensor_kind::weight));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

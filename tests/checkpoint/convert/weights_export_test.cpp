@@ -1,0 +1,128 @@
+// Exports of a DeepSpeed folder in every form, read back.
+#include "checkpoint/convert/weights_export.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "checkpoint/deepspeed/source.hpp"
+#include "checkpoint/safetensors/weights_index.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "tests/checkpoint/archive_bytes.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+
+torch_tensor tensor_in(const torch_archive& file, std::string_view name) {
+  const auto value = file.tree().find(file.root(), name);
+  BOOST_REQUIRE_MESSAGE(value.has_value(), name);
+  auto t = file.tensor(*value);
+  check_ok(t);
+  return std::move(*t);
+}
+
+/// The tensor's bytes in a file of torch.save.
+std::vector<std::byte> bytes_in(const torch_archive& file, std::string_view name) {
+  const auto t = tensor_in(file, name);
+  return bytes_at(file, t.begin, t.numel * core::size_of(t.type));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(weights_export)
+
+BOOST_AUTO_TEST_CASE(files_of_torch_have_the_same_tensors_and_share_tied_storages) {
+  const scratch_folder at;
+  const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
+  check_ok(source);
+  check_ok(export_weights(*source, {.out = at / "one.bin"}));
+  check_ok(export_weights(*source, {.out = at / "one.safetensors"}));
+  const auto torch = torch_archive::open(at / "one.bin");
+  const auto safe = weights_folder::open(at / "one.safetensors");
+  check_ok(torch);
+  check_ok(safe);
+  BOOST_TEST(torch->tree().items(torch->root()).size() == 2 * safe->tensors().size());
+  for (const auto& t : safe->tensors())
+    BOOST_TEST(same_bytes(bytes_in(*torch, t.entry->name), t.bytes().value()), t.entry->name);
+  BOOST_TEST(tensor_in(*torch, "head.weight").begin == tensor_in(*torch, "embed.weight").begin);
+}
+
+BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_together) {
+  const scratch_folder at;
+  const auto source = read_deepspeed_source(fixtures / "stage3_fp32");
+  check_ok(source);
+  const auto report = export_weights(*source, {.out = at / "out", .torch_files = true, .max_shard_bytes = 400});
+  check_ok(report);
+  BOOST_TEST(report->files.size() > 3U);
+  BOOST_TEST(report->files.back() == at / "out/pytorch_model.bin.index.json");
+  const auto map = parse_weights_index(scratch_folder::read(report->files.back()));
+  check_ok(map);
+  BOOST_TEST(map->size() == report->tensors);
+  std::map<std::string, std::string> file_of(map->begin(), map->end());
+  BOOST_TEST(file_of["head.weight"] == file_of["embed.weight"]);
+  for (const auto& [name, file] : file_of) {
+    const auto shard = torch_archive::open(at / "out" / file);
+    check_ok(shard);
+    bytes_in(*shard, name);
+  }
+  // a later export in one file takes the index away
+  check_ok(export_weights(*source, {.out = at / "out", .torch_files = true}));
+  BOOST_TEST(!fs::exists(at / "out/pytorch_model.bin.index.json"));
+  BOOST_TEST(fs::exists(at / "out/pytorch_model.bin"));
+}
+
+BOOST_AUTO_TEST_CASE(names_can_change_and_fall_away_and_types_be_others) {
+  const scratch_folder at;
+  const auto source = read_deepspeed_source(fixtures / "stage1_bf16");
+  check_ok(source);
+  weights_export_options options{.out = at / "m.safetensors", .type = core::dtype::bf16};
+  options.rename = [](const std::string& name) -> std::optional<std::string> {
+    return name == "head.weight" ? std::nullopt : std::optional("model." + name);
+  };
+  check_ok(export_weights(*source, options));
+  const auto out = weights_folder::open(at / "m.safetensors");
+  check_ok(out);
+  BOOST_TEST(!out->find("model.head.weight").has_value());
+  BOOST_TEST((out->find("model.embed.weight")->entry->type == core::dtype::bf16));
+  BOOST_TEST((out->find("model.count")->entry->type == core::dtype::i64));
+  options.rename = [](const std::string&) { return std::optional<std::string>("same"); };
+  check_failed(export_weights(*source, options), core::error_kind::bad_input, "two tensors would be written as 'same'");
+}
+
+BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_what_was_there) {
+  const scratch_folder at;
+  const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
+  check_ok(source);
+  for (const char* name : {"m.safetensors", "m.bin"}) {
+    at.write(name, "before");
+    uint64_t told = 0;
+    weights_export_options options{.out = at / name};
+    options.progress = [&](uint64_t done, uint64_t total) {
+      BOOST_TEST(done <= total);
+      ++told;
+      return false;
+    };
+    check_failed(export_weights(*source, options), core::error_kind::stopped, "stopped");
+    BOOST_TEST(told == 1U);
+    BOOST_TEST(scratch_folder::read(at / name) == "before");
+  }
+  BOOST_TEST(std::distance(fs::directory_iterator(at / ""), fs::directory_iterator()) == 2);
+}
+
+BOOST_AUTO_TEST_CASE(sizes_of_shards_have_decimal_units) {
+  BOOST_TEST(shard_bytes_from("5GB").value() == 5'000'000'000U);
+  BOOST_TEST(shard_bytes_from("200mb").value() == 200'000'000U);
+  BOOST_TEST(shard_bytes_from("750KB").value() == 750'000U);
+  BOOST_TEST(shard_bytes_from("12").value() == 12U);
+  for (const char* bad : {"", "GB", "0", "5 GB", "-1GB", "5GiB", "99999999999999TB"})
+    check_failed(shard_bytes_from(bad), core::error_kind::bad_input, "was wanted, got");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

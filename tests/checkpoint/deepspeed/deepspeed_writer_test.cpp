@@ -1,0 +1,233 @@
+// Folders written for DeepSpeed: the arithmetic of its partitions against its own numbers, and folders of any stage and
+// degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself go on from them.
+#include "checkpoint/deepspeed/writer.hpp"
+
+#include <array>
+#include <set>
+
+#include "checkpoint/deepspeed/layout.hpp"
+#include "checkpoint/deepspeed/source.hpp"
+#include "tests/checkpoint/file_size_limit.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+
+namespace {
+
+std::vector<uint64_t> paddings(std::vector<uint64_t> numels, uint32_t ranks) {
+  std::vector<uint64_t> out;
+  for (uint32_t r = 0; r < ranks; ++r) out.push_back(partition_of_group(numels, ranks, r).padding);
+  return out;
+}
+
+/// Every tensor that `wanted` has, with the same bits; `but` kinds are left out.
+void check_same(const tensor_source& got, const tensor_source& wanted, std::set<tensor_kind> but = {}) {
+  for (const auto& t : wanted.tensors) {
+    if (but.contains(t.kind)) continue;
+    const auto* found = find_tensor(got, t.name, t.kind, t.moment);
+    BOOST_REQUIRE_MESSAGE(found != nullptr, "missing: " << shown(t));
+    BOOST_REQUIRE_MESSAGE(found->shape == t.shape && found->type == t.type, "another shape or type: " << shown(t));
+    BOOST_REQUIRE_MESSAGE(bytes_in(got, *found) == bytes_in(wanted, t), "other bits: " << shown(t));
+  }
+}
+
+/// A random half of the parameters in a group of their own, where there are two.
+std::vector<deepspeed_parameter_group> two_groups(const tensor_source& s, uint64_t seed) {
+  deepspeed_parameter_group plain, decayed;
+  std::vector<std::string> names;
+  for (const auto& t : s.tensors)
+    if (t.kind == tensor_kind::master) names.push_back(t.name);
+  for (size_t i = 0; i + 1 < names.size(); ++i)
+    if ((seed >> i & 1) != 0) decayed.parameters.push_back(names[i]);
+  decayed.weight_decay = 0.1;
+  if (decayed.parameters.empty()) return {plain};
+  return {decayed, plain};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(deepspeed_writer)
+
+BOOST_AUTO_TEST_CASE(groups_are_aligned_to_twice_the_ranks_and_padded_at_their_end) {
+  BOOST_TEST(paddings({53}, 4) == (std::vector<uint64_t>{0, 0, 0, 3}), boost::test_tools::per_element());
+  BOOST_TEST(partition_of_group(std::vector<uint64_t>{53}, 4, 3).elements == 14U);
+  BOOST_TEST(paddings({3}, 4) == (std::vector<uint64_t>{0, 1, 2, 2}), boost::test_tools::per_element());
+  const auto many = paddings({53}, 40);
+  BOOST_TEST(many[25] == 0U);
+  BOOST_TEST(many[26] == 1U);
+  BOOST_TEST(many[27] == 2U);
+  BOOST_TEST(many[39] == 2U);
+  BOOST_TEST(partition_of_group(std::vector<uint64_t>{53}, 40, 39).stretches.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_partition_begins_and_ends_inside_parameters) {
+  const std::vector<uint64_t> numels{77, 63, 63};  // as DeepSpeed cuts a group of tests/checkpoint/fixtures
+  const auto first = partition_of_group(numels, 2, 0), second = partition_of_group(numels, 2, 1);
+  BOOST_TEST((first.stretches == std::vector<flat_stretch>{{0, 0, 77}, {1, 0, 25}}));
+  BOOST_TEST((second.stretches == std::vector<flat_stretch>{{1, 25, 38}, {2, 0, 63}}));
+  BOOST_TEST(first.elements == 102U);
+  BOOST_TEST(second.padding == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(stage_3_cuts_every_parameter_and_pads_each) {
+  const auto real = [](uint64_t n, uint32_t ranks) {
+    std::vector<uint64_t> out;
+    for (uint32_t r = 0; r < ranks; ++r) {
+      const auto pieces = pieces_of_sub_group(std::vector<uint64_t>{n}, std::vector<uint32_t>{0}, ranks, r);
+      BOOST_TEST(elements_of(pieces) == rank_elements(n, ranks));
+      out.push_back(pieces[0].parameter == flat_stretch::no_parameter ? 0 : pieces[0].count);
+    }
+    return out;
+  };
+  BOOST_TEST(real(35, 4) == (std::vector<uint64_t>{9, 9, 9, 8}), boost::test_tools::per_element());
+  BOOST_TEST(real(3, 8) == (std::vector<uint64_t>{1, 1, 1, 0, 0, 0, 0, 0}), boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(the_parameter_that_reaches_the_size_closes_a_sub_group) {
+  using lists = std::vector<std::vector<uint32_t>>;
+  const std::vector<uint64_t> numels{10, 10, 10, 10, 10};
+  BOOST_TEST((sub_groups_of(numels, 2, 25) == lists{{0, 1, 2, 3, 4}}));
+  BOOST_TEST((sub_groups_of(numels, 2, 24) == lists{{0, 1, 2, 3, 4}}));
+  BOOST_TEST((sub_groups_of(numels, 2, 10) == lists{{0, 1}, {2, 3}, {4}}));
+  BOOST_TEST((sub_groups_of(numels, 2, 1) == lists{{0}, {1}, {2}, {3}, {4}}));
+}
+
+BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_degree) {
+  for (uint64_t seed = 1; seed <= 12; ++seed) {
+    const auto type = std::array{dtype::f32, dtype::bf16, dtype::f16}[seed % 3];
+    const scratch_folder at;
+    const random_source drawn(seed, type, at.path());
+    for (uint32_t stage = 0; stage <= 3; ++stage)
+      for (const uint32_t ranks : {1 + (static_cast<uint32_t>(seed / 3) + stage) % 4}) {
+        BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
+          deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
+          o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
+          // A folder of stage 0 numbers parameters and says neither whose the numbers are nor which ones are frozen.
+          if (stage > 0) o.groups = two_groups(drawn.source, seed);
+          o.exclude_frozen_parameters = stage == 0;
+          o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
+          const auto written = write_deepspeed_folder(drawn.source, at / "deepspeed", o);
+          check_ok(written);
+          const auto back = read_deepspeed_source(at / "deepspeed");
+          check_ok(back);
+          std::set<tensor_kind> but;
+          if (stage == 0) but = {tensor_kind::frozen};
+          if (stage == 3) but = {tensor_kind::weight};  // the masters are all there is
+          check_same(*back, drawn.source, but);
+          for (const auto& t : drawn.source.tied)
+            BOOST_TEST(find_tensor(*back, t.name, tensor_kind::master) ==
+                       find_tensor(*back, t.of, tensor_kind::master));
+          BOOST_TEST(back->run.steps.value_or(0) == 12U);
+          BOOST_TEST(back->run.applied_updates.value_or(0) == 10U);
+          BOOST_TEST(back->run.samples.value_or(0) == 96U);
+        }
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(names_and_further_tied_names_are_the_options) {
+  const scratch_folder at;
+  const random_source drawn(4, dtype::f32, at.path());
+  deepspeed_write_options o{.stage = 2, .ranks = 2};
+  o.name = [](const std::string& name) { return "transformer." + name; };
+  o.shared = {{"lm_head.weight", "transformer.layer.0.weight"}};
+  o.groups = {{.parameters = {"layer.0.weight"}}};  // groups are of the source's names
+  if (drawn.source.parameter_order.size() > 1) o.groups.emplace_back();
+  check_ok(write_deepspeed_folder(drawn.source, at / "deepspeed", o));
+  const auto back = read_deepspeed_source(at / "deepspeed");
+  check_ok(back);
+  BOOST_TEST(find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master) != nullptr);
+  BOOST_TEST(find_tensor(*back, "lm_head.weight", tensor_kind::master) ==
+             find_tensor(*back, "transformer.layer.0.weight", tensor_kind::master));
+  BOOST_TEST(find_tensor(*back, "layer.0.weight", tensor_kind::master) == nullptr);
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
+  const scratch_folder at;
+  const random_source drawn(5, dtype::f32, at.path());
+  const auto refused = [&](tensor_source s, deepspeed_write_options o, const char* words) {
+    check_failed(write_deepspeed_folder(s, at / "deepspeed", o), error_kind::bad_input, words);
+    BOOST_TEST(!std::filesystem::exists(at / "deepspeed"));
+  };
+  const auto& good = drawn.source;
+  refused(good, {.stage = 4}, "there are stages 0 to 3");
+  refused(good, {.ranks = 0}, "for 0 ranks");
+  refused(good, {.weight_type = dtype::f64}, "wanted fp32, bf16 or fp16");
+  refused(good, {.tag = "../up"}, "cannot name a checkpoint's folder");
+  refused(good, {.groups = {{}, {}}}, "both take all the others");
+  refused(good, {.groups = {{.parameters = {"nobody"}}, {}}}, "no parameter that is trained");
+  refused(good, {.ds_config = "[]"}, "no JSON object");
+  refused(good, {.order = {"layer.0.weight"}}, "not in the order of parameters");
+  refused(good, {.name = [](const std::string&) { return "same"; }}, "are named 'same'");
+  refused(good, {.shared = {{"again", "nobody"}}}, "no parameter");
+  auto broken = good;
+  broken.parameter_order.clear();
+  refused(broken, {}, "by their order");
+  broken = good;
+  std::erase_if(broken.tensors, [](const auto& t) { return t.moment == "exp_avg" && t.name == "layer.0.weight"; });
+  refused(broken, {}, "have other moments");
+  broken = good;
+  std::erase_if(broken.tensors, [](const auto& t) { return t.kind == tensor_kind::master; });
+  refused(broken, {}, "master weight");
+  broken = good;
+  broken.run.client_state = R"({"global_steps": 3})";
+  refused(broken, {}, "'global_steps' is DeepSpeed's own");
+}
+
+BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never_replaced) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  deepspeed_write_options o{.stage = 3, .ranks = 2};
+  uint64_t last = 0;
+  o.progress = [&](uint64_t done, uint64_t total) {
+    last = done;
+    return done < total;
+  };
+  const auto root = at / "deepspeed";
+  check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::stopped, "stopped");
+  BOOST_TEST(last > 0U);
+  BOOST_TEST(files_in(root) == 0U);
+  o.progress = {};
+  const auto written = write_deepspeed_folder(drawn.source, root, o);
+  check_ok(written);
+  BOOST_TEST(written->bytes == last);
+  BOOST_TEST(files_in(root) == 2U);
+  BOOST_TEST(files_in(root / "global_step12") == 4U);
+  check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "is there already");
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_what_was_there) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  const auto root = at / "deepspeed";
+  check_ok(write_deepspeed_folder(drawn.source, root, {.stage = 2, .ranks = 2, .tag = "first"}));
+  {
+    const file_size_limit full(0);
+    check_failed(write_deepspeed_folder(drawn.source, root, {.stage = 2, .ranks = 2, .tag = "second"}),
+                 error_kind::no_space, "second");
+  }
+  BOOST_TEST(files_in(root) == 2U);
+  const auto back = read_deepspeed_source(root);
+  check_ok(back);
+  check_same(*back, drawn.source);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_tag_goes_when_it_is_written_again) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  const auto root = at / "deepspeed";
+  const auto left = root / ("ours.writing-" + std::string(32, 'a'));
+  std::filesystem::create_directories(left / "zero/x");
+  std::ofstream(left / "zero/x/fp32.pt") << "half";
+  std::filesystem::create_directories(root / "ours.writing-not-an-id");
+  check_ok(write_deepspeed_folder(drawn.source, root, {.tag = "ours"}));
+  BOOST_TEST(!std::filesystem::exists(left));
+  BOOST_TEST(std::filesystem::exists(root / "ours.writing-not-an-id"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

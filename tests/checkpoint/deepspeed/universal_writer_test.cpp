@@ -1,0 +1,132 @@
+// DeepSpeed's universal layout as we write it, file by file. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself
+// load it at every stage.
+#include "checkpoint/deepspeed/universal_writer.hpp"
+
+#include "checkpoint/deepspeed/universal_source.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "tests/checkpoint/archive_bytes.hpp"
+#include "tests/checkpoint/random_source.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+
+namespace {
+
+std::optional<int64_t> integer_of(const torch_archive& file, std::string_view key) {
+  const auto v = file.tree().find(file.root(), key);
+  return v ? std::optional(file.tree().integer(*v)) : std::nullopt;
+}
+
+/// The file's `param` must have that shape and the first bytes of `data`.
+void check_param(const torch_archive& file, const std::vector<int64_t>& shape, const std::vector<std::byte>& data) {
+  const auto v = file.tree().find(file.root(), "param");
+  BOOST_REQUIRE(v.has_value());
+  const auto t = file.tensor(*v);
+  check_ok(t);
+  BOOST_TEST(t->shape == shape, boost::test_tools::per_element());
+  const size_t bytes = t->numel * sizeof(float);
+  BOOST_REQUIRE(bytes <= data.size());
+  BOOST_TEST(same_bytes(bytes_at(file, t->begin, bytes), std::span(data).first(bytes)));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(universal_writer)
+
+BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    const scratch_folder at;
+    const random_source drawn(seed, seed % 2 == 0 ? dtype::bf16 : dtype::f32, at.path());
+    auto source = drawn.source;
+    source.parameter_order.clear();  // names are enough here
+    const auto folder = at / "universal/made";
+    const auto written =
+        write_universal_folder(source, folder, {.weight_type = seed % 2 == 0 ? dtype::bf16 : dtype::f32});
+    check_ok(written);
+    size_t parameters = 0;
+    for (const auto& t : source.tensors) {
+      if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
+      const auto file = torch_archive::open(folder / "zero" / t.name /
+                                            (t.kind == tensor_kind::master ? "fp32.pt" : t.moment + ".pt"));
+      check_ok(file);
+      check_param(*file, t.shape, bytes_in(source, t));
+      BOOST_TEST(integer_of(*file, "cat_dim").value_or(-1) == 0);
+      if (t.kind == tensor_kind::master) {
+        ++parameters;
+        check_ok(torch_archive::open(folder / "zero" / t.name / "step.pt"));
+      }
+    }
+    const auto back = read_universal_source(folder);
+    check_ok(back);
+    for (const auto& t : source.tensors) {
+      if (t.kind != tensor_kind::master && t.kind != tensor_kind::moment) continue;
+      const auto* found = find_tensor(*back, t.name, t.kind, t.moment);
+      BOOST_REQUIRE_MESSAGE(found != nullptr, "missing: " << shown(t));
+      BOOST_TEST((found->shape == t.shape && found->type == t.type && bytes_in(*back, *found) == bytes_in(source, t)));
+    }
+    BOOST_TEST(back->run.steps.value_or(0) == 12U);
+    BOOST_TEST(written->files == 4 * parameters + 3);
+    BOOST_TEST(files_in(folder / "zero") == parameters + 1);
+    const auto once = torch_archive::open(folder / "zero/optimizer_state.pt");
+    check_ok(once);
+    for (const char* key : {"loss_scaler", "ds_version", "param_groups", "optimizer_state_dict"})
+      BOOST_TEST(once->tree().find(once->root(), key).has_value(), key);
+    for (const char* name : {"mp_rank_00_model_states.pt", "zero_pp_rank_0_mp_rank_00_model_states.pt"})
+      check_ok(torch_archive::open(folder / name));
+    BOOST_TEST(std::filesystem::file_size(at / "universal/latest_universal") == 4U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
+  const scratch_folder at;
+  const random_source drawn(9, dtype::f32, at.path());
+  const auto& source = drawn.source;
+  const auto* matrix = find_tensor(source, "layer.0.weight", tensor_kind::master);
+  const auto written_with = [&](const published_patterns& patterns, const std::string& folder) {
+    check_ok(write_universal_folder(source, at / folder, {}, patterns));
+    auto file = torch_archive::open(at / folder / "zero" / matrix->name / "fp32.pt");
+    check_ok(file);
+    return std::move(*file);
+  };
+  const std::string name = "^" + matrix->name + "$";
+  BOOST_TEST(integer_of(written_with({.replicated = {name}}, "a"), "cat_dim").has_value() == false);
+  BOOST_TEST(integer_of(written_with({.row_parallel = {name}}, "b"), "cat_dim").value_or(-1) == 1);
+  BOOST_TEST(integer_of(written_with({.two_parts = {name}}, "c"), "param_n_sub_params").value_or(-1) == 2);
+  published_patterns vocabulary{.vocabulary = {name}};
+  vocabulary.original_vocab_size = static_cast<uint64_t>(matrix->shape[0]) - 1;
+  const auto file = written_with(vocabulary, "d");
+  check_param(file, {matrix->shape[0] - 1, matrix->shape[1]}, bytes_in(source, *matrix));
+  BOOST_TEST(file.tree().boolean(*file.tree().find(file.root(), "vocab_tensor")));
+}
+
+BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
+  const scratch_folder at;
+  const random_source drawn(5, dtype::f32, at.path());
+  const auto refused = [&](const deepspeed_write_options& o, const published_patterns& patterns, const char* words) {
+    check_failed(write_universal_folder(drawn.source, at / "new/made", o, patterns), error_kind::bad_input, words);
+    BOOST_TEST(!std::filesystem::exists(at / "new"));
+  };
+  deepspeed_write_options outside;
+  outside.name = [](const std::string& name) { return "../" + name; };
+  refused(outside, {}, "cannot name a folder");
+  refused({}, {.replicated = {"("}}, "wanted an RE2 pattern");
+  refused({}, {.vocabulary = {"layer"}}, "the original vocabulary's size");
+  published_patterns too_many{.vocabulary = {"layer"}};
+  too_many.original_vocab_size = 1'000'000;
+  refused({}, too_many, "no matrix of 1000000 rows");
+}
+
+BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing) {
+  const scratch_folder at;
+  const random_source drawn(6, dtype::f32, at.path());
+  deepspeed_write_options o;
+  o.progress = [](uint64_t done, uint64_t total) { return done < total / 2; };
+  check_failed(write_universal_folder(drawn.source, at / "new/made", o), error_kind::stopped, "stopped");
+  BOOST_TEST(files_in(at / "new") == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

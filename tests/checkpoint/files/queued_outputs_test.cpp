@@ -1,0 +1,174 @@
+// Files written with many requests in flight hold what was written, however it was handed over, and fail as files do.
+#include "checkpoint/files/queued_output.hpp"
+
+#include <array>
+
+#include "checkpoint/native/shard.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "tests/checkpoint/file_size_limit.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::error_kind;
+
+namespace {
+
+constexpr size_t kib = 1024;
+
+/// Small requests and few of them, so that every wait is met; both engines, direct and buffered.
+std::vector<queued_output_options> ways() {
+  std::vector<queued_output_options> out;
+  for (const auto engine : {storage::queue_engine::best, storage::queue_engine::threads})
+    for (const bool direct : {true, false})
+      out.push_back({.engine = engine,
+                     .depth = 3,
+                     .request_bytes = 8 * kib,
+                     .copy_block_bytes = 12 * kib,
+                     .copy_blocks = 2,
+                     .direct = direct});
+  return out;
+}
+
+std::vector<std::byte> content(const std::filesystem::path& path) {
+  const auto text = read_small_file(real_files(), path, 1 << 24);
+  check_ok(text);
+  const auto bytes = std::as_bytes(std::span(*text));
+  return {bytes.begin(), bytes.end()};
+}
+
+struct aligned_noise {
+  storage::huge_memory memory;
+  explicit aligned_noise(size_t bytes) : memory(std::move(storage::huge_memory::allocate(bytes).value())) {
+    const auto from = noise(bytes, 7);
+    std::copy(from.begin(), from.end(), memory.data());
+  }
+  [[nodiscard]] std::span<const std::byte> part(size_t first, size_t count) const {
+    return std::span(memory.data(), memory.bytes()).subspan(first, count);
+  }
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(queued_outputs)
+
+BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends_at_any_byte) {
+  const aligned_noise from(512 * kib);
+  for (const auto& options : ways())
+    for (const size_t tail : {size_t{0}, size_t{1}, size_t{4095}, size_t{4096}, 13 * kib + 5}) {
+      const scratch_folder scratch;
+      auto file = create_queued_output(scratch / "a", options);
+      check_ok(file);
+      // more room than is used, and less
+      check_ok((*file)->expect(tail % 2 == 0 ? 600 * kib : 8 * kib));
+      check_ok((*file)->write(from.part(0, 100)));
+      check_ok((*file)->write(from.part(100, 4096 - 100)));
+      const auto first = (*file)->start_write(from.part(4096, 196 * kib));
+      check_ok(first);
+      const auto second = (*file)->start_write(from.part(200 * kib, 4 * kib));
+      check_ok(second);
+      BOOST_TEST(*first < *second);
+      check_ok((*file)->wait(*first));
+      BOOST_TEST((*file)->is_over(*first));
+      check_ok((*file)->write(from.part(204 * kib, tail)));
+      check_ok((*file)->wait(*second));
+      check_ok((*file)->sync());
+      BOOST_TEST(same_bytes(content(scratch / "a"), from.part(0, 204 * kib + tail)));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_file_of_nothing_and_one_that_was_only_expected_are_empty) {
+  for (const auto& options : ways()) {
+    const scratch_folder scratch;
+    for (const uint64_t expected : {uint64_t{0}, uint64_t{1} << 20}) {
+      const auto path = scratch / std::to_string(expected);
+      auto file = create_queued_output(path, options);
+      check_ok(file);
+      if (expected > 0) check_ok((*file)->expect(expected));
+      check_ok((*file)->sync());
+      BOOST_TEST(std::filesystem::file_size(path) == 0U);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(polling_alone_sees_every_write_end) {
+  const aligned_noise from(256 * kib);
+  for (const auto& options : ways()) {
+    const scratch_folder scratch;
+    auto file = create_queued_output(scratch / "a", options);
+    check_ok(file);
+    const auto ticket = (*file)->start_write(from.part(0, 256 * kib));
+    check_ok(ticket);
+    while (!(*file)->is_over(*ticket)) continue;
+    check_ok((*file)->sync());
+    BOOST_TEST(same_bytes(content(scratch / "a"), from.part(0, 256 * kib)));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_finished_shard_says_where_how_much_and_how_fast_it_was_written) {
+  aligned_noise from(64 * kib);
+  const scratch_folder scratch;
+  auto shard = shard_writer::create(real_files(), scratch / "shard-00000.bin", {1, 2}, 1 << 20);
+  check_ok(shard);
+  check_ok(shard->start_block(std::span(from.memory.data(), 64 * kib), 64 * kib - 5));
+  BOOST_TEST(shard->end_piece().bytes == 64 * kib - 5);
+  check_ok(shard->append(from.part(1, 4097)));
+  const auto file = shard->finish();
+  check_ok(file);
+  const auto said = shard->statistics();
+  BOOST_TEST((said.path == scratch / "shard-00000.bin"));
+  BOOST_TEST(said.bytes == file->bytes);
+  BOOST_TEST(said.bytes == std::filesystem::file_size(said.path));
+  BOOST_TEST(said.seconds > 0);
+  BOOST_TEST(said.waited_seconds > 0);
+  BOOST_TEST(said.waited_seconds <= said.seconds);
+  BOOST_TEST(said.gigabytes_per_second() * said.seconds * 1e9 == static_cast<double>(said.bytes),
+             boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(shard->statistics().seconds == said.seconds);
+}
+
+BOOST_AUTO_TEST_CASE(unaligned_writes_in_flight_are_refused) {
+  const aligned_noise from(16 * kib);
+  const scratch_folder scratch;
+  auto file = create_queued_output(scratch / "a");
+  check_ok(file);
+  check_failed((*file)->start_write(from.part(1, 4096)), error_kind::bug, "multiples of 4096 were wanted");
+  check_failed((*file)->start_write(from.part(0, 100)), error_kind::bug, "multiples of 4096 were wanted");
+  check_ok((*file)->write(from.part(0, 100)));
+  check_failed((*file)->start_write(from.part(0, 4096)), error_kind::bug, "directly at byte 100");
+  check_failed(create_queued_output(scratch / "b", {.request_bytes = 1000}), error_kind::bug, "1000");
+  BOOST_TEST(!std::filesystem::exists(scratch / "b"));
+}
+
+BOOST_AUTO_TEST_CASE(a_full_disk_is_told_by_every_later_call_and_the_memory_is_free_again) {
+  const aligned_noise from(512 * kib);
+  for (const auto& options : ways()) {
+    const scratch_folder scratch;
+    auto file = create_queued_output(scratch / "a", options);
+    check_ok(file);
+    const file_size_limit limit(64 * kib);
+    auto ticket = (*file)->start_write(from.part(0, 32 * kib));
+    check_ok(ticket);
+    for (size_t at = 32 * kib; ticket && at < 512 * kib; at += 16 * kib) {
+      const auto next = (*file)->start_write(from.part(at, 16 * kib));
+      if (!next) break;
+      ticket = next;
+    }
+    check_failed((*file)->wait(*ticket), error_kind::no_space, (scratch / "a").string());
+    BOOST_TEST((*file)->is_over(*ticket));
+    check_failed((*file)->write(from.part(0, 10)), error_kind::no_space, (scratch / "a").string());
+    check_failed((*file)->sync(), error_kind::no_space, (scratch / "a").string());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(room_that_is_not_there_is_told_before_anything_is_written) {
+  const scratch_folder scratch;
+  auto file = create_queued_output(scratch / "a");
+  check_ok(file);
+  const file_size_limit limit(64 * kib);
+  check_failed((*file)->expect(1 << 20), error_kind::no_space, (scratch / "a").string());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,206 @@
+// Random checkpoints: their text says all of them, and any other cut of them loads the same bytes.
+#include <fmt/format.h>
+
+#include <numeric>
+#include <set>
+
+#include "checkpoint/files/fake_file_system.hpp"
+#include "checkpoint/native/manifest_text.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/crash/wanted_cases.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+
+namespace {
+
+class dice {
+ public:
+  explicit dice(uint64_t seed) : random_(core::mix64(seed)) {}
+
+  uint64_t below(uint64_t n) { return random_() % n; }
+  uint64_t any() { return random_(); }
+  bool one_in(uint64_t n) { return below(n) == 0; }
+
+  /// Letters that JSON, terminals and other languages see in their own ways.
+  std::string text() {
+    static const std::vector<std::string> letters{
+        "a", "weight", ".", "0", "\"", "\\", "/", "\n", "\t", " ", "\x01", "é", "\xf0\x9f\x92\xa1", "\x7f"};
+    std::string out;
+    for (uint64_t i = below(6); i > 0; --i) out += letters[below(letters.size())];
+    return out;
+  }
+
+  /// Elements [0, n) cut into 1 to 5 parts, none empty but of an empty whole.
+  std::vector<std::pair<uint64_t, uint64_t>> cut(uint64_t n) {
+    std::set<uint64_t> ends{n};
+    for (uint64_t i = below(5); i > 0 && n > 0; --i) ends.insert(below(n));
+    std::vector<std::pair<uint64_t, uint64_t>> out;
+    uint64_t first = 0;
+    for (const uint64_t end : ends) {
+      if (end > first) out.emplace_back(first, end - first);
+      first = end;
+    }
+    return out;
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+sample_tensor random_tensor(dice& d, size_t number) {
+  tensor_entry e;
+  e.name = fmt::format("{}#{}", d.text(), number);  // no two of one name
+  e.kind = static_cast<tensor_kind>(d.below(5));
+  if (e.kind == tensor_kind::moment) e.moment = "exp_avg" + d.text();
+  e.type = static_cast<core::dtype>(d.below(static_cast<uint64_t>(core::dtype::boolean) + 1));
+  for (uint64_t i = d.below(4); i > 0; --i) e.shape.push_back(static_cast<int64_t>(d.one_in(20) ? 0 : 1 + d.below(17)));
+  if (d.one_in(8)) e.shape.assign(1, static_cast<int64_t>(d.below(9000)));
+  const auto bytes = bytes_of(e.type, e.shape).value();
+  return {std::move(e), noise(bytes, d.any())};
+}
+
+run_state random_run(dice& d) {
+  run_state r;
+  r.data_position = d.any();
+  if (d.one_in(2)) r.samples_per_step = d.any();
+  r.seed = d.any();
+  r.config = d.text();
+  r.model = d.text();
+  if (d.one_in(2))
+    r.loss_scale = {static_cast<double>(d.any()) / 3, static_cast<int64_t>(d.any()), -static_cast<int64_t>(d.below(99)),
+                    static_cast<uint32_t>(d.any())};
+  if (d.one_in(2)) r.client_state = fmt::format("{{\"a\": [{}, -1.5e-3, \"x\\n\"] }}", d.any());
+  return r;
+}
+
+/// A checkpoint on a disk of its own, and what it was made of.
+struct random_checkpoint {
+  std::vector<sample_tensor> tensors;
+  manifest m;
+  fake_files files;
+  std::filesystem::path folder;
+
+  explicit random_checkpoint(dice& d) {
+    for (uint64_t n = 1 + d.below(10), i = 0; i < n; ++i) tensors.push_back(random_tensor(d, i));
+    m.run = random_run(d);
+    for (const auto& t : tensors) {
+      m.tensors.push_back(t.entry);
+      if (d.one_in(3)) m.run.parameter_order.push_back(t.entry.name);
+      if (d.one_in(5)) m.tied.push_back({"tied " + t.entry.name, t.entry.name});
+    }
+    const uint64_t writers = 1 + d.below(4), step = d.below(1000);
+    auto save = checkpoint_save::begin(files, "/c", step, 0);
+    check_ok(save);
+    struct part {
+      size_t tensor;
+      uint64_t first, count;
+    };
+    std::vector<std::vector<part>> of_writer(writers);
+    for (size_t i = 0; i < tensors.size(); ++i)
+      for (const auto& [first, count] : d.cut(elements(i))) of_writer[d.below(writers)].push_back({i, first, count});
+    for (uint32_t w = 0; w < writers; ++w) {
+      auto shard = save->create_shard(w);
+      check_ok(shard);
+      auto& parts = of_writer[w];
+      for (size_t i = parts.size(); i > 1; --i) std::swap(parts[i - 1], parts[d.below(i)]);
+      for (const auto& p : parts) {
+        const uint64_t size = core::size_of(tensors[p.tensor].entry.type);
+        const auto wrote =
+            shard->append(std::span(std::as_const(tensors[p.tensor].data))
+                              .subspan(static_cast<size_t>(p.first * size), static_cast<size_t>(p.count * size)));
+        check_ok(wrote);
+        m.tensors[p.tensor].pieces.push_back({w, p.first, p.count, wrote->offset_bytes, wrote->digest});
+      }
+      auto file = shard->finish();
+      check_ok(file);
+      m.files.push_back(*file);
+    }
+    m.save_id = save->save_id();
+    m.run.step = step;
+    m.run.applied_updates = d.below(step + 1);
+    put_in_order(m);
+    const auto saved = save->commit(m);
+    check_ok(saved);
+    folder = *saved;
+  }
+
+  [[nodiscard]] uint64_t elements(size_t i) const {
+    return tensors[i].data.size() / core::size_of(tensors[i].entry.type);
+  }
+};
+
+/// Every element of every tensor, at cuts of its own, in any order and with gaps in memory.
+void check_other_cuts(random_checkpoint& c, const checkpoint_folder& from, dice& d) {
+  struct place {
+    size_t tensor;
+    uint64_t begin_bytes;
+  };
+  std::vector<wanted_slice> wanted;
+  std::vector<place> places;
+  uint64_t memory = 0;
+  for (size_t i = 0; i < c.tensors.size(); ++i) {
+    const auto& e = c.tensors[i].entry;
+    const auto tied = find_if(c.m.tied.begin(), c.m.tied.end(), [&](const auto& t) { return t.of == e.name; });
+    for (const auto& [first, count] : d.cut(c.elements(i))) {
+      memory += d.below(64);
+      const auto& name = tied != c.m.tied.end() && d.one_in(2) ? tied->name : e.name;
+      wanted.push_back({name, e.kind, e.moment, e.type, e.shape, first, count, memory});
+      places.push_back({i, first * core::size_of(e.type)});
+      memory += count * core::size_of(e.type);
+    }
+  }
+  for (size_t i = wanted.size(); i > 1; --i) {
+    const size_t j = d.below(i);
+    std::swap(wanted[i - 1], wanted[j]);
+    std::swap(places[i - 1], places[j]);
+  }
+  const auto plan = plan_load(from.content, wanted);
+  check_ok(plan);
+  std::vector<std::byte> got(static_cast<size_t>(plan->destination_bytes));
+  c.files.shorten_reads(d.one_in(4) ? 4096 + d.below(9000) + got.size() / 2 : SIZE_MAX);
+  const auto report = read_pieces(c.files, from, *plan, got);
+  c.files.shorten_reads(SIZE_MAX);
+  check_ok(report);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const auto bytes = static_cast<size_t>(wanted[i].count * core::size_of(wanted[i].type));
+    const auto expected =
+        std::span(std::as_const(c.tensors[places[i].tensor].data)).subspan(places[i].begin_bytes, bytes);
+    const auto found = std::span(std::as_const(got)).subspan(wanted[i].destination_bytes, bytes);
+    BOOST_TEST(same_bytes(found, expected), wanted[i].name << " from " << wanted[i].first);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(manifest_property)
+
+BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_any_other_cut) {
+  for (uint64_t seed = 0; seed < wanted_cases("TROUPE_CASES", 400); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      dice d(seed);
+      random_checkpoint c(d);
+      c.m.committed_unix_ns = seed;
+      const auto text = format_manifest(c.m);
+      check_ok(text);
+      const auto parsed = parse_manifest(*text);
+      check_ok(parsed);
+      BOOST_TEST((*parsed == c.m));
+      const auto again = format_manifest(*parsed);
+      check_ok(again);
+      BOOST_TEST(*again == *text);
+      BOOST_TEST(text->find_first_of("\x01\x7f") == text->find('\x7f'));  // control characters are spelled out
+
+      const auto from = open_checkpoint(c.files, "/c");
+      check_ok(from);
+      BOOST_TEST(from->content.committed_unix_ns > seed);  // the commit's own
+      c.m.committed_unix_ns = from->content.committed_unix_ns;
+      BOOST_TEST((from->content == c.m));
+      const auto report = verify_checkpoint(c.files, c.folder);
+      check_ok(report);
+      BOOST_TEST(report->damages == 0U);
+      for (int cuts = 0; cuts < 3; ++cuts) check_other_cuts(c, *from, d);
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

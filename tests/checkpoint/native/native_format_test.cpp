@@ -1,0 +1,436 @@
+// The native format: what is saved at some degree loads at every other, and damage is refused by name.
+#include <sys/resource.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/files/fake_file_system.hpp"
+#include "checkpoint/native/manifest_text.hpp"
+#include "checkpoint/source/diff.hpp"
+#include "checkpoint/source/inspect.hpp"
+#include "tests/checkpoint/native_samples.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+
+namespace {
+
+const std::filesystem::path root = "/ck";
+
+manifest full_manifest() {
+  manifest m;
+  m.run = {.step = 0,
+           .applied_updates = 6,
+           .schedule_position = 5,
+           .loss_scale = loss_scale_record{0.1, 70, -1, 2},
+           .data_position = 1'234'567'890'123,
+           .samples_per_step = 48,
+           .seed = UINT64_MAX,
+           .config = "steps: 7\n# \"quoted\" \u00e4\n",
+           .model = "gpt2",
+           .client_state = R"({"b": [1, 2.50, {"deep": null}],  "a": 18446744073709551615})",
+           .parameter_order = {"h.0.weight", "frozen", "h.0.bias"}};
+  m.tied = {{"lm_head", "h.0.weight"}};
+  return m;
+}
+
+/// One checkpoint in memory.
+struct saved {
+  explicit saved(uint32_t writers, uint64_t seed = 1) : tensors(sample_tensors(seed)) {
+    const auto where = save_sample(files, root, 7, tensors, writers, full_manifest());
+    check_ok(where);
+    folder = *where;
+    const auto opened = open_checkpoint(files, root);
+    check_ok(opened);
+    from = *opened;
+  }
+  fake_files files;
+  std::vector<sample_tensor> tensors;
+  std::filesystem::path folder;
+  checkpoint_folder from;
+};
+
+wanted_slice whole(const sample_tensor& t) {
+  const auto& e = t.entry;
+  return {e.name, e.kind, e.moment, e.type, e.shape, 0, t.data.size() / core::size_of(e.type), 0};
+}
+
+/// No allocation takes the process far beyond what it has.
+class memory_limit {
+ public:
+  explicit memory_limit(uint64_t more_bytes) {
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    if (::getrlimit(RLIMIT_AS, &old_) != 0) throw std::runtime_error("getrlimit");
+    rlimit now = old_;
+    now.rlim_cur = pages * 4096 + more_bytes;
+    if (::setrlimit(RLIMIT_AS, &now) != 0) throw std::runtime_error("setrlimit");
+  }
+  ~memory_limit() { ::setrlimit(RLIMIT_AS, &old_); }
+  memory_limit(const memory_limit&) = delete;
+  memory_limit& operator=(const memory_limit&) = delete;
+
+ private:
+  rlimit old_{};
+};
+
+/// The body of a manifest that is refused behind a good seal.
+void check_refused(std::string body, const std::string& from, const std::string& to, error_kind kind,
+                   const std::string& words) {
+  const size_t at = body.find(from);
+  BOOST_REQUIRE_MESSAGE(at != std::string::npos, from);
+  body.replace(at, from.size(), to);
+  check_failed(parse_manifest(sealed(body)), kind, words);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(native_format)
+
+BOOST_AUTO_TEST_CASE(what_some_writers_save_any_number_of_readers_loads_bit_for_bit) {
+  for (uint32_t writers = 1; writers <= 4; ++writers) {
+    saved s(writers, writers);
+    BOOST_TEST(s.from.content.files.size() == writers);
+    for (uint32_t readers = 1; readers <= 5; ++readers) check_loads(s.files, s.from, s.tensors, readers);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_same_on_the_real_file_system_whose_files_are_the_same_bytes) {
+  const scratch_folder scratch;
+  const auto tensors = sample_tensors(3);
+  const digest128 id{1, 2};
+  fake_files memory;
+  const auto real = save_sample(real_files(), scratch / "new" / "folder", 7, tensors, 3, full_manifest(), id);
+  const auto fake = save_sample(memory, root, 7, tensors, 3, full_manifest(), id);
+  check_ok(real);
+  check_ok(fake);
+  check_newest(real_files(), scratch / "new" / "folder", 7, tensors);
+  size_t compared = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(*real)) {
+    const auto& there = *memory.content(*fake / entry.path().filename());
+    const std::string here = scratch_folder::read(entry.path());
+    ++compared;
+    if (entry.path().filename() == manifest_file_name) {  // but for the time of commit
+      auto one = read_manifest(real_files(), *real), other = read_manifest(memory, *fake);
+      BOOST_TEST_REQUIRE((one && other));
+      one->content.committed_unix_ns = other->content.committed_unix_ns = 1;
+      BOOST_TEST(format_manifest(one->content).value() == format_manifest(other->content).value());
+      continue;
+    }
+    BOOST_TEST(same_bytes(std::as_bytes(std::span(here)), there), entry.path());
+  }
+  BOOST_TEST(compared == 4U);
+  // a link instead of a file could lead anywhere
+  std::filesystem::rename(*real / "shard-00000.bin", scratch / "elsewhere");
+  std::filesystem::create_symlink(scratch / "elsewhere", *real / "shard-00000.bin");
+  check_failed(open_checkpoint(real_files(), *real), error_kind::bad_input, "shard-00000.bin");
+}
+
+BOOST_AUTO_TEST_CASE(the_run_state_and_tied_names_come_back_as_they_were) {
+  const saved s(2);
+  auto expected = full_manifest();
+  expected.run.step = 7;
+  BOOST_TEST((s.from.content.run == expected.run));
+  BOOST_TEST((s.from.content.tied == expected.tied));
+  auto text = format_manifest(s.from.content);
+  check_ok(text);
+  const auto again = parse_manifest(*text);
+  check_ok(again);
+  BOOST_TEST((*again == s.from.content));
+  BOOST_TEST(nlohmann::json::parse(*text)["format"] == "troupe checkpoint");
+  BOOST_TEST(find_tensor(*again, "lm_head", tensor_kind::moment, "exp_avg") ==
+             find_tensor(*again, "h.0.weight", tensor_kind::moment, "exp_avg"));
+  BOOST_TEST(find_tensor(*again, "lm_head", tensor_kind::buffer) == nullptr);
+  auto broken = s.from.content;
+  broken.run.client_state = "{";
+  check_failed(format_manifest(broken), error_kind::bad_input, "the client state is no JSON");
+  broken = s.from.content;
+  broken.run.config = "\xff";
+  check_failed(format_manifest(broken), error_kind::bad_input, "not UTF-8");
+  broken = s.from.content;
+  broken.run.parameter_order = {"a", "b", "a"};
+  check_failed(format_manifest(broken), error_kind::bad_input, "'a' stands twice in their order");
+}
+
+BOOST_AUTO_TEST_CASE(a_manifest_without_the_order_of_parameters_is_read) {
+  const saved s(2);
+  const auto text = format_manifest(s.from.content);
+  check_ok(text);
+  auto body = text->substr(text->find('\n') + 1);
+  const auto at = body.find(",\n\"schedule_position\":5");
+  BOOST_TEST_REQUIRE(at != std::string::npos);
+  body.erase(at, body.find(']', at) + 1 - at);
+  const auto older = parse_manifest(sealed(body));
+  check_ok(older);
+  BOOST_TEST(older->run.parameter_order.empty());
+  BOOST_TEST(!older->run.schedule_position.has_value());
+  BOOST_TEST((older->tensors == s.from.content.tensors));
+}
+
+BOOST_AUTO_TEST_CASE(every_flipped_byte_of_manifest_and_header_is_refused) {
+  saved s(2);
+  auto& text = *s.files.content(s.folder / "manifest.json");
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto good = text[i];
+    text[i] ^= static_cast<std::byte>(1 << (i % 8));
+    const auto refused = open_folder(s.files, s.folder);
+    BOOST_TEST(!refused, "byte " << i);
+    if (!refused) BOOST_TEST(refused.error().text.find("manifest.json'") != std::string::npos, refused.error().text);
+    text[i] = good;
+  }
+  auto& shard = *s.files.content(s.folder / "shard-00001.bin");
+  for (size_t i = 0; i < shard_header_bytes; ++i) {
+    shard[i] ^= static_cast<std::byte>(1 << (i % 8));
+    const auto refused = open_folder(s.files, s.folder);
+    BOOST_TEST(!refused, "byte " << i);
+    if (!refused) BOOST_TEST(refused.error().text.find("shard-00001.bin'") != std::string::npos, refused.error().text);
+    shard[i] ^= static_cast<std::byte>(1 << (i % 8));
+  }
+  check_ok(open_folder(s.files, s.folder));
+  shard.pop_back();
+  check_failed(open_folder(s.files, s.folder), error_kind::bad_input, "its manifest says");
+  check_ok(s.files.remove(s.folder / "shard-00001.bin"));
+  check_failed(open_folder(s.files, s.folder), error_kind::bad_input, "shard-00001.bin': No such file");
+}
+
+BOOST_AUTO_TEST_CASE(a_flipped_byte_of_any_piece_is_refused_with_file_tensor_and_offset) {
+  saved s(2);
+  for (const auto& t : s.from.content.tensors)
+    for (const auto& p : t.pieces) {
+      const auto& name = s.from.content.files[p.file].name;
+      auto& content = *s.files.content(s.folder / name);
+      const uint64_t bytes = p.count * core::size_of(t.type);
+      auto& byte = content[p.offset_bytes + core::mix64(p.offset_bytes) % bytes];
+      byte ^= std::byte{16};
+      const auto report = verify_checkpoint(s.files, s.folder);
+      check_ok(report);
+      BOOST_REQUIRE(report->damages == 1U);
+      BOOST_TEST(report->listed[0].file == name);
+      BOOST_TEST(report->listed[0].tensor == shown(t));
+      BOOST_TEST(report->listed[0].offset_bytes == p.offset_bytes);
+      const wanted_slice wanted{t.name, t.kind, t.moment, t.type, t.shape, p.first, p.count, 0};
+      const auto plan = plan_load(s.from.content, std::span(&wanted, 1));
+      check_ok(plan);
+      std::vector<std::byte> into(bytes);
+      check_failed(read_pieces(s.files, s.from, *plan, into), error_kind::bad_input,
+                   name + "': the " + std::to_string(bytes) + " bytes at byte " + std::to_string(p.offset_bytes) +
+                       ", of tensor " + shown(t));
+      check_ok(read_pieces(s.files, s.from, *plan, into, {.verify = false}));
+      byte ^= std::byte{16};
+    }
+  // padding is zeros
+  auto& content = *s.files.content(s.folder / "shard-00001.bin");
+  content.back() ^= std::byte{1};
+  BOOST_TEST(verify_checkpoint(s.files, s.folder)->damages == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(a_shard_of_another_save_is_refused_before_its_pieces_are_read) {
+  saved one(1), two(1);
+  *one.files.content(one.folder / "shard-00000.bin") = *two.files.content(two.folder / "shard-00000.bin");
+  check_failed(open_folder(one.files, one.folder), error_kind::bad_input, "it belongs to another save");
+}
+
+BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
+  const saved s(2);
+  const auto text = format_manifest(s.from.content).value();
+  const std::string body = text.substr(text.find('\n') + 1);
+  const auto bad = error_kind::bad_input;
+  auto newer = text;
+  newer.replace(newer.find("\"version\":1"), 11, "\"version\":12");
+  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 1");
+  check_failed(parse_manifest("{}"), bad, "does not begin as the manifest");
+  check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is no plain file name");
+  check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is no plain file name");
+  check_refused(body, "shard-00000.bin", "shard-00001.bin", bad, "the file 'shard-00001.bin' stands twice");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[4]", bad, "'h.0.bias' (master): no piece holds its elements 3 to 4");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[2]", bad, "'h.0.bias' (master): 3 elements from element 0 on leave");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[3,-1]", bad, "beyond any file");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[4294967296,4294967296,4294967296]", bad, "beyond any file");
+  check_refused(body, "\"shape\":[3]", "\"shape\":[1.5]", bad, "a whole number in range was wanted");
+  check_refused(body, "\"kind\":\"buffer\"", "\"kind\":\"bias\"", bad, "a kind that is known here, not 'bias',");
+  check_refused(body, "\"dtype\":\"bool\"", "\"dtype\":\"int3\"", bad, "a dtype that is known here, not 'int3',");
+  check_refused(body, "\"tied\":[[\"lm_head\",\"h.0.weight\"", "\"tied\":[[\"lm_head\",\"h.1.weight\"", bad,
+                "is tied to 'h.1.weight', which is not there");
+  check_refused(body, "\"seed\":", "\"seed\":1,\"seed\":", bad, "the key 'seed' stands twice");
+  check_refused(body, "\"seed\":18446744073709551615", "\"seed\":-1", bad, "its run state: a whole number in range");
+  check_refused(body, "\"tied\":", "\"tied\":[[[[[[[]]]]]]],\"more\":", bad, "it nests deeper than 6");
+
+  auto m = s.from.content;
+  auto& split = *std::find_if(m.tensors.begin(), m.tensors.end(), [](const auto& t) { return t.pieces.size() == 2; });
+  auto& second = split.pieces[1];
+  const auto good = second;
+  second.first -= 1;
+  check_failed(check_manifest(m), bad, "overlaps the one that ends at");
+  second.first += 2;
+  check_failed(check_manifest(m), bad, "no piece holds its elements");
+  second = good;
+  second.offset_bytes += 1;
+  check_failed(check_manifest(m), bad, "is no place for a piece");
+  second = good;
+  second.offset_bytes = m.files[second.file].bytes;
+  check_failed(check_manifest(m), bad, "leave 'shard-00001.bin'");
+  second = good;
+  second.file = 2;
+  check_failed(check_manifest(m), bad, "file number 2 of 2 files");
+  second = good;
+  second.file = split.pieces[0].file;
+  second.offset_bytes = split.pieces[0].offset_bytes;
+  check_failed(check_manifest(m), bad, "claim the same bytes of 'shard-00000.bin'");
+}
+
+BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_every_rule) {
+  const saved s(3);
+  const auto text = format_manifest(s.from.content).value();
+  const std::string body = text.substr(text.find('\n') + 1);
+  const memory_limit limit(uint64_t{64} << 20);
+  size_t refused = 0;
+  for (uint64_t seed = 0; seed < 1000; ++seed) {
+    std::mt19937_64 random(seed);
+    std::string now = body;
+    for (uint64_t edits = random() % 4 + 1; edits > 0; --edits) {
+      const size_t at = random() % now.size();
+      switch (random() % 5) {
+        case 0:
+          now[at] = static_cast<char>(random());
+          break;
+        case 1:
+          now.erase(at, random() % 40);
+          break;
+        case 2:
+          now.insert(at, now.substr(random() % now.size(), random() % 200));
+          break;
+        case 3:  // a digit, where one stands behind
+          if (const size_t digit = now.find_first_of("0123456789", at); digit != std::string::npos)
+            now[digit] = static_cast<char>('0' + random() % 10);
+          break;
+        default:
+          now.insert(at, std::string(random() % 2000, "[{9\""[random() % 4]));
+      }
+      if (now.empty()) now.push_back('x');
+    }
+    const auto got = parse_manifest(sealed(now));
+    if (got)
+      check_ok(check_manifest(*got));
+    else
+      ++refused;
+  }
+  BOOST_TEST(refused > 600U);
+}
+
+BOOST_AUTO_TEST_CASE(a_load_that_does_not_match_says_what_was_wanted_and_found) {
+  saved s(2);
+  auto wanted = whole(s.tensors[0]);
+  const auto plan = [&] { return plan_load(s.from.content, std::span(&wanted, 1)); };
+  check_ok(plan());
+  wanted.shape = {61, 37};
+  check_failed(plan(), error_kind::mismatch, "tensor 'h.0.weight' (master): wanted fp32 [61, 37], found fp32 [37, 61]");
+  wanted = whole(s.tensors[0]);
+  wanted.type = dtype::bf16;
+  check_failed(plan(), error_kind::mismatch, "wanted bf16 [37, 61], found fp32 [37, 61]");
+  wanted = whole(s.tensors[0]);
+  wanted.first = 1;
+  check_failed(plan(), error_kind::mismatch, "wanted 2257 elements from element 1 on, it has 2257");
+  wanted.name = "h.9.weight";
+  check_failed(plan(), error_kind::mismatch, "tensor 'h.9.weight' (master) is wanted and not in the checkpoint");
+  wanted = whole(s.tensors[1]);
+  wanted.moment = "momentum";
+  check_failed(plan(), error_kind::mismatch, "'h.0.weight' (moment momentum) is wanted");
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_in_file_and_memory_are_one_read) {
+  manifest m;
+  m.files = {{"a.bin", 65536}};
+  tensor_entry t{"t", tensor_kind::master, "", dtype::f32, {3072}, {}};
+  for (uint64_t i = 0; i < 3; ++i) t.pieces.push_back({0, i * 1024, 1024, 4096 * (i + 1), {}});
+  m.tensors = {t};
+  check_ok(check_manifest(m));
+  wanted_slice w{"t", tensor_kind::master, "", dtype::f32, {3072}, 512, 2048, 100};
+  const auto plan = plan_load(m, std::span(&w, 1));
+  check_ok(plan);
+  BOOST_REQUIRE(plan->reads.size() == 1U);
+  BOOST_TEST((plan->reads[0] == range_read{0, 4096 + 2048, 8192, 100}));
+  BOOST_REQUIRE(plan->checks.size() == 1U);  // the piece in the middle is whole
+  BOOST_TEST((plan->checks[0].range == range_read{0, 8192, 4096, 100 + 2048}));
+  BOOST_TEST(plan->destination_bytes == 100U + 8192U);
+  w.count = 0;
+  BOOST_TEST(plan_load(m, std::span(&w, 1))->reads.empty());
+}
+
+BOOST_AUTO_TEST_CASE(a_short_read_is_repeated_once_and_then_named) {
+  saved s(1);
+  const auto wanted = whole(s.tensors[0]);
+  const auto plan = plan_load(s.from.content, std::span(&wanted, 1));
+  check_ok(plan);
+  std::vector<std::byte> into(s.tensors[0].data.size());
+  s.files.shorten_reads(5000);  // two reads are enough
+  check_ok(read_pieces(s.files, s.from, *plan, into));
+  BOOST_TEST(same_bytes(into, s.tensors[0].data));
+  s.files.shorten_reads(4200);
+  check_failed(read_pieces(s.files, s.from, *plan, into), error_kind::io,
+               "shard-00000.bin' gave 8400 of 9028 bytes at byte 4096");
+}
+
+BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts) {
+  fake_files files;
+  auto tensors = sample_tensors(1);
+  const auto save = [&](const char* where, uint32_t writers) {
+    const auto folder = save_sample(files, where, 1, tensors, writers);
+    check_ok(folder);
+    return open_folder(files, *folder).value();
+  };
+  const auto one = save("/one", 1), same = save("/same", 4);
+  const auto diff = [&](const auto& a, const auto& b) { return diff_sources(files, source_of(a), source_of(b)); };
+  BOOST_TEST(diff(one, same)->differences.empty());
+  tensors[0].data[4 * 1500 + 3] ^= std::byte{1};
+  tensors[4].entry.name = "renamed";
+  tensors[5].entry.shape = {1024, 2};
+  tensors[7].entry.type = dtype::u8;
+  const auto other = save("/other", 3);
+  const auto found = diff(one, other);
+  check_ok(found);
+  std::string all;
+  for (const auto& d : found->differences) all += d.text + "\n";
+  BOOST_TEST(all ==
+             "'frozen' (frozen) is [2, 1024, 1] in the first, [1024, 2] in the second\n"
+             "'h.0.bias' (master) is only in the first\n"
+             "'h.0.weight' (master) differs from element 1500 on: 1 of 2257 elements, by up to 4.27e-08\n"
+             "'mask' (buffer) is bool in the first, uint8 in the second\n"
+             "'renamed' (master) is only in the second\n");
+}
+
+BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_who_holds_what) {
+  const saved s(2);
+  const auto text = inspect_text(source_of(s.from));
+  for (const char* line : {"/ck/step-00000007: troupe, step 7 (6 updates applied), 9 tensors of ",
+                           "\n  h\n    0\n      bias  [3]\n        master fp32, 12 B, 1 piece: shard-00001.bin\n",
+                           "\n      weight  [37, 61]\n        master fp32, 8.82 KiB, 2 pieces: shard-00000.bin, "
+                           "shard-00001.bin\n        exp_avg fp32, ",
+                           "\n  lm_head is h.0.weight\n", "\nshard-00000.bin: "})
+    BOOST_TEST(text.find(line) != std::string::npos, line << " is not in\n" << text);
+  const auto json = nlohmann::json::parse(inspect_json(source_of(s.from)));
+  BOOST_TEST(json["tensors"].size() == 9U);
+  BOOST_TEST(json["tensors"][2]["pieces"][0]["file"] == "shard-00001.bin");
+  uint64_t bytes = 0, held = 0;
+  for (const auto& t : s.tensors) bytes += t.data.size();
+  for (const auto& f : json["files"]) held += f["piece_bytes"].get<uint64_t>();
+  BOOST_TEST(json["bytes"] == bytes);
+  BOOST_TEST(held == bytes);
+}
+
+BOOST_AUTO_TEST_CASE(digests_are_xxh3_128) {
+  // The empty input's digest stands in xxHash's specification of XXH128 with seed 0.
+  BOOST_TEST(to_hex(digest_of(std::string_view())) == "99aa06d3014798d86001c324468d497f");
+  const auto bytes = noise(100'000, 1);
+  digest_stream stream;
+  for (size_t at = 0, n = 1; at < bytes.size(); at += n, n = n * 3 + 1)
+    stream.add(std::span(bytes).subspan(at, std::min(n, bytes.size() - at)));
+  BOOST_TEST((stream.value() == digest_of(bytes)));
+  BOOST_TEST((digest_from_hex(to_hex(digest_of(bytes))) == digest_of(bytes)));
+  BOOST_TEST(!digest_from_hex("99AA06d3014798d86001c324468d497f"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,173 @@
+// Files of weights that somebody cuts short while they are open: an error that names the file, wherever the reader is.
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/deepspeed/lists.hpp"
+#include "checkpoint/deepspeed/stage0.hpp"
+#include "checkpoint/safetensors/weights_folder.hpp"
+#include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/torch.hpp"
+#include "checkpoint/source/verify.hpp"
+#include "checkpoint/torch/archive.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+#include "checkpoint/torch/pickle_reader.hpp"
+#include "checkpoint/torch/zip_reader.hpp"
+#include "tests/checkpoint/tensors.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+using core::dtype;
+using core::error_kind;
+namespace fs = std::filesystem;
+
+namespace {
+
+const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
+
+core::source_file opened(const fs::path& path) {
+  auto file = core::source_file::open(path);
+  check_ok(file);
+  return std::move(*file);
+}
+
+/// The one sentence, with the file's name in it once.
+template <class T>
+void check_cut(const core::result<T>& r, const fs::path& path, uint64_t had) {
+  check_failed(r, error_kind::io,
+               "cannot read '" + path.string() + "': it had " + std::to_string(had) +
+                   " bytes when it was opened and has become shorter");
+  const auto& text = r.error().text;
+  BOOST_TEST(text.find(path.string()) == text.rfind(path.string()), text);
+}
+
+fs::path written_archive(const scratch_folder& at) {
+  const auto path = at / "w.pt";
+  const std::vector<owned_tensor> tensors{{"first", dtype::f32, {100}}, {"last", dtype::bf16, {5000}}};
+  check_ok(write_torch_archive(path, all_to_write(tensors)));
+  return path;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(cut_files)
+
+BOOST_AUTO_TEST_CASE(an_archive_cut_behind_its_opening_is_named_by_who_reads_its_tensors) {
+  const scratch_folder at;
+  const auto path = written_archive(at);
+  const uint64_t had = fs::file_size(path);
+  const auto file = torch_archive::open(path);
+  check_ok(file);
+  const auto value = file->tree().find(file->root(), "last");
+  BOOST_REQUIRE(value.has_value());
+  fs::resize_file(path, 4096 + 5);           // in the middle of a page
+  const auto tensor = file->tensor(*value);  // names and places are copies
+  check_ok(tensor);
+  std::vector<std::byte> bytes(10'000);
+  check_cut(file->read(tensor->begin, bytes), path, had);
+  BOOST_TEST(file->file_bytes() == had);
+}
+
+BOOST_AUTO_TEST_CASE(directory_and_pickle_of_a_cut_file_are_an_error_with_its_name) {
+  const scratch_folder at;
+  const auto path = written_archive(at);
+  const std::string content = scratch_folder::read(path);
+  const auto list = read_zip(std::as_bytes(std::span(content)));
+  check_ok(list);
+  const auto* pickle = find_entry(list->entries, "archive/data.pkl");
+  BOOST_REQUIRE(pickle != nullptr);
+  for (const uint64_t left : {uint64_t{0}, pickle->begin + 3, uint64_t{content.size() - 1}}) {
+    fs::remove(path);
+    at.write("w.pt", content);
+    const auto file = opened(path);
+    fs::resize_file(path, left);
+    check_cut(read_zip(file), path, content.size());
+    if (left <= pickle->begin + 3) check_cut(read_pickle(file, pickle->begin, pickle->bytes), path, content.size());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_archive_that_is_cut_and_mended_while_it_is_opened_again_and_again_ends_nobody) {
+  const scratch_folder at;
+  const auto path = written_archive(at);
+  const std::string content = scratch_folder::read(path);
+  std::atomic<bool> ends = false;
+  std::thread cuts([&] {
+    for (uint64_t i = 1; !ends; ++i) {
+      fs::resize_file(path, core::mix64(i) % content.size());
+      std::fstream out(path, std::ios::binary | std::ios::in | std::ios::out);
+      out.write(content.data(), static_cast<std::streamsize>(content.size()));
+    }
+  });
+  size_t whole = 0, refused = 0;
+  for (int i = 0; i < 20'000 && (i < 500 || whole == 0 || refused == 0); ++i) {
+    const auto file = torch_archive::open(path);
+    ++(file ? whole : refused);
+    if (!file) BOOST_TEST(file.error().text.starts_with("cannot read '" + path.string() + "': "), file.error().text);
+  }
+  ends = true;
+  cuts.join();
+  BOOST_TEST(whole > 0U);
+  BOOST_TEST(refused > 0U);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_without_zero_in_a_cut_file_is_an_error_with_its_name) {
+  const scratch_folder at;
+  const auto path = at / "mp_rank_00_model_states.pt";
+  fs::path from;
+  for (const auto& entry : fs::recursive_directory_iterator(fixtures / "stage0_bf16"))
+    if (entry.path().filename() == path.filename()) from = entry.path();
+  BOOST_REQUIRE(!from.empty());
+  fs::copy_file(from, path);
+  const uint64_t had = fs::file_size(path);
+  const auto file = torch_archive::open(path);
+  check_ok(file);
+  const auto lists = read_deepspeed_lists(*file);
+  check_ok(lists);
+  const auto before = read_stage0(*file, 0, lists->module);
+  check_ok(before);
+  BOOST_TEST(before->has_value());
+  fs::resize_file(path, 100);
+  check_cut(read_stage0(*file, 0, lists->module), path, had);
+}
+
+BOOST_AUTO_TEST_CASE(sums_of_a_cut_archive_are_damages_with_its_name) {
+  const scratch_folder at;
+  const auto path = written_archive(at);
+  const auto source = read_torch_source(path);
+  check_ok(source);
+  const auto whole = verify_source(real_files(), *source, {});
+  check_ok(whole);
+  BOOST_TEST(whole->damages == 0U);
+  fs::resize_file(path, 5000);
+  const auto cut = verify_source(real_files(), *source, {});
+  check_ok(cut);
+  BOOST_REQUIRE(cut->listed.size() == 1U);
+  BOOST_TEST(cut->listed[0].text.find("w.pt") != std::string::npos, cut->listed[0].text);
+}
+
+BOOST_AUTO_TEST_CASE(safetensors_cut_behind_their_opening_are_named_and_other_files_in_their_place_too) {
+  const scratch_folder at;
+  const std::vector<owned_tensor> tensors{{"first", dtype::f32, {100}}, {"last", dtype::bf16, {5000}}};
+  const auto path = at / single_file_name;
+  check_ok(write_safetensors(path, all_to_write(tensors)));
+  const uint64_t had = fs::file_size(path);
+  const auto folder = weights_folder::open(at.path());
+  check_ok(folder);
+  const auto last = folder->find("last");
+  BOOST_REQUIRE(last.has_value());
+  std::vector<std::byte> some(30);
+  check_ok(last->file->read(*last->entry, 9970, some));
+  BOOST_TEST(same_bytes(some, std::span(tensors[1].data).last(30)));
+  fs::resize_file(path, had - 1);
+  check_ok(last->file->read(*last->entry, 0, some));
+  check_cut(last->bytes(), path, had);
+  check_ok(write_safetensors(path, all_to_write(tensors)));  // a new file of the same name
+  check_failed(last->bytes(), error_kind::io, "another file has taken its place");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,47 @@
+// What torch.save may write beside plain tensors (tests/peer/make_checkpoint_fixtures.py), in both of its containers.
+#include <boost/test/unit_test.hpp>
+#include <filesystem>
+
+#include "checkpoint/torch/archive.hpp"
+#include "tests/checkpoint/tensors.hpp"
+
+using namespace troupe;
+using namespace troupe::checkpoint;
+using namespace troupe::tests;
+
+namespace {
+
+const std::filesystem::path fixtures = std::filesystem::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/torch";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(torch_values)
+
+BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_what_nobody_knows_are_told_apart) {
+  for (const char* name : {"values.pt", "values_legacy.pt"}) {
+    const auto file = torch_archive::open(fixtures / name);
+    check_ok(file);
+    const auto at = [&](const char* key) { return file->tree().find(file->root(), key).value(); };
+    BOOST_TEST(file->integer(at("signed")).value() == -7, name);
+    BOOST_TEST(file->integer(at("unsigned")).value() == 200, name);
+    BOOST_TEST((file->shape(at("size")).value() == std::vector<int64_t>{2, 3}), name);
+    const auto attributed = file->tensor(at("attributed"));
+    check_ok(attributed);
+    BOOST_TEST((attributed->shape == std::vector<int64_t>{2, 3}), name);
+    check_ok(file->tensor(at("parameter")));
+    const auto view = file->tensor(at("view")), turned = file->tensor(at("turned"));
+    check_ok(view);
+    check_ok(turned);
+    BOOST_TEST(view->storage == turned->storage, name);
+    BOOST_TEST(view->begin == turned->begin + 4 * sizeof(float), name);
+    BOOST_TEST((turned->strides == std::vector<int64_t>{1, 4}), name);
+    BOOST_TEST((!turned->is_contiguous() && view->is_contiguous()), name);
+    // inert, listed, and refused by name only where a value depends on it
+    BOOST_TEST(file->unknown_globals() == std::vector<std::string>{"fractions.Fraction"},
+               boost::test_tools::per_element());
+    check_failed(file->tensor(at("unknown")), core::error_kind::bad_input, "fractions.Fraction");
+    check_failed(file->integer(at("unknown")), core::error_kind::bad_input, "fractions.Fraction");
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

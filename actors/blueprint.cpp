@@ -6,10 +6,10 @@
 #include "core/math.hpp"
 #include "core/processor.hpp"
 #include "models/table/model_spec.hpp"
-#include "plan/batch_need.hpp"
-#include "plan/check.hpp"
-#include "plan/cost.hpp"
-#include "plan/generate.hpp"
+#include "plan/check/check.hpp"
+#include "plan/choose/batch_need.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/write/generate.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::actors {

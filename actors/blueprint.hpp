@@ -11,7 +11,7 @@
 #include "config/job_config.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 #include "plan/step_plan.hpp"
 
 namespace troupe::actors {

@@ -1,6 +1,6 @@
 #include "actors/fabric_executor.hpp"
 
-#include "plan/layout.hpp"
+#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 

@@ -6,7 +6,7 @@
 #include "actors/blueprint.hpp"
 #include "actors/calibrate.hpp"
 #include "actors/open_sizes.hpp"
-#include "plan/tier_ladder.hpp"
+#include "plan/choose/tier_ladder.hpp"
 #include "storage/handle/throughput.hpp"
 #include "telemetry/text.hpp"
 

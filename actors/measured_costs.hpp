@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/job_config.hpp"
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 
 namespace troupe::actors {
 

@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "actors/fabric_executor.hpp"
-#include "plan/layout.hpp"
+#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 namespace {

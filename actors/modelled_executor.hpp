@@ -11,7 +11,7 @@
 
 #include "actors/executor.hpp"
 #include "fabric/communicator.hpp"
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 
 namespace troupe::actors {
 

@@ -4,7 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "plan/sets.hpp"
+#include "plan/layout/sets.hpp"
 
 namespace troupe::actors {
 namespace {

@@ -1,6 +1,6 @@
 // Fills in what a configuration leaves to the plan: the size of buckets that take turns in memory; where states are
 // swapped also other sizes, windows, what stays in memory. Owns which keys are open; how they are chosen is
-// plan/fit.hpp's.
+// plan/choose/fit.hpp's.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,7 @@
 
 #include "config/job_config.hpp"
 #include "core/error.hpp"
-#include "plan/fit.hpp"
+#include "plan/choose/fit.hpp"
 
 namespace troupe::actors {
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/layout.hpp"
+#include "plan/layout/layout.hpp"
 #include "plan/step_plan.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/swap/swap_file.hpp"

@@ -11,7 +11,7 @@
 #include "core/clock.hpp"
 #include "core/math.hpp"
 #include "core/stream_copy.hpp"
-#include "plan/saves.hpp"
+#include "plan/layout/saves.hpp"
 
 namespace troupe::actors {
 namespace {

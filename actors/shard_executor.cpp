@@ -8,7 +8,7 @@
 #include "kernels/norm.hpp"
 #include "kernels/orthogonalise.hpp"
 #include "kernels/undo.hpp"
-#include "plan/layout.hpp"
+#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 

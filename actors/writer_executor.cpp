@@ -1,6 +1,6 @@
 #include "actors/writer_executor.hpp"
 
-#include "plan/saves.hpp"
+#include "plan/layout/saves.hpp"
 
 namespace troupe::actors {
 

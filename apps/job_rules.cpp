@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "models/table/model_spec.hpp"
-#include "plan/batch_need.hpp"
+#include "plan/choose/batch_need.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::apps {

@@ -8,10 +8,10 @@
 #include "apps/plan_fit.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
-#include "plan/cost.hpp"
-#include "plan/live_parameters.hpp"
-#include "plan/render.hpp"
-#include "plan/swap_summary.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/choose/live_parameters.hpp"
+#include "plan/show/render.hpp"
+#include "plan/show/swap_summary.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include "actors/measured_costs.hpp"
 #include "apps/train.hpp"
 #include "config/job_config.hpp"
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 
 namespace troupe::apps {
 

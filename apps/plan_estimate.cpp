@@ -5,8 +5,8 @@
 #include <cstdio>
 
 #include "core/text.hpp"
-#include "plan/bandwidth.hpp"
-#include "plan/estimate.hpp"
+#include "plan/choose/bandwidth.hpp"
+#include "plan/choose/estimate.hpp"
 
 namespace troupe::apps {
 namespace {

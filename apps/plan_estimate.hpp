@@ -4,7 +4,7 @@
 #include <string>
 
 #include "actors/blueprint.hpp"
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 
 namespace troupe::apps {
 

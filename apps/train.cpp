@@ -23,7 +23,7 @@
 #include "core/text.hpp"
 #include "data/documents.hpp"
 #include "data/tokenizer.hpp"
-#include "plan/live_parameters.hpp"
+#include "plan/choose/live_parameters.hpp"
 #include "telemetry/memory_table.hpp"
 
 namespace troupe::apps {

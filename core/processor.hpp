@@ -1,5 +1,6 @@
 // Which element types this processor multiplies matrices of by itself. Owns the question alone: what is done where it
-// does not is the layers' choice (`models/layers/products.hpp`), what that costs the cost model's (`plan/cost.hpp`).
+// does not is the layers' choice (`models/layers/products.hpp`), what that costs the cost model's
+// (`plan/choose/cost.hpp`).
 #pragma once
 
 #if defined(__x86_64__)

@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "plan/sets.hpp"
+#include "plan/layout/sets.hpp"
 
 using namespace troupe;
 

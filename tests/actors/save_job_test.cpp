@@ -7,7 +7,7 @@
 #include "actors/writer_executor.hpp"
 #include "checkpoint/files/fake_file_system.hpp"
 #include "checkpoint/source/tensor_source.hpp"
-#include "plan/saves.hpp"
+#include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
 
 using namespace troupe;

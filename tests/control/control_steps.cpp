@@ -7,8 +7,8 @@
 #include <string>
 
 #include "core/clock.hpp"
-#include "plan/check.hpp"
-#include "plan/generate.hpp"
+#include "plan/check/check.hpp"
+#include "plan/write/generate.hpp"
 #include "tests/control/idle_company.hpp"
 
 using namespace troupe;

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "plan/happens_before.hpp"
+#include "plan/check/happens_before.hpp"
 
 namespace troupe::plan {
 

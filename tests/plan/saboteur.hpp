@@ -7,8 +7,8 @@
 #include <random>
 #include <vector>
 
-#include "plan/arena.hpp"
-#include "plan/saves.hpp"
+#include "plan/layout/saves.hpp"
+#include "plan/place/arena.hpp"
 #include "tests/plan/order_oracle.hpp"
 #include "tests/plan/samples.hpp"
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "plan/generate.hpp"
+#include "plan/write/generate.hpp"
 
 namespace troupe::plan {
 

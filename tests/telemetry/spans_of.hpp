@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "plan/cost.hpp"
+#include "plan/choose/cost.hpp"
 #include "telemetry/spans.hpp"
 #include "tests/plan/samples.hpp"
 

@@ -1,0 +1,129 @@
+// Slots and sizes: no byte of a pool is written before the last reader of what lay there, and all fits.
+#include <algorithm>
+#include <map>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "plan/check/rules.hpp"
+#include "plan/place/arena.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
+  const step_plan& p = *w.ranks[rank];
+  const buffer& x = p.buffers[b];
+  for (uint32_t id : w.rolls[rank].accessors[b]) {
+    if (id != x.first && !w.before(rank, x.first, id))
+      return broken(p, id, "uses a buffer without waiting for " + name(p, x.first) + ", which opens it");
+    if (id != x.last && runs(p.instructions[x.last], w.taken) && !w.before(rank, id, x.last))
+      return broken(p, x.last, "ends the life of a buffer without waiting for " + name(p, id) + ", which uses it");
+  }
+  return {};
+}
+
+/// Which buffer last had each byte of a pool, as runs.
+class holders {
+ public:
+  /// Calls f(buffer) for each holder of a byte of [first, end), then gives the bytes to `next`.
+  template <class F>
+  core::result<void> take(uint64_t first, uint64_t end, uint32_t next, F f) {
+    split(first);
+    split(end);
+    auto it = runs_.lower_bound(first);
+    for (; it != runs_.end() && it->first < end; it = runs_.erase(it))
+      if (it->second != none)
+        if (auto ok = f(it->second); !ok) return ok;
+    runs_[first] = next;
+    return {};
+  }
+
+ private:
+  // Runs reach to the next key.
+  void split(uint64_t at) {
+    auto it = runs_.upper_bound(at);
+    const uint32_t holder = it == runs_.begin() ? none : std::prev(it)->second;
+    runs_.try_emplace(at, holder);
+  }
+  std::map<uint64_t, uint32_t> runs_;
+};
+
+}  // namespace
+
+// It is enough to look at neighbours in time: a buffer's own life is in order, so earlier holders come before it.
+core::result<void> slots(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  const auto& accessors = w.rolls[rank].accessors;
+  std::vector<uint32_t> order;
+  for (uint32_t b = 0; b < p.buffers.size(); ++b) {
+    if (accessors[b].empty() && w.taken == branch::not_skipped) return broken(p, "a buffer is used by nobody");
+    if (accessors[b].empty() || !runs(p.instructions[p.buffers[b].first], w.taken)) continue;
+    if (auto ok = life_is_sound(w, rank, b); !ok) return ok;
+    order.push_back(b);
+  }
+  std::sort(order.begin(), order.end(),
+            [&](uint32_t x, uint32_t y) { return p.buffers[x].first < p.buffers[y].first; });
+  holders pools[num_pools];
+  for (uint32_t b : order) {
+    const buffer& x = p.buffers[b];
+    if (x.bytes == 0) continue;
+    const auto vacated = [&](uint32_t earlier) -> core::result<void> {
+      if (p.buffers[earlier].first == x.first) return broken(p, x.first, "opens two buffers in the same bytes");
+      for (uint32_t id : accessors[earlier])
+        if (!w.before(rank, id, x.first))
+          return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which uses what lies there");
+      return {};
+    };
+    if (auto ok = pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<void> memory(const step_plan& p) {
+  uint64_t peak[num_pools] = {};
+  for (const auto& b : p.buffers) {
+    if (b.offset % arena::alignment != 0)
+      return broken(p, b.first, "opens a buffer at byte " + std::to_string(b.offset) + ", off its boundary");
+    auto& most = peak[static_cast<size_t>(b.pool)];
+    most = std::max(most, b.offset + core::round_up(std::max<uint64_t>(b.bytes, 1), arena::alignment));
+  }
+  constexpr auto own = [](pool k) { return static_cast<size_t>(k); };
+  const uint64_t said[num_pools] = {p.memory.gathered,
+                                    p.memory.gradients,
+                                    p.memory.directions,
+                                    p.memory.staging,
+                                    peak[own(pool::states)],
+                                    peak[own(pool::shards)],
+                                    p.memory.windows - peak[own(pool::states)] - peak[own(pool::shards)],
+                                    p.memory.offloaded_activations};
+  constexpr const char* names[num_pools] = {"gathered parameters",    "buckets",
+                                            "update directions",      "staging",
+                                            "windows onto states",    "windows onto slices",
+                                            "windows onto gradients", "offloaded activations"};
+  for (uint32_t k = 0; k < num_pools; ++k)
+    if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
+      return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
+                           " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
+  if (p.memory.undo != p.undo_bytes)
+    return broken(
+        p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
+  const auto& late = p.options.late;
+  if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
+    return broken(p, "columns are chosen anew while gradients of the old choice are put by");
+  if (late.on() && p.options.tiers.swaps()) return broken(p, "it updates late what is not in memory");
+  if (p.memory.deferred != deferred_bytes(p))
+    return broken(p, "gradients put by need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
+                         std::to_string(p.memory.deferred));
+  const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.states();
+  if (allowed == 0 || needed <= allowed) return {};
+  const auto owners = owners_of(p.memory);
+  const auto largest = std::max_element(owners.begin(), owners.end(),
+                                        [](const owner_bytes& a, const owner_bytes& b) { return a.bytes < b.bytes; });
+  return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
+                                                 " (" + std::to_string(needed) + " bytes), its memory budget is " +
+                                                 core::human_bytes(allowed) + " (" + std::to_string(allowed) +
+                                                 " bytes); most of it goes to " + std::string(largest->owner) + ", " +
+                                                 core::human_bytes(largest->bytes));
+}
+
+}  // namespace troupe::plan::rules

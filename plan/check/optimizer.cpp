@@ -1,0 +1,77 @@
+// What updates need of whole parameters: norms of all ranks' slices, matrices made orthogonal by one rank.
+#include "plan/check/rules.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+core::result<void> there(const step_plan& p, uint32_t id, bool wanted, const std::string& what) {
+  if (wanted && id == none) return broken(p, "nothing " + what);
+  if (!wanted && id != none) return broken(p, id, "has nothing to do in this plan");
+  return {};
+}
+
+// Moments change in place: before the vote nobody knows whether they may, and each update reads what was prepared.
+core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const bool wanted = p.sub_groups[g].need != update_need::elements;
+  if (auto ok = there(p, r.prepare[g], wanted, "prepares sub-group " + std::to_string(g)); !ok) return ok;
+  if (!wanted) return {};
+  if (auto ok = in_order(w, rank, r.vote, r.prepare[g], "which says whether and how to"); !ok) return ok;
+  return in_order(w, rank, r.prepare[g], r.update[g], "which prepares it");
+}
+
+core::result<void> norms_are_known(const world& w, uint32_t rank, bool meets) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  if (auto ok = there(p, r.measure, meets, "gathers the norms of parameters and updates"); !ok) return ok;
+  if (!meets) return {};
+  for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
+    if (p.sub_groups[g].need != update_need::parameter_norms) continue;
+    if (auto ok = in_order(w, rank, r.prepare[g], r.measure, "whose square sums it carries"); !ok) return ok;
+    if (auto ok = in_order(w, rank, r.measure, r.update[g], "which brings the norms it needs"); !ok) return ok;
+  }
+  return {};
+}
+
+core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].buffer;
+  const auto& set = p.matrix_sets[k];
+  const bool collects = !p.options.updates_all();
+  if (auto ok = there(p, r.collect[k], collects, "collects " + set.name); !ok) return ok;
+  if (auto ok = there(p, r.orthogonalise[k], true, "makes " + set.name + " orthogonal"); !ok) return ok;
+  if (auto ok = there(p, r.spread[k], true, "spreads " + set.name); !ok) return ok;
+  if (slot == none) return broken(p, r.prepare[g], "has no memory for its matrices");
+  const buffer& memory = p.buffers[slot];
+  if (memory.pool != pool::directions || memory.subject != k || memory.first != r.prepare[g] ||
+      memory.last != r.update[g] || memory.bytes != set.elements * core::size_of(p.options.master()))
+    return broken(p, set.name + " has a buffer that is not its own: pool, set, size or life differ");
+  uint32_t last = r.prepare[g];
+  for (uint32_t next : {r.collect[k], r.orthogonalise[k], r.spread[k], r.update[g]}) {
+    if (next == none) continue;
+    if (p.instructions[next].buffer != slot) return broken(p, next, "does not use the buffer of its matrices");
+    if (auto ok = in_order(w, rank, last, next, "whose result it needs"); !ok) return ok;
+    last = next;
+  }
+  return {};
+}
+
+}  // namespace
+
+core::result<void> optimizer(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  if (p.options.mode != mode::train) return {};
+  for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
+    if (auto ok = is_prepared(w, rank, g); !ok) return ok;
+    if (p.sub_groups[g].need == update_need::whole_matrix) {
+      if (auto ok = matrices_are_whole(w, rank, g); !ok) return ok;
+    } else if (p.instructions[w.rolls[rank].update[g]].buffer != none) {
+      return broken(p, w.rolls[rank].update[g], "names a buffer that it does not need");
+    }
+  }
+  return norms_are_known(w, rank, p.measured_elements() > 0 && !p.options.updates_all());
+}
+
+}  // namespace troupe::plan::rules

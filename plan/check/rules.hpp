@@ -1,0 +1,88 @@
+// The checker's own parts: each rule is a function that names the first instruction that breaks it. Not for others.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "plan/check/happens_before.hpp"
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan::rules {
+
+/// What is wrong with instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
+tl::unexpected<core::error> broken(const step_plan& p, uint32_t id, const std::string& what);
+/// What is wrong with a plan as a whole.
+tl::unexpected<core::error> broken(const step_plan& p, const std::string& what);
+/// "forward block 3, micro 0 (instruction 12)".
+std::string name(const step_plan& p, uint32_t id);
+
+// check_structure.cpp: what later rules take for granted.
+core::result<void> structure(const step_plan& p);  ///< sizes, ids, subjects, lanes
+core::result<void> agreement(rank_plans ranks);    ///< same step, same collectives, on all ranks
+core::result<void> serial(const step_plan& p);     ///< the order of ids is one in which the step can be done
+
+// check_layout.cpp: every element has its place in every set, and its owner.
+core::result<void> layouts(const step_plan& p);
+core::result<void> swap_layout(const step_plan& p);  ///< check_swaps.cpp: extents of the swap file
+/// check_activations.cpp: behind the states, from byte `from` to the end of the file.
+core::result<void> activation_extents(const step_plan& p, uint64_t from);
+core::result<void> pieces(rank_plans ranks);
+core::result<void> saved_once(rank_plans ranks);  ///< check_saves.cpp: what the checkpoint's files hold
+
+/// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
+struct roll {
+  uint32_t num_segments = 0;                             ///< of all units
+  std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
+  std::vector<uint32_t> load;                            ///< [micro]
+  std::vector<uint32_t> forward, backward;               ///< [micro * num_segments + segment_base + segment]
+  std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
+  std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
+  std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
+  std::vector<uint32_t> prepare, undo;                   ///< [sub-group]
+  std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
+  std::vector<uint32_t> gather, release;                 ///< [buffer]
+  std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]
+  std::vector<uint32_t> state_in, state_out;             ///< [sub-group]
+  std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
+  std::vector<uint32_t> shard_in;                        ///< [buffer]
+  std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
+  uint32_t vote = none, measure = none;
+  std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
+  std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
+  std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: who reads or writes it, in serial order
+};
+/// Fails where something is done twice or has no place in a plan of this kind.
+core::result<roll> call_roll(const step_plan& p, branch taken);
+
+/// What the rules below look at: one branch of a step.
+struct world {
+  rank_plans ranks;
+  branch taken;
+  happens_before order;
+  std::vector<roll> rolls;                      ///< [rank]
+  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: who reads it
+
+  [[nodiscard]] bool before(uint32_t rank, uint32_t a, uint32_t b) const { return order.before(rank, a, rank, b); }
+};
+/// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
+core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
+
+core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
+core::result<void> compute(const world& w, uint32_t rank);    // check_compute.cpp: loads, forwards, backwards
+core::result<void> residency(const world& w, uint32_t rank);  // check_compute.cpp: gathers, uses, releases
+core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cpp: buckets, reduces, norms, vote
+core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
+core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
+/// check_update.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
+core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
+core::result<void> speculation(const world& w, uint32_t rank);  // check_speculation.cpp: updates before the vote
+core::result<void> undo_copies(const step_plan& p);             // check_speculation.cpp: have room of their own
+core::result<void> swaps(const world& w, uint32_t rank);        // check_swaps.cpp: what is in files while it is used
+core::result<void> activations(const world& w, uint32_t rank);  // check_activations.cpp: inputs that wait elsewhere
+core::result<void> publishes(const world& w);                   // check_update.cpp
+core::result<void> slots(const world& w, uint32_t rank);        // check_memory.cpp: no byte reused too early
+core::result<void> memory(const step_plan& p);                  // check_memory.cpp: pools, budget
+
+}  // namespace troupe::plan::rules

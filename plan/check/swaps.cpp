@@ -1,0 +1,231 @@
+// What lives in swap files: every piece is read before it is used and written after it changed, in windows of its own,
+// and nobody reads an extent while it is written.
+#include <algorithm>
+
+#include "plan/check/rules.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+core::result<void> is_window(const step_plan& p, uint32_t id, pool where, uint32_t subject, uint64_t bytes) {
+  const uint32_t slot = p.instructions[id].staged;
+  if (slot == none) return broken(p, id, "has no window");
+  const buffer& b = p.buffers[slot];
+  if (b.pool != where || b.subject != subject || b.bytes != bytes)
+    return broken(p, id, "has a window that is not its own: pool, subject or size differ");
+  return {};
+}
+
+core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const swap_block& b = p.blocks[g];
+  const uint32_t in = r.state_in[g], out = r.state_out[g], update = r.update[g];
+  const uint64_t read = states_read(p, b).bytes + part_offset(p, b, state_part::master);
+  const uint64_t written = states_written(p, b).bytes;
+  if (w.taken == branch::skipped && !p.speculates(g)) {
+    if (out != none) return broken(p, out, "writes states that a skipped step does not change");
+    return {};
+  }
+  if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
+  if ((in != none) != (read > 0) || (out != none) != (written > 0))
+    return broken(p, update, "is not preceded and followed by just those swaps that its states need");
+  if (b.swapped != 0)
+    if (auto ok = is_window(p, update, pool::states, g, extent_bytes(p, b)); !ok) return ok;
+  for (uint32_t id : {in, out}) {
+    if (id == none) continue;
+    if (p.instructions[id].staged != p.instructions[update].staged)
+      return broken(p, id, "moves another window than that which " + name(p, update) + " uses");
+    if (p.instructions[id].bytes != (id == in ? read : written))
+      return broken(p, id, "moves other bytes than it has to");
+  }
+  if (in != none)
+    if (auto ok = in_order(w, rank, in, update, "which reads what it changes"); !ok) return ok;
+  if (out != none)
+    if (auto ok = in_order(w, rank, update, out, "which changes what it writes"); !ok) return ok;
+  if (in != none && b.holds(state_part::gradient)) {
+    const uint32_t bucket = p.bucket_of[b.pieces.front().parameter];
+    const uint32_t last = r.gradient_out[(bucket + 1) * p.options.accumulation - 1];
+    if (last == none) return broken(p, in, "reads gradients that nobody writes");
+    return in_order(w, rank, last, in, "which writes the gradients that it reads");
+  }
+  return {};
+}
+
+core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const uint32_t micros = p.options.accumulation;
+  const uint64_t bytes =
+      (p.bucket_begin[rank][bucket + 1] - p.bucket_begin[rank][bucket]) * core::size_of(p.options.accumulation_type);
+  for (uint32_t m = 0; m < micros; ++m) {
+    const uint32_t reduce = r.reduce[bucket * micros + m], in = r.gradient_in[bucket * micros + m];
+    const uint32_t out = r.gradient_out[bucket * micros + m];
+    if (bytes == 0) {
+      if (in != none || out != none || p.instructions[reduce].staged != none)
+        return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
+      continue;
+    }
+    if (out == none) return broken(p, reduce, "has a sum that nobody writes to the file");
+    if ((in != none) != (m > 0)) return broken(p, reduce, "adds to what is not read back, or reads back nothing");
+    for (uint32_t id : {reduce, in, out}) {
+      if (id == none) continue;
+      if (auto ok = is_window(p, id, pool::reduced, bucket, bytes); !ok) return ok;
+      if (p.instructions[id].staged != p.instructions[out].staged) return broken(p, id, "uses another window");
+    }
+    if (in != none) {
+      if (auto ok = in_order(w, rank, r.gradient_out[bucket * micros + m - 1], in, "which writes what it reads"); !ok)
+        return ok;
+      if (auto ok = in_order(w, rank, in, reduce, "which reads what it adds to"); !ok) return ok;
+    }
+    const uint32_t last = m + 1 == micros ? r.norm[bucket] : reduce;
+    if (m + 1 == micros && p.instructions[last].staged != p.instructions[out].staged)
+      return broken(p, last, "does not look at the window of its sum");
+    for (uint32_t id : {reduce, last})
+      if (auto ok = in_order(w, rank, id, out, "which still uses what it writes"); !ok) return ok;
+  }
+  return {};
+}
+
+// Gather sets whose slices come from pages that sub-group `g` writes.
+std::vector<uint32_t> sets_that_read(const step_plan& p, uint32_t g) {
+  std::vector<uint32_t> out;
+  if (p.blocks.empty() || !p.blocks[g].holds(weights_part(p))) return out;
+  const swap_block& b = p.blocks[g];
+  for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
+    if (!p.reads_shards(set)) continue;
+    const auto runs = shard_runs(p, set, p.rank);
+    if (std::any_of(runs.begin(), runs.end(),
+                    [&](const shard_run& x) { return x.first < b.first + b.elements && b.first < x.first + x.count; }))
+      out.push_back(set);
+  }
+  return out;
+}
+
+core::result<void> slices_are_read(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  std::vector<std::vector<uint32_t>> written_by(p.gather_sets.size());  // [gather set]: sub-groups
+  for (uint32_t g = 0; g < r.state_out.size(); ++g)
+    if (r.state_out[g] != none)
+      for (uint32_t set : sets_that_read(p, g)) written_by[set].push_back(g);
+  const uint64_t element_bytes = core::size_of(type_of(p, weights_part(p)));
+  for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
+    const uint64_t bytes = p.reads_shards(set) ? window_elements(shard_runs(p, set, rank)) * element_bytes : 0;
+    for (uint32_t gather : r.gathers_of[set]) {
+      if (bytes == 0) {
+        if (p.instructions[gather].staged != none)
+          return broken(p, gather, "reads a window of slices that it needs not");
+        continue;
+      }
+      if (auto ok = is_window(p, gather, pool::shards, set, bytes); !ok) return ok;
+      const uint32_t in = r.shard_in[p.instructions[gather].staged];
+      if (in == none) return broken(p, gather, "has a window that nobody fills");
+      const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
+      if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
+        return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
+      if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
+      // What it reads is what the step before left.
+      for (uint32_t g : written_by[set])
+        if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
+    }
+  }
+  return {};
+}
+
+// How far reads run ahead and writes lag behind is what the options say.
+core::result<void> pipelined(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const auto& t = p.options.tiers;
+  uint32_t update = none, written = none;
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)]) {
+    const instruction& x = p.instructions[id];
+    if (x.kind != kind::update || p.blocks[x.subject].swapped == 0) continue;
+    const uint32_t in = r.state_in[x.subject], out = r.state_out[x.subject];
+    if (!t.read_ahead && in != none && update != none)
+      if (auto ok = in_order(w, rank, update, in, "and nothing is to be read ahead"); !ok) return ok;
+    if (!t.write_behind && written != none)
+      if (auto ok = in_order(w, rank, written, id, "and nothing is to be written behind"); !ok) return ok;
+    update = id;
+    if (out != none) written = out;
+  }
+  return {};
+}
+
+core::result<void> moves_belong(const step_plan& p) {
+  for (uint32_t id : p.lanes[static_cast<size_t>(lane::io)]) {
+    const instruction& x = p.instructions[id];
+    const bool of_update = x.what == swapped::states;
+    if (of_update && (x.micro + 1 != p.options.accumulation || x.use != use::forward))
+      return broken(p, id, "does not belong to the step's last micro-batch");
+    if (x.what == swapped::gradients && x.use != use::backward) return broken(p, id, "does not belong to a backward");
+  }
+  return {};
+}
+
+}  // namespace
+
+core::result<void> swap_layout(const step_plan& p) {
+  if (!p.options.tiers.swaps()) {
+    if (!p.blocks.empty()) return broken(p, "it has extents in a file that it does not use");
+    return activation_extents(p, 0);
+  }
+  const auto& t = p.options.tiers;
+  if (p.options.stage == 0 || (t.parameters == tier::nvme && p.options.stage != 3))
+    return broken(p, "states are swapped at a stage that keeps them whole");
+  const uint64_t page = page_elements(p);
+  uint64_t end = 0, file_end = 0;
+  std::vector<uint64_t> held(p.table->parameters.size(), 0);
+  for (size_t k = 0; k < p.blocks.size(); ++k) {
+    const swap_block& b = p.blocks[k];
+    if (b.first != end || b.elements == 0 || b.elements % page != 0)
+      return broken(p, "a swap block does not begin where the one before ends, or is not whole pages");
+    if (b.file_offset != file_end) return broken(p, "extents of the swap file overlap or leave gaps");
+    end += b.elements;
+    file_end += extent_bytes(p, b);
+    for (const auto& x : b.pieces) {
+      const slice own =
+          p.trains(x.parameter) ? p.state_slice(x.parameter, p.rank) : p.partition.of(x.parameter, p.rank);
+      const bool inside = x.range.first >= own.first && x.range.first + x.range.count <= own.first + own.count;
+      if (!inside || x.state_offset != linear_place(p, x.parameter, x.range.first) || x.state_offset < b.first ||
+          x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.trains(x.parameter))
+        return broken(p, "a swap block holds elements of " + p.table->parameters[x.parameter].name +
+                             " that are not its own or lie elsewhere");
+      held[x.parameter] += x.range.count;
+    }
+    if (p.options.mode != mode::train) continue;
+    if (b.frozen != (k >= p.sub_groups.size()))
+      return broken(p, "swap blocks are not its sub-groups, then what is frozen");
+    if (!b.frozen && b.pieces != p.sub_groups[k].pieces) return broken(p, "a swap block is not its sub-group");
+  }
+  if (end != p.state_elements[p.rank]) return broken(p, "its states are not as many as its swap blocks hold");
+  if (auto ok = activation_extents(p, file_end); !ok) return ok;
+  for (uint32_t q = 0; q < held.size(); ++q) {
+    const bool wanted = p.trains(q) || t.parameters == tier::nvme;
+    if (held[q] != (wanted ? p.partition.of(q, p.rank).count : 0))
+      return broken(p, p.table->parameters[q].name + ": not every owned element is in just one swap block");
+  }
+  return {};
+}
+
+core::result<void> swaps(const world& w, uint32_t rank) {
+  const step_plan& p = *w.ranks[rank];
+  if (p.blocks.empty()) {
+    for (const auto& x : p.instructions)
+      if (x.what != swapped::activations && x.lane != lane::compute && (x.lane == lane::io || x.staged != none))
+        return broken(p, x.id, "swaps states in a plan that keeps them in memory");
+    return {};
+  }
+  if (auto ok = moves_belong(p); !ok) return ok;
+  if (auto ok = slices_are_read(w, rank); !ok) return ok;
+  if (w.taken == branch::not_skipped)
+    if (auto ok = pipelined(w, rank); !ok) return ok;
+  for (uint32_t b = 0; b < p.buckets.size() && p.swaps_gradients(); ++b)
+    if (auto ok = gradients_move(w, rank, b); !ok) return ok;
+  for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
+    if (auto ok = states_move(w, rank, g); !ok) return ok;
+  return {};
+}
+
+}  // namespace troupe::plan::rules

@@ -1,0 +1,327 @@
+#include "plan/choose/fit.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "core/math.hpp"
+#include "plan/write/generate.hpp"
+
+namespace troupe::plan {
+namespace {
+
+// What must be saved of a step for memory to be spent on it, and how finely what stays is cut.
+constexpr double worth_it = 0.002;
+/// Without a limit, windows take at most this part of what lies in files.
+constexpr uint64_t unlimited_windows = 2;
+constexpr uint32_t resident_cuts = 64;
+
+/// One thing that may be chosen; its settings from the one that needs least memory on.
+struct knob {
+  std::vector<std::function<void(plan_options&)>> settings;
+  size_t look = 2;  ///< how many settings further are tried at a time
+};
+
+/// least, 2 x least ... up to and with `most`.
+std::vector<uint64_t> doublings(uint64_t least, uint64_t most) {
+  std::vector<uint64_t> out;
+  for (uint64_t n = std::max<uint64_t>(1, least); n < most; n *= 2) out.push_back(n);
+  out.push_back(most);
+  return out;
+}
+
+void hold_against(const memory_limits& limits, fitted& x) {
+  const auto over = [](uint64_t needed, uint64_t limit) { return limit == 0 || needed <= limit ? 0 : needed - limit; };
+  x.missing = std::max(over(x.memory.states(), limits.states), over(x.memory.total(), limits.total));
+  x.fits = x.missing == 0;
+}
+
+class search {
+ public:
+  explicit search(const fit_request& request) : request_(request) {
+    const auto& o = request_.options;
+    ranks_ = o.ranks <= fit_sample_ranks_max ? o.ranks : 1;
+  }
+
+  core::result<fitted> run() {
+    if (!request_.options.tiers.swaps()) {  // what was asked for is taken where it fits
+      auto as_it_is = judged(request_.options, request_.options.ranks);
+      if (!as_it_is || as_it_is->fits) return as_it_is;
+    }
+    make_knobs();
+    auto best = climb();
+    if (!best) return best;
+    if (best->fits && limited()) {
+      auto kept = keep_in_memory(*best);
+      if (!kept) return kept;
+      best = std::move(kept);
+    }
+    return judged(best->options, request_.options.ranks);
+  }
+
+ private:
+  using levels = std::vector<size_t>;
+
+  [[nodiscard]] bool limited() const { return request_.limits.states > 0 || request_.limits.total > 0; }
+
+  void add(bool open, const std::vector<std::function<void(plan_options&)>>& settings) {
+    if (open) knobs_.push_back({settings});
+  }
+  template <class Set>
+  void add_sizes(bool open, const std::vector<uint64_t>& sizes, Set set) {
+    if (!open) return;
+    knob k;
+    for (uint64_t n : sizes) k.settings.emplace_back([n, set](plan_options& o) { set(o, n); });
+    knobs_.push_back(std::move(k));
+  }
+
+  /// A state that may stay: how `part` of resident_cuts of it does.
+  struct keepable {
+    std::function<void(plan_options&, uint32_t)> keep;
+    bool in_parts = true;
+    double saves = 0;  ///< seconds of the disk for a byte
+  };
+
+  [[nodiscard]] std::vector<keepable> keepables(const plan_options& from) const {
+    const auto& open = request_.open;
+    const uint64_t own = core::div_up(request_.table->numel(), request_.options.ranks);
+    std::vector<keepable> out;
+    if (open.resident_parameters && from.tiers.parameters == tier::nvme)
+      out.push_back({[own](plan_options& o, uint32_t part) {
+        // Runs are rounded up to pages: all of them are more than the elements.
+        o.tiers.resident_parameters =
+            part == resident_cuts ? 2 * own + (uint64_t{1} << 20) : own * part / resident_cuts;
+      }});
+    if (open.ratio && from.tiers.optimizer == tier::nvme)
+      out.push_back(
+          {[](plan_options& o, uint32_t part) { o.tiers.ratio = 1 - static_cast<double>(part) / resident_cuts; }});
+    if (open.swap_gradients && from.tiers.swaps())
+      out.push_back({[](plan_options& o, uint32_t part) { o.tiers.swap_gradients = part < resident_cuts; }, false});
+    return out;
+  }
+
+  void make_knobs() {
+    const auto& o = request_.options;
+    const auto& open = request_.open;
+    const uint64_t all = request_.table->numel(), own = core::div_up(all, o.ranks);
+    const bool swaps_states = o.tiers.optimizer == tier::nvme || o.tiers.parameters == tier::nvme;
+    add_sizes(open.sub_group && swaps_states, doublings(std::max(own / fit_pieces_max, fit_piece_min), own),
+              [](plan_options& x, uint64_t n) { x.sub_group = n; });
+    add_sizes(open.bucket, doublings(std::max(all / fit_pieces_max, fit_piece_min), std::min(o.reduce_bucket, all)),
+              [](plan_options& x, uint64_t n) { x.reduce_bucket = n; });
+    const auto slots = [](uint32_t n) {
+      return [n](plan_options& x) {
+        x.tiers.state_slots = n;
+        x.tiers.read_ahead = n > 1;
+        x.tiers.write_behind = n > 2;
+      };
+    };
+    std::vector<std::function<void(plan_options&)>> windows;
+    for (uint32_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) windows.emplace_back(slots(n));
+    add(open.state_slots && swaps_states, windows);
+    add_sizes(open.parameter_slots && o.tiers.parameters == tier::nvme, {1, 2, 3, 4, 6, 8},
+              [](plan_options& x, uint64_t n) { x.tiers.parameter_slots = static_cast<uint32_t>(n); });
+    add_sizes(open.gradient_slots && o.tiers.swaps(), {1, 2, 3, 4},
+              [](plan_options& x, uint64_t n) { x.tiers.gradient_slots = static_cast<uint32_t>(n); });
+    if (limited()) {
+      for (const auto& x : keepables(o)) {
+        knob k;
+        k.look = resident_cuts;  // whole units stay or none: a little more may change nothing
+        // All or nothing of the gradients.
+        const std::vector<uint32_t> parts = x.in_parts ? std::vector<uint32_t>{0, 4, 8, 16, 32, 48, resident_cuts}
+                                                       : std::vector<uint32_t>{0, resident_cuts};
+        for (uint32_t part : parts) k.settings.emplace_back([part, x](plan_options& y) { x.keep(y, part); });
+        knobs_.push_back(std::move(k));
+      }
+    }
+    const uint64_t unit = elements_of(*request_.table, largest_unit(*request_.table));
+    add(open.gathering && o.stage == 3,
+        {[](plan_options& x) { x.persistence_threshold = x.prefetch_bucket = x.max_reuse_distance = 0; },
+         [](plan_options& x) { x.prefetch_bucket = x.max_reuse_distance = 0; },
+         [unit](plan_options& x) {
+           x.prefetch_bucket = std::min(x.prefetch_bucket, unit);
+           x.max_reuse_distance = 0;
+         },
+         [](plan_options&) {}});
+  }
+
+  [[nodiscard]] plan_options with(const levels& at) const {
+    plan_options o = request_.options;
+    o.memory_budget_bytes = 0;
+    if (request_.open.swap_gradients) o.tiers.swap_gradients = limited() && o.tiers.swaps();
+    if (request_.open.resident_parameters) o.tiers.resident_parameters = 0;
+    if (request_.open.ratio) o.tiers.ratio = 1;
+    for (size_t k = 0; k < knobs_.size(); ++k) knobs_[k].settings[at[k]](o);
+    return o;
+  }
+
+  /// Asks the generator and the cost model.
+  [[nodiscard]] core::result<fitted> judged(const plan_options& o, uint32_t ranks) const {
+    std::vector<std::shared_ptr<const step_plan>> plans;
+    fitted out;
+    out.options = o;
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < ranks; ++r) {
+      if (auto ok = request_.go_on ? request_.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
+      auto p = generate(request_.table, o, r);
+      if (!p) return core::fail(p.error());
+      if (const uint64_t total = (*p)->memory.total(); total > most || r == 0) {
+        most = total;
+        out.rank = r;
+      }
+      plans.push_back(std::move(*p));
+    }
+    const auto& p = *plans[out.rank];
+    out.memory = p.memory;
+    out.traffic = traffic_of(p);
+    out.step_s = predict(plans, request_.costs).step_s;
+    hold_against(request_.limits, out);
+    return out;
+  }
+  [[nodiscard]] core::result<fitted> judged(const levels& at) {
+    if (const auto known = known_.find(at); known != known_.end()) return known->second;
+    auto out = judged(with(at), ranks_);
+    if (out) known_.emplace(at, *out);
+    return out;
+  }
+
+  /// The best of one knob a little further; none where nothing is worth it. `worth` of a candidate: above 0.
+  template <class Worth>
+  core::result<levels> further(const levels& at, Worth worth) {
+    levels out;
+    double most = 0;
+    for (size_t k = 0; k < knobs_.size(); ++k)
+      for (size_t up = 1; up <= knobs_[k].look && at[k] + up < knobs_[k].settings.size(); ++up) {
+        levels tried = at;
+        tried[k] += up;
+        const auto x = judged(tried);
+        if (!x) return core::fail(x.error());
+        if (const double w = worth(*x); w > most) {
+          most = w;
+          out = std::move(tried);
+        }
+      }
+    return out;
+  }
+
+  /// From the smallest setting of all: first to what fits, if smallest pieces waste memory, then to what is fast.
+  core::result<fitted> climb() {
+    levels at(knobs_.size(), 0);
+    auto best = judged(at);
+    while (best) {
+      const auto smaller = [&](const fitted& x) {
+        return x.missing < best->missing ? static_cast<double>(best->missing - x.missing) : 0;
+      };
+      const auto faster = [&](const fitted& x) {
+        const double saved = best->step_s - x.step_s;
+        if (!x.fits || saved < worth_it * best->step_s) return 0.0;
+        // Who swaps without a budget wants memory back all the same.
+        if (!limited() && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
+        const uint64_t before = best->memory.total(), after = x.memory.total();
+        return saved / (after > before ? static_cast<double>(after - before) : 1);
+      };
+      auto next = best->fits ? further(at, faster) : further(at, smaller);
+      if (!next) return core::fail(next.error());
+      if (next->empty()) break;
+      at = std::move(*next);
+      best = judged(at);
+    }
+    return best;
+  }
+
+  [[nodiscard]] double disk_seconds(const fitted& x) const {
+    return static_cast<double>(x.traffic.read) / request_.costs.disk_read_bytes_per_s +
+           static_cast<double>(x.traffic.written) / request_.costs.disk_bytes_per_s;
+  }
+
+  core::result<fitted> keep_in_memory(fitted best) {
+    auto all = keepables(best.options);
+    for (auto& x : all) {
+      plan_options o = best.options;
+      x.keep(o, resident_cuts);
+      const auto kept = judged(o, ranks_);
+      if (!kept) return kept;
+      const double bytes = static_cast<double>(kept->memory.total()) - static_cast<double>(best.memory.total());
+      x.saves = (disk_seconds(best) - disk_seconds(*kept)) / std::max(1.0, bytes);
+    }
+    std::stable_sort(all.begin(), all.end(), [](const keepable& a, const keepable& b) { return a.saves > b.saves; });
+    for (const auto& x : all) {
+      if (x.saves <= 0) continue;
+      uint32_t fits = 0, beyond = resident_cuts + 1;  // parts
+      while (beyond - fits > 1) {
+        const uint32_t part = fits == 0 && beyond > resident_cuts ? resident_cuts : fits + (beyond - fits) / 2;
+        plan_options o = best.options;
+        x.keep(o, part);
+        auto kept = judged(o, ranks_);
+        if (!kept) return kept;
+        if (!kept->fits) {
+          beyond = part;
+          continue;
+        }
+        fits = part;
+        if (kept->step_s <= best.step_s * (1 + worth_it) && disk_seconds(*kept) < disk_seconds(best))
+          kept_ = std::move(*kept);
+      }
+      if (kept_) best = *std::exchange(kept_, std::nullopt);
+    }
+    return best;
+  }
+
+  const fit_request& request_;
+  uint32_t ranks_ = 1;
+  std::vector<knob> knobs_;
+  std::map<levels, fitted> known_;
+  std::optional<fitted> kept_;
+};
+
+}  // namespace
+
+swap_traffic traffic_of(const step_plan& p) {
+  swap_traffic out;
+  for (const auto& x : p.instructions) {
+    if (x.kind == kind::swap_in) out.read += x.bytes;
+    if (x.kind == kind::swap_out) out.written += x.bytes;
+  }
+  return out;
+}
+
+swap_traffic traffic_of(const step_plan& p, swapped what) {
+  swap_traffic out;
+  for (const auto& x : p.instructions) {
+    if (x.what != what) continue;
+    if (x.kind == kind::swap_in) out.read += x.bytes;
+    if (x.kind == kind::swap_out) out.written += x.bytes;
+  }
+  return out;
+}
+
+uint64_t elements_of(const core::model_table& table, const core::unit_info& unit) {
+  uint64_t n = 0;
+  for (uint32_t q : unit.parameters) n += table.parameters[q].numel();
+  return n;
+}
+
+const core::unit_info& largest_unit(const core::model_table& table) {
+  return *std::max_element(table.units.begin(), table.units.end(),
+                           [&](const auto& a, const auto& b) { return elements_of(table, a) < elements_of(table, b); });
+}
+
+core::result<fitted> choose(const fit_request& request) {
+  fit_request tightened = request;
+  auto out = search(tightened).run();
+  // A sample of ranks was asked while searching: another may need a little more.
+  for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks > fit_sample_ranks_max; ++again) {
+    for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total})
+      if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);
+    auto next = search(tightened).run();
+    if (!next) return next;
+    hold_against(request.limits, *next);
+    out = std::move(next);
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

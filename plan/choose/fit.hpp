@@ -1,0 +1,82 @@
+// Chooses what a configuration leaves open, so that a rank's states fit its memory: sizes of sub-groups, buckets and
+// windows, what is gathered ahead, what stays in memory. Owns the search and its order; what a choice needs and how
+// long it takes is asked of the generator and of the cost model, never computed here.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/step_plan.hpp"
+
+namespace troupe::plan {
+
+/// What nobody has said and may therefore be chosen; what is not open stays as the options have it.
+struct open_choices {
+  bool sub_group = false;    ///< plan_options::sub_group; matters where states are swapped
+  bool bucket = false;       ///< plan_options::reduce_bucket, never above what it is
+  bool state_slots = false;  ///< with reading ahead and writing behind
+  bool parameter_slots = false;
+  bool gradient_slots = false;
+  bool gathering = false;       ///< prefetch, reuse and persistence at stage 3, never above what they are
+  bool swap_gradients = false;  ///< whether they are
+  bool resident_parameters = false;
+  bool ratio = false;  ///< share of sub-groups that leave the memory
+};
+
+/// Bytes of one rank; 0: no limit.
+struct memory_limits {
+  uint64_t states = 0;  ///< of memory_table::states(): what `cluster.host_memory_budget` covers
+  uint64_t total = 0;   ///< of memory_table::total(): activations too
+};
+
+struct fit_request {
+  std::shared_ptr<const core::model_table> table;
+  plan_options options;  ///< of the step that trains; its own budget is not looked at
+  open_choices open;
+  memory_limits limits;
+  cost_model costs;
+  std::function<core::result<void>()> go_on{};  ///< asked before each plan that is tried; an error ends the search
+};
+
+/// Bytes between memory and files in one step of a rank.
+struct swap_traffic {
+  uint64_t read = 0, written = 0;
+};
+swap_traffic traffic_of(const step_plan& p);
+/// Of one kind of piece.
+swap_traffic traffic_of(const step_plan& p, swapped what);
+
+/// Options with everything chosen, and what a step with them needs.
+struct fitted {
+  plan_options options;
+  memory_table memory;   ///< of the rank that needs most
+  uint32_t rank = 0;     ///< that one
+  swap_traffic traffic;  ///< of that rank
+  double step_s = 0;     ///< predicted
+  bool fits = false;
+  uint64_t missing = 0;  ///< bytes, where it does not fit
+};
+
+/// Where nothing is swapped and the options fit as they are, they stay. Else from the smallest up: the change that
+/// saves most of the predicted step for each byte it takes, a larger piece, a window more or states that stay in
+/// memory, until nothing saves a five-hundredth of the step. Memory that is left then keeps more states, the kind first
+/// whose resident byte saves most time on the disk. Where even the smallest does not fit, that is the answer, with
+/// `fits` false. Errors are the generator's. Deterministic: all ranks choose alike.
+core::result<fitted> choose(const fit_request& request);
+
+/// The unit whose parameters are most: they must be whole when it is used.
+const core::unit_info& largest_unit(const core::model_table& table);
+uint64_t elements_of(const core::model_table& table, const core::unit_info& unit);
+
+/// Plans beyond this number of ranks are judged by the first rank's while searching, and by all ranks' at the end.
+inline constexpr uint32_t fit_sample_ranks_max = 4;
+/// Sub-groups of a rank, buckets of a step: the search starts with about as many at most.
+inline constexpr uint64_t fit_pieces_max = 256;
+/// Nor does it make any smaller than these elements, unless they are all there are.
+inline constexpr uint64_t fit_piece_min = 4096;
+
+}  // namespace troupe::plan

@@ -1,0 +1,198 @@
+#include "plan/choose/tier_ladder.hpp"
+
+#include <algorithm>
+
+#include "core/text.hpp"
+#include "plan/show/render.hpp"
+
+namespace troupe::plan {
+namespace {
+
+constexpr uint64_t& at(tier_bytes& b, tier t) { return b[static_cast<size_t>(t)]; }
+
+struct wanted {
+  const char* name;
+  tier optimizer, parameters;
+  bool gradients;  // in files
+  tier activations;
+};
+
+constexpr wanted ladder_of_tiers[] = {
+    {"all in device memory", tier::device, tier::device, false, tier::device},
+    {"optimizer on cpu", tier::cpu, tier::device, false, tier::device},
+    {"+ parameters on cpu", tier::cpu, tier::cpu, false, tier::device},
+    {"optimizer on nvme", tier::nvme, tier::device, false, tier::device},
+    {"+ gradients on nvme", tier::nvme, tier::device, true, tier::device},
+    {"+ parameters on nvme", tier::nvme, tier::nvme, true, tier::device},
+    {"+ activations on nvme", tier::nvme, tier::nvme, true, tier::nvme},
+};
+
+rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
+  rung out;
+  out.name = (stage == request.options.stage ? "" : "stage 3: ") + std::string(w.name);
+  fit_request r = request;
+  auto& o = r.options;
+  if (stage != o.stage) {  // as the configuration would have it there
+    o.stage = stage;
+    o.overlap = true;
+    o.sum_micro_first = false;
+  }
+  o.tiers.optimizer = w.optimizer;
+  o.tiers.parameters = w.parameters;
+  o.tiers.activations = w.activations;
+  if (w.activations != tier::device) o.recompute = true;
+  if (o.tiers.swaps()) o.speculate = o.speculate && !o.may_skip;
+  // Above the rung of gradients, whether they have to leave memory is chosen with the sizes.
+  const bool limited = request.limits.states > 0 || request.limits.total > 0;
+  r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;
+  o.tiers.swap_gradients = w.gradients;
+  r.open.ratio = request.open.ratio && stage == 3;  // as DeepSpeed has it
+  const auto whole = [](const parameter_update& u) { return u.need != update_need::elements; };
+  if (o.tiers.swaps() && std::any_of(o.optimizer.begin(), o.optimizer.end(), whole)) {
+    out.refusal = "the optimizer needs whole parameters";
+    return out;
+  }
+  auto found = choose(r);
+  if (!found) {
+    out.refusal = found.error().text;
+    return out;
+  }
+  out.found = std::move(*found);
+  out.bytes = bytes_by_tier(out.found.memory, out.found.options.tiers);
+  return out;
+}
+
+std::string seconds_text(double s) { return core::text_of(s < 10 ? "%.1f ms" : "%.1f s", s < 10 ? 1e3 * s : s); }
+
+const char* name_in_yaml(tier t) { return t == tier::device ? "none" : t == tier::cpu ? "cpu" : "nvme"; }
+
+/// As YAML reads it back whatever is in it.
+std::string quoted(const std::string& text) {
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  return out + '"';
+}
+
+}  // namespace
+
+tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers) {
+  tier_bytes out{};
+  auto& device = at(out, tier::device);
+  device = m.gathered + m.gradients + m.directions + m.votes + m.activations;
+  if (tiers.parameters == tier::device) device += m.parameters;
+  if (tiers.optimizer == tier::device) device += m.master + m.moments + m.accumulated;
+  // What of a swapped kind is in memory has stayed behind, or is a copy of what is in files.
+  at(out, tier::cpu) = m.total() - device;
+  at(out, tier::nvme) = m.swapped;
+  return out;
+}
+
+tier_ladder try_tiers(const fit_request& request) {
+  tier_ladder out;
+  const uint32_t configured = request.options.stage;
+  for (uint32_t stage : {configured, 3U}) {
+    if (stage == 3 && !out.rungs.empty() && configured == 3) break;
+    for (const auto& w : ladder_of_tiers) {
+      if (stage == 0 && w.optimizer != tier::device) continue;
+      if (stage < 3 && w.parameters != tier::device) continue;
+      if (w.activations != tier::device && request.limits.total == 0) continue;
+      out.rungs.push_back(tried(request, w, stage));
+      const auto& x = out.rungs.back();
+      if (!x.refusal.empty()) continue;
+      const size_t here = out.rungs.size() - 1;
+      if (x.found.fits && !out.chosen) out.chosen = here;
+      if (!out.smallest || x.found.missing < out.rungs[*out.smallest].found.missing) out.smallest = here;
+    }
+  }
+  const auto& unit = largest_unit(*request.table);
+  out.largest_unit = unit.name;
+  out.largest_unit_bytes = elements_of(*request.table, unit) * core::size_of(request.options.parameter);
+  return out;
+}
+
+std::string as_text(const tier_ladder& ladder, const fit_request& request) {
+  std::vector<std::vector<std::string>> rows{
+      {"tiers", "device", "cpu", "nvme", "budgeted", "step", "read", "written", "verdict"}};
+  std::optional<size_t> fastest;
+  for (size_t i = 0; i < ladder.rungs.size(); ++i) {
+    const auto& x = ladder.rungs[i];
+    if (x.refusal.empty() && x.found.fits && (!fastest || x.found.step_s < ladder.rungs[*fastest].found.step_s))
+      fastest = i;
+  }
+  for (size_t i = 0; i < ladder.rungs.size(); ++i) {
+    const auto& x = ladder.rungs[i];
+    if (!x.refusal.empty()) {
+      rows.push_back({x.name, "-", "-", "-", "-", "-", "-", "-", "impossible: " + x.refusal});
+      continue;
+    }
+    const auto& f = x.found;
+    rows.push_back({x.name, core::human_bytes(x.bytes[0]), core::human_bytes(x.bytes[1]), core::human_bytes(x.bytes[2]),
+                    core::human_bytes(f.memory.states()), seconds_text(f.step_s), core::human_bytes(f.traffic.read),
+                    core::human_bytes(f.traffic.written),
+                    f.fits ? (ladder.chosen == i ? "fits, the cheapest that does"
+                              : fastest == i     ? "fits, the fastest"
+                                                 : "fits")
+                           : core::human_bytes(f.missing) + " missing"});
+  }
+  std::string out = aligned(rows, {false, true, true, true, true, true, true, true, false});
+  if (ladder.chosen || !ladder.smallest) return out;
+  const auto& least = ladder.rungs[*ladder.smallest];
+  const uint64_t each = least.found.memory.states();
+  out += "nothing fits: the largest unit is " + ladder.largest_unit + " with " +
+         core::human_bytes(ladder.largest_unit_bytes) + " of parameters, which must be whole when it is used; ";
+  if (request.limits.states > 0)
+    out += "the smallest budget that works is " + std::to_string(each * request.options.ranks) + " bytes (" +
+           core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks) + " ranks), with " +
+           least.name;
+  else
+    out += "the least that works is " + core::human_bytes(least.found.memory.total()) +
+           " a rank, activations included, with " + least.name;
+  return out + "\n";
+}
+
+std::string as_yaml(const fitted& chosen, const std::string& folder) {
+  const auto& o = chosen.options;
+  const auto& t = o.tiers;
+  std::string out = "zero_optimization:\n  stage: " + std::to_string(o.stage) + "\n";
+  const auto line = [&](const char* key, uint64_t value) {
+    out += "  " + std::string(key) + ": " + std::to_string(value) + "\n";
+  };
+  line("reduce_bucket_size", o.reduce_bucket);
+  if (t.swaps()) line("sub_group_size", o.sub_group);
+  if (o.stage == 3) {
+    line("stage3_prefetch_bucket_size", o.prefetch_bucket);
+    line("stage3_max_reuse_distance", o.max_reuse_distance);
+    line("stage3_param_persistence_threshold", o.persistence_threshold);
+  }
+  const std::string path = ", nvme_path: " + quoted(folder);
+  if (t.optimizer != tier::device) {
+    out += std::string("  offload_optimizer: {device: ") + name_in_yaml(t.optimizer);
+    if (t.optimizer == tier::nvme) {
+      out += path + ", buffer_count: " + std::to_string(4 * t.state_slots) +
+             ", pipeline_read: " + (t.read_ahead ? "true" : "false") +
+             ", pipeline_write: " + (t.write_behind ? "true" : "false");
+      if (o.stage == 3) out += ", ratio: " + core::text_of("%.10g", t.ratio);
+    }
+    out += "}\n";
+  }
+  if (t.parameters != tier::device) {
+    out += std::string("  offload_param: {device: ") + name_in_yaml(t.parameters);
+    if (t.parameters == tier::nvme)
+      out += path + ", buffer_count: " + std::to_string(t.parameter_slots) +
+             ", max_in_cpu: " + std::to_string(t.resident_parameters);
+    out += "}\n";
+  }
+  if (t.activations != tier::device) out += "activation_checkpointing: {enabled: true}\n";
+  if (t.swaps() || t.activations != tier::device) {
+    out += "cluster:\n";
+    out += std::string("  swap_gradients: ") + (t.swap_gradients ? "true" : "false") + "\n";
+    if (t.activations != tier::device)
+      out += std::string("  offload_activations: ") + name_in_yaml(t.activations) + "\n";
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,48 @@
+// Tries tiers from the cheapest on until a rank's memory holds the step: what `troupe plan --fit` shows. Owns the order
+// of the rungs and the words; sizes within a rung are fit.hpp's, what they need is the generator's.
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "plan/choose/fit.hpp"
+
+namespace troupe::plan {
+
+/// Bytes of a rank by where they are. Files count what lies in them, not the windows onto them.
+using tier_bytes = std::array<uint64_t, num_tiers>;
+
+/// Parameters, masters, moments and reduced gradients where the options put them; buckets, gathered parameters,
+/// update directions, sums and activations on the device; everything else (staging, windows, digests ...) on the host.
+tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers);
+
+struct rung {        ///< one set of tiers
+  std::string name;  ///< what leaves the device, with the stage where that is not the configured one
+  fitted found;
+  tier_bytes bytes{};
+  std::string refusal;  ///< why there is no such plan; empty: there is
+};
+
+struct tier_ladder {
+  std::vector<rung> rungs;          ///< from the cheapest on
+  std::optional<size_t> chosen;     ///< the first that fits
+  std::optional<size_t> smallest;   ///< the one that needs least, as small as it gets; none where all are refused
+  std::string largest_unit;         ///< whose parameters are most
+  uint64_t largest_unit_bytes = 0;  ///< of them when they are whole
+};
+
+/// The configured tiers are not looked at. In order: nothing, optimizer states on the host, parameters on the host,
+/// optimizer states in files, gradients too, parameters too, activations too (where all memory is limited). Below stage
+/// 3, parameters stay and the rungs go on at stage 3. Sizes are chosen on every rung as the request leaves them open.
+tier_ladder try_tiers(const fit_request& request);
+
+/// A line per rung: memory by tier, the step, what a rank reads and writes, whether it fits or what is missing; below,
+/// the verdict. Where nothing fits it names the largest unit and the smallest budget that works.
+std::string as_text(const tier_ladder& ladder, const fit_request& request);
+
+/// The sections to paste, YAML, for the chosen rung; swap files go to `folder`.
+std::string as_yaml(const fitted& chosen, const std::string& folder);
+
+}  // namespace troupe::plan

@@ -1,0 +1,169 @@
+#include "plan/layout/writer_assignment.hpp"
+
+#include <algorithm>
+#include <string>
+
+namespace troupe::plan {
+namespace {
+
+using shares = std::vector<std::optional<writer_share>>;
+
+core::result<void> check(const writer_layout& l) {
+  const auto bad = [](const std::string& what) { return core::fail(core::error_kind::bad_input, "writers: " + what); };
+  if (l.ranks == 0 || l.tensor == 0 || l.pipeline == 0 || l.machines == 0 || l.experts == 0)
+    return bad("wanted at least one rank, machine and expert degree, and degrees of at least 1");
+  if (l.ranks % (uint64_t{l.tensor} * l.pipeline) != 0)
+    return bad("wanted ranks that the degrees divide, got " + std::to_string(l.ranks) + " ranks of " +
+               std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
+  if (l.ranks % l.experts != 0)
+    return bad("wanted ranks that the expert degree divides, got " + std::to_string(l.ranks) + " and " +
+               std::to_string(l.experts));
+  if (l.machines > l.ranks)
+    return bad("wanted no more machines than ranks, got " + std::to_string(l.machines) + " and " +
+               std::to_string(l.ranks));
+  return {};
+}
+
+/// Sockets or machines, and the ranks on each.
+struct resources_of_a_job {
+  uint32_t count, ranks_each;
+  [[nodiscard]] uint32_t of(uint32_t rank) const { return rank / ranks_each; }
+};
+
+resources_of_a_job resources_of(const writer_layout& l) {
+  const uint32_t count = l.unit == writer_unit::socket ? sockets_per_machine * l.machines : l.machines;
+  return {count, std::max<uint32_t>(1, l.ranks / count)};
+}
+
+/// Every entry as often as it takes to have at least `entries`.
+std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entries) {
+  const uint64_t times = std::max<uint64_t>(1, (entries + list.size() - 1) / list.size());
+  std::vector<uint32_t> out;
+  for (const uint32_t r : list) out.insert(out.end(), times, r);
+  return out;
+}
+
+/// Run `index` of `runs`, of at least as many entries.
+std::vector<uint32_t> run_of(const std::vector<uint32_t>& list, uint32_t runs, uint32_t index) {
+  const auto part = even_range(list.size(), runs, index);
+  const auto at = list.begin() + static_cast<ptrdiff_t>(part.first);
+  return {at, at + static_cast<ptrdiff_t>(part.bytes)};
+}
+
+/// `peers` hold the same; of them, the first on each resource of the run writes.
+void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run, const resources_of_a_job& on,
+           shares& out) {
+  std::vector<uint32_t> distinct(run);
+  distinct.erase(std::unique(distinct.begin(), distinct.end()), distinct.end());
+  std::vector<uint32_t> writers;
+  for (const uint32_t resource : distinct) {
+    const auto first = std::find_if(peers.begin(), peers.end(), [&](uint32_t r) { return on.of(r) == resource; });
+    if (first != peers.end()) writers.push_back(*first);
+  }
+  // no peer lives on the resources of its slice: somebody must write
+  if (writers.empty()) writers.push_back(peers.front());
+  for (uint32_t i = 0; i < writers.size(); ++i) out[writers[i]] = {static_cast<uint32_t>(writers.size()), i};
+}
+
+void share_among_all(const writer_layout& l, shares& out) {
+  if (l.unit == writer_unit::replica || l.ranks == l.machines) {
+    for (uint32_t r = 0; r < l.ranks; ++r) out[r] = {l.ranks, r};
+    return;
+  }
+  const auto on = resources_of(l);
+  const uint32_t writers = std::min(on.count, l.ranks);
+  for (uint32_t i = 0; i < writers; ++i) out[i * on.ranks_each] = {writers, i};
+}
+
+/// The ranks of one slice of the model, ascending.
+std::vector<uint32_t> replicas(const writer_layout& l, uint32_t stage, uint32_t tensor) {
+  const uint32_t data = l.ranks / (l.tensor * l.pipeline);
+  std::vector<uint32_t> out;
+  for (uint32_t d = 0; d < data; ++d) out.push_back((stage * data + d) * l.tensor + tensor);
+  return out;
+}
+
+std::vector<uint32_t> run_of_slice(const writer_layout& l, const resources_of_a_job& on, uint32_t stage,
+                                   uint32_t tensor, const std::vector<uint32_t>& peers) {
+  std::vector<uint32_t> list;
+  if (l.tensor * l.pipeline <= on.ranks_each) {
+    for (uint32_t r = 0; r < on.count; ++r) list.push_back(r);
+    list = run_of(repeated(list, l.pipeline), l.pipeline, stage);
+    return run_of(repeated(list, l.tensor), l.tensor, tensor);
+  }
+  for (const uint32_t r : peers) list.push_back(on.of(r));
+  return run_of(repeated(list, on.ranks_each), on.ranks_each, (stage * l.tensor + tensor) % on.ranks_each);
+}
+
+/// What the stage gives to ranks that share nothing.
+shares completed(const writer_layout& l, shares out) {
+  for (auto& s : out) {
+    if (l.stage == 3) s = writer_share{};
+    if (l.stage >= 1 && !s) s = writer_share{};
+  }
+  return out;
+}
+
+}  // namespace
+
+core::result<shares> assign_writers(const writer_layout& l) {
+  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  shares out(l.ranks);
+  const bool data_only = l.tensor * l.pipeline == 1;
+  if (data_only && l.unit != writer_unit::single) {
+    share_among_all(l, out);
+    return completed(l, std::move(out));
+  }
+  const auto on = resources_of(l);
+  for (uint32_t stage = 0; stage < l.pipeline; ++stage)
+    for (uint32_t tensor = 0; tensor < l.tensor; ++tensor) {
+      const auto peers = replicas(l, stage, tensor);
+      if (l.unit == writer_unit::single)
+        out[peers.front()] = writer_share{};
+      else if (l.unit == writer_unit::replica)
+        for (uint32_t d = 0; d < peers.size(); ++d) out[peers[d]] = {static_cast<uint32_t>(peers.size()), d};
+      else
+        share(peers, run_of_slice(l, on, stage, tensor, peers), on, out);
+    }
+  return completed(l, std::move(out));
+}
+
+core::result<shares> assign_expert_writers(const writer_layout& l) {
+  if (auto ok = check(l); !ok) return core::fail(ok.error());
+  if (l.tensor * l.pipeline != 1)
+    return core::fail(core::error_kind::bad_input,
+                      "writers: experts are shared out under data parallelism alone, got degrees of " +
+                          std::to_string(l.tensor) + " tensor by " + std::to_string(l.pipeline) + " pipeline");
+  if (l.experts == 1) return assign_writers(l);
+  shares out(l.ranks);
+  const auto on = resources_of(l);
+  for (uint32_t expert = 0; expert < l.experts; ++expert) {
+    std::vector<uint32_t> peers, list;
+    for (uint32_t r = expert; r < l.ranks; r += l.experts) peers.push_back(r);
+    for (const uint32_t r : peers) list.push_back(on.of(r));
+    const uint32_t runs = std::min(on.ranks_each, l.experts);
+    if (l.unit == writer_unit::single)
+      out[peers.front()] = writer_share{};
+    else if (l.unit == writer_unit::replica)
+      for (uint32_t d = 0; d < peers.size(); ++d) out[peers[d]] = {static_cast<uint32_t>(peers.size()), d};
+    else
+      share(peers, run_of(repeated(list, runs), runs, expert % runs), on, out);
+  }
+  return completed(l, std::move(out));
+}
+
+byte_range even_range(uint64_t total_bytes, uint32_t writers, uint32_t index) {
+  const uint64_t each = total_bytes / writers, longer = total_bytes % writers;
+  return {index * each + std::min<uint64_t>(index, longer), each + (index < longer ? 1 : 0)};
+}
+
+byte_range aligned_range(uint64_t total_bytes, uint32_t writers, uint32_t index, uint64_t alignment) {
+  const uint64_t blocks = total_bytes / alignment + (total_bytes % alignment != 0 ? 1 : 0);
+  const auto part = even_range(blocks, writers, index);
+  if (part.bytes == 0) return {total_bytes, 0};
+  const uint64_t first = part.first * alignment;
+  const uint64_t rest = total_bytes - first;
+  return {first, part.bytes > rest / alignment ? rest : part.bytes * alignment};
+}
+
+}  // namespace troupe::plan

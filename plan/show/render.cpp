@@ -1,0 +1,138 @@
+#include "plan/show/render.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+
+namespace troupe::plan {
+namespace {
+
+constexpr double microseconds = 1e6;
+
+using row = std::vector<std::string>;
+
+std::string list_of(const std::vector<uint32_t>& ids) {
+  std::string out;
+  for (uint32_t id : ids) out.append(out.empty() ? "" : ",").append(std::to_string(id));
+  return out.empty() ? "-" : out;
+}
+
+std::string place_of(const step_plan& p, const instruction& x) {
+  const uint32_t slot = x.buffer != none ? x.buffer : x.staged;
+  if (slot == none) return "-";
+  const buffer& b = p.buffers[slot];
+  constexpr const char* pools[num_pools] = {
+      "gathered:", "buckets:", "directions:", "staging:", "states:", "shards:", "reduced:"};
+  return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
+}
+
+std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) {
+  const timed& at = t.ranks[rank].instructions[x.id];
+  std::string out = "{\"name\":" + core::json_string(t.plans[rank]->describe(x.id)) +
+                    ",\"cat\":" + core::json_string(name_of(x.kind)) + ",\"ph\":\"X\",\"pid\":" + std::to_string(rank) +
+                    ",\"tid\":" + std::to_string(static_cast<uint32_t>(x.lane)) +
+                    ",\"ts\":" + core::text_of("%.3f", at.moving_s * microseconds) +
+                    ",\"dur\":" + core::text_of("%.3f", (at.end_s - at.moving_s) * microseconds) +
+                    ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
+                    ",\"flops\":" + core::text_of("%.0f", x.flops);
+  if (x.lane == lane::fabric)
+    out += ",\"sequence\":" + std::to_string(x.sequence) +
+           ",\"waited_us\":" + core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
+  return out + "}}";
+}
+
+std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
+  return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(process) + thread +
+         ",\"args\":{\"name\":" + core::json_string(name) + "}}";
+}
+
+}  // namespace
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
+  std::vector<size_t> width(right.size(), 0);
+  for (const auto& r : rows)
+    for (size_t c = 0; c < r.size(); ++c) width[c] = std::max(width[c], r[c].size());
+  std::string out;
+  for (const auto& r : rows) {
+    std::string line;
+    for (size_t c = 0; c < r.size(); ++c) {
+      const std::string pad(width[c] - r[c].size(), ' ');
+      line += (c == 0 ? "" : "  ") + (right[c] ? pad + r[c] : r[c] + pad);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    out += line + '\n';
+  }
+  return out;
+}
+
+std::string as_table(const step_plan& p) {
+  std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};
+  for (const auto& x : p.instructions)
+    rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)),
+                    p.describe(x.id) + (x.guard == guard::always ? "" : " ?"), std::to_string(x.micro), place_of(p, x),
+                    x.bytes == 0 ? "-" : std::to_string(x.bytes), x.flops == 0 ? "-" : core::text_of("%.3g", x.flops),
+                    list_of(x.after)});
+  return aligned(rows, {true, false, false, true, false, true, true, false});
+}
+
+std::string as_perfetto(const timeline& t) {
+  std::string out = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[";
+  const char* separator = "\n";
+  const auto add = [&](const std::string& event) {
+    out += separator + event;
+    separator = ",\n";
+  };
+  for (uint32_t r = 0; r < t.plans.size(); ++r) {
+    add(named("process_name", r, "", "rank " + std::to_string(r)));
+    for (uint32_t l = 0; l < num_lanes; ++l)
+      add(named("thread_name", r, ",\"tid\":" + std::to_string(l), std::string(name_of(static_cast<lane>(l)))));
+    for (const auto& x : t.plans[r]->instructions) add(trace_event(t, r, x));
+  }
+  return out + "\n]}\n";
+}
+
+std::string as_dot(const step_plan& p) {
+  std::string out = "digraph step {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n  label=" +
+                    core::json_string("rank " + std::to_string(p.rank)) + ";\n";
+  for (uint32_t l = 0; l < num_lanes; ++l) {
+    const std::string lane_name(name_of(static_cast<lane>(l)));
+    out += "  subgraph cluster_" + lane_name + " {\n    label=" + core::json_string(lane_name) + ";\n";
+    for (uint32_t id : p.lanes[l]) {
+      const auto& x = p.instructions[id];
+      out += "    i" + std::to_string(id) + " [label=" + core::json_string(p.describe(id)) +
+             (x.guard == guard::always ? "" : ", style=dashed") + "];\n";
+    }
+    for (size_t i = 1; i < p.lanes[l].size(); ++i)
+      out +=
+          "    i" + std::to_string(p.lanes[l][i - 1]) + " -> i" + std::to_string(p.lanes[l][i]) + " [style=dotted];\n";
+    out += "  }\n";
+  }
+  for (const auto& x : p.instructions)
+    for (uint32_t on : x.after)
+      if (p.instructions[on].lane != x.lane) out += "  i" + std::to_string(on) + " -> i" + std::to_string(x.id) + ";\n";
+  return out + "}\n";
+}
+
+std::string memory_summary(rank_plans ranks) {
+  std::string out;
+  for (const auto& p : ranks) {
+    out += "rank " + std::to_string(p->rank) + ", host memory\n";
+    std::vector<row> rows;
+    for (const auto& [owner, bytes] : owners_of(p->memory))
+      if (bytes > 0) rows.push_back({"  " + std::string(owner), core::human_bytes(bytes)});
+    rows.push_back({"  in all", core::human_bytes(p->memory.total())});
+    if (const uint64_t allowed = p->options.memory_budget_bytes; allowed > 0) {
+      const uint64_t needed = p->memory.states();
+      rows.push_back({"  of which the budget covers", core::human_bytes(needed)});
+      rows.push_back({"  budget", core::human_bytes(allowed)});
+      rows.push_back(needed <= allowed ? row{"  fits, left over", core::human_bytes(allowed - needed)}
+                                       : row{"  DOES NOT FIT, missing", core::human_bytes(needed - allowed)});
+    }
+    out += aligned(rows, {false, true});
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,145 @@
+// Valid plans, broken at one place at random: the checker finds every break. Where a change may be harmless, the test
+// works out for itself, on an explicit graph, whether it is, and then expects the plan to pass.
+//
+// Half of the breaks are on one rank, half alike on all: then no rank disagrees with another.
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "plan/check/check.hpp"
+#include "tests/plan/saboteur.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(breakage)
+
+namespace {
+
+struct breakage_kind {
+  bool (saboteur::*change)();
+  bool on_one_rank = false;  ///< only means anything where another rank does it differently
+};
+const std::map<std::string, breakage_kind> all_breakages = {
+    {"drop a dependency", {&saboteur::drop_dependency}},
+    {"redirect a dependency", {&saboteur::redirect_dependency}},
+    {"wait in a circle", {&saboteur::wait_in_a_circle}},
+    {"drop an instruction", {&saboteur::drop_instruction}},
+    {"drop a release", {&saboteur::drop_release}},
+    {"drop a norm", {&saboteur::drop_norm}},
+    {"drop what an update needs", {&saboteur::drop_what_an_update_needs}},
+    {"change states", {&saboteur::change_states}},
+    {"change moments", {&saboteur::change_moments}},
+    {"swap collectives", {&saboteur::swap_collectives}},
+    {"exchange collectives", {&saboteur::exchange_collectives, true}},
+    {"change a collective", {&saboteur::change_collective, true}},
+    {"shift a buffer", {&saboteur::shift_buffer}},
+    {"shorten a life", {&saboteur::shorten_life}},
+    {"change a buffer", {&saboteur::change_buffer}},
+    {"change what a buffer is", {&saboteur::change_what_a_buffer_is}},
+    {"add a buffer for nobody", {&saboteur::add_a_buffer_for_nobody}},
+    {"change where a bucket lies", {&saboteur::change_where_a_bucket_lies}},
+    {"change what is done", {&saboteur::change_what_is_done}},
+    {"change a subject", {&saboteur::change_subject}},
+    {"change a set", {&saboteur::change_set}},
+    {"change a layout", {&saboteur::change_layout}},
+    {"change an update's piece", {&saboteur::change_piece}},
+    {"drop an update's piece", {&saboteur::drop_piece}},
+    {"cut elsewhere", {&saboteur::cut_elsewhere}},
+    {"stand twice in a lane", {&saboteur::stand_twice_in_a_lane}},
+    {"reorder a lane", {&saboteur::reorder_lane}},
+    {"change lanes", {&saboteur::change_lane}},
+    {"compute in another order", {&saboteur::compute_in_another_order}},
+    {"change a guard", {&saboteur::change_guard}},
+    {"repeat an instruction", {&saboteur::repeat_instruction}},
+    {"change what is saved", {&saboteur::change_what_is_saved}},
+    {"change a size", {&saboteur::change_size}},
+};
+
+/// What came of one change: nothing, or whether the check should pass and what it says.
+struct trial {
+  bool changed = false, harmless = true;
+  std::string text;
+  bool passed = false;
+};
+
+trial attempt(const shared_plans& whole, const breakage_kind& kind, std::mt19937_64& random) {
+  trial out;
+  const bool alike = !kind.on_one_rank && random() % 2 == 0;
+  if (kind.on_one_rank && whole.size() < 2) return out;
+  const size_t chosen = random() % whole.size();
+  plans broken;
+  for (const auto& p : whole) broken.push_back(*p);
+  std::vector<saboteur> saboteurs;
+  saboteurs.reserve(broken.size());  // excuses point at them
+  for (size_t r = 0; r < broken.size(); ++r) {
+    if (!alike && r != chosen) continue;
+    saboteurs.emplace_back(broken[r], random);
+    if ((saboteurs.back().*kind.change)())
+      out.changed = true;
+    else
+      saboteurs.pop_back();
+  }
+  random.discard(64);
+  if (!out.changed) return out;
+  const auto now = shared(broken);
+  out.harmless = std::all_of(saboteurs.begin(), saboteurs.end(), [&](const auto& s) { return s.excused(now); });
+  const auto proved = troupe::plan::check(now);
+  out.passed = proved.has_value();
+  out.text = proved ? "passed" : proved.error().text;
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_break_is_caught_and_harmless_changes_pass) {
+  std::map<std::string, uint32_t> caught, passed;
+  const char* more = std::getenv("TROUPE_SEEDS");
+  const uint64_t seeds = more == nullptr ? 600 : std::strtoull(more, nullptr, 10);
+  for (uint64_t seed = 0; seed < seeds; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto table = random_table(random);
+    const auto options = random_options(*table, random);
+    if (!generate(table, options, 0)) continue;
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        const trial t = attempt(whole, kind, random);
+        if (!t.changed) continue;
+        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)
+                                                    << ", ranks " << options.ranks << ", accumulation "
+                                                    << options.accumulation << ": " << t.text);
+        ++(t.harmless ? passed : caught)[name];
+      }
+  }
+  for (const auto& [name, kind] : all_breakages) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+  BOOST_TEST(passed["drop a dependency"] >= 50U);
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caught) {
+  const std::map<std::string, breakage_kind> of_speculation = {
+      {"change an undo copy", {&saboteur::change_an_undo_copy}},
+      {"drop an undo", {&saboteur::drop_an_undo}},
+  };
+  auto breakages = all_breakages;
+  breakages.insert(of_speculation.begin(), of_speculation.end());
+  std::map<std::string, uint32_t> caught;
+  for (uint64_t seed = 1000; seed < 1250; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto table = random_table(random);
+    auto options = random_options(*table, random);
+    options.mode = mode::train;
+    options.speculate = true;
+    options.may_skip = !options.tiers.swaps();  // what is swapped speculates where nothing is taken back
+    if (!generate(table, options, 0)) continue;
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        const trial t = attempt(whole, kind, random);
+        if (!t.changed) continue;
+        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", ranks " << options.ranks << ", accumulation "
+                                                    << options.accumulation << ": " << t.text);
+        if (!t.harmless) ++caught[name];
+      }
+  }
+  for (const auto& [name, kind] : of_speculation) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

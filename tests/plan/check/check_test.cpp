@@ -1,0 +1,294 @@
+#include "plan/check/check.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "plan/check/rules.hpp"
+#include "tests/plan/reorder.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(check)
+
+namespace {
+
+void passes(const shared_table& table, const plan_options& o) {
+  const auto plans = plans_of(table, o);
+  const auto proved = troupe::plan::check(plans);
+  BOOST_TEST_REQUIRE(proved.has_value(), "ranks " << o.ranks << ", stage " << o.stage << ", accumulation "
+                                                  << o.accumulation << ": " << (proved ? "" : proved.error().text));
+}
+
+/// Changes one rank's plan and expects a refusal that says `what`.
+template <class F>
+void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
+  auto plans = plans_of(table, o);
+  auto broken = std::make_shared<step_plan>(*plans.back());
+  change(*broken);
+  plans.back() = broken;
+  const auto proved = troupe::plan::check(plans);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find(what) != std::string::npos, proved.error().text << " does not say: " << what);
+}
+
+uint32_t first_of(const step_plan& p, kind k) {
+  for (const auto& x : p.instructions)
+    if (x.kind == k) return x.id;
+  return none;
+}
+
+double seconds_of(const shared_plans& plans) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto proved = troupe::plan::check(plans);
+  BOOST_REQUIRE_MESSAGE(proved.has_value(), (proved ? "" : proved.error().text));
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+}  // namespace
+
+// Degrees, stages and orders in full; what belongs to one of them beside it.
+BOOST_AUTO_TEST_CASE(every_plan_of_a_large_grid_is_proved) {
+  for (const bool tied : {false, true})
+    for (uint32_t ranks = 1; ranks <= 4; ++ranks)
+      for (uint32_t stage = 0; stage <= 3; ++stage)
+        for (const uint32_t accumulation : {1U, 3U})
+          for (const bool micro_first : {false, true})
+            for (const bool overlap : {false, true})
+              for (const uint64_t bucket : {1ULL, 20'000ULL, 500'000'000ULL})
+                for (const mode m : {mode::train, mode::evaluate, mode::generate}) {
+                  plan_options o = small_options(ranks, stage, accumulation);
+                  o.mode = m;
+                  o.sum_micro_first = micro_first;
+                  o.overlap = overlap;
+                  o.reduce_bucket = o.allgather_bucket = o.sub_group = bucket;
+                  passes(gpt_table(2, 64, 256, tied), o);
+                }
+}
+
+BOOST_AUTO_TEST_CASE(every_stage_3_plan_of_a_large_grid_is_proved) {
+  for (const bool tied : {false, true})
+    for (const uint32_t ranks : {1U, 2U, 3U})
+      for (const uint32_t accumulation : {1U, 3U})
+        for (const uint64_t prefetch : {0ULL, 20'000ULL, 1'000'000'000ULL})
+          for (const uint64_t live : {0ULL, 60'000ULL, 1'000'000'000ULL})
+            for (const uint64_t reuse : {0ULL, 30'000ULL, 1'000'000'000ULL})
+              for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL})
+                for (const bool recompute : {false, true}) {
+                  plan_options o = small_options(ranks, 3, accumulation);
+                  o.prefetch_bucket = prefetch;
+                  o.max_live = live;
+                  o.max_reuse_distance = reuse;
+                  o.persistence_threshold = persistence;
+                  o.recompute = recompute;
+                  passes(gpt_table(2, 64, 256, tied), o);
+                }
+}
+
+BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
+  uint32_t proved = 0;
+  for (uint64_t seed = 0; seed < 1500; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto table = random_table(random);
+      const auto options = random_options(*table, random);
+      if (!generate(table, options, 0)) continue;  // fewer blocks than ranks
+      passes(table, options);
+      ++proved;
+    }
+  BOOST_TEST(proved > 1000U);
+}
+
+BOOST_AUTO_TEST_CASE(twelve_blocks_on_four_ranks_are_proved_well_under_100_ms) {
+  auto o = small_options(4, 3, 4);
+  o.reduce_bucket = 1;
+  const auto plans = plans_of(gpt_table(12, 64, 256, true), o);
+  BOOST_TEST(plans[0]->instructions.size() > 1000U);
+  double least = 1;
+  for (int i = 0; i < 5; ++i) least = std::min(least, seconds_of(plans));
+  BOOST_TEST(least < 0.1);
+}
+
+BOOST_AUTO_TEST_CASE(a_hundred_layers_are_written_and_proved_in_no_absurd_time) {
+  const auto begin = std::chrono::steady_clock::now();
+  const auto plans = plans_of(gpt_table(100, 64, 256, true), small_options(8, 3, 4));
+  BOOST_TEST(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() < 2.0);
+  BOOST_TEST(seconds_of(plans) < 2.0);
+}
+
+BOOST_AUTO_TEST_CASE(a_collective_that_differs_on_one_rank_is_named_on_both) {
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 3),
+      [](step_plan& p) { p.instructions[first_of(p, kind::gather)].use = use::backward; },
+      "the plan of rank 1: gather unit 0, backward (instruction 1) is collective 0, where rank 0 has gather unit 0, "
+      "forward");
+}
+
+BOOST_AUTO_TEST_CASE(a_use_that_does_not_wait_for_its_gather_is_named) {
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 3),
+      [](step_plan& p) {
+        auto& after = p.instructions[first_of(p, kind::forward)].after;
+        std::erase(after, first_of(p, kind::gather));
+      },
+      "forward unit 0 (instruction 3) does not wait for gather unit 0, forward (instruction 1), which brings its "
+      "parameters");
+}
+
+BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
+  refused(
+      gpt_table(2, 64, 256, false), small_options(2, 2),
+      [](step_plan& p) {
+        for (auto& x : p.instructions)
+          if (x.kind == kind::backward)
+            std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
+      },
+      "takes bytes without waiting for reduce bucket");
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
+  refused(
+      gpt_table(1, 64, 256, false), small_options(2, 1),
+      [](step_plan& p) { p.instructions[first_of(p, kind::update)].guard = guard::always; },
+      "runs even if the vote finds an overflow");
+}
+
+// Summing into one place, a later micro-batch must wait for an earlier one's reduction, though both are on one lane.
+BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
+  refused(
+      chain_table({4096, 4096}), small_options(1, 2, 2),
+      [](step_plan& p) {
+        for (auto& x : p.instructions)
+          if (x.kind == kind::reduce && x.micro == 1)
+            std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
+      },
+      "to whose sum it adds");
+}
+
+BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
+  // load, forward, backward, load, forward, backward, then the rest.
+  refused(
+      chain_table({4096}), small_options(1, 0, 2),
+      [](step_plan& p) {
+        std::vector<uint32_t> order = {0, 1, 3, 4, 2};
+        for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
+        reorder(p, order);
+      },
+      "forward unit 0, micro 1 (instruction 3) does not wait for backward unit 0, micro 0 (instruction 4), and there "
+      "is "
+      "room for the activations of one micro-batch");
+}
+
+BOOST_AUTO_TEST_CASE(what_always_runs_may_not_wait_for_what_a_skipped_step_leaves_out) {
+  const auto plans = plans_of(chain_table({4096}), small_options(1, 0));
+  auto p = std::make_shared<step_plan>(*plans[0]);
+  instruction late = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].back()];
+  late.id = static_cast<uint32_t>(p->instructions.size());
+  late.after = {first_of(*p, kind::update)};
+  p->lanes[static_cast<size_t>(lane::compute)].push_back(late.id);
+  p->instructions.push_back(late);
+  const shared_plans changed{p};
+  auto order = happens_before::build(changed, branch::not_skipped);
+  auto roll = rules::call_roll(*plans[0], branch::not_skipped);
+  BOOST_REQUIRE((order.has_value() && roll.has_value()));
+  const rules::world w{changed, branch::not_skipped, *order, {*roll}, {}};
+  const auto proved = rules::guards(w, 0);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find("always runs but waits for update sub-group 0") != std::string::npos);
+}
+
+// A plan may come from anywhere: whatever is wrong with its tables is said before anything is looked up in them.
+BOOST_AUTO_TEST_CASE(tables_that_do_not_fit_together_are_refused_without_being_read) {
+  const std::vector<std::function<void(step_plan&)>> changes = {
+      [](step_plan& p) { p.table = nullptr; },
+      [](step_plan& p) { p.table = std::make_shared<const troupe::core::model_table>(); },
+      [](step_plan& p) {
+        auto t = *p.table;
+        t.units[0].parameters[0] = 99;
+        p.table = std::make_shared<const troupe::core::model_table>(t);
+      },
+      [](step_plan& p) {
+        auto t = *p.table;
+        t.units[1].segments[0].parameters[0] = 0;
+        p.table = std::make_shared<const troupe::core::model_table>(t);
+      },
+      [](step_plan& p) { p.options.accumulation = 0; },
+      [](step_plan& p) { p.options.ranks = 0; },
+      [](step_plan& p) { p.options.stage = 4; },
+      [](step_plan& p) { p.rank = 7; },
+      [](step_plan& p) { p.lanes.pop_back(); },
+      [](step_plan& p) { p.gather_sets.pop_back(); },
+      [](step_plan& p) { p.persistent.clear(); },
+      [](step_plan& p) { p.full_offset.clear(); },
+      [](step_plan& p) { p.block_offset.clear(); },
+      [](step_plan& p) { p.shard_offset.clear(); },
+      [](step_plan& p) { p.shard_offset[0].clear(); },
+      [](step_plan& p) { p.shard_elements.clear(); },
+      [](step_plan& p) { p.partition.slices.clear(); },
+      [](step_plan& p) { p.partition.slices[0].clear(); },
+      [](step_plan& p) { p.bucket_of.clear(); },
+      [](step_plan& p) { p.bucket_of[0] = none; },
+      [](step_plan& p) { p.bucket_buffer.clear(); },
+      [](step_plan& p) { p.bucket_buffer[0] = none; },
+      [](step_plan& p) { p.gather_sets[0].parameters[0].parameter = 99; },
+      [](step_plan& p) { p.sub_groups[0].pieces[0].parameter = 99; },
+      [](step_plan& p) { p.buffers.clear(); },
+      [](step_plan& p) { p.buffers[0].last = none; },
+      [](step_plan& p) { p.instructions.clear(); },
+      [](step_plan& p) { p.instructions.pop_back(); },
+      [](step_plan& p) { p.instructions[3].id = 99; },
+      [](step_plan& p) { p.instructions[3].lane = lane::control; },
+      [](step_plan& p) { p.instructions[3].after.push_back(none); },
+      [](step_plan& p) { p.instructions[3].after.push_back(3); },
+      [](step_plan& p) { p.instructions[3].buffer = 99; },
+      [](step_plan& p) { p.instructions[3].micro = 99; },
+      [](step_plan& p) { p.instructions[3].subject = 99; },
+      [](step_plan& p) { p.instructions[3].segment = 99; },
+      [](step_plan& p) { p.instructions[1].sequence = none; },
+      [](step_plan& p) { p.instructions[1].communicator = 1; },
+      [](step_plan& p) { p.lanes[1][0] = 999; },
+      [](step_plan& p) { p.lanes[1].pop_back(); },
+      [](step_plan& p) { p.lanes[1].push_back(p.lanes[2].back()), p.lanes[2].pop_back(); },
+      [](step_plan& p) { p.num_collectives += 1; },
+  };
+  for (size_t i = 0; i < changes.size(); ++i)
+    for (const size_t rank : {0U, 1U}) {
+      auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 3));
+      auto broken = std::make_shared<step_plan>(*plans[rank]);
+      BOOST_REQUIRE((broken->instructions[3].kind == kind::forward && broken->instructions[1].lane == lane::fabric));
+      changes[i](*broken);
+      plans[rank] = broken;
+      const auto proved = troupe::plan::check(plans);
+      BOOST_TEST(!proved.has_value(), "change " << i << " of rank " << rank << " passed");
+    }
+}
+
+BOOST_AUTO_TEST_CASE(memory_beyond_the_budget_names_the_largest_owner_and_both_figures) {
+  auto o = small_options(2, 0);
+  const auto table = gpt_table(2, 64, 256, false);
+  const uint64_t needed = plans_of(table, o)[0]->memory.states();
+  o.memory_budget_bytes = needed;
+  passes(table, o);
+  o.memory_budget_bytes = needed - 1;
+  const auto proved = troupe::plan::check(plans_of(table, o));
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST((proved.error().kind == troupe::core::error_kind::limit));
+  for (const std::string& part :
+       {std::to_string(needed) + " bytes", std::to_string(needed - 1) + " bytes", std::string("moments")})
+    BOOST_TEST(proved.error().text.find(part) != std::string::npos, proved.error().text << " does not say " << part);
+}
+
+BOOST_AUTO_TEST_CASE(plans_that_are_not_all_ranks_of_one_step_are_refused) {
+  auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 1));
+  std::swap(plans[0], plans[1]);
+  BOOST_TEST(!troupe::plan::check(plans).has_value(), "out of order");
+  auto o = small_options(2, 1);
+  o.round_robin = true;
+  plans = {plans[1], plans_of(chain_table({4096, 4096}), o)[1]};
+  BOOST_TEST(!troupe::plan::check(plans).has_value(), "of two different steps");
+  plans.pop_back();
+  BOOST_TEST(!troupe::plan::check(plans).has_value());
+  BOOST_TEST(!troupe::plan::check({}).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

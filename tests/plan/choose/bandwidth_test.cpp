@@ -1,0 +1,75 @@
+#include "plan/choose/bandwidth.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(bandwidth)
+
+namespace {
+
+constexpr double gigabyte = 1e9, v100 = 70e12;
+const auto close = boost::test_tools::tolerance(1e-9);
+
+/// A trillion parameters: 128 layers of 25600, sequences of 1024.
+constexpr transformer_shape trillion{
+    .layers = 128, .width = 25600, .heads = 256, .batch = 1, .sequence = 1024, .checkpoint_every = 1};
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(half_is_reached_where_transfers_take_as_long_as_the_arithmetic) {
+  BOOST_TEST(transfer_efficiency(1024, v100 / 1024, v100) == 0.5, close);
+  BOOST_TEST(transfer_efficiency(1024, 0, v100) == 0.0);
+  BOOST_TEST(bandwidth_for(0.5, 1024, v100) == v100 / 1024, close);
+  for (const double e : {0.1, 0.5, 0.9, 0.99})
+    BOOST_TEST(transfer_efficiency(300, bandwidth_for(e, 300, v100), v100) == e, close);
+}
+
+// Half at 70 GB/s for parameters, four times that for optimizer states, 2 GB/s for activations of width 2048.
+BOOST_AUTO_TEST_CASE(the_papers_readings_of_its_curves_follow) {
+  const auto one = intensity_of(trillion);
+  BOOST_TEST(bandwidth_for(0.5, one.parameters, v100) < 70 * gigabyte);
+  BOOST_TEST(bandwidth_for(0.5, one.parameters, v100) > 65 * gigabyte);
+  BOOST_TEST(one.parameters == 4 * one.optimizer, close);
+  auto two = trillion;
+  two.batch = 2;
+  const double needed = bandwidth_for(0.9, intensity_of(two).optimizer, v100);
+  BOOST_TEST(needed > 1200 * gigabyte);
+  BOOST_TEST(needed < 1500 * gigabyte);
+  auto narrow = trillion;
+  narrow.width = 2048;
+  BOOST_TEST(transfer_efficiency(intensity_of(narrow).activations, 2 * gigabyte, v100) > 0.5);
+  narrow.checkpoint_every = 3;
+  BOOST_TEST(intensity_of(narrow).activations == 24.0 * 2048 * 3, close);
+}
+
+BOOST_AUTO_TEST_CASE(intensities_are_the_flops_over_the_bytes_that_they_stand_for) {
+  auto x = trillion;
+  x.batch = 3;
+  x.checkpoint_every = 2;
+  const auto p = static_cast<double>(layer_parameters(x));
+  const auto n = intensity_of(x);
+  BOOST_TEST(iteration_flops(x) / (2 * 4 * p) == n.parameters, close);
+  BOOST_TEST(iteration_flops(x) / (2 * 16 * p) == n.optimizer, close);
+  BOOST_TEST(iteration_flops(x) / (2 * static_cast<double>(memory_of(x).activation_checkpoints)) == n.activations,
+             close);
+}
+
+BOOST_AUTO_TEST_CASE(a_trillion_parameters_have_twenty_terabytes_of_states) {
+  const auto m = memory_of(trillion);
+  BOOST_TEST(layer_parameters(trillion) == 12ULL * 128 * 25600 * 25600);
+  BOOST_TEST(m.model_states == 240ULL * 128 * 25600 * 25600);
+  BOOST_TEST(m.activation_checkpoints == 2ULL * 1024 * 25600 * 128);
+  BOOST_TEST(m.model_working == 16ULL * 25600 * 25600);
+  BOOST_TEST(m.activation_working == 1024ULL * (16 * 25600 + 2 * 256 * 1024));
+}
+
+BOOST_AUTO_TEST_CASE(what_deepspeed_swaps_grows_with_micro_batches_only_where_it_reads_parameters) {
+  const auto one = swapped_by_deepspeed(1000, 2, 1), four = swapped_by_deepspeed(1000, 2, 4);
+  BOOST_TEST(one.read == (4000U + 16'000) / 2);
+  BOOST_TEST(one.written == 18'000U / 2);
+  BOOST_TEST(four.read - one.read == 3U * 4000 / 2);
+  BOOST_TEST(four.written == one.written);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,40 @@
+// What is whole at once is part of the model, shared parameters or not.
+#include "plan/choose/live_parameters.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+namespace {
+
+shared_plans plans(bool tied, const plan_options& o) { return plans_of(gpt_table(2, 64, 512, tied), o); }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(live_parameters)
+
+BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
+  auto o = small_options(2, 3);
+  o.prefetch_bucket = o.max_live = o.max_reuse_distance = 1'000'000'000;  // everything stays
+  const auto p = plans(true, o).front();
+  BOOST_TEST(p->peak_live_elements > p->table->numel());  // two slots hold it
+  BOOST_TEST(peak_live_parameters(*p) == p->table->numel());
+}
+
+BOOST_AUTO_TEST_CASE(without_shared_parameters_it_is_what_the_plan_says) {
+  for (const uint64_t prefetch : {uint64_t{0}, uint64_t{20000}}) {
+    auto o = small_options(2, 3);
+    o.prefetch_bucket = prefetch;
+    const auto p = plans(false, o).front();
+    BOOST_TEST(peak_live_parameters(*p) == p->peak_live_elements);
+    BOOST_TEST(peak_live_parameters(*p) < p->table->numel());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_gathered_below_stage_three) {
+  BOOST_TEST(peak_live_parameters(*plans(true, small_options(2, 2)).front()) == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

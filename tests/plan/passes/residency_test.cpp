@@ -1,0 +1,134 @@
+// Four units A B C D of 1000 elements each, used A B C D D C B A: every rule on a sequence that fits in the head.
+#include "plan/passes/residency.hpp"
+
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(residency)
+
+namespace {
+
+using uses = std::vector<uint32_t>;
+
+troupe::plan::residency play(plan_options o) {
+  return plan_residency(*plans_of(chain_table({1000, 1000, 1000, 1000}), o)[0]);
+}
+
+plan_options nothing_ahead() {
+  auto o = small_options(1, 3);
+  o.prefetch_bucket = 0;
+  return o;
+}
+
+bool gathers(const troupe::plan::residency& r, const std::vector<uses>& wanted) { return r.gathers_at == wanted; }
+bool releases_after(const troupe::plan::residency& r, const uses& wanted) {
+  uses got;
+  for (uint32_t i = 0; i < r.release_after.size(); ++i)
+    if (r.release_after[i]) got.push_back(i);
+  return got == wanted;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(uses_go_forward_in_order_and_backward_in_reverse_for_each_micro_batch) {
+  const auto p = plans_of(chain_table({1000, 1000}), small_options(1, 3, 2))[0];
+  std::vector<std::string> got;
+  for (const auto& u : make_uses(*p))
+    got.push_back(std::to_string(u.micro) + (u.kind == use::forward ? "f" : "b") + std::to_string(u.unit));
+  const std::vector<std::string> wanted = {"0f0", "0f1", "0b1", "0b0", "1f0", "1f1", "1b1", "1b0"};
+  BOOST_TEST(got == wanted, boost::test_tools::per_element());
+  auto o = small_options(1, 3, 2);
+  o.mode = mode::evaluate;
+  BOOST_TEST(make_uses(*plans_of(chain_table({1000, 1000}), o)[0]).size() == 4U);
+}
+
+BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) {
+  const auto r = play(nothing_ahead());
+  BOOST_TEST(gathers(r, {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
+  BOOST_TEST(releases_after(r, {0, 1, 2, 3, 4, 5, 6, 7}));
+  BOOST_TEST(r.gathered_for == (uses{0, 1, 2, 3, 4, 5, 6, 7}), boost::test_tools::per_element());
+  BOOST_TEST(r.peak_live_elements == 1000U);
+}
+
+// zero.md 8.4: the budget is looked at before a unit is added, so one may overshoot it. What is resident costs nothing
+// and is kept for the use that was passed over (8.5).
+BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_over_what_is_resident) {
+  auto o = nothing_ahead();
+  o.prefetch_bucket = 1500;
+  const auto r = play(o);
+  BOOST_TEST(gathers(r, {{0, 1, 2}, {3, 7}, {}, {}, {}, {}, {}, {}}));
+  BOOST_TEST(releases_after(r, {0, 4, 5, 6, 7}));
+  BOOST_TEST(r.gathered_for == (uses{0, 1, 2, 3, 3, 2, 1, 7}), boost::test_tools::per_element());
+  BOOST_TEST(r.peak_live_elements == 4000U);
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_of_exactly_one_unit_takes_one) {
+  auto o = nothing_ahead();
+  o.prefetch_bucket = 1000;
+  BOOST_TEST(gathers(play(o), {{0, 1}, {2}, {3}, {5}, {6}, {7}, {}, {}}));
+}
+
+BOOST_AUTO_TEST_CASE(without_overlap_nothing_is_prefetched) {
+  auto o = nothing_ahead();
+  o.prefetch_bucket = 1'000'000;
+  o.overlap = false;
+  BOOST_TEST(gathers(play(o), {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
+}
+
+BOOST_AUTO_TEST_CASE(max_live_limits_prefetch_but_never_a_fetch) {
+  auto o = nothing_ahead();
+  o.prefetch_bucket = 1'000'000;
+  o.max_live = 2000;
+  const auto two = play(o);
+  BOOST_TEST(gathers(two, {{0, 1}, {2}, {3}, {5}, {}, {6}, {7}, {}}), "C and D leave no room while D is used backward");
+  BOOST_TEST(two.peak_live_elements == 2000U);
+  o.max_live = 0;
+  const auto none_ahead = play(o);
+  BOOST_TEST(gathers(none_ahead, {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
+  BOOST_TEST(none_ahead.peak_live_elements == 1000U);
+}
+
+// The elements of the uses in between are counted, the use that reaches the limit no more.
+BOOST_AUTO_TEST_CASE(a_unit_used_again_within_the_reuse_distance_is_kept) {
+  auto o = nothing_ahead();
+  o.max_reuse_distance = 1;
+  BOOST_TEST(releases_after(play(o), {0, 1, 2, 4, 5, 6, 7}), "D is used again at once");
+  o.max_reuse_distance = 2000;
+  BOOST_TEST(releases_after(play(o), {0, 1, 2, 4, 5, 6, 7}), "C is used again after 2000 elements");
+  o.max_reuse_distance = 2001;
+  const auto r = play(o);
+  BOOST_TEST(releases_after(r, {0, 1, 4, 5, 6, 7}));
+  BOOST_TEST(gathers(r, {{0}, {1}, {2}, {3}, {}, {}, {6}, {7}}));
+}
+
+BOOST_AUTO_TEST_CASE(a_large_reuse_distance_gathers_each_unit_once_and_releases_all_by_the_end) {
+  auto o = nothing_ahead();
+  o.accumulation = 3;
+  o.max_reuse_distance = 1'000'000'000;
+  const auto r = play(o);
+  size_t gathered = 0;
+  for (const auto& g : r.gathers_at) gathered += g.size();
+  BOOST_TEST(gathered == 4U);
+  BOOST_TEST(releases_after(r, {20, 21, 22, 23}));
+  BOOST_TEST(r.peak_live_elements == 4000U);
+}
+
+BOOST_AUTO_TEST_CASE(units_without_parameters_of_their_own_are_passed_over) {
+  auto o = nothing_ahead();
+  o.persistence_threshold = 100;
+  o.prefetch_bucket = 1000;
+  const auto r = plan_residency(*plans_of(chain_table({1000, 100, 1000}), o)[0]);
+  BOOST_TEST(gathers(r, {{0, 2}, {5}, {}, {}, {}, {}}));
+  BOOST_TEST(r.gathered_for[1] == none);
+  BOOST_TEST(r.peak_live_elements == 3000U - 1000 + 100, "A and C, and what is always resident");
+}
+
+BOOST_AUTO_TEST_CASE(nothing_is_gathered_below_stage_3) {
+  const auto r = play(small_options(1, 2));
+  BOOST_TEST(gathers(r, std::vector<uses>(8)));
+  BOOST_TEST(releases_after(r, {}));
+  BOOST_TEST(r.peak_live_elements == 0U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,275 @@
+// Updates before the vote: where they stand in the step, what they wait for, and what the checker says of wrong ones.
+#include <algorithm>
+
+#include "plan/check/check.hpp"
+#include "plan/choose/cost.hpp"
+#include "plan/passes/speculation.hpp"
+#include "tests/plan/reorder.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(speculation)
+
+namespace {
+
+plan_options ahead(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
+  auto o = small_options(ranks, stage, accumulation);
+  o.speculate = true;
+  return o;
+}
+
+uint32_t vote_of(const step_plan& p) {
+  const auto x = std::find_if(p.instructions.begin(), p.instructions.end(),
+                              [](const instruction& i) { return i.kind == kind::vote; });
+  return x->id;
+}
+
+std::vector<const instruction*> all_of(const step_plan& p, kind k) {
+  std::vector<const instruction*> out;
+  for (const auto& x : p.instructions)
+    if (x.kind == k) out.push_back(&x);
+  return out;
+}
+
+/// Instruction `id` at another place in the order, without waiting for what now comes later.
+void move(step_plan& p, uint32_t id, uint32_t place) {
+  std::vector<uint32_t> order;
+  for (const auto& x : p.instructions)
+    if (x.id != id) order.push_back(x.id);
+  order.insert(order.begin() + place, id);
+  std::erase_if(p.instructions[id].after, [&](uint32_t on) { return on >= place; });
+  reorder(p, order);
+}
+
+/// Unit 0 has no gradients of its own and reads a parameter of unit 1: its backward comes, and at stage 3 that
+/// parameter is gathered for it, after that parameter's gradient is reduced.
+shared_table read_by_a_frozen_unit() {
+  table_writer w;
+  w.unit({{w.parameter(9216)}});
+  const uint32_t read_twice = w.parameter(9216);
+  w.unit({{read_twice}});
+  w.freeze({0});
+  auto table = *w.done();
+  table.units[0].parameters.push_back(read_twice);
+  return std::make_shared<const troupe::core::model_table>(table);
+}
+
+/// Changes the last rank's plan and expects a refusal that says `what`.
+template <class F>
+void refused(const plan_options& o, F change, const std::string& what) {
+  auto plans = plans_of(gpt_table(2, 64, 256, true), o);
+  auto broken = std::make_shared<step_plan>(*plans.back());
+  change(*broken);
+  plans.back() = broken;
+  const auto proved = troupe::plan::check(plans);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find(what) != std::string::npos, proved.error().text << " does not say: " << what);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_plan_that_speculates_is_proved) {
+  for (const bool tied : {false, true})
+    for (uint32_t ranks = 1; ranks <= 3; ++ranks)
+      for (uint32_t stage = 0; stage <= 3; ++stage)
+        for (const uint32_t accumulation : {1U, 3U})
+          for (const bool micro_first : {false, true})
+            for (const bool saves : {false, true})
+              for (const uint64_t sub_group : {1ULL, 20'000ULL, 500'000'000ULL})
+                for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL}) {
+                  auto o = ahead(ranks, stage, accumulation);
+                  o.sum_micro_first = micro_first;
+                  o.saves = saves;
+                  o.sub_group = sub_group;
+                  o.persistence_threshold = persistence;
+                  const auto proved = troupe::plan::check(plans_of(gpt_table(2, 64, 256, tied), o));
+                  BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
+                }
+}
+
+BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
+  uint32_t proved = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto table = random_table(random);
+      auto options = random_options(*table, random);
+      options.speculate = true;
+      options.may_skip = random() % 2 == 0;
+      if (!generate(table, options, 0)) continue;
+      const auto plans = plans_of(table, options);
+      const auto ok = troupe::plan::check(plans);
+      BOOST_TEST(ok.has_value(), (ok ? "" : ok.error().text));
+      ++proved;
+    }
+  BOOST_TEST(proved > 250U);
+}
+
+BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_where_no_step_is_skipped) {
+  for (const bool tied : {false, true})
+    for (uint32_t stage = 1; stage <= 3; ++stage)
+      for (const uint32_t accumulation : {1U, 2U})
+        for (const tier parameters : {tier::device, tier::nvme})
+          for (const uint32_t slots : {1U, 3U}) {
+            if (parameters == tier::nvme && stage != 3) continue;
+            auto o = ahead(2, stage, accumulation);
+            o.tiers.optimizer = tier::nvme;
+            o.tiers.parameters = parameters;
+            o.tiers.state_slots = slots;
+            o.tiers.read_ahead = o.tiers.write_behind = slots > 1;
+            const auto table = gpt_table(4, 64, 256, tied);
+            const auto updated = [&](bool before) {
+              const auto plans = plans_of(table, o);
+              const auto proved = troupe::plan::check(plans);
+              BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
+              const auto& p = *plans.front();
+              BOOST_TEST(p.undo_bytes == 0U);
+              const auto updates = all_of(p, kind::update);
+              return std::all_of(updates.begin(), updates.end(),
+                                 [&](const instruction* x) { return (x->id < vote_of(p)) == before; });
+            };
+            o.may_skip = false;
+            BOOST_TEST(updated(true));
+            o.may_skip = true;
+            BOOST_TEST(updated(false));
+          }
+}
+
+BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_taken_back_after_the_vote) {
+  for (uint32_t stage = 1; stage <= 3; ++stage) {
+    const auto p = *plans_of(gpt_table(4, 64, 256, false), ahead(2, stage)).front();
+    const uint32_t last_backward = all_of(p, kind::backward).back()->id, vote = vote_of(p);
+    const auto updates = all_of(p, kind::update), undos = all_of(p, kind::undo);
+    BOOST_TEST(updates.size() == p.sub_groups.size());
+    BOOST_TEST(undos.size() == p.sub_groups.size());
+    const auto before = [](uint32_t id) { return [id](const instruction* x) { return x->id < id; }; };
+    BOOST_TEST(std::count_if(updates.begin(), updates.end(), before(last_backward)) > 3, "stage " << stage);
+    BOOST_TEST(std::all_of(updates.begin(), updates.end(), before(vote)));
+    BOOST_TEST(std::none_of(undos.begin(), undos.end(), before(vote)));
+    for (const auto* x : updates) BOOST_TEST((x->guard == guard::always));
+    for (const auto* x : undos) BOOST_TEST((x->guard == guard::skipped));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_needs_more_than_elements_waits_for_the_vote) {
+  auto o = ahead(2, 3);
+  const auto table = gpt_table(2, 64, 256, false);
+  o.optimizer.assign(table->parameters.size(), {2, update_need::elements});
+  o.optimizer[2].need = update_need::parameter_norms;
+  const auto p = *plans_of(table, o).front();
+  for (const auto* x : all_of(p, kind::update)) {
+    const bool elements = p.sub_groups[x->subject].need == update_need::elements;
+    BOOST_TEST(p.speculates(x->subject) == elements);
+    BOOST_TEST((x->id < vote_of(p)) == elements);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
+  const auto table = gpt_table(2, 64, 256, false);
+  auto o = ahead(2, 3);
+  o.parameter = o.communication = o.accumulation_type = troupe::core::dtype::bf16;
+  const auto plans = plans_of(table, o);
+  o.speculate = false;
+  const auto without = plans_of(table, o);
+  for (size_t r = 0; r < plans.size(); ++r) {
+    const auto& m = plans[r]->memory;
+    uint64_t elements = 0;
+    for (const auto& g : plans[r]->sub_groups) elements += g.elements;
+    BOOST_TEST(m.undo >= elements * 14);  // master, two moments, the copy
+    BOOST_TEST(m.undo <= elements * 14 + plans[r]->table->parameters.size() * 4 * 64);
+    BOOST_TEST(m.total() == without[r]->memory.total() + m.undo);
+    const auto owners = owners_of(m);
+    BOOST_TEST(std::any_of(owners.begin(), owners.end(),
+                           [&](const owner_bytes& x) { return x.owner == "undo copies" && x.bytes == m.undo; }));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(updates_hide_behind_backward) {
+  const auto table = gpt_table(8, 64, 256, false);
+  auto o = ahead(2, 3);
+  auto costs = default_costs(o.parameter);
+  costs.copy_bytes_per_s /= 8;  // an optimizer on a slow host
+  costs.flops_per_s /= 100;
+  const double speculated_s = predict(plans_of(table, o), costs).step_s;
+  o.speculate = false;
+  BOOST_TEST(speculated_s < predict(plans_of(table, o), costs).step_s);
+}
+
+BOOST_AUTO_TEST_CASE(an_update_ahead_of_its_gradients_is_named) {
+  for (const uint32_t stage : {1U, 2U, 3U})
+    refused(
+        ahead(2, stage), [](step_plan& p) { move(p, all_of(p, kind::update).front()->id, 0); },
+        "whose result it reads");
+}
+
+// Below stage 3 backward reads the very parameters.
+BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
+  auto plans = plans_of(read_by_a_frozen_unit(), ahead(2, 2));
+  const auto sound = troupe::plan::check(plans);
+  BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
+  for (auto& shared : plans) {
+    auto p = std::make_shared<step_plan>(*shared);
+    auto& after = p->instructions[all_of(*p, kind::update).front()->id].after;
+    std::erase_if(after, [&](uint32_t on) { return p->instructions[on].lane == lane::compute; });
+    shared = p;
+  }
+  const auto proved = troupe::plan::check(plans);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find("which reads the parameters it overwrites") != std::string::npos,
+             proved.error().text);
+}
+
+// The hazard of shared memory: peers still gather the slices that this rank would overwrite.
+BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
+  auto o = ahead(2, 3);
+  o.sub_group = o.reduce_bucket = 1;
+  o.prefetch_bucket = 0;
+  auto plans = plans_of(read_by_a_frozen_unit(), o);
+  const auto sound = troupe::plan::check(plans);
+  BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
+  for (auto& shared : plans) {
+    auto p = std::make_shared<step_plan>(*shared);
+    const auto* hasty = all_of(*p, kind::update).front();
+    const uint32_t gather = all_of(*p, kind::gather).back()->id, norm = all_of(*p, kind::norm).front()->id;
+    BOOST_TEST(hasty->id > gather);
+    std::erase_if(p->instructions[hasty->id].after, [&](uint32_t on) { return on > norm; });
+    move(*p, hasty->id, norm + 1);
+    shared = p;
+  }
+  const auto proved = troupe::plan::check(plans);
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find("which reads the slices it overwrites") != std::string::npos,
+             proved.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_is_not_taken_back_is_named) {
+  refused(
+      ahead(2, 3), [](step_plan& p) { p.instructions[all_of(p, kind::undo).front()->id].guard = guard::not_skipped; },
+      "takes back what has to stay");
+  refused(
+      ahead(2, 3), [](step_plan& p) { p.undo_offset[0] = no_undo; }, "the undo copy of sub-group 1 starts at byte");
+  refused(
+      ahead(2, 3),
+      [](step_plan& p) {
+        for (const auto* x : all_of(p, kind::undo)) std::erase(p.instructions[x->id].after, vote_of(p));
+      },
+      "when the step is skipped: ");
+}
+
+BOOST_AUTO_TEST_CASE(undo_copies_that_share_bytes_are_named) {
+  refused(
+      ahead(2, 1), [](step_plan& p) { p.undo_offset[1] = p.undo_offset[0]; },
+      "the undo copy of sub-group 1 starts at byte 0");
+}
+
+BOOST_AUTO_TEST_CASE(parameters_are_published_only_after_the_last_undo) {
+  refused(
+      ahead(2, 2),
+      [](step_plan& p) {
+        for (const auto* x : all_of(p, kind::publish))
+          std::erase(p.instructions[x->id].after, all_of(p, kind::undo).back()->id);
+      },
+      "which fails where a gradient is not finite");
+}
+
+BOOST_AUTO_TEST_SUITE_END()

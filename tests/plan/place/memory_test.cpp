@@ -1,0 +1,137 @@
+// The memory table against formulas written here, and against what the reference promises for each stage.
+#include <algorithm>
+
+#include "core/math.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+using troupe::core::dtype;
+using troupe::core::size_of;
+
+BOOST_AUTO_TEST_SUITE(memory)
+
+namespace {
+
+/// Elements with the gaps that 64-byte starts leave, for elements of 2 bytes and more.
+uint64_t padded(uint64_t n) { return troupe::core::round_up(n, 32); }
+
+uint64_t padded_whole(const step_plan& p) {
+  uint64_t n = 0;
+  for (const auto& q : p.table->parameters) n += padded(q.numel());
+  return n;
+}
+uint64_t padded_own(const step_plan& p) {
+  uint64_t n = 0;
+  for (const auto& slices : p.partition.slices) n += padded(slices[p.rank].count);
+  return n;
+}
+
+/// Slots of gradients that are open or being reduced, played in serial order; and the largest slot.
+struct slots_in_use {
+  uint64_t peak = 0, largest = 0;
+};
+slots_in_use bucket_slots(const step_plan& p) {
+  slots_in_use out;
+  std::vector<int64_t> change(p.instructions.size() + 1, 0);
+  for (const auto& b : p.buffers) {
+    if (b.pool != pool::buckets) continue;
+    change[b.first] += static_cast<int64_t>(b.bytes);
+    change[b.last + 1] -= static_cast<int64_t>(b.bytes);
+    out.largest = std::max(out.largest, b.bytes);
+  }
+  int64_t now = 0;
+  for (const int64_t c : change) out.peak = std::max(out.peak, static_cast<uint64_t>(now += c));
+  return out;
+}
+
+struct types {
+  dtype parameter, accumulation;
+};
+constexpr types all_types[] = {{dtype::f32, dtype::f32}, {dtype::bf16, dtype::f32}, {dtype::bf16, dtype::bf16},
+                               {dtype::f16, dtype::f32}, {dtype::f16, dtype::f16},  {dtype::f64, dtype::f64}};
+
+template <class F>
+void for_each_case(const shared_table& table, F f) {
+  for (uint32_t stage = 0; stage <= 3; ++stage)
+    for (const auto& t : all_types)
+      for (const uint32_t accumulation : {1U, 3U})
+        for (const bool micro_first : {false, true})
+          for (const uint32_t ranks : {1U, 2U, 4U}) {
+            auto o = small_options(ranks, stage, accumulation);
+            o.parameter = o.communication = t.parameter;
+            o.accumulation_type = t.accumulation;
+            o.sum_micro_first = micro_first;
+            BOOST_TEST_CONTEXT("stage " << stage << ", " << name_of(t.parameter) << " with " << name_of(t.accumulation)
+                                        << " gradients, accumulation " << accumulation << ", ranks " << ranks)
+            for (const auto& p : plans_of(table, o)) f(*p);
+          }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_accumulation) {
+  for_each_case(gpt_table(2, 65, 257, true), [](const step_plan& p) {
+    const auto& o = p.options;
+    const uint64_t whole = padded_whole(p), own = padded_own(p), state = o.stage == 0 ? whole : own;
+    const uint64_t master = o.parameter == dtype::f64 ? 8 : 4;
+    // In place for the whole step: stages 0 and 1, or whenever micro-batches are summed first.
+    const bool stays = o.accumulation == 1 ? o.stage <= 1 : o.sum_micro_first;
+    BOOST_TEST(p.memory.parameters == (o.stage == 3 ? own : whole) * size_of(o.parameter));
+    BOOST_TEST(p.memory.master == (size_of(o.parameter) >= 4 ? 0 : state * master));
+    BOOST_TEST(p.memory.moments == 2 * state * master);
+    BOOST_TEST(p.memory.accumulated == (stays ? 0 : state * size_of(o.accumulation_type)));
+    if (stays) BOOST_TEST(p.memory.gradients == whole * size_of(o.accumulation_type));
+    uint64_t blocks = 0;
+    for (const auto& q : p.table->parameters) blocks += troupe::core::div_up(q.numel(), 1024);
+    BOOST_TEST(p.memory.votes == 8 * (blocks + o.ranks * o.accumulation));
+    BOOST_TEST((p.memory.gathered > 0) == (o.stage == 3));
+  });
+}
+
+// Named buffers beside the formulas: at most two slots more than gradients are open at once, and what is resident at
+// once.
+BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
+  for (const bool overlap : {false, true})
+    for (const uint64_t bucket : {1ULL, 20'000ULL, 60'000ULL, 500'000'000ULL})
+      for (const uint64_t prefetch : {0ULL, 20'000ULL, 1'000'000'000ULL})
+        for (const uint32_t accumulation : {1U, 4U}) {
+          auto o = small_options(2, 3, accumulation);
+          o.overlap = overlap;
+          o.reduce_bucket = bucket;
+          o.prefetch_bucket = prefetch;
+          const auto p = plans_of(gpt_table(6, 64, 256, true), o)[0];
+          const auto slots = bucket_slots(*p);
+          BOOST_TEST(p->memory.gradients <= slots.peak + 2 * slots.largest);
+          BOOST_TEST(p->memory.gathered >= p->peak_live_elements * size_of(o.parameter));
+          BOOST_TEST(static_cast<double>(p->memory.gathered) <=
+                     1.5 * static_cast<double>(p->peak_live_elements * size_of(o.parameter)));
+        }
+}
+
+// zero.md 13.2, for P elements that fill their blocks, where the order of sums is the stage's own: 16-bit gradients as
+// the table has them, or 2 bytes more for each gradient that is kept in fp32 (its "18 to 20 P").
+BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_named_buffers) {
+  for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const step_plan& p) {
+    const auto& o = p.options;
+    if (size_of(o.parameter) != 2 || o.sum_micro_first != (o.stage <= 1)) return;
+    const uint64_t n = p.table->numel(), share = n / o.ranks, wider = size_of(o.accumulation_type) - 2;
+    const uint64_t allowed[] = {(16 + wider) * n, (4 + wider) * n + 12 * share, 2 * n + (14 + wider) * share,
+                                (16 + wider) * share};
+    const bool reused = !o.buckets_stay();
+    const auto& m = p.memory;
+    BOOST_TEST(m.total() - m.gathered - m.activations - m.votes - (reused ? m.gradients : 0) <= allowed[o.stage]);
+  });
+}
+
+BOOST_AUTO_TEST_CASE(activations_of_one_micro_batch_are_held_or_of_one_unit_when_recomputing) {
+  const auto table = gpt_table(3, 64, 256, false);  // 4096 bytes a segment, two segments a block
+  auto o = small_options(2, 1, 4);
+  BOOST_TEST(plans_of(table, o)[0]->memory.activations == 8 * 4096U);
+  o.recompute = true;
+  BOOST_TEST(plans_of(table, o)[0]->memory.activations == 2 * 4096U);
+  o.recompute = false;
+  o.mode = mode::evaluate;
+  BOOST_TEST(plans_of(table, o)[0]->memory.activations == 2 * 4096U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

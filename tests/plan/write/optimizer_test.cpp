@@ -1,0 +1,126 @@
+// What optimizers need of whole parameters, and what is left out for frozen ones.
+#include <algorithm>
+
+#include "plan/check/check.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+namespace {
+
+constexpr update_need elements = update_need::elements, norms = update_need::parameter_norms,
+                      matrix = update_need::whole_matrix;
+
+size_t count(const step_plan& p, kind k) {
+  return static_cast<size_t>(
+      std::count_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; }));
+}
+uint32_t first(const step_plan& p, kind k) {
+  const auto it =
+      std::find_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; });
+  return it == p.instructions.end() ? none : it->id;
+}
+
+// Sizes of more than one block, so that every rank owns some of each.
+const std::vector<uint64_t> sizes = {8192, 4096, 8192, 4096, 8192, 4096};
+
+shared_plans plans_with(const std::vector<parameter_update>& optimizer, uint32_t ranks, uint32_t stage) {
+  auto o = small_options(ranks, stage);
+  o.optimizer = optimizer;
+  auto out = plans_of(chain_table(sizes), o);
+  const auto proved = check(out);
+  BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(optimizer)
+
+BOOST_AUTO_TEST_CASE(moments_are_those_that_each_parameter_keeps) {
+  const std::vector<parameter_update> optimizer = {{0, elements}, {1, elements}, {2, elements},
+                                                   {0, elements}, {1, elements}, {2, elements}};
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    uint64_t bytes = 0;
+    const auto all = plans_with(optimizer, 2, stage);
+    for (const auto& p : all) bytes += p->memory.moments;
+    const uint64_t kept = 4096 + 2 * 8192 + 8192 + 2 * 4096;
+    BOOST_TEST(bytes == (stage == 0 ? 2 : 1) * kept * sizeof(float));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(norms_meet_once_where_parameters_are_cut) {
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {2, norms}), 2, stage)[0];
+    BOOST_TEST(count(*p, kind::measure) == (stage == 0 ? 0U : 1U));
+    BOOST_TEST(count(*p, kind::prepare) == p->sub_groups.size());
+    BOOST_TEST(p->sub_groups.size() > 1U);
+    BOOST_TEST(p->measured_elements() == 2 * p->num_blocks);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(matrices_are_whole_in_two_slots_while_elements_are_updated) {
+  std::vector<parameter_update> optimizer(sizes.size(), {1, matrix});
+  optimizer[1] = {2, elements};
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    const auto p = plans_with(optimizer, 2, stage)[0];
+    const size_t sets = p->matrix_sets.size();
+    BOOST_TEST(sets >= 4U);
+    BOOST_TEST(count(*p, kind::collect) == (stage == 0 ? 0 : sets));
+    BOOST_TEST(count(*p, kind::orthogonalise) == sets);
+    BOOST_TEST(count(*p, kind::spread) == sets);
+    BOOST_TEST(p->memory.directions <= 2 * 8192 * sizeof(float));
+    BOOST_TEST(first(*p, kind::update) < first(*p, kind::orthogonalise));
+    if (stage > 0) BOOST_TEST(first(*p, kind::collect) < first(*p, kind::update));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(matrices_fall_evenly_to_the_ranks) {
+  const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {1, matrix}), 3, 3)[0];
+  std::vector<uint64_t> load(3, 0);
+  for (uint32_t q = 0; q < sizes.size(); ++q) load[p->matrix_owner[q]] += sizes[q];
+  BOOST_TEST(*std::max_element(load.begin(), load.end()) <= 16384U);
+}
+
+BOOST_AUTO_TEST_CASE(frozen_parameters_are_gathered_but_have_no_gradient_and_no_states) {
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    table_writer w;
+    for (uint64_t n : sizes) w.unit({{w.parameter(n)}});
+    w.freeze({0, 2});
+    const auto all = plans_of(w.done(), small_options(2, stage));
+    const auto proved = check(all);
+    BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+    uint64_t moments = 0, updated = 0;
+    for (const auto& p : all) {
+      moments += p->memory.moments;
+      for (const auto& g : p->sub_groups) updated += g.elements;
+      for (uint32_t q : {0U, 2U}) BOOST_TEST(p->bucket_of[q] == none);
+      for (const auto& set : p->publish_sets)
+        for (const auto& x : set.parameters) BOOST_TEST((x.parameter != 0 && x.parameter != 2));
+      BOOST_TEST(count(*p, kind::gather) == count(*plans_with({}, 2, stage)[0], kind::gather));
+    }
+    const uint64_t trained = 3 * 4096 + 8192;
+    BOOST_TEST(updated == (stage == 0 ? 2 : 1) * trained);
+    BOOST_TEST(moments == (stage == 0 ? 2 : 1) * 2 * trained * sizeof(float));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nothing_to_train_is_refused) {
+  table_writer w;
+  w.unit({{w.parameter(2048)}});
+  w.unit({{w.parameter(2048)}});
+  w.freeze({0, 1});
+  const auto p = generate(w.done(), small_options(2, 3), 0);
+  BOOST_TEST_REQUIRE(!p.has_value());
+  BOOST_TEST(p.error().text.find("every parameter is frozen") != std::string::npos, p.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(an_optimizer_for_another_model_is_refused) {
+  auto o = small_options(2, 3);
+  o.optimizer.assign(2, {});
+  const auto p = generate(chain_table(sizes), o, 0);
+  BOOST_TEST_REQUIRE(!p.has_value());
+  BOOST_TEST(p.error().text.find("told for 2 parameters, the model has 6") != std::string::npos, p.error().text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -31,7 +31,7 @@ core::result<void> check_system(caf::actor_system& system) {
   if (caf::get_or(system.config(), "scheduler.policy", caf::atom("")) == caf::atom("testing"))
     return core::fail(core::error_kind::bad_input,
                       "session: the host's actor system has the scheduler.policy testing, which runs no actor by "
-                      "itself; wanted sharing or stealing (simulated time: actors/sim.hpp)");
+                      "itself; wanted sharing or stealing (simulated time: actors/sim/sim.hpp)");
   return {};
 }
 

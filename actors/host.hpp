@@ -1,5 +1,5 @@
 // For hosts with an actor system of their own: what its settings need, and typed handles of a session's actors. Hosts
-// that only call a session need actors/session.hpp alone, which spares them CAF's headers.
+// that only call a session need actors/session/session.hpp alone, which spares them CAF's headers.
 #pragma once
 
 #include <vector>

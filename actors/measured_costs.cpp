@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "actors/blueprint.hpp"
-#include "actors/calibrate.hpp"
+#include "actors/hands/calibrate.hpp"
 #include "actors/open_sizes.hpp"
 #include "plan/choose/tier_ladder.hpp"
 #include "storage/handle/throughput.hpp"

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "actors/session.hpp"
+#include "actors/session/session.hpp"
 #include "apps/checkpoint_start.hpp"
 #include "config/job_config.hpp"
 

@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "actors/opening_progress.hpp"
+#include "actors/session/opening_progress.hpp"
 
 namespace troupe::apps {
 

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <string>
 
-#include "actors/session.hpp"
+#include "actors/session/session.hpp"
 #include "apps/checkpoints.hpp"
 
 namespace troupe::apps {

@@ -8,9 +8,9 @@
 #include <filesystem>
 #include <functional>
 
-#include "actors/calibrate.hpp"
-#include "actors/memory_need.hpp"
-#include "actors/session.hpp"
+#include "actors/hands/calibrate.hpp"
+#include "actors/session/memory_need.hpp"
+#include "actors/session/session.hpp"
 #include "apps/checkpoints.hpp"
 #include "apps/configuration.hpp"
 #include "apps/interrupts.hpp"

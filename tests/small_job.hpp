@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "actors/session.hpp"
+#include "actors/session/session.hpp"
 #include "config/load.hpp"
 #include "tests/made_up_text.hpp"
 #include "tests/scratch_folder.hpp"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "actors/session.hpp"
+#include "actors/session/session.hpp"
 #include "config/load.hpp"
 
 namespace {

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/host.hpp"
-#include "actors/session.hpp"
+#include "actors/session/session.hpp"
 #include "config/load.hpp"
 
 namespace host {

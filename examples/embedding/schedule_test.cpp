@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "actors/blueprint.hpp"
-#include "actors/sim.hpp"
+#include "actors/sim/sim.hpp"
 #include "config/load.hpp"
 
 using namespace troupe;

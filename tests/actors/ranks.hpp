@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "actors/company.hpp"
-#include "actors/fabric_executor.hpp"
+#include "actors/hands/fabric_executor.hpp"
 #include "fabric/in_process.hpp"
 #include "tests/plan/samples.hpp"
 

@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(every_public_function_and_type_says_what_it_is) {
 
 BOOST_AUTO_TEST_CASE(what_a_host_includes_spares_it_our_insides) {
   const auto all = installed_headers();
-  for (const char* inside : {"actors/session_parts.hpp", "kernels/simd-inl.hpp", "config/key_rows.hpp"})
+  for (const char* inside : {"actors/session/parts.hpp", "kernels/simd-inl.hpp", "config/key_rows.hpp"})
     BOOST_TEST(all.count(inside) == 0U, inside);
 }
 

@@ -1,6 +1,6 @@
 // session::load on a session that has trained: from there on it has the bits of one that is opened on that checkpoint,
 // whatever the stage, the precision and the tier; and what is refused changes nothing.
-#include "actors/state_access.hpp"
+#include "actors/session/state_access.hpp"
 #include "checkpoint/commit/committing.hpp"
 #include "tests/parity/run_result.hpp"
 

@@ -12,7 +12,7 @@
 
 #include <random>
 
-#include "actors/host_model.hpp"
+#include "actors/hands/host_model.hpp"
 #include "tests/small_job.hpp"
 
 namespace troupe::tests {

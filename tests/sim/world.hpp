@@ -7,7 +7,7 @@
 #include <string>
 
 #include "actors/blueprint.hpp"
-#include "actors/sim.hpp"
+#include "actors/sim/sim.hpp"
 #include "tests/plan/samples.hpp"
 
 namespace troupe::actors {

@@ -1,0 +1,63 @@
+#include "actors/hands/aten_threads.hpp"
+
+#include <ATen/Parallel.h>
+
+#include <future>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+namespace troupe::actors {
+namespace {
+
+std::mutex mutex;
+
+/// at::set_num_threads() sets two numbers: the calling thread's, and the one that every thread takes over when it first
+/// uses ATen. A thread of no other use puts the second back: its own number ends with it.
+void set_here_only(int threads) {
+  const std::lock_guard lock(mutex);
+  std::promise<void> known, changed;
+  std::thread other;
+  try {
+    other = std::thread([&known, change = changed.get_future()]() mutable {
+      const int everywhere = at::get_num_threads();
+      known.set_value();
+      change.wait();
+      at::set_num_threads(everywhere);
+    });
+    known.get_future().wait();
+  } catch (const std::system_error&) {  // no thread to be had: the session will not get its own either
+  }
+  at::set_num_threads(threads);
+  if (!other.joinable()) return;
+  changed.set_value();
+  other.join();
+}
+
+/// A thread takes the number over once for LibTorch and once more for code outside of it that ATen's header is compiled
+/// into, as a host's at::parallel_for(): both times lie behind us, or the second would undo what is set here.
+void take_over() {
+  (void)at::get_num_threads();
+  at::internal::lazy_init_num_threads();
+}
+
+}  // namespace
+
+one_aten_thread::one_aten_thread() : before_(at::get_num_threads()) {
+  take_over();
+  if (at::get_num_threads() > 1) set_here_only(1);
+}
+
+one_aten_thread::~one_aten_thread() {
+  if (at::get_num_threads() != before_) set_here_only(before_);
+}
+
+void keep_to_one_aten_thread() {
+  thread_local bool kept = false;
+  if (kept) return;
+  kept = true;
+  take_over();
+  if (at::get_num_threads() > 1) set_here_only(1);
+}
+
+}  // namespace troupe::actors

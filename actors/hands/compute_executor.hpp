@@ -1,0 +1,30 @@
+// The stage's hands: runs segments of the model on bound parameters. One of the few files that see Torch's tensors.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "actors/executor.hpp"
+#include "actors/memory/rank_memory.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+class language_model;
+}
+
+namespace troupe::actors {
+
+struct compute_setup {
+  models::model_spec spec;
+  uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
+  uint64_t seed = 0;               ///< of the dropout masks
+  uint32_t ledger_owner = 0;       ///< of what ATen allocates for this rank (actors/memory/ledger.hpp)
+  /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
+  std::function<std::unique_ptr<models::language_model>()> own{};
+};
+
+/// Refuses what the model refuses. Called on any thread; the executor then belongs to its lane's.
+core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
+                                                              std::shared_ptr<rank_memory> memory);
+
+}  // namespace troupe::actors

@@ -1,0 +1,62 @@
+// The collective actor's hands: turns fabric instructions into requests of a communicator. Blocks no thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "actors/executor.hpp"
+#include "actors/memory/rank_memory.hpp"
+#include "fabric/communicator.hpp"
+
+namespace troupe::actors {
+
+class fabric_executor final : public executor {
+ public:
+  /// `memory` belongs to this rank; `all` keeps every rank's memory alive while a peer may read it.
+  fabric_executor(std::shared_ptr<fabric::communicator> communicator, std::shared_ptr<rank_memory> memory,
+                  std::vector<std::shared_ptr<rank_memory>> all)
+      : memory_(std::move(memory)), all_(std::move(all)), communicator_(std::move(communicator)) {}
+
+  void begin(std::shared_ptr<step_context> context) override;
+  core::result<progress> start(const plan::instruction& x) override;
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
+  void abort(const core::error& why) override { communicator_->abort(why); }
+
+ private:
+  using piece_lists = std::vector<std::vector<fabric::piece>>;  // [collective]
+
+  fabric::request request_for(const plan::instruction& x) const;
+
+  std::shared_ptr<rank_memory> memory_;
+  std::vector<std::shared_ptr<rank_memory>> all_;
+  std::shared_ptr<step_context> context_;
+  std::map<const program*, piece_lists> pieces_of_;  // one entry per plan of the rank
+  const piece_lists* pieces_ = nullptr;
+  // The last member, hence the first to end: a peer's copy under way still reads the memory and the pieces above, and
+  // leaving waits for it.
+  std::shared_ptr<fabric::communicator> communicator_;
+};
+
+/// What each collective of a plan moves, in order of sequence.
+std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p);
+
+/// What a collective instruction asks of the fabric, but for this rank's addresses. A collective whose guard says no
+/// still meets, without pieces, so that sequences stay without gaps.
+fabric::request describe_collective(step_context& context, const plan::instruction& x,
+                                    std::span<const fabric::piece> pieces);
+
+/// The instruction that a wake for `sequence` is about; none when it has ended already or is of another run: a wake may
+/// come late, as the operation was found done when it was posted, or by an earlier wake.
+std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence);
+
+/// An executor's `start` of a collective: says that this member has come, and does its share if it was the last.
+core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
+
+/// An executor's `advance` of one: the instruction, when it has ended now.
+core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, const step_context& context,
+                                            uint64_t sequence);
+
+}  // namespace troupe::actors

@@ -1,0 +1,81 @@
+#include "actors/hands/host_run.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/from_blob.h>
+
+#include "actors/hands/aten_threads.hpp"
+#include "models/host/dry_run.hpp"
+#include "models/host/module_table.hpp"
+#include "models/host/random_turn.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+core::error wrong_batch(const next_batch& k, const std::string& what) {
+  return {error_kind::bad_input, std::string("the host's ") +
+                                     (k.which == plan_choice::evaluate ? "evaluation" : "training") +
+                                     " batch of step " + std::to_string(k.step) + ", micro-batch " +
+                                     std::to_string(k.micro) + ", rank " + std::to_string(k.rank) + ": " + what};
+}
+
+}  // namespace
+
+std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
+                                                                              uint64_t seed) {
+  return [model = std::move(model), seed](const next_batch& k) -> std::shared_ptr<const data::batch> {
+    const bool evaluates = k.which == plan_choice::evaluate;
+    auto out = std::make_shared<tensor_batch>();
+    out->step = k.step;
+    out->micro = k.micro;
+    out->columns = 1;
+    try {
+      const one_aten_thread alone;
+      const models::random_turn turn(
+          {seed, k.step, k.micro, k.rank, evaluates ? models::drawing_an_evaluation : models::drawing_a_batch});
+      out->tensors = (evaluates ? model->evaluation : model->training)(k.step, k.micro, k.rank);
+    } catch (const std::exception& e) {
+      out->failure = wrong_batch(k, models::line_of(e));
+      return out;
+    }
+    const auto& t = out->tensors;
+    if (!t.input.defined() || !t.input.device().is_cpu() || (t.target.defined() && !t.target.device().is_cpu()))
+      out->failure = wrong_batch(k, "wanted an input and a target on the CPU, got " + models::shape_text(t.input) +
+                                        " and " + models::shape_text(t.target));
+    return out;
+  };
+}
+
+core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
+                                                                const config::job_config& config) {
+  if (!model->make || !model->training)
+    return core::fail(error_kind::bad_input,
+                      std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
+  next_batch first;
+  first.which = plan_choice::train;
+  const auto batch = std::static_pointer_cast<const tensor_batch>(host_cut(model, config.seed)(first));
+  if (batch->failure) return core::fail(*batch->failure);
+  auto made = models::prepared_modules::make(model->make, config.parallel.data, config.parameter_dtype(), config.seed,
+                                             batch->tensors);
+  // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
+  const auto& z = config.zero_optimization;
+  if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))
+    (*made)->need_all_gradients_in(static_cast<uint32_t>(config.gradient_accumulation_steps - 1));
+  return made;
+}
+
+core::result<void> copy_weights(const session& from, const models::module_model& into) {
+  if (auto ok = models::check_alike(from.table(), into); !ok) return core::fail(ok.error().in("copying weights"));
+  const at::NoGradGuard no_grad;
+  const auto parameters = models::parameters_of(into);
+  std::vector<float> values;
+  for (uint32_t q = 0; q < parameters.size(); ++q) {
+    values.resize(from.table().parameters[q].numel());
+    from.read_parameter(q, 0, values);
+    parameters[q].copy_(at::from_blob(values.data(), parameters[q].sizes()));
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

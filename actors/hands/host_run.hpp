@@ -1,0 +1,29 @@
+// What a session makes of a host's own model before and while it runs. Not for hosts.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "actors/hands/host_model.hpp"
+#include "actors/loader.hpp"
+#include "config/job_config.hpp"
+#include "models/host/prepared_modules.hpp"
+
+namespace troupe::actors {
+
+/// A host's micro-batch as the loader hands it on; what is said of tokens stays empty.
+struct tensor_batch : data::batch {
+  models::host_batch tensors;
+};
+
+/// Cuts a host's micro-batches: calls its function with torch's generator seeded, and turns what it throws into a
+/// value.
+std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
+                                                                              uint64_t seed);
+
+/// Takes the first micro-batch and makes the instances of all ranks. Refuses what prepared_modules refuses, functions
+/// that are missing, and a first batch that cannot be had.
+core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::shared_ptr<const host_model>& model,
+                                                                const config::job_config& config);
+
+}  // namespace troupe::actors

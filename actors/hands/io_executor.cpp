@@ -1,0 +1,197 @@
+#include "actors/hands/io_executor.hpp"
+
+#include <algorithm>
+
+namespace troupe::actors {
+namespace {
+
+// Runs of the linear layout, cut at the blocks whose extents hold them.
+void add_runs(const plan::step_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
+              std::vector<swap_move>& out) {
+  const uint64_t element_bytes = core::size_of(plan::type_of(p, part));
+  for (uint64_t at = first; at < first + count;) {
+    const auto& b = plan::block_at(p, at);
+    const uint64_t n = std::min(first + count, b.first + b.elements) - at;
+    out.push_back({plan::range_of(p, b, part, at, n), window + (at - first) * element_bytes});
+    at += n;
+  }
+}
+
+}  // namespace
+
+std::vector<swap_move> moves_of(const plan::step_plan& p, const plan::instruction& x) {
+  std::vector<swap_move> out;
+  switch (x.what) {
+    case plan::swapped::nothing:
+      break;
+    case plan::swapped::states: {
+      const auto& b = p.blocks[x.subject];
+      const uint64_t gradient = plan::part_offset(p, b, plan::state_part::master);
+      if (x.kind == plan::kind::swap_in)
+        out.push_back({{b.file_offset, x.bytes}, 0});
+      else
+        out.push_back({plan::states_written(p, b), gradient});
+      break;
+    }
+    case plan::swapped::activations:
+      out.push_back({p.activation_extents[x.subject], 0});
+      break;
+    case plan::swapped::gradients: {
+      const auto& begins = p.bucket_begin[p.rank];
+      add_runs(p, plan::state_part::gradient, begins[x.subject], begins[x.subject + 1] - begins[x.subject], 0, out);
+      break;
+    }
+    case plan::swapped::shards: {
+      const auto part = plan::weights_part(p);
+      const uint64_t element_bytes = core::size_of(plan::type_of(p, part));
+      for (const auto& run : plan::shard_runs(p, x.subject, p.rank))
+        add_runs(p, part, run.first, run.count, run.slot * element_bytes, out);
+      break;
+    }
+  }
+  return out;
+}
+
+core::result<void> io_executor::open() {
+  auto options = setup_.queue;
+  options.pools = memory_->windows();
+  auto queue = storage::swap_queue::open(options);
+  if (!queue) return core::fail(queue.error());
+  queue_ = std::move(*queue);
+  if (setup_.warn)
+    for (const auto& line : queue_->remarks()) setup_.warn(line);
+  return setup_.watch->add(queue_->event_descriptor(), setup_.wake);
+}
+
+io_executor::~io_executor() {
+  if (queue_ == nullptr) return;
+  setup_.watch->remove(queue_->event_descriptor());
+  queue_.reset();  // waits for what is in flight
+  for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
+}
+
+void io_executor::begin(std::shared_ptr<step_context> context) {
+  context_ = std::move(context);
+  const auto& p = context_->plan();
+  auto [it, fresh] = moves_.try_emplace(context_->program.get());
+  if (fresh) {
+    it->second.resize(p.instructions.size());
+    for (uint32_t id : p.lanes[static_cast<size_t>(plan::lane::io)]) it->second[id] = moves_of(p, p.instructions[id]);
+  }
+  current_ = &it->second;
+}
+
+// A window that the update fills by itself is nobody's to look after in the next step.
+bool io_executor::outlives(const plan::instruction& x) const {
+  if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
+  const auto& p = context_->plan();
+  const auto& b = p.blocks[x.subject];
+  return context_->program->dependents[x.id].empty() &&
+         plan::states_read(p, b).bytes + plan::part_offset(p, b, plan::state_part::master) > 0;
+}
+
+bool io_executor::must_wait(const transfer& t) const {
+  const auto meet = [](uint64_t a, uint64_t a_bytes, uint64_t b, uint64_t b_bytes) {
+    return a < b + b_bytes && b < a + a_bytes;
+  };
+  for (const auto& w : late_) {
+    if (meet(reinterpret_cast<uintptr_t>(t.window), t.bytes, reinterpret_cast<uintptr_t>(w.window), w.bytes))
+      return true;
+    for (const auto& m : *t.moves)
+      for (const auto& n : *w.moves)
+        if (meet(m.range.offset, m.range.bytes, n.range.offset, n.range.bytes)) return true;
+  }
+  return false;
+}
+
+core::result<void> io_executor::submit(const transfer& t) {
+  storage::swap_request request;
+  request.kind = t.writes ? storage::io_kind::write : storage::io_kind::read;
+  request.token = t.token;
+  for (const auto& m : *t.moves)
+    request.parts.push_back({memory_->swap_file(), m.range.offset, {t.window + m.window, m.range.bytes}});
+  return queue_->submit(std::move(request));
+}
+
+core::result<progress> io_executor::start(const plan::instruction& x) {
+  if (late_failure_) return core::fail(*late_failure_);
+  if (!context_->acts(x.guard)) return progress::done;
+  // The thread that asks the kernel has to be the one that lasts: the lane's.
+  if (queue_ == nullptr)
+    if (auto ok = open(); !ok) return core::fail(ok.error());
+  const auto& p = context_->plan();
+  const transfer t{(context_->order.run << 32) | x.id, x.kind == plan::kind::swap_out, outlives(x), &(*current_)[x.id],
+                   memory_->window(p, x.staged),       p.buffers[x.staged].bytes};
+  if (!late_.empty()) {
+    if (auto ok = look(); !ok) return core::fail(ok.error());
+    if (must_wait(t)) {
+      held_.push_back(t);
+      return progress::pending;
+    }
+  }
+  if (auto ok = submit(t); !ok) return core::fail(ok.error());
+  if (!t.outlives) return progress::pending;
+  memory_->write_begins();
+  late_.push_back(t);
+  return progress::done;
+}
+
+core::result<void> io_executor::look() {
+  completed_.clear();
+  while (queue_->poll(completed_) > 0) {
+  }
+  for (auto& c : completed_) {
+    const auto late = std::find_if(late_.begin(), late_.end(), [&](const transfer& t) { return t.token == c.token; });
+    if (late == late_.end()) {
+      ended_.push_back(std::move(c));
+      continue;
+    }
+    late_.erase(late);
+    memory_->write_ends(c.error);
+    if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the step before");
+  }
+  setup_.watch->resume(queue_->event_descriptor());
+  return submit_held();
+}
+
+core::result<void> io_executor::submit_held() {
+  for (size_t i = 0; i < held_.size();) {
+    if (must_wait(held_[i])) {
+      ++i;
+      continue;
+    }
+    if (auto ok = submit(held_[i]); !ok) return ok;
+    held_.erase(held_.begin() + static_cast<long>(i));
+  }
+  return {};
+}
+
+// One instruction at a time: what else has ended is told by a message that the lane sends itself.
+core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
+  if (queue_ == nullptr) return std::nullopt;
+  if (auto ok = look(); !ok) return core::fail(ok.error());
+  if (ended_.empty()) return std::nullopt;
+  const auto c = std::move(ended_.front());
+  ended_.pop_front();
+  if (!ended_.empty()) timer_(std::chrono::nanoseconds(0), 0);
+  if (c.token >> 32 != context_->order.run) return std::nullopt;
+  const auto id = static_cast<uint32_t>(c.token);
+  if (c.error) return core::fail(c.error->in(context_->plan().describe(id)));
+  return id;
+}
+
+void io_executor::abort(const core::error&) {
+  if (queue_ == nullptr) return;
+  queue_->cancel_all();
+  completed_.clear();
+  queue_->drain(completed_);
+  for (const auto& t : late_) {
+    const auto c =
+        std::find_if(completed_.begin(), completed_.end(), [&](const auto& x) { return x.token == t.token; });
+    memory_->write_ends(c == completed_.end() ? std::nullopt : c->error);
+  }
+  late_.clear();
+  held_.clear();
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,79 @@
+// The I/O worker's hands: moves states, slices, gradients and activations between windows and the rank's swap file,
+// many at a time. Owns the queue; what lies where is the plan's, digests and retries are storage/'s.
+//
+// A write that nothing in its step waits for may outlive the step: the instruction ends when the queue has it. What
+// reads its bytes of the file, or fills its window again, waits here until it is over; whoever else wants the file asks
+// rank_memory::settle_writes.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "actors/executor.hpp"
+#include "actors/memory/rank_memory.hpp"
+#include "storage/queue/event_watch.hpp"
+#include "storage/swap/swap_queue.hpp"
+
+namespace troupe::actors {
+
+/// Bytes [window, window + range.bytes) of a swap's window and where they lie in the file.
+struct swap_move {
+  plan::file_range range;
+  uint64_t window = 0;
+  bool operator==(const swap_move&) const = default;
+};
+
+/// Pure: what a swap moves, in the order of the file.
+std::vector<swap_move> moves_of(const plan::step_plan& p, const plan::instruction& x);
+
+struct io_setup {
+  storage::swap_queue_options queue;             ///< without pools: the windows are
+  std::shared_ptr<storage::event_watch> watch;   ///< one for all ranks of a process
+  std::function<void()> wake;                    ///< from any thread: the lane is to look at its queue
+  std::function<void(const std::string&)> warn;  ///< from the lane's thread: what could not be had
+};
+
+class io_executor final : public executor {
+ public:
+  io_executor(std::shared_ptr<rank_memory> memory, io_setup setup)
+      : memory_(std::move(memory)), setup_(std::move(setup)) {}
+  ~io_executor() override;
+
+  void attach(timer t) override { timer_ = std::move(t); }
+  void begin(std::shared_ptr<step_context> context) override;
+  core::result<progress> start(const plan::instruction& x) override;
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
+  void abort(const core::error& why) override;
+
+ private:
+  struct transfer {  ///< one swap on its way, or held until others are over
+    uint64_t token = 0;
+    bool writes = false, outlives = false;
+    const std::vector<swap_move>* moves = nullptr;
+    std::byte* window = nullptr;
+    uint64_t bytes = 0;  ///< of the window
+  };
+  core::result<void> open();
+  core::result<void> look();
+  core::result<void> submit(const transfer& t);
+  core::result<void> submit_held();
+  [[nodiscard]] bool must_wait(const transfer& t) const;
+  [[nodiscard]] bool outlives(const plan::instruction& x) const;
+
+  std::shared_ptr<rank_memory> memory_;
+  io_setup setup_;
+  timer timer_;
+  std::shared_ptr<step_context> context_;
+  std::map<const program*, std::vector<std::vector<swap_move>>> moves_;  // [instruction]
+  const std::vector<std::vector<swap_move>>* current_ = nullptr;
+  std::unique_ptr<storage::swap_queue> queue_;
+  std::vector<storage::swap_completion> completed_;
+  std::deque<storage::swap_completion> ended_;  // not told yet
+  std::vector<transfer> late_;                  // writes of earlier instructions that are said to be over
+  std::vector<transfer> held_;                  // until some of these are over
+  std::optional<core::error> late_failure_;
+};
+
+}  // namespace troupe::actors

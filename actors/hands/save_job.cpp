@@ -1,0 +1,244 @@
+#include "actors/hands/save_job.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+#include <utility>
+
+#include "checkpoint/commit/retention.hpp"
+#include "checkpoint/native/shard.hpp"
+#include "core/clock.hpp"
+#include "core/math.hpp"
+#include "core/stream_copy.hpp"
+#include "plan/layout/saves.hpp"
+
+namespace troupe::actors {
+namespace {
+
+static_assert(plan::save_grain_bytes == checkpoint::piece_alignment_bytes);
+static_assert(plan::save_grain_bytes == checkpoint::shard_header_bytes);
+static_assert(plan::save_grain_bytes == checkpoint::write_alignment_bytes);
+
+/// Digested and copied at a time, so that the copy finds the bytes in the cache.
+constexpr size_t copy_block_bytes = size_t{128} << 10;
+
+bool taken(const plan::snapshot_block& b, const save_request& r) { return !b.frozen || !r.exclude_frozen_parameters; }
+
+uint64_t file_bytes(const plan::step_plan& p, const save_request& r) {
+  uint64_t n = checkpoint::shard_header_bytes;
+  for (const auto& b : p.snapshots)
+    if (taken(b, r)) n += b.bytes;
+  return n;
+}
+
+double seconds_since(int64_t begin_ns) { return double(core::now_ns() - begin_ns) / 1e9; }
+
+checkpoint::tensor_kind kind_of(uint32_t part) {
+  if (part == plan::saved_weights) return checkpoint::tensor_kind::master;
+  return part == plan::saved_frozen ? checkpoint::tensor_kind::frozen : checkpoint::tensor_kind::moment;
+}
+
+}  // namespace
+
+core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
+                                                        checkpoint::run_state run, plan::rank_plans plans,
+                                                        std::shared_ptr<const optimizer_groups> groups) {
+  uint64_t needed_bytes = 0;
+  for (const auto& p : plans) needed_bytes += file_bytes(*p, request);
+  auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
+                                                 checkpoint::random_save_id(), {request.tag, request.save_latest});
+  if (!save) return core::fail(save.error());
+  return std::make_shared<save_job>(std::move(*save), std::move(request), std::move(run), plans, std::move(groups),
+                                    files);
+}
+
+save_job::save_job(checkpoint::checkpoint_save save, save_request request, checkpoint::run_state run,
+                   plan::rank_plans plans, std::shared_ptr<const optimizer_groups> groups,
+                   checkpoint::file_system& files)
+    : files_(files),
+      save_(std::move(save)),
+      request_(std::move(request)),
+      run_(std::move(run)),
+      plans_(plans.begin(), plans.end()),
+      groups_(std::move(groups)),
+      file_bytes_(plans.size(), 0),
+      began_ns_(core::now_ns()),
+      begun_(plans.size(), false),
+      parts_left_(static_cast<uint32_t>(plans.size())) {
+  for (const auto& p : plans_) digests_.emplace_back(p->snapshots.size());
+  report_.step = run_.step;
+}
+
+bool save_job::is_over() const {
+  const std::lock_guard lock(mutex_);
+  return over_;
+}
+
+save_report save_job::wait() {
+  std::unique_lock lock(mutex_);
+  ended_.wait(lock, [this] { return over_; });
+  return report_;
+}
+
+bool save_job::part_begun(uint32_t rank) {
+  const std::lock_guard lock(mutex_);
+  const bool mine = !begun_[rank];
+  begun_[rank] = true;
+  return mine;
+}
+
+void save_job::abandon(const core::error& why) {
+  for (uint32_t r = 0; r < plans_.size(); ++r) {
+    if (!part_begun(r)) continue;
+    fail({core::error_kind::stopped, "the run ended before the checkpoint was copied: " + why.text});
+    part_ended(r, 0, 0);
+  }
+}
+
+void save_job::fail(core::error why) {
+  const std::lock_guard lock(mutex_);
+  if (!report_.failure) report_.failure = std::move(why);
+}
+
+void save_job::part_ended(uint32_t rank, uint64_t bytes, double waited_s) {
+  bool good = false;
+  {
+    const std::lock_guard lock(mutex_);
+    file_bytes_[rank] = bytes;
+    report_.bytes += bytes;
+    report_.waited_seconds = std::max(report_.waited_seconds, waited_s);
+    if (--parts_left_ > 0) return;
+    good = !report_.failure;
+  }
+  auto folder = good ? commit() : core::result<std::filesystem::path>();
+  save_.reset();  // removes what was not committed
+  std::optional<core::error> failure;
+  if (!folder) failure = folder.error();
+  if (good && folder)
+    if (auto kept = checkpoint::apply_retention(files_, request_.root, {request_.keep_last, request_.keep_every});
+        !kept)
+      failure = kept.error();
+  // Only now: who asks whether it is over does not wait for the disk.
+  const std::lock_guard lock(mutex_);
+  if (folder) report_.folder = *folder;
+  if (failure) report_.failure = std::move(failure);
+  report_.seconds = seconds_since(began_ns_);
+  over_ = true;
+  ended_.notify_all();
+}
+
+core::result<std::filesystem::path> save_job::commit() { return save_->commit(content()); }
+
+checkpoint::manifest save_job::content() const {
+  checkpoint::manifest m;
+  m.run = run_;
+  std::map<std::tuple<uint32_t, uint32_t>, size_t> place;  // parameter, part
+  for (uint32_t r = 0; r < plans_.size(); ++r) {
+    const auto& p = *plans_[r];
+    m.files.push_back({checkpoint::shard_file_name(r), file_bytes_[r]});
+    for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
+      const auto& block = p.snapshots[b];
+      if (!taken(block, request_)) continue;
+      for (size_t i = 0; i < block.pieces.size(); ++i) {
+        const auto& x = block.pieces[i];
+        const auto [at, fresh] = place.try_emplace({x.parameter, x.part}, m.tensors.size());
+        if (fresh) {
+          const auto& parameter = p.table->parameters[x.parameter];
+          checkpoint::tensor_entry t{
+              parameter.name, kind_of(x.part), {}, plan::saved_type(p, x.parameter), parameter.shape, {}};
+          if (t.kind == checkpoint::tensor_kind::moment)
+            t.moment = moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
+          m.tensors.push_back(std::move(t));
+        }
+        m.tensors[at->second].pieces.push_back(
+            {r, x.range.first, x.range.count, block.file_offset + x.offset, digests_[r][b][i]});
+      }
+    }
+  }
+  return m;
+}
+
+save_job::part::part(std::shared_ptr<save_job> job, uint32_t rank)
+    : job_(std::move(job)), rank_(rank), tickets_(job_->plans_[rank]->snapshots.size()) {
+  ended_ = !job_->part_begun(rank);
+  opened_ = ended_;
+}
+
+save_job::part::~part() {
+  if (!ended_) fail({core::error_kind::stopped, "the run ended before the checkpoint was copied"});
+}
+
+bool save_job::part::takes(uint32_t b) const { return taken(job_->plans_[rank_]->snapshots[b], job_->request_); }
+
+void save_job::part::open() {
+  opened_ = true;
+  auto& save = *job_->save_;
+  auto file = job_->files_.create(save.working_folder() / checkpoint::shard_file_name(rank_));
+  if (!file) return fail(file.error());
+  if (auto ok = (*file)->expect(file_bytes(*job_->plans_[rank_], job_->request_)); !ok) return fail(ok.error());
+  const auto header = checkpoint::make_shard_header(save.save_id());
+  if (auto ok = (*file)->write(header); !ok) return fail(ok.error());
+  file_ = std::move(*file);
+}
+
+void save_job::part::copy(uint32_t b, std::span<const std::byte> from, std::byte* to) {
+  if (!opened_) open();
+  if (!sound()) return;
+  checkpoint::digest_stream digest;
+  for (size_t done = 0; done < from.size(); done += copy_block_bytes) {
+    const auto block = from.subspan(done, std::min(copy_block_bytes, from.size() - done));
+    digest.add(block);
+    core::stream_copy(to + done, block);
+  }
+  std::memset(to + from.size(), 0, core::round_up(from.size(), checkpoint::piece_alignment_bytes) - from.size());
+  job_->digests_[rank_][b].push_back(digest.value());
+}
+
+void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
+                           const std::function<core::result<void>(std::span<std::byte>)>& read) {
+  if (!opened_) open();
+  if (!sound()) return;
+  if (auto ok = read(to); !ok) return fail(ok.error());
+  checkpoint::digest_stream digest;
+  digest.add(to);
+  std::memset(to.data() + to.size(), 0, core::round_up(to.size(), checkpoint::piece_alignment_bytes) - to.size());
+  job_->digests_[rank_][b].push_back(digest.value());
+}
+
+void save_job::part::write(uint32_t b, std::span<const std::byte> block) {
+  if (!sound()) return;
+  auto ticket = file_->start_write(block);
+  if (!ticket) return fail(ticket.error());
+  tickets_[b] = *ticket;
+}
+
+void save_job::part::settle(uint32_t b) {
+  if (!sound() || !tickets_[b]) return;
+  if (!file_->is_over(*tickets_[b])) {
+    const int64_t begin = core::now_ns();
+    auto ok = file_->wait(*tickets_[b]);
+    waited_s_ += seconds_since(begin);
+    if (!ok) return fail(ok.error());
+  }
+  tickets_[b].reset();
+}
+
+void save_job::part::end() {
+  if (ended_) return;
+  if (!opened_) open();
+  if (sound())
+    if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  ended_ = true;
+  job_->part_ended(rank_, file_bytes(*job_->plans_[rank_], job_->request_), waited_s_);
+  file_.reset();
+}
+
+void save_job::part::fail(core::error why) {
+  file_.reset();  // waits for what is in flight: no memory is read afterwards
+  job_->fail(std::move(why));
+  if (std::exchange(ended_, true)) return;
+  job_->part_ended(rank_, 0, waited_s_);
+}
+
+}  // namespace troupe::actors

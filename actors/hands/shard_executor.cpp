@@ -1,0 +1,221 @@
+#include "actors/hands/shard_executor.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/math.hpp"
+#include "core/text.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/orthogonalise.hpp"
+#include "kernels/undo.hpp"
+#include "plan/layout/layout.hpp"
+
+namespace troupe::actors {
+
+std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vector<double>& votes) {
+  for (size_t q = 0; q < p.block_offset.size(); ++q) {
+    const uint64_t end = q + 1 < p.block_offset.size() ? p.block_offset[q + 1] : p.num_blocks;
+    for (uint64_t b = p.block_offset[q]; b < end; ++b)
+      if (!std::isfinite(votes[b])) return p.table->parameters[q].name;
+  }
+  return "none";
+}
+
+void shard_executor::square_sums(const plan::instruction& norm) {
+  const auto& p = context_->plan();
+  std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
+  for (const auto& x : p.buckets[norm.subject].parameters) {
+    const auto& own = p.partition.of(x.parameter, p.rank);
+    if (own.count == 0) continue;
+    const uint64_t block = p.block_offset[x.parameter] + own.first / core::partition_grain;
+    kernels::block_square_sums(
+        memory_->reduced_gradient(x.parameter, own.first, window), p.options.accumulation_type, own.count,
+        std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
+  }
+}
+
+core::result<void> shard_executor::sound() const {
+  const verdict& v = context_->decide();
+  if (!v.overflow) return {};
+  return core::fail(core::error_kind::numeric, "the gradient is not finite, first in " +
+                                                   first_nonfinite_parameter(context_->plan(), context_->votes) +
+                                                   "; loss " + core::number_text(v.loss));
+}
+
+kernels::optimizer_options shard_executor::options_of(uint32_t q) const {
+  const uint32_t g = groups_->group_of[q];
+  return with_setting(groups_->groups[g].options, context_->order.settings[g]);
+}
+
+kernels::optimizer_step shard_executor::step_of(uint32_t q) const {
+  return {context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
+          context_->decide().gradient_scale};
+}
+
+double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_t q) const {
+  const auto& p = context_->plan();
+  const uint64_t first = p.block_offset[q];
+  const uint64_t blocks = core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+  double weights = 0, updates = 0;
+  for (uint64_t b = first; b < first + blocks; ++b) {
+    weights += context_->norms[b];
+    updates += context_->norms[p.num_blocks + b];
+  }
+  return kernels::trust_ratio(options, weights, updates);
+}
+
+template <class State>
+State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint64_t first) const {
+  const auto& p = context_->plan();
+  return reinterpret_cast<State*>(memory_->directions() + p.buffers[x.buffer].offset) +
+         plan::offset_in(p.matrix_sets[set], q) + first;
+}
+
+template <class State>
+void shard_executor::prepare(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  const auto& group = p.sub_groups[x.subject];
+  for (const auto& piece : group.pieces) {
+    const auto options = options_of(piece.parameter);
+    const auto step = step_of(piece.parameter);
+    if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
+      const uint64_t block = p.block_offset[piece.parameter] + piece.range.first / core::partition_grain;
+      const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
+      const std::span norms(context_->norms);
+      kernels::prepare(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
+                       norms.subspan(p.num_blocks + block, blocks));
+    }
+    if (const auto* muon = std::get_if<kernels::muon_options>(&options))
+      kernels::prepare(*muon, step, at<State>(piece),
+                       direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+  }
+}
+
+template <class State>
+void shard_executor::orthogonalise(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  for (const auto& member : p.matrix_sets[x.subject].parameters) {
+    if (p.matrix_owner[member.parameter] != p.rank) continue;
+    const auto options = std::get<kernels::muon_options>(options_of(member.parameter));
+    const auto& parameter = p.table->parameters[member.parameter];
+    const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;
+    const uint64_t elements = kernels::orthogonalise_scratch(rows, columns);
+    scratch_.resize(std::max(scratch_.size(), elements * sizeof(State)));
+    kernels::orthogonalise(std::span(direction<State>(x, x.subject, member.parameter, 0), parameter.numel()), rows,
+                           columns, options.ns_steps, std::span(reinterpret_cast<State*>(scratch_.data()), elements));
+  }
+}
+
+// In the type in which the forward pass uses them.
+const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std::byte* window) const {
+  const std::byte* copy = memory_->copy(piece, window);
+  return copy != nullptr ? copy : memory_->master(piece, window);
+}
+
+template <class State>
+void shard_executor::update(const plan::instruction& x) {
+  const auto& group = context_->plan().sub_groups[x.subject];
+  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
+  for (const auto& piece : group.pieces) {
+    const auto options = options_of(piece.parameter);
+    const auto step = step_of(piece.parameter);
+    if (const auto* lamb = std::get_if<kernels::lamb_options>(&options))
+      kernels::apply(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
+    else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
+      kernels::apply(*muon, step, at<State>(piece),
+                     direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+    else if (plan::defers(context_->plan(), piece.parameter))
+      late_.update(context_->plan(), piece, options, step, at<State>(piece));
+    else
+      kernels::update(options, step, at<State>(piece, window));
+    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
+  }
+}
+
+template <class State>
+void shard_executor::speculate(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
+  std::byte* kept = p.options.may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
+  for (const auto& piece : p.sub_groups[x.subject].pieces) {
+    const uint32_t q = piece.parameter;
+    const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
+                                       context_->unclipped_scale()};
+    const auto states = at<State>(piece, window);
+    if (kept != nullptr) {
+      kernels::update_keeping(options_of(q), step, states, kept);
+      kept += kernels::undo_bytes(states);
+    } else {
+      kernels::update(options_of(q), step, states);
+    }
+    if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
+  }
+}
+
+template <class State>
+void shard_executor::take_back(uint32_t group) {
+  const auto& p = context_->plan();
+  const std::byte* kept = memory_->undo() + p.undo_offset[group];
+  for (const auto& piece : p.sub_groups[group].pieces) {
+    const auto states = at<State>(piece);
+    kernels::take_back(states, kept);
+    kept += kernels::undo_bytes(states);
+  }
+}
+
+// A gradient that is not finite and does not skip the step ends the run here: behind it nothing is published.
+core::result<void> shard_executor::undo(const plan::instruction& x) {
+  if (!context_->decide().skipped) return sound();
+  context_->plan().options.master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
+  return {};
+}
+
+template <class State>
+kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece, std::byte* window) const {
+  const auto& o = context_->plan().options;
+  kernels::optimizer_piece<State> out;
+  out.master = reinterpret_cast<State*>(memory_->master(piece, window));
+  for (uint32_t k = 0; k < plan::max_moments; ++k)
+    out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k, window));
+  out.gradient = memory_->gradient(piece, window);
+  out.gradient_dtype = o.accumulation_type;
+  out.copy = memory_->copy(piece, window);
+  out.copy_dtype = o.parameter;
+  out.count = piece.range.count;
+  return out;
+}
+
+core::result<progress> shard_executor::start(const plan::instruction& x) {
+  const bool fp64 = context_->plan().options.master() == core::dtype::f64;
+  if (x.kind == plan::kind::norm) {
+    square_sums(x);
+    return progress::done;
+  }
+  if (x.kind == plan::kind::undo) {
+    if (auto ok = undo(x); !ok) return core::fail(ok.error());
+    return progress::done;
+  }
+  if (x.kind == plan::kind::update && x.guard == plan::guard::always) {
+    if (context_->rules.clip > 0) return core::fail(core::error_kind::bug, "an update before the vote cannot clip");
+    fp64 ? speculate<double>(x) : speculate<float>(x);
+    return progress::done;
+  }
+  if (!context_->acts(x.guard)) return progress::done;
+  if (auto ok = sound(); !ok) return core::fail(ok.error());
+  if (auto ok = late_.prepare(context_->plan()); !ok) return core::fail(ok.error());
+  switch (x.kind) {
+    case plan::kind::prepare:
+      fp64 ? prepare<double>(x) : prepare<float>(x);
+      return progress::done;
+    case plan::kind::orthogonalise:
+      fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x);
+      return progress::done;
+    case plan::kind::update:
+      fp64 ? update<double>(x) : update<float>(x);
+      return progress::done;
+    default:
+      return core::fail(core::error_kind::bug, "not for the shard lane");
+  }
+}
+
+}  // namespace troupe::actors

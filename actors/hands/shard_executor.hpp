@@ -1,0 +1,64 @@
+// The shard owner's hands: square sums of what this rank owns, and the optimizer. The arithmetic is kernels/'s.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "actors/executor.hpp"
+#include "actors/hands/late_updater.hpp"
+#include "actors/memory/rank_memory.hpp"
+#include "actors/optimizer_groups.hpp"
+
+namespace troupe::actors {
+
+class shard_executor final : public executor {
+ public:
+  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const optimizer_groups> groups)
+      : memory_(std::move(memory)), groups_(std::move(groups)) {}
+
+  void begin(std::shared_ptr<step_context> context) override {
+    context_ = std::move(context);
+    if (std::exchange(loads_, context_->order.loads) != context_->order.loads) late_.begin_afresh();
+  }
+  core::result<progress> start(const plan::instruction& x) override;
+  core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
+
+ private:
+  void square_sums(const plan::instruction& x);
+  /// Refuses a gradient that is not finite: nothing has been changed yet.
+  [[nodiscard]] core::result<void> sound() const;
+  template <class State>
+  void prepare(const plan::instruction& x);
+  template <class State>
+  void orthogonalise(const plan::instruction& x);
+  template <class State>
+  void update(const plan::instruction& x);
+  /// An update before the vote: it keeps what it overwrites.
+  template <class State>
+  void speculate(const plan::instruction& x);
+  /// Leaves sub-group `group` as it was before `speculate`.
+  template <class State>
+  void take_back(uint32_t group);
+  [[nodiscard]] core::result<void> undo(const plan::instruction& x);
+  [[nodiscard]] kernels::optimizer_options options_of(uint32_t parameter) const;
+  [[nodiscard]] kernels::optimizer_step step_of(uint32_t parameter) const;
+  [[nodiscard]] double trust_ratio(const kernels::lamb_options& options, uint32_t parameter) const;
+  [[nodiscard]] const std::byte* new_weights(const plan::owned_piece& piece, std::byte* window) const;
+  /// Element `first` of a matrix in the slot of an instruction.
+  template <class State>
+  [[nodiscard]] State* direction(const plan::instruction& x, uint32_t set, uint32_t parameter, uint64_t first) const;
+  template <class State>
+  [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece, std::byte* window = nullptr) const;
+
+  std::shared_ptr<rank_memory> memory_;
+  std::shared_ptr<const optimizer_groups> groups_;
+  std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
+  late_updater late_;
+  uint64_t loads_ = 0;
+  std::shared_ptr<step_context> context_;
+};
+
+/// Pure: the first parameter, in the table's order, with a square sum that is not finite.
+std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vector<double>& votes);
+
+}  // namespace troupe::actors

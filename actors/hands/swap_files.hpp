@@ -1,0 +1,29 @@
+// The swap files of a session: one folder, one file per rank, the thread that watches their queues. Owns their life.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/hands/io_executor.hpp"
+#include "config/job_config.hpp"
+#include "storage/swap/swap_space.hpp"
+
+namespace troupe::actors {
+
+struct swap_files {
+  std::shared_ptr<storage::swap_space> space;  ///< null where nothing is swapped
+  std::shared_ptr<storage::event_watch> watch;
+  std::vector<std::shared_ptr<storage::swap_file>> ranks;
+};
+
+/// Makes them, once it is known that there is room. `plans` are of all ranks. Errors: those of storage::swap_space.
+core::result<swap_files> open_swap_files(const config::job_config& config, plan::rank_plans plans);
+
+/// What the files will hold, all ranks together, by kind of state.
+std::vector<storage::swap_category> swap_categories(plan::rank_plans plans);
+
+/// How a rank's queue is to be opened.
+storage::swap_queue_options queue_options(const config::job_config& config);
+
+}  // namespace troupe::actors

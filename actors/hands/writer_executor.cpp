@@ -1,0 +1,76 @@
+#include "actors/hands/writer_executor.hpp"
+
+#include "plan/layout/saves.hpp"
+
+namespace troupe::actors {
+
+plan::state_part part_of(const plan::saved_piece& x) {
+  if (x.part == plan::saved_frozen) return plan::state_part::copy;
+  if (x.part == plan::saved_weights) return plan::state_part::master;
+  return plan::moment_part(x.part - plan::saved_moment);
+}
+
+void writer_executor::begin(std::shared_ptr<step_context> context) {
+  context_ = std::move(context);
+  if (context_->order.save == nullptr) return;
+  end_part();
+  occupied_.clear();
+  part_ = std::make_unique<save_job::part>(context_->order.save, context_->plan().rank);
+  if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that others write all of it
+}
+
+void writer_executor::copy(const plan::instruction& x) {
+  const auto& p = context_->plan();
+  const uint64_t slot = p.buffers[x.buffer].offset;
+  if (const auto last = occupied_.find(slot); last != occupied_.end()) part_->settle(last->second);
+  occupied_[slot] = x.subject;
+  for (const auto& piece : p.snapshots[x.subject].pieces)
+    copy_piece(x.subject, piece, memory_->staging() + slot + piece.offset);
+}
+
+void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to) {
+  const auto part = part_of(piece);
+  const uint64_t bytes = piece.range.count * core::size_of(states_.type_of(part));
+  if (const auto* from = states_.in_memory(piece.parameter, part, piece.range); from != nullptr)
+    part_->copy(block, {from, bytes}, to);
+  else  // from the file to the slot, with nothing between
+    part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
+      return states_.read(piece.parameter, part, piece.range.first, into);
+    });
+}
+
+core::result<progress> writer_executor::start(const plan::instruction& x) {
+  if (part_ == nullptr) return core::fail(core::error_kind::bug, "a plan that saves was ordered without a save");
+  const auto& p = context_->plan();
+  if (part_->takes(x.subject)) {
+    if (x.kind == plan::kind::snapshot)
+      copy(x);
+    else
+      part_->write(x.subject, {memory_->staging() + p.buffers[x.buffer].offset, p.snapshots[x.subject].bytes});
+  }
+  if (x.id == p.lanes[static_cast<size_t>(plan::lane::writer)].back()) all_handed_over();
+  return progress::done;
+}
+
+// The rest is to be done once the lane has told of its last instruction.
+void writer_executor::all_handed_over() {
+  all_handed_over_ = true;
+  timer_(std::chrono::nanoseconds(0), 0);
+}
+
+void writer_executor::end_part() {
+  if (part_ != nullptr && all_handed_over_) part_->end();
+  part_.reset();
+  all_handed_over_ = false;
+}
+
+core::result<std::optional<uint32_t>> writer_executor::advance(uint64_t) {
+  end_part();
+  return std::nullopt;
+}
+
+// What was copied before the step that fails is whole and good.
+void writer_executor::abort(const core::error&) { end_part(); }
+writer_executor::~writer_executor() { end_part(); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,45 @@
+// The checkpoint writer's hands: copies states into staging slots and hands these to the disk, for as long as a save is
+// under way. A save that fails is no failure of the step: training goes on.
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "actors/executor.hpp"
+#include "actors/hands/save_job.hpp"
+#include "actors/memory/rank_memory.hpp"
+#include "actors/memory/state_store.hpp"
+
+namespace troupe::actors {
+
+class writer_executor final : public executor {
+ public:
+  explicit writer_executor(std::shared_ptr<rank_memory> memory) : memory_(std::move(memory)), states_(*memory_) {}
+
+  void attach(timer t) override { timer_ = std::move(t); }
+  void begin(std::shared_ptr<step_context> context) override;
+  core::result<progress> start(const plan::instruction& x) override;
+  /// All blocks are handed over: what remains is to wait for the disk, after the step's own end.
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override;
+  void abort(const core::error& why) override;
+  ~writer_executor() override;
+
+ private:
+  void copy(const plan::instruction& x);
+  void copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to);
+  void all_handed_over();
+  void end_part();
+
+  std::shared_ptr<rank_memory> memory_;
+  state_store states_;
+  std::shared_ptr<step_context> context_;
+  timer timer_;
+  std::unique_ptr<save_job::part> part_;   // of the save under way
+  bool all_handed_over_ = false;           // of part_: nothing more is copied for it
+  std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
+};
+
+/// What a saved piece is of its parameter.
+plan::state_part part_of(const plan::saved_piece& x);
+
+}  // namespace troupe::actors

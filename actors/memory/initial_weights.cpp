@@ -1,0 +1,124 @@
+#include "actors/memory/initial_weights.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "actors/memory/state_store.hpp"
+#include "kernels/cast.hpp"
+#include "kernels/random.hpp"
+#include "models/families/hugging_face.hpp"
+#include "models/host/prepared_modules.hpp"
+
+namespace troupe::actors {
+namespace {
+
+// Elements filled at a time: bounds the scratch memory whatever the parameter's size.
+constexpr uint64_t window_elements = uint64_t{1} << 20;
+
+using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
+
+filler drawn(const blueprint& b) {
+  return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    const auto& p = b.table->parameters[q];
+    switch (p.init) {
+      case core::initial_value::zeros:
+        std::fill(out.begin(), out.end(), 0.0F);
+        break;
+      case core::initial_value::ones:
+        std::fill(out.begin(), out.end(), 1.0F);
+        break;
+      case core::initial_value::normal:
+        kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std);
+        break;
+    }
+    return {};
+  };
+}
+
+core::result<void> ask(const fill_watch& watch) {
+  if (!watch.wants_end || !watch.wants_end()) return {};
+  return core::fail(core::error_kind::stopped, "stopped while first values were made");
+}
+
+/// Window by window, in place where the elements are in memory.
+core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
+                             std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
+  const core::dtype type = store.type_of(part);
+  for (const auto& run : store.runs(q, part, store.held(q, part)))
+    for (uint64_t done = 0; done < run.range.count; done += window_elements) {
+      if (auto ok = ask(watch); !ok) return ok;
+      const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
+      scratch.resize(n);
+      if (auto ok = fill(q, first, scratch); !ok) return ok;
+      if (run.at == nullptr) stored.resize(n * core::size_of(type));
+      std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
+      kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to, type, n);
+      if (run.at != nullptr) continue;
+      if (auto ok = store.write(q, part, first, stored); !ok) return ok;
+    }
+  return {};
+}
+
+}  // namespace
+
+core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory, const models::prepared_modules* own,
+                                        const fill_watch& watch) {
+  const auto& p = memory.plan();
+  std::unique_ptr<models::weights_source> file;
+  filler fill = drawn(b);
+  if (own != nullptr) {
+    fill = [own](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+      own->read(q, first, out);
+      return {};
+    };
+  } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
+    auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.table);
+    if (!opened) return core::fail(opened.error());
+    file = std::move(*opened);
+    fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
+  }
+  const state_store store(memory);
+  std::vector<float> scratch;
+  std::vector<std::byte> stored;
+  double filled = 0;
+  const double all = static_cast<double>(b.table->numel()) * (p.options.master_is_parameter() ? 1 : 2);
+  for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
+    if (part == plan::state_part::master && p.options.master_is_parameter()) break;
+    for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
+      if (auto ok = fill_part(fill, store, q, part, scratch, stored, watch); !ok) return ok;
+      filled += static_cast<double>(b.table->parameters[q].numel());
+      if (watch.done) watch.done(filled / all);
+    }
+  }
+  return {};
+}
+
+core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& memory, uint32_t q) {
+  const state_store store(memory);
+  const double value = groups.groups[groups.group_of[q]].first_moment;
+  std::vector<double> values;
+  for (uint32_t k = 0; k < plan::max_moments; ++k) {
+    const auto part = plan::moment_part(k);
+    const auto held = store.held(q, part);
+    values.assign(std::min(held.count, state_window_elements), value);
+    for (uint64_t done = 0; done < held.count; done += values.size()) {
+      const plan::slice window{held.first + done, std::min<uint64_t>(values.size(), held.count - done)};
+      if (auto ok =
+              store.write_as(q, part, window, core::dtype::f64, reinterpret_cast<const std::byte*>(values.data()));
+          !ok)
+        return ok;
+    }
+  }
+  return {};
+}
+
+core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory, const fill_watch& watch) {
+  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
+    if (groups.groups[groups.group_of[q]].first_moment == 0) continue;
+    if (auto ok = ask(watch); !ok) return ok;
+    if (auto ok = reset_moments(groups, memory, q); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

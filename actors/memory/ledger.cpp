@@ -1,0 +1,127 @@
+#include "actors/memory/ledger.hpp"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/Device.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <new>
+
+#include "actors/memory/block_heap.hpp"
+
+namespace troupe::actors {
+namespace {
+
+struct account {
+  std::atomic<uint64_t> current{0}, peak{0};
+};
+account accounts[ledger_owners_max];
+
+// A sanitizer sees each block for itself.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr uint64_t heap_bytes_from = UINT64_MAX;
+#else
+constexpr uint64_t heap_bytes_from = large_block_bytes;
+#endif
+
+block_heap& heap_of(uint32_t owner) {
+  static auto* const all = new std::array<block_heap, ledger_owners_max>;  // blocks may outlive everything else
+  return (*all)[owner];
+}
+
+thread_local uint32_t owner_of_thread = ledger_owners_max;  // nobody's
+
+// In front of every block: whose it is. 64 bytes keep the block aligned as ATen's own allocator aligns.
+constexpr size_t header_bytes = 64;
+struct header {
+  uint64_t bytes;
+  uint32_t owner;
+  bool in_heap;  // the owner's
+};
+
+// ATen also frees by data pointer alone, so that is what deleters get.
+void give_back(void* data) {
+  if (data == nullptr) return;
+  void* block = static_cast<std::byte*>(data) - header_bytes;
+  auto* h = static_cast<header*>(block);
+  if (h->owner < ledger_owners_max) accounts[h->owner].current.fetch_sub(h->bytes, std::memory_order_relaxed);
+  if (h->in_heap)
+    heap_of(h->owner).free(block);
+  else
+    std::free(block);
+}
+
+class counting_allocator final : public c10::Allocator {
+ public:
+  c10::DataPtr allocate(size_t n) override {
+    if (n == 0) return {nullptr, nullptr, &give_back, c10::Device(c10::kCPU)};
+    void* block = nullptr;
+    const bool in_heap = n >= heap_bytes_from && owner_of_thread < ledger_owners_max;
+    if (in_heap)
+      block = heap_of(owner_of_thread).allocate(n + header_bytes);
+    else if (::posix_memalign(&block, header_bytes, n + header_bytes) != 0)
+      block = nullptr;
+    if (block == nullptr) throw std::bad_alloc();
+    new (block) header{n, owner_of_thread, in_heap};
+    if (owner_of_thread < ledger_owners_max) {
+      auto& a = accounts[owner_of_thread];
+      const uint64_t now = a.current.fetch_add(n, std::memory_order_relaxed) + n;
+      uint64_t peak = a.peak.load(std::memory_order_relaxed);
+      while (now > peak && !a.peak.compare_exchange_weak(peak, now, std::memory_order_relaxed)) {
+      }
+    }
+    void* data = static_cast<std::byte*>(block) + header_bytes;
+    return {data, data, &give_back, c10::Device(c10::kCPU)};
+  }
+  [[nodiscard]] c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, size_t n) const override { std::memcpy(to, from, n); }
+};
+
+std::mutex mutex;
+int scopes = 0;
+bool taken[ledger_owners_max - 1] = {};
+c10::Allocator* before = nullptr;
+// Torch's registry only replaces an allocator by one of at least its priority; ours goes in and out at this one.
+constexpr uint8_t priority = 100;
+
+counting_allocator& ours() {
+  static counting_allocator a;  // never destroyed before the blocks that name its deleter
+  return a;
+}
+
+}  // namespace
+
+void attribute_allocations(uint32_t owner) { owner_of_thread = owner; }
+
+allocation_ledger::allocation_ledger(uint32_t ranks) {
+  const std::lock_guard lock(mutex);
+  for (uint32_t o = 0; o + 1 < ledger_owners_max && owners_.size() < ranks; ++o) {
+    if (taken[o]) continue;
+    taken[o] = true;
+    accounts[o].peak.store(accounts[o].current.load());
+    heap_of(o).keep();
+    owners_.push_back(o);
+  }
+  if (scopes++ > 0) return;
+  before = c10::GetAllocator(c10::DeviceType::CPU);
+  accounts[ledger_owners_max - 1].peak.store(accounts[ledger_owners_max - 1].current.load());
+  c10::SetAllocator(c10::DeviceType::CPU, &ours(), priority);
+}
+
+allocation_ledger::~allocation_ledger() {
+  const std::lock_guard lock(mutex);
+  for (const uint32_t o : owners_) {
+    heap_of(o).give_up();
+    taken[o] = false;
+  }
+  if (--scopes == 0) c10::SetAllocator(c10::DeviceType::CPU, before, priority);
+}
+
+uint64_t allocation_ledger::current_bytes(uint32_t owner) const { return accounts[owner].current.load(); }
+uint64_t allocation_ledger::peak_bytes(uint32_t owner) const { return accounts[owner].peak.load(); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,40 @@
+// Counts what ATen allocates, by the rank whose lane asked, and gives large blocks from that rank's own heap of huge
+// pages. Installed by a session at its start and taken away at its end; threads that never called
+// `attribute_allocations` pass through uncounted.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::actors {
+
+/// Owners that can be told apart in a process, over all sessions; the last one is shared by those who got none.
+inline constexpr uint32_t ledger_owners_max = 256;
+
+/// Blocks from this size on come from the owner's heap (`actors/memory/block_heap.hpp`), smaller ones from `malloc`.
+inline constexpr uint64_t large_block_bytes = uint64_t{32} << 10;
+
+/// From now on what this thread allocates through ATen belongs to `owner`.
+void attribute_allocations(uint32_t owner);
+
+/// Counts while it lives; several may live at the same time.
+class allocation_ledger {
+ public:
+  /// Takes owners of its own for `ranks` ranks, as many as are free; their peaks begin anew.
+  explicit allocation_ledger(uint32_t ranks);
+  ~allocation_ledger();
+  allocation_ledger(const allocation_ledger&) = delete;
+  allocation_ledger& operator=(const allocation_ledger&) = delete;
+
+  /// The owner that stands for a rank, for `attribute_allocations` and the questions below.
+  [[nodiscard]] uint32_t owner(uint32_t rank) const {
+    return rank < owners_.size() ? owners_[rank] : ledger_owners_max - 1;
+  }
+  [[nodiscard]] uint64_t current_bytes(uint32_t owner) const;
+  [[nodiscard]] uint64_t peak_bytes(uint32_t owner) const;
+
+ private:
+  std::vector<uint32_t> owners_;  // [rank]
+};
+
+}  // namespace troupe::actors

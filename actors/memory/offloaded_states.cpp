@@ -1,0 +1,135 @@
+#include "actors/memory/offloaded_states.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/math.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+using core::fail;
+using owner = uint64_t plan::memory_table::*;
+
+/// Below a run's own swap folder, which may be in use.
+constexpr const char* folder_name = "offloaded";
+
+struct category {
+  const char* name;
+  owner pool;
+};
+constexpr category categories[] = {{"optim_states", &plan::memory_table::moments},
+                                   {"hp_params", &plan::memory_table::master},
+                                   {"lp_params", &plan::memory_table::parameters},
+                                   {"lp_grads", &plan::memory_table::accumulated},
+                                   {"contiguous_grad_buffer", &plan::memory_table::gradients}};
+
+core::result<std::vector<owner>> owners_of(const std::vector<std::string>& include, const plan::plan_options& o) {
+  std::vector<owner> out;
+  for (const auto& c : categories)
+    if (include.empty() || std::find(include.begin(), include.end(), c.name) != include.end()) {
+      const bool own_master = c.pool == &plan::memory_table::master && o.master_is_parameter();
+      out.push_back(own_master ? &plan::memory_table::parameters : c.pool);
+    }
+  for (const auto& name : include)
+    if (std::none_of(std::begin(categories), std::end(categories), [&](const auto& c) { return c.name == name; }))
+      return fail(error_kind::bad_input,
+                  fmt::format("offload_states: include: wanted optim_states, hp_params, lp_params, lp_grads or "
+                              "contiguous_grad_buffer, got '{}'",
+                              name));
+  // Twice the same pool where both names of weights mean it.
+  std::vector<owner> once;
+  for (const auto x : out)
+    if (std::find(once.begin(), once.end(), x) == once.end()) once.push_back(x);
+  return once;
+}
+
+uint64_t file_bytes(const rank_memory& m, const std::vector<owner>& owners) {
+  uint64_t bytes = 0;
+  for (const auto x : owners) bytes += core::round_up(m.pool(x).bytes(), storage::swap_page_bytes);
+  return bytes;
+}
+
+/// Calls `step` with every pool and its place in the rank's file.
+template <class F>
+core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& owners, F step) {
+  uint64_t offset = 0;
+  for (const auto x : owners) {
+    const auto& pool = m.pool(x);
+    if (pool.bytes() == 0) continue;
+    if (auto ok = step(offset, pool); !ok) return ok;
+    offset += core::round_up(pool.bytes(), storage::swap_page_bytes);
+  }
+  return {};
+}
+
+}  // namespace
+
+core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_memories ranks,
+                                                                          const offload_request& request,
+                                                                          bool checksums) {
+  auto out = std::make_unique<offloaded_states>();
+  auto owners = owners_of(request.include, ranks.front()->plan().options);
+  if (!owners) return fail(owners.error());
+  out->owners_ = std::move(*owners);
+  out->device_ = request.device;
+  for (const auto& m : ranks) out->report_.moved_bytes += file_bytes(*m, out->owners_);
+  if (request.device == plan::tier::cpu) return out;
+  if (request.device != plan::tier::nvme)
+    return fail(error_kind::bad_input,
+                fmt::format("offload_states: device: wanted cpu or nvme, got {}", plan::name_of(request.device)));
+  if (request.nvme_path.empty())
+    return fail(error_kind::bad_input,
+                "offload_states: nvme_path: wanted a folder, neither the call nor the "
+                "configuration names one");
+  if (out->report_.moved_bytes == 0) return out;
+  auto space = storage::swap_space::open(
+      {request.nvme_path / folder_name, {{"offloaded states", out->report_.moved_bytes}}, checksums});
+  if (!space) return fail(space.error());
+  out->space_ = std::move(*space);
+  for (const auto& m : ranks) {
+    auto& file = out->files_.emplace_back();
+    const uint64_t bytes = file_bytes(*m, out->owners_);
+    if (bytes == 0) continue;
+    auto made = out->space_->create(fmt::format("rank-{}", m->plan().rank), bytes);
+    if (!made) return fail(made.error());
+    file = std::move(*made);
+    auto ok = for_pools(*m, out->owners_, [&](uint64_t offset, const storage::huge_memory& pool) {
+      return file->write(offset, std::span<const std::byte>(pool.data(), pool.bytes()));
+    });
+    if (!ok) return fail(ok.error());
+  }
+  // All is in files: only now does memory go.
+  for (const auto& m : ranks)
+    (void)for_pools(*m, out->owners_, [&](uint64_t, const storage::huge_memory& pool) -> core::result<void> {
+      if (pool.discard()) out->report_.freed_bytes += pool.bytes();
+      return {};
+    });
+  return out;
+}
+
+core::result<void> offloaded_states::reload(rank_memories ranks) {
+  for (size_t r = 0; r < files_.size(); ++r) {
+    if (files_[r] == nullptr) continue;
+    auto ok = for_pools(*ranks[r], owners_, [&](uint64_t offset, const storage::huge_memory& pool) {
+      return files_[r]->read(offset, std::span(pool.data(), pool.bytes()));
+    });
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+uint64_t offloaded_states::adjust(plan::memory_table& resident) const {
+  uint64_t counted = 0;
+  for (const auto x : owners_) {
+    if (device_ == plan::tier::cpu)
+      counted += resident.*x;
+    else
+      resident.*x = 0;
+  }
+  return counted;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,38 @@
+// States of all ranks that are out of memory between steps because the host asked for it. Owns their files and what
+// came from where; that nothing runs meanwhile is the session's business.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "actors/memory/offload_request.hpp"
+#include "actors/memory/state_store.hpp"
+#include "storage/swap/swap_space.hpp"
+
+namespace troupe::actors {
+
+class offloaded_states {
+ public:
+  /// Errors: bad_input for a category that is none, a device that is none; those of storage::swap_space; then all is
+  /// where it was. `checksums` of pages hold what comes back against what went.
+  static core::result<std::unique_ptr<offloaded_states>> offload(rank_memories ranks, const offload_request& request,
+                                                                 bool checksums);
+  /// Everything is where it was, bit by bit. Errors (io): nothing is lost, the call may be repeated.
+  core::result<void> reload(rank_memories ranks);
+
+  [[nodiscard]] const offload_report& report() const { return report_; }
+  /// `resident` of a rank as it is now; the bytes that are counted under cpu come back.
+  uint64_t adjust(plan::memory_table& resident) const;
+
+ private:
+  using owner = uint64_t plan::memory_table::*;
+
+  std::vector<owner> owners_;
+  plan::tier device_ = plan::tier::cpu;
+  std::shared_ptr<storage::swap_space> space_;
+  std::vector<std::shared_ptr<storage::swap_file>> files_;  // [rank]; null where it has nothing of it
+  offload_report report_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,213 @@
+#include "actors/memory/state_store.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/cast.hpp"
+
+namespace troupe::actors {
+
+using plan::state_part;
+
+bool state_store::are_weights(state_part part) const {
+  return part == state_part::copy || (part == state_part::master && plan().options.master_is_parameter());
+}
+
+bool state_store::may_be_swapped(state_part part) const {
+  const auto& p = plan();
+  // Whole parameters, as below stage 3, are in no file; a rank's layout has no place for what others own.
+  return are_weights(part) ? p.options.tiers.parameters == plan::tier::nvme : !p.blocks.empty();
+}
+
+core::dtype state_store::type_of(state_part part) const { return plan::type_of(plan(), part); }
+
+plan::slice state_store::held(uint32_t q, state_part part) const {
+  const auto& p = plan();
+  if (part == state_part::copy)
+    return p.gathers() ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
+  if (!p.trains(q)) return {};
+  const uint32_t moments = p.options.update_of(q).moments;
+  if ((part == state_part::first_moment && moments < 1) || (part == state_part::second_moment && moments < 2))
+    return {};
+  return p.state_slice(q, p.rank);
+}
+
+plan::owned_piece state_store::piece_of(uint32_t q, plan::slice range) const {
+  return {q, range, plan::linear_place(plan(), q, range.first)};
+}
+
+std::byte* state_store::resident(uint32_t q, state_part part, plan::slice range) const {
+  if (are_weights(part)) return memory_.parameter(q, range.first);
+  const auto piece = piece_of(q, range);
+  switch (part) {
+    case state_part::gradient:
+      return memory_.gradient(piece);
+    case state_part::master:
+      return memory_.master(piece);
+    case state_part::first_moment:
+      return memory_.moment(piece, 0);
+    case state_part::second_moment:
+      return memory_.moment(piece, 1);
+    case state_part::copy:
+      break;
+  }
+  return nullptr;
+}
+
+std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slice range) const {
+  const auto& p = plan();
+  if (range.count == 0) return {};
+  if (!may_be_swapped(part)) return {{range, resident(q, part, range)}};
+  const auto stored = are_weights(part) ? plan::weights_part(p) : part;
+  const uint64_t element_bytes = core::size_of(type_of(stored));
+  std::vector<state_run> out;
+  const uint64_t end = range.first + range.count;
+  for (uint64_t at = range.first; at < end;) {
+    const uint64_t linear = plan::linear_place(p, q, at);
+    const auto& b = plan::block_at(p, linear);
+    const uint64_t count = std::min(end - at, b.first + b.elements - linear);
+    state_run x{{at, count}};
+    if (b.holds(stored))
+      x.file_offset = plan::range_of(p, b, stored, linear, count).offset;
+    else
+      x.at = resident(q, stored, x.range);
+    at += count;
+    const bool goes_on = !out.empty() && x.at != nullptr && out.back().at != nullptr &&
+                         out.back().at + out.back().range.count * element_bytes == x.at;
+    if (goes_on)
+      out.back().range.count += count;
+    else
+      out.push_back(x);
+  }
+  return out;
+}
+
+std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range) const {
+  const auto all = runs(q, part, range);
+  return all.size() == 1 ? all.front().at : nullptr;
+}
+
+// The last writes of a step may still be on their way when it has ended.
+core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
+  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  return memory_.swap_file()->read(offset, out);
+}
+
+core::result<void> state_store::write_file(uint64_t offset, std::span<const std::byte> in) const {
+  if (auto ok = memory_.settle_writes(); !ok) return ok;
+  return memory_.swap_file()->write(offset, in);
+}
+
+core::result<void> state_store::read(uint32_t q, state_part part, uint64_t first, std::span<std::byte> out) const {
+  const uint64_t element_bytes = core::size_of(type_of(part));
+  for (const auto& x : runs(q, part, {first, out.size() / element_bytes})) {
+    const auto to = out.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
+    if (x.at != nullptr)
+      std::memcpy(to.data(), x.at, to.size());
+    else if (auto ok = read_file(x.file_offset, to); !ok)
+      return ok;
+  }
+  return {};
+}
+
+core::result<void> state_store::write(uint32_t q, state_part part, uint64_t first,
+                                      std::span<const std::byte> in) const {
+  const uint64_t element_bytes = core::size_of(type_of(part));
+  for (const auto& x : runs(q, part, {first, in.size() / element_bytes})) {
+    const auto from = in.subspan((x.range.first - first) * element_bytes, x.range.count * element_bytes);
+    if (x.at != nullptr) {
+      std::memcpy(x.at, from.data(), from.size());
+      continue;
+    }
+    if (auto ok = write_file(x.file_offset, from); !ok) return ok;
+    if (are_weights(part)) refresh_caches(q, x.range, from.data());
+  }
+  return {};
+}
+
+// Several windows may hold a parameter, one for each gather set that it is in.
+void state_store::refresh_caches(uint32_t q, plan::slice range, const std::byte* weights) const {
+  memory_.refresh_cached(piece_of(q, range), weights);
+}
+
+namespace {
+
+/// Calls `step` for windows of `range`.
+template <class F>
+core::result<void> in_windows(plan::slice range, F step) {
+  for (uint64_t done = 0; done < range.count; done += state_window_elements)
+    if (auto ok = step(plan::slice{range.first + done, std::min(state_window_elements, range.count - done)}, done); !ok)
+      return ok;
+  return {};
+}
+
+}  // namespace
+
+core::result<void> state_store::read_as(uint32_t q, state_part part, plan::slice range, core::dtype type,
+                                        std::byte* out) const {
+  const core::dtype stored = type_of(part);
+  const uint64_t element_bytes = core::size_of(stored);
+  std::vector<std::byte> scratch;
+  for (const auto& x : runs(q, part, range)) {
+    std::byte* const to = out + (x.range.first - range.first) * core::size_of(type);
+    if (x.at != nullptr) {
+      kernels::cast(x.at, stored, to, type, x.range.count);
+      continue;
+    }
+    auto ok = in_windows(x.range, [&](plan::slice w, uint64_t done) -> core::result<void> {
+      scratch.resize(w.count * element_bytes);
+      if (auto got = read_file(x.file_offset + done * element_bytes, scratch); !got) return got;
+      kernels::cast(scratch.data(), stored, to + done * core::size_of(type), type, w.count);
+      return {};
+    });
+    if (!ok) return ok;
+  }
+  return {};
+}
+
+core::result<void> state_store::write_as(uint32_t q, state_part part, plan::slice range, core::dtype type,
+                                         const std::byte* in) const {
+  const core::dtype stored = type_of(part);
+  std::vector<std::byte> scratch;
+  return in_windows(range, [&](plan::slice w, uint64_t done) {
+    scratch.resize(w.count * core::size_of(stored));
+    kernels::cast(in + done * core::size_of(type), type, scratch.data(), stored, w.count);
+    return write(q, part, w.first, scratch);
+  });
+}
+
+namespace {
+
+plan::slice common(plan::slice a, plan::slice b) {
+  const uint64_t first = std::max(a.first, b.first), end = std::min(a.first + a.count, b.first + b.count);
+  return first < end ? plan::slice{first, end - first} : plan::slice{};
+}
+
+}  // namespace
+
+core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part, plan::slice range, core::dtype type,
+                               std::byte* out) {
+  for (const auto& m : ranks) {
+    const state_store store(*m);
+    const plan::slice mine = common(store.held(q, part), range);
+    if (mine.count == 0) continue;
+    if (auto ok = store.read_as(q, part, mine, type, out + (mine.first - range.first) * core::size_of(type)); !ok)
+      return ok;
+    if (mine == range) break;  // others hold the same
+  }
+  return {};
+}
+
+core::result<void> write_states(rank_memories ranks, uint32_t q, state_part part, plan::slice range, core::dtype type,
+                                const std::byte* in) {
+  for (const auto& m : ranks) {
+    const state_store store(*m);
+    const plan::slice mine = common(store.held(q, part), range);
+    if (mine.count == 0) continue;
+    if (auto ok = store.write_as(q, part, mine, type, in + (mine.first - range.first) * core::size_of(type)); !ok)
+      return ok;
+  }
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,82 @@
+// Where the states of one rank lie between steps, and moving any elements of them: in memory, or in the rank's swap
+// file. The one place that knows; everything that touches states outside of a step goes through it. What the elements
+// mean is the caller's, when they may be touched the session's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "actors/memory/rank_memory.hpp"
+#include "core/error.hpp"
+
+namespace troupe::actors {
+
+/// Elements that are converted at a time: bounds the scratch memory whatever a parameter's size.
+inline constexpr uint64_t state_window_elements = uint64_t{1} << 18;
+
+/// Elements of one part of one parameter that lie one behind the other: at `at` in memory, or from `file_offset` on in
+/// the swap file where that is null.
+struct state_run {
+  plan::slice range;
+  std::byte* at = nullptr;
+  uint64_t file_offset = 0;
+};
+
+/// Parts are a plan's: `copy` are the weights as gathers use them, in the parameters' type and whole below stage 3;
+/// `master` those that are updated, which are the same bytes where a parameter is its own master weight. Between steps
+/// only, from one thread at a time; reading is free to any number of them. The memory outlives it.
+class state_store {
+ public:
+  explicit state_store(const rank_memory& memory) : memory_(memory) {}
+
+  /// The elements of `parameter` that this rank has of `part`: none of what a frozen parameter or its optimizer lacks.
+  [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
+  [[nodiscard]] core::dtype type_of(plan::state_part part) const;
+  /// Where `range`, which is held, lies: in order, each run as long as it can be. One run where all is in memory.
+  [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  /// `range` where all of it lies in one run of memory, else null.
+  [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  /// Something of this rank lies in a file.
+  [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
+
+  /// Elements from `first` on, which are held, as they are stored; `out` and `in` are whole elements. Errors: io with
+  /// file and offset.
+  core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first, std::span<std::byte> out) const;
+  /// Copies of weights that stay in memory beside the file are written too.
+  core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
+                           std::span<const std::byte> in) const;
+  /// The same as elements of `type`, rounded once; `range.count` of them.
+  core::result<void> read_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
+                             std::byte* out) const;
+  core::result<void> write_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
+                              const std::byte* in) const;
+
+  [[nodiscard]] const plan::step_plan& plan() const { return memory_.plan(); }
+
+ private:
+  [[nodiscard]] bool are_weights(plan::state_part part) const;
+  [[nodiscard]] bool may_be_swapped(plan::state_part part) const;
+  [[nodiscard]] plan::owned_piece piece_of(uint32_t parameter, plan::slice range) const;
+  [[nodiscard]] std::byte* resident(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  core::result<void> read_file(uint64_t offset, std::span<std::byte> out) const;
+  core::result<void> write_file(uint64_t offset, std::span<const std::byte> in) const;
+  void refresh_caches(uint32_t parameter, plan::slice range, const std::byte* weights) const;
+
+  const rank_memory& memory_;
+};
+
+/// The ranks of a model as one, in rank order.
+using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
+
+/// `range` of a part of a parameter as elements of `type`, rounded once, put together from the ranks that hold it;
+/// elements that none holds stay as they are in `out`. Errors: as state_store.
+core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
+                               core::dtype type, std::byte* out);
+/// The other way: on every rank that holds some of it, so that what several hold stays the same on all.
+core::result<void> write_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
+                                core::dtype type, const std::byte* in);
+
+}  // namespace troupe::actors

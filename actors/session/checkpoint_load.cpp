@@ -1,0 +1,304 @@
+#include "actors/session/checkpoint_load.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "actors/memory/initial_weights.hpp"
+#include "actors/memory/state_store.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/source/scatter_read.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using checkpoint::tensor_entry;
+using checkpoint::tensor_kind;
+using core::error_kind;
+using core::fail;
+
+/// Strangers named in one message.
+constexpr size_t max_names_shown = 5;
+
+/// A target whose elements go on to a swap file: where its bytes wait meanwhile.
+struct swapped_target {
+  const rank_memory* memory = nullptr;
+  uint32_t parameter = 0;
+  plan::state_part part = plan::state_part::copy;
+  plan::slice range;
+  size_t tensor = 0, target = 0;  // in the wishes
+  uint64_t offset = 0;            // in the batch's memory
+};
+
+bool holds_any_moment(const checkpoint::tensor_source& s) {
+  return std::any_of(s.tensors.begin(), s.tensors.end(),
+                     [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
+}
+
+/// Everything that some ranks want, tensor by tensor.
+class wishes {
+ public:
+  wishes(const checkpoint::tensor_source& from, const optimizer_groups& groups, const load_options& options,
+         std::function<bool()> wants_end)
+      : from_(from),
+        groups_(groups),
+        options_(options),
+        names_(from),
+        states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
+        saved_masters_(options.load_optimizer_states && !options.load_module_only &&
+                       options.load_from_fp32_weights.value_or(true)) {
+    reading_.wants_end = std::move(wants_end);
+  }
+
+  /// Which tensors are wanted, once for all ranks, which share the table.
+  core::result<void> choose(const core::model_table& table, load_report& report) {
+    std::vector<std::string> all;
+    for (uint32_t q = 0; q < table.parameters.size(); ++q) {
+      const auto& p = table.parameters[q];
+      all.push_back(p.name);
+      auto& c = chosen_.emplace_back();
+      const auto name = options_.custom_load_fn ? options_.custom_load_fn(p) : names_.find(p.name);
+      if (!name && (options_.custom_load_fn || !options_.load_module_strict)) {
+        if (report.missing++ == 0) report.first_missing = p.name;
+        continue;
+      }
+      if (!name) return missing(p);
+      c.master = checkpoint::find_tensor(from_, *name, tensor_kind::master);
+      c.frozen = checkpoint::find_tensor(from_, *name, tensor_kind::frozen);
+      c.weight = checkpoint::find_tensor(from_, *name, tensor_kind::weight);
+      const auto* weights = c.weights(saved_masters_);
+      if (weights == nullptr) return missing(p, *name);
+      if (auto ok = same_shape(p, *weights); !ok) return ok;
+      // What was not trained has no moments: they start afresh.
+      if (!p.trainable || !states_ || c.master == nullptr) continue;
+      for (const auto moment : moments(q)) {
+        const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
+        if (found == nullptr)
+          return fail(error_kind::mismatch,
+                      fmt::format("'{}': tensor {} is wanted and not in the checkpoint; load_optimizer_states: false "
+                                  "begins without",
+                                  from_.folder.string(), checkpoint::shown(p.name, tensor_kind::moment, moment)));
+        if (auto ok = same_shape(p, *found); !ok) return ok;
+        c.moments.push_back(found);
+      }
+    }
+    report.states = states_;
+    if (report.missing == all.size() && !all.empty() && !options_.custom_load_fn) return nothing_fits(all);
+    if (options_.custom_load_fn || !options_.load_module_strict) return {};
+    const auto strangers = names_.unexpected(all);
+    if (strangers.empty()) return {};
+    const std::span shown(strangers.data(), std::min(strangers.size(), max_names_shown));
+    return fail(error_kind::mismatch,
+                fmt::format("'{}' holds {} parameters that this model has not, as {}; load_module_strict: false passes "
+                            "them over",
+                            from_.folder.string(), strangers.size(), fmt::join(shown, ", ")));
+  }
+
+  /// Moments that nothing is read into, of parameters that are taken over.
+  core::result<void> begin_afresh(rank_memory& memory) const {
+    for (uint32_t q = 0; q < chosen_.size(); ++q)
+      if (chosen_[q].weights(saved_masters_) != nullptr && chosen_[q].moments.empty())
+        if (auto ok = reset_moments(groups_, memory, q); !ok) return ok;
+    return {};
+  }
+
+  void add(rank_memory& memory) {
+    const bool apart = !memory.plan().options.master_is_parameter();
+    for (uint32_t q = 0; q < chosen_.size(); ++q) {
+      const auto& c = chosen_[q];
+      const auto* weights = c.weights(saved_masters_);
+      if (weights == nullptr) continue;
+      want(weights, memory, q, plan::state_part::copy);
+      if (apart && saved_masters_) want(weights, memory, q, plan::state_part::master);
+      for (uint32_t k = 0; k < c.moments.size(); ++k) want(c.moments[k], memory, q, plan::moment_part(k));
+    }
+  }
+
+  /// In one go where all has its place in memory, else in batches of tensors.
+  core::result<void> read(checkpoint::read_report& total) {
+    // Those of one tensor stand together then.
+    std::stable_sort(swapped_.begin(), swapped_.end(),
+                     [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
+    core::result<void> ok;
+    for (size_t tensor = 0, swapped = 0; tensor < wanted_.size() && ok;) {
+      const batch b = batch_from(tensor, swapped);
+      ok = read_batch(b, total);
+      tensor = b.end_tensor;
+      swapped = b.end;
+    }
+    wanted_.clear();
+    swapped_.clear();
+    return ok;
+  }
+
+  /// Master weights that are the weights as they are used.
+  core::result<void> refresh(const rank_memory& memory) const {
+    const auto& o = memory.plan().options;
+    if (saved_masters_ || o.master_is_parameter()) return {};
+    const state_store store(memory);
+    std::vector<std::byte> window;
+    for (uint32_t q = 0; q < chosen_.size(); ++q) {
+      if (chosen_[q].weights(false) == nullptr) continue;
+      const plan::slice states = store.held(q, plan::state_part::master);
+      for (uint64_t done = 0; done < states.count; done += state_window_elements) {
+        const plan::slice part{states.first + done, std::min(state_window_elements, states.count - done)};
+        window.resize(part.count * core::size_of(o.master()));
+        if (auto ok = store.read_as(q, plan::state_part::copy, part, o.master(), window.data()); !ok) return ok;
+        if (auto ok = store.write(q, plan::state_part::master, part.first, window); !ok) return ok;
+      }
+    }
+    return {};
+  }
+
+ private:
+  struct choice {  ///< null where there is none
+    const tensor_entry *master = nullptr, *frozen = nullptr, *weight = nullptr;
+    std::vector<const tensor_entry*> moments;
+
+    /// fp32 where it was saved and is wanted, else as they were used.
+    [[nodiscard]] const tensor_entry* weights(bool saved_masters) const {
+      const auto* used = frozen != nullptr ? frozen : weight;
+      if (master != nullptr && (saved_masters || used == nullptr)) return master;
+      return used;
+    }
+  };
+
+  [[nodiscard]] std::vector<std::string_view> moments(uint32_t q) const {
+    const auto names = kernels::moment_names(groups_.groups[groups_.group_of[q]].options);
+    return {names.begin(), names.end()};
+  }
+
+  [[nodiscard]] core::result<void> missing(const core::parameter_info& p, const std::string& name = {}) const {
+    const std::string as = name.empty() || name == p.name ? "" : fmt::format(" as '{}'", name);
+    return fail(error_kind::mismatch, fmt::format("'{}': parameter '{}', {}, is wanted{} and not in the checkpoint",
+                                                  from_.folder.string(), p.name, p.shape, as));
+  }
+
+  /// What is not there may keep its first values; a checkpoint of another model altogether may not pass for one.
+  [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
+    std::vector<std::string> held;
+    for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': no parameter of this model is in the checkpoint: wanted {}, it holds {}",
+                            from_.folder.string(), checkpoint::first_names(wanted), checkpoint::first_names(held)));
+  }
+
+  [[nodiscard]] core::result<void> same_shape(const core::parameter_info& p, const tensor_entry& t) const {
+    if (t.shape == p.shape) return {};
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': parameter '{}': wanted {}, found {} in tensor {}", from_.folder.string(), p.name,
+                            p.shape, t.shape, checkpoint::shown(t)));
+  }
+
+  /// What `memory` holds of a part: into its place, or by way of a batch into its file.
+  void want(const tensor_entry* t, const rank_memory& memory, uint32_t q, plan::state_part part) {
+    const state_store store(memory);
+    const plan::slice range = store.held(q, part);
+    if (range.count == 0) return;
+    auto& targets = targets_of(t);
+    auto* const to = store.in_memory(q, part, range);
+    if (to == nullptr)
+      swapped_.push_back({&memory, q, part, range, static_cast<size_t>(t - from_.tensors.data()), targets.size(), 0});
+    targets.push_back({range.first, range.count, store.type_of(part), to});
+  }
+
+  struct batch {
+    size_t first_tensor, end_tensor;  // of wanted_
+    size_t begin, end;                // of swapped_, which these tensors have
+    uint64_t bytes;                   // that wait in memory
+  };
+
+  /// As many tensors as there is room for, at least one; gives their bytes places.
+  batch batch_from(size_t tensor, size_t swapped) {
+    batch b{tensor, tensor, swapped, swapped, 0};
+    for (; b.end_tensor < wanted_.size(); ++b.end_tensor) {
+      uint64_t more = 0;
+      size_t after = b.end;
+      for (; after < swapped_.size() && swapped_[after].tensor == b.end_tensor; ++after) {
+        swapped_[after].offset = b.bytes + more;
+        more += bytes_of(swapped_[after]);
+      }
+      if (b.bytes > 0 && b.bytes + more > options_.swap_batch_bytes) break;
+      b.bytes += more;
+      b.end = after;
+    }
+    return b;
+  }
+
+  core::result<void> read_batch(const batch& b, checkpoint::read_report& total) {
+    std::vector<std::byte> room(b.bytes);
+    const std::span swapped(swapped_.data() + b.begin, b.end - b.begin);
+    for (const auto& x : swapped) wanted_[x.tensor].targets[x.target].to = room.data() + x.offset;
+    if (auto ok = read_tensors(std::span(wanted_).subspan(b.first_tensor, b.end_tensor - b.first_tensor), total); !ok)
+      return ok;
+    for (const auto& x : swapped)
+      if (auto ok = state_store(*x.memory).write(x.parameter, x.part, x.range.first,
+                                                 std::span(room).subspan(x.offset, bytes_of(x)));
+          !ok)
+        return ok;
+    return {};
+  }
+
+  core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
+                                  checkpoint::read_report& total) const {
+    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, reading_);
+    if (!did) return fail(did.error());
+    total.bytes += did->bytes;
+    total.verified_bytes += did->verified_bytes;
+    return {};
+  }
+
+  [[nodiscard]] static uint64_t bytes_of(const swapped_target& x) {
+    return x.range.count * core::size_of(state_store(*x.memory).type_of(x.part));
+  }
+
+  /// Ranks come one after the other, so that a tensor's entry is looked up by its number.
+  std::vector<checkpoint::read_target>& targets_of(const tensor_entry* t) {
+    if (wanted_.empty()) wanted_.resize(from_.tensors.size());
+    auto& w = wanted_[static_cast<size_t>(t - from_.tensors.data())];
+    w.tensor = t;
+    return w.targets;
+  }
+
+  const checkpoint::tensor_source& from_;
+  const optimizer_groups& groups_;
+  const load_options& options_;
+  checkpoint::read_options reading_;
+  checkpoint::name_map names_;
+  bool states_, saved_masters_;
+  std::vector<choice> chosen_;                        // [parameter]
+  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
+  std::vector<swapped_target> swapped_;               // of these, those without a place in memory
+};
+
+}  // namespace
+
+bool replaces_everything(const load_options& options) { return options.load_module_strict && !options.custom_load_fn; }
+
+core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
+                                       std::span<const std::shared_ptr<rank_memory>> memory,
+                                       const optimizer_groups& groups, const load_options& options, live_load* live,
+                                       std::function<bool()> wants_end) {
+  load_report report;
+  if (memory.empty()) return report;
+  wishes all(from, groups, options, std::move(wants_end));
+  if (auto ok = all.choose(*memory.front()->plan().table, report); !ok) return fail(ok.error());
+  if (live != nullptr) {
+    live->changing = true;
+    for (const auto& m : memory)
+      if (auto ok = all.begin_afresh(*m); !ok) return fail(ok.error());
+  }
+  for (const auto& m : memory) {
+    all.add(*m);
+    if (!options.pipeline_loading_checkpoint && m != memory.back()) continue;
+    if (auto ok = all.read(report.read); !ok) return fail(ok.error());
+  }
+  for (const auto& m : memory)
+    if (auto ok = all.refresh(*m); !ok) return fail(ok.error());
+  return report;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,45 @@
+// From a checkpoint of any format into the memory of ranks, whatever degrees, stage and precision wrote it. Owns which
+// tensor becomes which parameter, master weight and moment; files are checkpoint/'s, a run's own numbers the session's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/memory/rank_memory.hpp"
+#include "actors/optimizer_groups.hpp"
+#include "actors/session/load_options.hpp"
+#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+
+namespace troupe::actors {
+
+struct load_report {
+  checkpoint::read_report read;
+  uint64_t missing = 0;  ///< parameters that keep their first values
+  bool states = false;   ///< moments were loaded; false also where the checkpoint has none at all
+  std::string first_missing;
+};
+
+/// For memory that a run has trained with. Moments of every parameter that is taken over, and that the checkpoint or
+/// the options leave out, begin afresh.
+struct live_load {
+  bool changing = false;  ///< out: an error came when states were partly of the checkpoint
+};
+
+/// Fills parameters, master weights and moments of all ranks, which share one model; between steps. Every byte that is
+/// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
+/// holds weights alone, moments stay as they are, but for `live`. Errors: mismatch for a parameter that is missing or
+/// of another shape (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input
+/// for a piece that does not have its digest; io; stopped where `wants_end`, asked on several threads, becomes true.
+core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
+                                       std::span<const std::shared_ptr<rank_memory>> memory,
+                                       const optimizer_groups& groups, const load_options& options = {},
+                                       live_load* live = nullptr, std::function<bool()> wants_end = {});
+
+/// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
+bool replaces_everything(const load_options& options);
+
+}  // namespace troupe::actors

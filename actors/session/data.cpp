@@ -1,0 +1,76 @@
+// A session's data: sources and tokenizer as the configuration names them.
+#include "actors/hands/host_run.hpp"
+#include "actors/session/parts.hpp"
+
+namespace troupe::actors {
+
+core::result<void> session::parts::read_data(opening_watch& watch) {
+  const auto& c = *plan.config;
+  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
+                static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  data.first_lost_step = lost_step;
+  data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
+  if (model != nullptr) {
+    data.cut = host_cut(model, c.seed);
+    return {};
+  }
+  auto opened = data::open_tokenizer(c.data.tokenizer_path);
+  if (!opened) return core::fail(opened.error().in("data.tokenizer"));
+  tokenizer = std::move(*opened);
+  if (auto ok = data::check_vocabulary(tokenizer->description(), plan.spec.vocabulary); !ok)
+    return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
+
+  std::vector<data::weighted_stream> streams;
+  auto sources = c.data.sources;
+  if (sources.empty()) sources.push_back({c.data.text, 1, c.data.text_key});  // a host's own configuration
+  for (const auto& s : sources) {
+    data::source_options source;
+    source.path = s.text;
+    source.max_bytes = c.data.max_bytes;
+    source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
+    source.vocab_size = plan.spec.vocabulary;
+    source.tokens_of = tokenizer;
+    source.text_key = s.text_key;
+    source.keep_documents = c.data.document_mask;
+    source.watch = [&](const data::reading_progress& r) {
+      const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
+      return (!hooks.on_reading || hooks.on_reading(r)) && watch.go_on(share).has_value();
+    };
+    auto stream = data::open_tokens(source);
+    if (!stream) return core::fail(stream.error());
+    streams.push_back({std::move(*stream), s.weight, s.text.string()});
+  }
+  auto corpus = data::corpus::make(std::move(streams), {.validation_fraction = c.data.validation_fraction,
+                                                        .sequence = plan.sequence,
+                                                        .seed = c.seed,
+                                                        .document_mask = c.data.document_mask});
+  if (!corpus) return core::fail(corpus.error());
+  data.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
+  return {};
+}
+
+core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {
+  if (model != nullptr) {
+    if (wanted > 0 && model->evaluation) return wanted;
+    return core::fail(core::error_kind::bad_input,
+                      model->evaluation ? "evaluation: wanted a number of batches of the host's own model, got 0"
+                                        : "evaluation: the host's own model has no evaluation batches");
+  }
+  const uint64_t windows = data.corpus->validation_windows();
+  if (windows == 0)
+    return core::fail(core::error_kind::bad_input,
+                      "evaluation: there is no validation part; set data.validation_fraction");
+  const uint64_t whole = std::max<uint64_t>(1, windows / (data.shape.rows * data.shape.ranks));
+  return wanted > 0 ? std::min(wanted, whole) : whole;
+}
+
+data::tokenizer* session::tokenizer() const {
+  if (parts_->model != nullptr) return nullptr;
+  // tokens of a .bin that nobody described, or of bytes that are none: their text is not known
+  const bool bytes = parts_->tokenizer->description().kind == "bytes";
+  return bytes && !parts_->data.corpus->tokens_are_bytes() ? nullptr : parts_->tokenizer.get();
+}
+
+bool session::tokens_are_bytes() const { return parts_->model == nullptr && parts_->data.corpus->tokens_are_bytes(); }
+
+}  // namespace troupe::actors

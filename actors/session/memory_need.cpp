@@ -1,0 +1,28 @@
+#include "actors/session/memory_need.hpp"
+
+#include <fmt/format.h>
+
+#include "core/text.hpp"
+
+namespace troupe::actors {
+
+uint64_t needed_bytes(const blueprint& b) {
+  uint64_t out = 0;
+  for (const auto& p : b.train()) out += p->memory.states() - p->memory.staging;
+  return out;
+}
+
+core::result<void> check_memory(const blueprint& b, const std::optional<storage::memory_room>& room) {
+  const uint64_t needed = needed_bytes(b);
+  if (!room || needed <= room->bytes) return {};
+  const auto file = b.config->file.empty() ? std::string("FILE") : b.config->file.string();
+  const auto there = room->bytes >> 20;
+  return core::fail(
+      core::error_kind::limit,
+      fmt::format("memory: the states of {} parameters on {} ranks need {}, {} has {} left; `troupe plan {} --fit "
+                  "--memory {}MiB` looks for tiers that fit (states in files, zero_optimization.offload_*)",
+                  b.table->numel(), b.train().size(), core::human_bytes(needed), room->where,
+                  core::human_bytes(room->bytes), file, there));
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,70 @@
+// The weights of a session as the forward pass uses them, in one file. Owns where they lie: whole on the first rank
+// below stage 3, in slices of all ranks at it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "actors/memory/state_store.hpp"
+#include "actors/session/parts.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "checkpoint/torch/archive_writer.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::string_view default_file_name = "pytorch_model.bin";
+
+}  // namespace
+
+core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
+  const auto& p = *parts_;
+  if (auto ok = p.sound(); !ok) return core::fail(ok.error());
+  const auto& plan = p.memory.front()->plan();
+  if (plan.gathers() && !p.plan.config->zero_optimization.stage3_gather_16bit_weights_on_model_save) {
+    if (p.hooks.on_warning)
+      p.hooks.on_warning(
+          fmt::format("'{}' was not written: zero_optimization.stage3_gather_16bit_weights_on_model_save "
+                      "is false, and at stage 3 no rank has whole weights",
+                      path.string()));
+    return false;
+  }
+  std::vector<checkpoint::tensor_to_write> tensors;
+  std::vector<std::string> names;
+  const auto& table = *p.plan.table;
+  for (uint32_t q = 0; q < table.parameters.size(); ++q) {
+    const auto& info = table.parameters[q];
+    if (exclude_frozen_parameters && !info.trainable) continue;
+    checkpoint::tensor_to_write t{info.name, plan.options.parameter, info.shape};
+    if (plan.gathers())
+      // Asked for in blocks of whole elements.
+      t.source = [&memory = p.memory, q, type = plan.options.parameter](uint64_t begin, std::span<std::byte> out) {
+        const uint64_t element_bytes = core::size_of(type);
+        return read_states(memory, q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
+                           out.data());
+      };
+    else
+      t.bytes = {p.memory.front()->parameter(q, 0), info.numel() * core::size_of(plan.options.parameter)};
+    tensors.push_back(std::move(t));
+    names.push_back(info.name);
+  }
+  core::result<void> written;
+  const auto extension = path.extension();
+  if (extension == ".safetensors") {
+    written = checkpoint::write_safetensors(path, tensors);
+  } else {
+    // as in a module's own state dict, a tied head is one more name of the embedding
+    std::map<std::string, std::string> shared;
+    const char* const type = p.plan.spec.kind == models::family::gpt2 ? "gpt2" : "llama";
+    if (p.model == nullptr)
+      for (const auto& t : checkpoint::hugging_face_tied(type, names)) shared.emplace(t.name, t.of);
+    const bool file = extension == ".bin" || extension == ".pt";
+    std::error_code ec;
+    if (!file) std::filesystem::create_directories(path, ec);
+    if (ec) return core::fail(core::error_kind::io, fmt::format("cannot make '{}': {}", path.string(), ec.message()));
+    written = checkpoint::write_torch_archive(file ? path : path / default_file_name, tensors, shared);
+  }
+  if (!written) return core::fail(written.error());
+  return true;
+}
+
+}  // namespace troupe::actors

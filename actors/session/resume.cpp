@@ -1,0 +1,180 @@
+// Going on from a checkpoint of any format, when a session is opened and while it lives. Owns what the numbers of
+// another run mean in this one; tensors are checkpoint_load.hpp's.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "actors/host_thread.hpp"
+#include "actors/session/checkpoint_load.hpp"
+#include "actors/session/parts.hpp"
+#include "checkpoint/convert/open_source.hpp"
+#include "checkpoint/source/layer_names.hpp"
+#include "checkpoint/source/name_map.hpp"
+#include "config/name_map_file.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+using core::fail;
+
+/// What is said of a checkpoint, once each.
+struct remarks {
+  std::vector<std::string> unknown, changed;
+};
+
+/// The global batch of the run that wrote it.
+std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
+  if (run.samples_per_step) return run.samples_per_step;
+  if (*run.steps == 0 || *run.samples % *run.steps != 0) return std::nullopt;
+  return *run.samples / *run.steps;
+}
+
+/// Where in the data step `run.steps` begins in this run. The order of samples and the dropout masks hang on the seed,
+/// which samples a step takes on the batch: with others this is another run, so it must be wanted.
+core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
+                                     uint64_t batch, remarks& said) {
+  const auto& run = from.run;
+  const auto folder = from.folder.string();
+  const uint64_t here = *run.steps * batch, place = run.samples.value_or(here);
+  if (!run.seed) said.unknown.push_back(fmt::format("its seed: {} is taken", seed));
+  if (run.seed && *run.seed != seed) {
+    auto change = fmt::format("seed is {}, was {}", seed, *run.seed);
+    if (!options.changed_seed)
+      return fail(error_kind::mismatch,
+                  fmt::format("'{}': {}, which is another order of samples: checkpoint.load.changed_seed: true "
+                              "(--changed-seed) continues at sample {} of it",
+                              folder, change, place));
+    said.changed.push_back(std::move(change));
+  }
+  if (!run.samples) said.unknown.push_back(fmt::format("its position in the data: sample {} is taken", here));
+  if (place == here) return here;
+  const auto was = batch_of(run);
+  if (was == batch) return place;  // a run whose batch changed before
+  auto change = was ? fmt::format("train_batch_size is {}, was {}", batch, *was)
+                    : fmt::format("train_batch_size is {}, and {} steps took {} samples", batch, *run.steps, place);
+  if (!options.changed_batch)
+    return fail(error_kind::mismatch,
+                fmt::format("'{}': {}, so step {} would begin at sample {} and not at {}, as it was: "
+                            "checkpoint.load.changed_batch: true (--changed-batch) continues where it was",
+                            folder, change, *run.steps, here, place));
+  said.changed.push_back(std::move(change));
+  return place;
+}
+
+/// A pipeline's folder under the names of this run's model, where the layers leave one choice.
+core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
+                                                  bool strict) {
+  std::vector<checkpoint::wanted_tensor> wanted;
+  for (const auto& p : table.parameters) wanted.push_back({p.name, p.shape});
+  auto named = checkpoint::named_by_layers(std::move(from), wanted);
+  if (!named || !named->has_layer_names || !strict) return named;
+  const checkpoint::name_map names(*named);
+  const auto is_there = [&](const auto& w) { return names.find(w.name).has_value(); };
+  if (std::ranges::all_of(wanted, is_there)) return named;
+  return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
+}
+
+}  // namespace
+
+core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
+                                                           bool live, opening_watch& watch) {
+  if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
+  const auto say = [this](const std::string& line) {
+    if (hooks.on_warning) hooks.on_warning(line);
+  };
+  auto map = config::read_name_map(options.map);
+  if (!map) return fail(map.error());
+  auto from = checkpoint::open_source(
+      path,
+      {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
+  if (!from) return fail(from.error());
+  if (!options.custom_load_fn) {
+    from = named_for(*plan.table, std::move(*from), options.load_module_strict);
+    if (!from) return fail(from.error());
+  }
+  const auto& run = from->run;
+  const auto folder = from->folder.string();
+  const bool goes_on = !options.load_module_only && run.steps.has_value();
+  remarks said;
+  uint64_t first_sample = 0;
+  if (goes_on) {
+    const auto place = place_in_data(*from, options, plan.config->seed, data.shape.global_rows(), said);
+    if (!place) return fail(place.error());
+    first_sample = *place;
+  }
+  if (!options.load_from_fp32_weights)
+    options.load_from_fp32_weights = plan.config->zero_optimization.load_from_fp32_weights;
+  const auto& zero = plan.config->zero_optimization;
+  options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
+  if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
+  live_load state;
+  const auto loaded =
+      load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr, [&] { return watch.wants_end(); });
+  if (!loaded && state.changing) over = loaded.error().in("load, which has changed some states");
+  if (!loaded) return fail(state.changing ? *over : loaded.error());
+  if (loaded->missing > 0)
+    say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
+                    live ? "present" : "first", loaded->first_missing));
+
+  const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
+  const uint64_t updates = goes_on ? run.applied_updates.value_or(*run.steps) : 0;
+  steps = goes_on ? *run.steps : 0;
+  data.shape.first_step = steps;
+  data.shape.first_sample = first_sample;
+  applied = loaded->states ? updates : 0;
+  scheduled = 0;
+  if (goes_on && options.load_lr_scheduler_states)
+    scheduled = run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
+  const auto& s = run.loss_scale;
+  scale = goes_on && s && fp16 && wants_states
+              ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
+              : kernels::first_loss_scale(plan.loss_scale);
+  client_state = goes_on ? run.client_state : "null";
+  last_factor.reset();
+
+  if (!said.changed.empty())
+    say(fmt::format("'{}': {}: the run continues at sample {} of the data", folder, fmt::join(said.changed, "; "),
+                    first_sample));
+  if (!goes_on && !options.load_module_only)
+    say(fmt::format("'{}' holds weights alone: the run begins at step 0 with them", folder));
+  if (!goes_on) return from->folder;
+  if (wants_states && !loaded->states) said.unknown.push_back("the optimizer's states, which begin afresh");
+  if (fp16 && wants_states && !s) said.unknown.push_back("its loss scale, which begins afresh");
+  if (!said.unknown.empty())
+    say(fmt::format("'{}' ({}) does not say {}", folder, from->format, fmt::join(said.unknown, "; ")));
+  return from->folder;
+}
+
+core::result<void> session::parts::tell_loader() {
+  core::result<void> out;
+  lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
+  const host_caller self(*system);
+  self->request(actors->loader, caf::infinite, move_data{data.shape.first_step, data.shape.first_sample})
+      .receive([] {}, [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + system->render(e)); });
+  return out;
+}
+
+core::result<loaded_checkpoint> session::load(const std::filesystem::path& path, load_options options) {
+  auto& p = *parts_;
+  if (auto ok = p.sound(); !ok) return fail(ok.error());
+  // The save's own failure is told to its host; here only a run that is over counts.
+  if (auto ok = p.end_saves(); !ok && p.over) return fail(ok.error());
+  opening_watch unwatched({});
+  const auto folder = p.resume(path, std::move(options), true, unwatched);
+  if (!folder) return fail(folder.error());
+  ++p.loads;
+  p.recording.last_validation.reset();
+  if (!p.recording.is_open)
+    p.resumed_from = path;
+  else if (!p.recording.is_closed)
+    post(p.actors->telemetry, go_back{p.steps, p.steps > 0 ? p.data.shape.samples_before(p.steps) : 0});
+  if (auto ok = p.tell_loader(); !ok) {
+    p.over = ok.error();
+    return fail(ok.error());
+  }
+  return loaded_checkpoint{*folder, p.client_state};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,231 @@
+// The embedding API: a training run as a value. Build it from a configuration, step it, ask it, let it go.
+// The command line uses nothing else. Not thread-safe: one caller at a time; `stop` may come from anywhere. Several
+// sessions may live in a process, each with a caller of its own. A host's own actor system: actors/host.hpp.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "actors/hands/save_request.hpp"
+#include "actors/memory/offload_request.hpp"
+#include "actors/session/load_options.hpp"
+#include "actors/session/opening_progress.hpp"
+#include "actors/trace.hpp"
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "plan/step_plan.hpp"
+
+namespace caf {
+class actor_system;
+}
+
+namespace troupe::data {
+class tokenizer;
+struct reading_progress;
+}  // namespace troupe::data
+
+namespace troupe::actors {
+
+struct session_actors;
+struct host_model;
+class state_access;
+
+/// What one optimizer step did.
+struct step_report {
+  uint64_t step = 0;  ///< from 1
+  double loss = 0;    ///< mean over the global batch, nats per token
+  double lr = 0;
+  double grad_norm = 0;  ///< of the mean gradient, before clipping
+  double loss_scale = 1;
+  bool skipped = false;  ///< the gradient overflowed
+  double seconds = 0;
+  uint64_t tokens = 0;      ///< of the global batch
+  bool save_asked = false;  ///< somebody sent the supervisor `save_now` (actors/host.hpp): a save is due
+  step_summary lanes;
+};
+
+/// Bytes of one rank by owner: what is mapped, and what the model's arithmetic really took at its peak.
+struct rank_memory_report {
+  plan::memory_table resident;
+  uint64_t activations_peak_bytes = 0;
+  uint64_t offloaded_bytes = 0;  ///< of `resident`, those that `offload_states` counts as host memory
+};
+
+/// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
+/// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call; what
+/// the call did is done and counted, and the session goes on.
+struct session_hooks {
+  std::function<void(const std::string&)> on_warning;  ///< one line each
+  /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
+  /// flops_profiler. A step's come with the next call.
+  std::function<void(const std::string&)> on_log{};
+  std::function<void(const step_report&)> on_step{};                ///< after each step that ended well
+  std::function<void(uint64_t step, double loss)> on_evaluation{};  ///< nats per token after `step` steps
+  /// While `open` encodes text, about once for each MiB (data/documents.hpp); false ends the opening with
+  /// error_kind::stopped.
+  std::function<bool(const data::reading_progress&)> on_reading{};
+  /// While `open` works, several times a second, at every phase; false ends the opening with error_kind::stopped.
+  opening_hook on_opening{};
+  /// After a save has ended, well or not: during the next call, at the latest that which waits for it.
+  std::function<void(const save_report&)> on_saved{};
+};
+
+/// What a host may add to the end of a run; the rest is known.
+struct session_ending {
+  std::optional<core::error> failure;  ///< none: the session's own, if there is one
+  std::optional<double> seconds;       ///< none: those of the steps
+  std::string configuration;           ///< effective YAML for the report
+  std::string sample;                  ///< text that the model wrote, for the report
+};
+
+/// What a run recorded, once its files are written.
+struct session_records {
+  std::string report_file;          ///< empty where none was wanted or it could not be written
+  std::string communication_table;  ///< comms_logger's, empty where that is off
+  uint64_t num_dropped = 0;         ///< steps and validations that were not recorded: the writers fell behind
+  bool curves_complete = true;      ///< every other value is in its file
+};
+
+/// Steps between two printed lines: `steps_per_print`, or a fortieth of the run.
+uint64_t print_interval(const config::job_config& config);
+
+/// Warnings kept until the session is called next; what comes beyond is counted, not kept.
+inline constexpr size_t warnings_max = 64;
+
+struct session_options {  ///< what a session is opened with
+  std::shared_ptr<const config::job_config> config;
+  session_hooks hooks{};
+  /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
+  /// actors/host.hpp). Null: the session makes one.
+  caf::actor_system* system = nullptr;
+  /// Where to go on from: a checkpoint of any format that checkpoint/convert/open_source.hpp knows, or a folder of
+  /// checkpoints, whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it
+  /// does not say everything that a run is, a warning names what was assumed. Empty: from the beginning.
+  std::filesystem::path resume{};
+  /// The host's own modules and batches instead of `model` and `data` (actors/hands/host_model.hpp). Null: the
+  /// configuration's.
+  std::shared_ptr<const host_model> model{};
+  load_options load{};  ///< how much of `resume` is taken over
+};
+
+class session {  ///< a training run
+ public:
+  /// Reads the data, writes and proves the plans, takes the memory, draws or loads the weights, starts the actors.
+  /// Nothing runs yet. Errors: bad_input for what the configuration or files got wrong, limit (also where memory or
+  /// threads would not do), io, stopped.
+  static core::result<std::unique_ptr<session>> open(session_options options);
+  /// The same with an actor system of its own.
+  static core::result<std::unique_ptr<session>> open(std::shared_ptr<const config::job_config> config,
+                                                     session_hooks hooks = {});
+  /// Ends the actors, waits for the instructions in hand and gives everything back, whatever state the run is in. On
+  /// any thread, as every call: none of them ties a session to the threads that used it.
+  ~session();
+  session(const session&) = delete;
+  session& operator=(const session&) = delete;
+
+  /// Makes the files that curves are written to; the first step does so where nobody has. Errors (io, no_space,
+  /// bad_input): nothing has run, and the call may be repeated.
+  core::result<void> open_records();
+  /// The run is over: ends the writers and writes what is written at the end, into an output folder that exists.
+  /// The session's end does the same where nobody has. Afterwards nothing is recorded any more.
+  session_records finish(session_ending ending = {});
+
+  /// One optimizer step. After an error the session is over: every later call returns the same error. Where a file of
+  /// the run's text could not be read any more the states are as the step before left them, and `save` still works.
+  core::result<step_report> step();
+
+  /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
+  core::result<double> evaluate(uint64_t batches = 0);
+
+  /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.
+  core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);
+
+  /// The run's tokenizer (data/tokenizer.hpp), the session's as long as it lives; null where the tokens are those of a
+  /// file that no tokenizer here knows.
+  [[nodiscard]] data::tokenizer* tokenizer() const;
+  /// True where every token is one byte of text: losses are nats per byte.
+  [[nodiscard]] bool tokens_are_bytes() const;
+
+  /// Ends the run in hand as soon as the lanes notice. From any thread.
+  void stop(const std::string& why);
+
+  /// Typed handles for monitoring and messages (actors/host.hpp). Drop them before the actor system ends.
+  [[nodiscard]] session_actors actors() const;
+
+  /// Writes a checkpoint (docs/formats.md) of the states as they are and returns its folder once it is committed and
+  /// synced: a crash at any instant leaves this one or the one before. Between steps only. Errors: io, no_space; the
+  /// run may go on. One that is under way is waited for first.
+  core::result<std::filesystem::path> save(const save_request& request);
+  /// The same beside training: the next step copies the states before it changes them, writers do the rest while steps
+  /// go on, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another save
+  /// is under way.
+  core::result<void> save_async(const save_request& request);
+  /// Whether `save` can: until the run is over, and after an error that has left the states whole.
+  [[nodiscard]] bool may_save() const;
+  /// Whether a save was begun and `on_saved` has not been called for it.
+  [[nodiscard]] bool save_under_way() const;
+  /// Returns when no save is under way any more; without a next step the copies are taken here. Errors: the save's.
+  core::result<void> wait_for_saves();
+  /// Takes a checkpoint over while the session lives, between steps: any format, one of a folder by `options.tag`, with
+  /// the effects of `session_options::resume`, so that steps from here on have the bits of a session that is opened
+  /// there. Only parameters that options leave out keep what they are. Curves that are open end at the step that it
+  /// goes back to, whosever the checkpoint is; where steps begin at 0 they become NAME.previous. A save that was asked
+  /// for is of the states before and is finished first. Errors: as `open`; bad_input while states are offloaded.
+  /// Refused before anything changed, the run may go on; what fails later (io, a digest) ends it with that sentence.
+  core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
+  /// What `save` was given as client state by the run that this one goes on from; null's text otherwise.
+  [[nodiscard]] const std::string& client_state() const;
+
+  [[nodiscard]] uint64_t steps_done() const;
+  [[nodiscard]] uint64_t validation_tokens() const;
+  [[nodiscard]] uint64_t sequence() const;  ///< tokens of a sample
+  [[nodiscard]] const core::model_table& table() const;
+  [[nodiscard]] const plan::step_plan& training_plan(uint32_t rank) const;
+  [[nodiscard]] std::vector<rank_memory_report> memory() const;
+  /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
+  [[nodiscard]] std::string chosen_tiers() const;
+
+  /// Master weights of a parameter from element `first` on, as fp32 (rounded in reference mode), wherever they lie.
+  /// Between steps only. Errors, here and below: io with file and offset, where states are in files.
+  core::result<void> read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const;
+  /// First (0) or second (1) moment of a whole parameter, likewise; zeros where its optimizer keeps none.
+  core::result<void> read_moment(uint32_t parameter, int which, std::span<float> out) const;
+  /// The reduced gradient of the last step, times the factor that makes it the mean over the global batch, in fp64.
+  core::result<void> read_gradient(uint32_t parameter, std::span<double> out) const;
+
+  /// Weights, optimizer states and gradients by name, to read and to change (actors/session/state_access.hpp). Between
+  /// steps only; good until the session's next call.
+  [[nodiscard]] state_access states();
+
+  /// Takes states out of memory between steps, values as they are: nothing but `reload_states`, `memory` and what
+  /// asks for numbers alone works meanwhile, everything else is refused. Without an accelerator, `cpu` moves bytes
+  /// between two columns of `memory` and frees none. Errors: bad_input, also where states are offloaded already; those
+  /// of storage::swap_space; then all is where it was.
+  core::result<offload_report> offload_states(offload_request request = {});
+  /// Brings everything back, bit by bit and to the same addresses. Errors: bad_input where nothing was offloaded; io,
+  /// then nothing is lost and the call may be repeated.
+  core::result<void> reload_states();
+
+  /// Writes config.json and model.safetensors (sharded beyond `max_shard_bytes`) for Hugging Face. Between steps only.
+  core::result<void> export_hugging_face(const std::string& folder, uint64_t max_shard_bytes = uint64_t{5} << 30) const;
+
+  /// The weights in the type in which the forward pass uses them, under Hugging Face's names: `*.safetensors`, `*.bin`
+  /// and `*.pt` are files, anything else is a folder, for pytorch_model.bin. In torch's files a tied head is one more
+  /// name. At stage 3 only where zero_optimization.stage3_gather_16bit_weights_on_model_save is set; else a warning,
+  /// and false. Between steps only. Errors: io, no_space; what was there stays.
+  core::result<bool> save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters = false) const;
+
+ private:
+  struct parts;
+  explicit session(std::unique_ptr<parts> p);
+  std::unique_ptr<parts> parts_;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,92 @@
+// Reading a session's state between steps: weights, moments, gradients; generating text; exporting.
+#include <algorithm>
+#include <cmath>
+
+#include "actors/memory/state_store.hpp"
+#include "actors/session/parts.hpp"
+#include "kernels/random.hpp"
+#include "models/families/hugging_face.hpp"
+
+namespace troupe::actors {
+
+namespace {
+
+// Draws from softmax(logits / temperature) with a uniform number in [0, 1).
+int64_t draw(const std::vector<float>& logits, double temperature, double uniform) {
+  const auto best = std::max_element(logits.begin(), logits.end());
+  if (temperature <= 0) return best - logits.begin();
+  std::vector<double> weight(logits.size());
+  double total = 0;
+  for (size_t i = 0; i < logits.size(); ++i)
+    total += weight[i] = std::exp((double(logits[i]) - double(*best)) / temperature);
+  double left = uniform * total;
+  for (size_t i = 0; i < weight.size(); ++i)
+    if ((left -= weight[i]) < 0) return static_cast<int64_t>(i);
+  return static_cast<int64_t>(weight.size()) - 1;
+}
+
+}  // namespace
+
+core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, uint64_t tokens, double temperature) {
+  auto& p = *parts_;
+  if (p.model != nullptr)
+    return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
+  if (text.empty())
+    return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
+  for (int64_t t : text)
+    if (t < 0 || t >= int64_t{p.plan.spec.vocabulary})
+      return core::fail(core::error_kind::bad_input, "sample.prompt: token " + std::to_string(t) +
+                                                         " is not in the vocabulary of " +
+                                                         std::to_string(p.plan.spec.vocabulary));
+  for (uint64_t i = 0; i < tokens; ++i) {
+    auto b = std::make_shared<data::batch>();
+    const uint64_t seen = std::min<uint64_t>(text.size(), p.plan.sequence);
+    b->rows = 1;
+    b->columns = seen + 1;
+    b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
+    b->tokens.push_back(0);  // the target's place; generation computes no loss
+    b->samples = {0};
+    auto did = p.run_and_tell(plan_choice::generate, p.steps, b);
+    if (!did) return core::fail(did.error());
+    const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(p.plan.config->seed),
+                                                                            0x73616D70U /* the sampler's stream */});
+    text.push_back(draw(did->logits, temperature, double(bits[0]) / 4294967296.0));
+  }
+  return text;
+}
+
+core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
+  const bool trains = parts_->plan.table->parameters[parameter].trainable;
+  return read_states(parts_->memory, parameter, trains ? plan::state_part::master : plan::state_part::copy,
+                     {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+}
+
+core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
+  return read_states(parts_->memory, parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
+                     core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+}
+
+core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
+  if (parts_->offloaded != nullptr) return parts_->sound();
+  if (auto ok = read_states(parts_->memory, parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
+                            reinterpret_cast<std::byte*>(out.data()));
+      !ok)
+    return ok;
+  for (double& g : out) g *= parts_->last_factor.value_or(1);
+  return {};
+}
+
+core::result<void> session::export_hugging_face(const std::string& folder, uint64_t max_shard_bytes) const {
+  const auto read = [&](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    return read_parameter(q, first, out);
+  };
+  if (parts_->model != nullptr)
+    return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
+  return models::write_folder(folder, parts_->plan.spec, *parts_->plan.table, core::dtype::f32, read, max_shard_bytes);
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,31 @@
+// What a session lets its state_access see of itself. Nobody else includes it.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "actors/memory/state_store.hpp"
+#include "actors/optimizer_groups.hpp"
+#include "actors/session/state_access.hpp"
+
+namespace troupe::actors {
+
+/// Lives as long as the session's next call.
+struct state_access_parts {
+  const core::model_table& table;
+  const optimizer_groups& groups;
+  rank_memories ranks;
+  /// Makes reduced gradients those of the mean over the global batch; none before the first step.
+  std::optional<double> gradient_factor;
+  std::function<core::result<void>()> before_reading;   ///< refuses while states are elsewhere or the run is over
+  std::function<core::result<void>()> before_changing;  ///< the same, and lets a save take its copies first
+};
+
+/// Elements of one part of one parameter.
+struct state_place {
+  uint32_t parameter = 0;
+  plan::state_part part = plan::state_part::master;
+  plan::slice range;
+};
+
+}  // namespace troupe::actors

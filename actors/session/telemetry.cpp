@@ -1,0 +1,206 @@
+// What a session records about itself. It feeds the telemetry actor and waits for it once, at the end.
+#include <algorithm>
+
+#include "actors/host_thread.hpp"
+#include "actors/session/parts.hpp"
+#include "core/clock.hpp"
+
+namespace troupe::actors {
+namespace {
+
+std::filesystem::path monitor_folder(const config::monitor_section& m, const std::filesystem::path& output) {
+  return (m.output_path.empty() ? output : m.output_path) / m.job_name;
+}
+
+// A run that goes on from a checkpoint in its own folder is the same run; from another's it is a new one.
+bool lies_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  std::error_code e;
+  const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
+  return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+telemetry::recorder_options recorder_options_of(const blueprint& plan, bool tokens_are_bytes) {
+  const auto& c = *plan.config;
+  telemetry::recorder_options o;
+  if (c.csv_monitor.enabled) o.curves.csv_folder = monitor_folder(c.csv_monitor, c.output);
+  if (c.tensorboard.enabled) o.curves.events_folder = monitor_folder(c.tensorboard, c.output);
+  if (c.telemetry.json_lines) o.curves.json_lines_file = c.output / "steps.jsonl";
+  o.labels.loss_scale = c.fp16.enabled;
+  o.labels.breakdown = c.wall_clock_breakdown;
+  o.report = c.telemetry.report && !c.output.empty();
+  o.report_step = c.telemetry.trace_from_step + std::min<uint64_t>(1, c.telemetry.trace_steps / 2);
+  o.communication = c.comms_logger.enabled;
+  o.communication_verbose = c.comms_logger.verbose;
+  o.collectives = {c.comms_logger.prof_all, c.comms_logger.prof_ops, c.comms_logger.debug};
+  const auto& flops = c.flops_profiler;
+  if (flops.enabled)
+    o.flops = {flops.profile_step, flops.recompute_fwd_factor, flops.module_depth, flops.top_modules, flops.detailed};
+  if (c.wall_clock_breakdown) o.print_every = print_interval(c);
+  const auto& first = *plan.train().front();
+  auto& f = o.facts;
+  f.name = c.file.empty() ? "run" : c.file.stem().string();
+  f.loss_unit = tokens_are_bytes ? "nats/byte" : "nats/token";
+  f.parameter_dtype = core::name_of(c.parameter_dtype());
+  f.zero_stage = first.options.stage;
+  f.ranks = first.options.ranks;
+  f.parameters = plan.table->numel();
+  f.parameters_per_rank = first.options.stage == 3 ? first.shard_elements.front() : f.parameters;
+  f.steps = c.steps;
+  f.micro_batch = c.train_micro_batch_size_per_gpu;
+  f.accumulation = first.options.accumulation;
+  f.sequence = plan.sequence;
+  return o;
+}
+
+}  // namespace
+
+uint64_t print_interval(const config::job_config& c) {
+  return c.steps_per_print > 0 ? c.steps_per_print : std::max<uint64_t>(1, c.steps / 40);
+}
+
+telemetry_setup session::parts::make_telemetry() {
+  const auto& c = *plan.config;
+  auto options = recorder_options_of(plan, model == nullptr && data.corpus->tokens_are_bytes());
+  telemetry_setup out;
+  out.log = options.log = [box = recording.lines](const std::string& line) { box->put(line); };
+  options.warn = [box = warnings](const std::string& line) { box->put(line); };
+  out.complain = [box = warnings](const core::error& e) { box->put(e.text); };
+  if (c.telemetry.trace && !c.output.empty()) out.trace_file = c.output / "trace.json";
+  out.from_step = c.telemetry.trace_from_step;
+  out.steps = c.telemetry.trace_steps;
+  if (options.report) out.report_file = c.output / "report.html";
+  if (options.communication && !c.output.empty()) out.communication_file = c.output / "communication.json";
+  out.flops_file = c.flops_profiler.output_file;
+  out.recorder = recording.recorder = std::make_shared<telemetry::recorder>(std::move(options));
+  return out;
+}
+
+core::result<void> session::parts::open_records() {
+  if (recording.is_open) return {};
+  const auto& c = *plan.config;
+  const auto homeless = [&](const config::monitor_section& m) { return m.enabled && m.output_path.empty(); };
+  if (c.output.empty() && (homeless(c.tensorboard) || homeless(c.csv_monitor) || c.telemetry.json_lines))
+    return core::fail(core::error_kind::bad_input,
+                      "telemetry: curves were asked for and there is no folder for them; set output");
+  const auto& flops = c.flops_profiler;
+  std::error_code e;
+  if (flops.enabled && !flops.output_file.empty() &&
+      (!std::filesystem::is_directory(flops.output_file.parent_path(), e) ||
+       std::filesystem::is_directory(flops.output_file, e)))
+    return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: there can be no file " +
+                                                       flops.output_file.string() +
+                                                       ": its folder must exist, and it must not be one");
+  std::optional<uint64_t> goes_on_after;
+  if (steps > 0 && !c.output.empty() && lies_below(resumed_from, c.output))
+    goes_on_after = data.shape.samples_before(steps);
+  if (auto ok = recording.recorder->open(core::unix_seconds(), goes_on_after); !ok) return ok;
+  recording.is_open = true;
+  if (flops.enabled && flops.profile_step >= c.steps)
+    warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +
+                  " is not reached in a run of " + std::to_string(c.steps) + " steps (the first is 0): no profile");
+  log_memory("before the first step");
+  deliver_warnings();
+  return {};
+}
+
+std::vector<telemetry::memory_row> session::parts::memory_rows() const {
+  std::vector<telemetry::memory_row> out;
+  for (uint32_t r = 0; r < memory.size(); ++r) {
+    telemetry::memory_row row{r, "host", {}};
+    auto resident = memory[r]->resident();
+    resident.activations = ledger->peak_bytes(ledger->owner(r));
+    for (const auto& [owner, bytes] : plan::owners_of(resident)) {
+      std::string name(owner);
+      if (const auto at = name.find(" (predicted)"); at != std::string::npos) name = name.substr(0, at) + ", peak";
+      row.owners.emplace_back(std::move(name), bytes);
+    }
+    out.push_back(std::move(row));
+  }
+  return out;
+}
+
+void session::parts::log_memory(const std::string& when) {
+  if (!plan.config->memory_breakdown) return;
+  recording.lines->put_lines(telemetry::memory_breakdown(when, memory_rows(), telemetry::process_resident_bytes()));
+}
+
+void session::parts::record(const step_report& r, std::shared_ptr<const run_contexts> contexts) {
+  if (recording.is_closed) return;
+  auto v = std::make_shared<telemetry::step_values>();
+  v->step = r.step;
+  v->samples = data.shape.global_rows();
+  v->global_samples = data.shape.samples_before(r.step);
+  v->tokens = r.tokens;
+  v->unix_s = core::unix_seconds();
+  v->seconds = r.seconds;
+  v->loss = r.loss;
+  v->lr = r.lr;
+  v->grad_norm = r.grad_norm;
+  v->loss_scale = r.loss_scale;
+  v->skipped = r.skipped;
+  for (uint32_t rank = 0; rank < memory.size(); ++rank)
+    v->memory_bytes += memory[rank]->resident().total() + ledger->peak_bytes(ledger->owner(rank));
+  v->step_s = r.lanes.step_s;
+  v->compute_s = r.lanes.compute_s;
+  v->communication_s = r.lanes.communication_s;
+  v->exposed_s = r.lanes.exposed_s;
+  v->control_idle_s = r.lanes.control.idle_s;
+  recording.step_seconds += r.seconds;
+  if (r.step == 1) log_memory("after the first step");
+  if (auto place = recording.queue.admit())
+    post(actors->telemetry, record_step{std::move(v), std::move(contexts), std::move(place)});
+}
+
+void session::parts::record_loss(double loss) {
+  auto v = std::make_shared<telemetry::validation_values>();
+  *v = {steps, data.shape.samples_before(steps), loss, core::unix_seconds()};
+  recording.last_validation = v;
+  if (!recording.is_open || recording.is_closed) return;
+  if (auto place = recording.queue.admit()) post(actors->telemetry, record_validation{std::move(v), std::move(place)});
+}
+
+session_records session::parts::finish(session_ending ending) {
+  session_records out;
+  if (!recording.is_open || recording.is_closed || !actors) return out;
+  recording.is_closed = true;
+  auto end = std::make_shared<telemetry::run_end>();
+  const auto failure = ending.failure ? ending.failure : over;
+  end->verdict = failure && failure->kind != core::error_kind::stopped ? telemetry::verdict::failed
+                 : failure || steps < plan.config->steps               ? telemetry::verdict::stopped
+                                                                       : telemetry::verdict::done;
+  if (end->verdict == telemetry::verdict::failed) end->failure = failure->text;
+  end->seconds = ending.seconds.value_or(recording.step_seconds);
+  if (recording.last_validation && recording.last_validation->step == steps)
+    end->validation_loss = recording.last_validation->loss;
+  end->memory = memory_rows();
+  end->process_peak_bytes = telemetry::process_peak_bytes();
+  end->configuration = std::move(ending.configuration);
+  end->sample = std::move(ending.sample);
+  out.num_dropped = recording.queue.num_dropped();
+  const host_caller self(*system);
+  self->request(actors->telemetry, closing_patience, close_records{std::move(end), out.num_dropped})
+      .receive(
+          [&](const records_closed& m) {
+            out.communication_table = m.records->communication_table;
+            out.curves_complete = m.records->curves_complete;
+            if (m.records->report_written) out.report_file = plan.config->output / "report.html";
+          },
+          [&](caf::error&) {
+            out.curves_complete = false;
+            warnings->put("telemetry: the writers did not end within " + std::to_string(closing_patience.count()) +
+                          " s; the report and what was recorded last may be missing");
+          });
+  log_memory("at the end");
+  if (out.num_dropped > 0)
+    warnings->put("telemetry: " + std::to_string(out.num_dropped) +
+                  " records were dropped because the writers fell behind (limit: " +
+                  std::to_string(record_queue_limit) + " under way)");
+  if (!out.curves_complete) warnings->put("telemetry: the curves are not complete, some could not be written");
+  deliver_warnings();
+  return out;
+}
+
+core::result<void> session::open_records() { return parts_->open_records(); }
+session_records session::finish(session_ending ending) { return parts_->finish(std::move(ending)); }
+
+}  // namespace troupe::actors

@@ -1,0 +1,215 @@
+// What a simulated run must have done, held against its log.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "actors/sim/sim.hpp"
+#include "core/text.hpp"
+
+namespace troupe::actors {
+namespace {
+
+using core::error_kind;
+
+constexpr size_t never = SIZE_MAX;
+/// Every delivery takes a nanosecond of its own.
+constexpr int64_t rest_slack_ns = 10'000;
+
+/// Where in the log an instruction of one rank started and ended.
+struct moment {
+  size_t start = never, end = never;
+};
+
+class run_checker {
+ public:
+  run_checker(const shared_rank_plans& plans, const sim_run& run, uint64_t number, uint32_t window)
+      : plans_(plans), run_(run), number_(number), window_(window), moments_(plans.size()), ended_(plans.size()) {
+    for (size_t r = 0; r < plans.size(); ++r) moments_[r].resize(plans[r]->instructions.size());
+  }
+
+  core::result<void> take(const sim_event& e, size_t index) {
+    if (e.rank >= plans_.size() || e.id >= moments_[e.rank].size())
+      return fail("an event names no instruction of the plan");
+    const auto& p = *plans_[e.rank];
+    const auto& x = p.instructions[e.id];
+    auto& m = moments_[e.rank][e.id];
+    auto& ended = ended_[e.rank].in_lane[static_cast<size_t>(x.lane)];
+    if (e.end) {
+      if (m.start == never || m.end != never) return fail(e.rank, e.id, "ended without having started, or twice");
+      m.end = index;
+      ++ended;
+      return {};
+    }
+    if (m.start != never) return fail(e.rank, e.id, "started twice");
+    m.start = index;
+    const auto& order = p.lanes[static_cast<size_t>(x.lane)];
+    auto& next = ended_[e.rank].started[static_cast<size_t>(x.lane)];
+    if (next >= order.size() || order[next] != e.id) return fail(e.rank, e.id, "started out of its lane's order");
+    if (next >= ended + window_) return fail(e.rank, e.id, "started beyond the window");
+    if (x.lane != plan::lane::fabric && x.lane != plan::lane::io && ended != next)
+      return fail(e.rank, e.id, "started before its predecessor had ended");
+    ++next;
+    return check_dependencies(e, x);
+  }
+
+  core::result<void> finish() {
+    const bool complete = !run_.outcome.failure;
+    for (uint32_t r = 0; r < plans_.size(); ++r)
+      for (const auto& x : plans_[r]->instructions) {
+        if (complete && x.lane != plan::lane::control && moments_[r][x.id].end == never)
+          return fail(r, x.id, "never ended in a run that ended well");
+        if (complete && x.lane == plan::lane::control && span_of(r, x.id).end_ns == 0)
+          return fail(r, x.id, "never ended");
+      }
+    return check_collectives();
+  }
+
+ private:
+  struct counts {
+    uint32_t started[plan::num_lanes] = {}, in_lane[plan::num_lanes] = {};
+  };
+
+  const span& span_of(uint32_t r, uint32_t id) const { return (*run_.outcome.contexts)[r]->spans[id]; }
+
+  core::result<void> check_dependencies(const sim_event& e, const plan::instruction& x) {
+    const auto& p = *plans_[e.rank];
+    for (uint32_t on : x.after) {
+      // The control lane leaves no events, only spans, and those only where the run ended well.
+      if (p.instructions[on].lane != plan::lane::control) {
+        if (moments_[e.rank][on].end == never)
+          return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
+      } else if (!run_.outcome.failure && span_of(e.rank, on).end_ns >= e.time_ns) {
+        return fail(e.rank, e.id, "started before " + p.describe(on) + " had ended");
+      }
+    }
+    return {};
+  }
+
+  core::result<void> check_collectives() {
+    std::map<uint32_t, std::vector<moment>> all;
+    for (uint32_t r = 0; r < plans_.size(); ++r)
+      for (const auto& x : plans_[r]->instructions)
+        if (x.sequence != plan::none) all[x.sequence].push_back(moments_[r][x.id]);
+    for (const auto& [sequence, members] : all) {
+      size_t last_start = 0, first_end = never;
+      for (const auto& m : members) {
+        last_start = std::max(last_start, m.start);
+        first_end = std::min(first_end, m.end);
+      }
+      if (first_end != never && (last_start > first_end || members.size() != plans_.size()))
+        return fail("collective " + std::to_string(sequence) + " ended on one rank before all had started it");
+    }
+    return {};
+  }
+
+  core::result<void> fail(uint32_t r, uint32_t id, const std::string& what) const {
+    return fail("rank " + std::to_string(r) + ": " + plans_[r]->describe(id) + " " + what);
+  }
+  core::result<void> fail(const std::string& what) const {
+    return core::fail(error_kind::bug, "run " + std::to_string(number_) + ": " + what);
+  }
+
+  const shared_rank_plans& plans_;
+  const sim_run& run_;
+  uint64_t number_;
+  uint32_t window_;
+  std::vector<std::vector<moment>> moments_;  // [rank][id]
+  std::vector<counts> ended_;                 // [rank]
+};
+
+/// What the failure must look like.
+struct demand {
+  error_kind kind = error_kind::bug;
+  std::string names;  ///< a word that the sentence must hold
+};
+
+/// None where the run must end well.
+std::optional<demand> demand_of(const sim_fault& f) {
+  const std::string rank = "rank " + std::to_string(f.rank);
+  switch (f.kind) {
+    case sim_fault_kind::none:
+    case sim_fault_kind::slow_lane:
+    case sim_fault_kind::late_message:
+    case sim_fault_kind::freeze_lane:
+    case sim_fault_kind::freeze_rank:
+    case sim_fault_kind::freeze_watcher:
+    case sim_fault_kind::freeze_loader:
+    case sim_fault_kind::freeze_disk:
+    case sim_fault_kind::freeze_process:
+      return std::nullopt;
+    case sim_fault_kind::kill_rank:
+      return demand{error_kind::peer_lost, rank};
+    case sim_fault_kind::kill_lane:
+      return demand{error_kind::peer_lost, rank};
+    case sim_fault_kind::kill_agent:
+      return demand{error_kind::peer_lost, "node agent"};
+    case sim_fault_kind::kill_supervisor:
+      return demand{error_kind::peer_lost, "supervisor"};
+    case sim_fault_kind::kill_loader:
+      return demand{error_kind::peer_lost, "loader"};
+    case sim_fault_kind::executor_error:
+      return demand{error_kind::io, "simulated: the executor refuses"};
+    case sim_fault_kind::executor_exception:
+      return demand{error_kind::bug, "simulated: the executor throws"};
+    case sim_fault_kind::wrong_identity:
+      return demand{error_kind::mismatch, "of another plan"};
+    case sim_fault_kind::bad_vote:
+      return demand{error_kind::mismatch, "disagree"};
+    case sim_fault_kind::silence:
+      return demand{asks_disk(f.lane) ? error_kind::stopped : error_kind::stalled, rank};
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const sim_result& result, uint32_t window) {
+  std::vector<run_checker> runs;
+  for (size_t i = 0; i < result.runs.size(); ++i)
+    runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], result.runs[i], i + 1, window);
+  for (size_t i = 0; i < result.log.size(); ++i) {
+    const auto& e = result.log[i];
+    if (e.run == 0 || e.run > runs.size()) return core::fail(error_kind::bug, "an event names no run that was ordered");
+    if (auto ok = runs[e.run - 1].take(e, i); !ok) return ok;
+  }
+  for (auto& r : runs)
+    if (auto ok = r.finish(); !ok) return ok;
+  return {};
+}
+
+core::result<void> check_ending(const sim_result& result, const sim_options& options, size_t num_ordered) {
+  const auto bug = [](std::string text) { return core::fail(error_kind::bug, std::move(text)); };
+  const auto& last = result.runs.back();
+  const auto& failure = last.outcome.failure;
+  const auto wanted = demand_of(options.fault);
+  if (!failure) {
+    // A kill may come when nobody needs its victim any more; every other fault that struck must have shown.
+    const bool may_pass =
+        options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
+    if (result.fault_struck && wanted && !may_pass)
+      return bug("the run ended well in spite of " + options.fault.describe());
+    if (result.runs.size() != num_ordered)
+      return bug("wanted " + std::to_string(num_ordered) + " runs, got " + std::to_string(result.runs.size()));
+    return {};
+  }
+  if (!result.fault_struck || !wanted) return bug("failed without a fault: " + failure->text);
+  if (failure->kind != wanted->kind || failure->text.find(wanted->names) == std::string::npos)
+    return bug("wanted an error that says '" + wanted->names + "', got '" + failure->text + "'");
+  // Silence is seen at one of four looks in stall_after, and one look was needed to see its beginning.
+  const bool silent = options.fault.kind == sim_fault_kind::silence;
+  const double latency_s = std::chrono::duration<double>(options.latency_max).count();
+  const double wanted_s = (silent ? 1.5 * last.patience_s : 0) + last.predicted_s * 4 + 100 * latency_s;
+  const double took_s = last.seconds - result.fault_at_s;
+  if (took_s > wanted_s)
+    return bug("wanted the failure within " + core::text_of("%.6f", wanted_s) + " s, got it after " +
+               core::text_of("%.6f", took_s) + " s");
+  // The order to give up takes a few messages to every rank.
+  const int64_t at_rest_ns = last.ended_ns + 4 * options.latency_max.count() + rest_slack_ns;
+  for (const auto& e : result.log)
+    if (!e.end && e.time_ns > at_rest_ns)
+      return bug("rank " + std::to_string(e.rank) + " still starts instructions " +
+                 core::text_of("%.6f", double(e.time_ns - last.ended_ns) / 1e9) + " s after the failure");
+  return {};
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,190 @@
+#include "actors/sim/modelled_executor.hpp"
+
+#include <limits>
+#include <map>
+#include <random>
+#include <stdexcept>
+
+#include "actors/hands/fabric_executor.hpp"
+#include "plan/layout/layout.hpp"
+
+namespace troupe::actors {
+namespace {
+
+constexpr std::string_view fault_names[] = {
+    "no fault",           "slow lane",         "late message",      "frozen lane",    "frozen rank",
+    "frozen watcher",     "frozen loader",     "frozen disk",       "frozen process", "killed rank",
+    "killed lane",        "killed node agent", "killed supervisor", "killed loader",  "executor error",
+    "executor exception", "wrong identity",    "bad vote",          "silence"};
+
+// Faults that the instruction's own executor brings about, whatever the lane.
+core::result<bool> fails_here(modelled_world& w, const step_context& c, const plan::instruction& x) {
+  if (w.strikes(sim_fault_kind::executor_error, c, x))
+    return core::fail(core::error_kind::io, "simulated: the executor refuses");
+  if (w.strikes(sim_fault_kind::executor_exception, c, x)) throw std::runtime_error("simulated: the executor throws");
+  return w.strikes(sim_fault_kind::silence, c, x);
+}
+
+class modelled_executor final : public executor {
+ public:
+  explicit modelled_executor(std::shared_ptr<modelled_world> world) : world_(std::move(world)) {}
+
+  void attach(timer t) override { timer_ = std::move(t); }
+
+  void begin(std::shared_ptr<step_context> context) override {
+    context_ = std::move(context);
+    const auto& p = context_->plan();
+    const auto& f = world_->fault;
+    slow_ = f.kind == sim_fault_kind::slow_lane && f.run == context_->order.run && f.rank == p.rank ? f.factor : 1;
+    random_.seed(world_->seed * 31 + context_->order.run * 7 + p.rank);
+  }
+
+  core::result<progress> start(const plan::instruction& x) override {
+    world_->note(*context_, x.id, false);
+    auto silent = fails_here(*world_, *context_, x);
+    if (!silent) return core::fail(silent.error());
+    if (*silent) return progress::pending;
+    double seconds = context_->acts(x.guard) ? plan::predicted_seconds(context_->plan(), x, world_->costs) : 0;
+    if (x.kind == plan::kind::write) seconds = hand_over(x, seconds);
+    if (x.kind == plan::kind::snapshot) seconds += seconds_until_free(x);
+    const double factor = 1 + world_->noise * std::uniform_real_distribution<double>(0, 1)(random_);
+    const auto delay = std::chrono::nanoseconds(static_cast<int64_t>(seconds * factor * slowness(x) * 1e9));
+    if (delay.count() == 0) {
+      world_->note(*context_, x.id, true);
+      return progress::done;
+    }
+    timer_(delay, x.id);
+    return progress::pending;
+  }
+
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
+    const auto id = static_cast<uint32_t>(sequence);
+    const int64_t frozen_ns = world_->disk_frozen_until_ns - world_->now_ns();
+    if (frozen_ns > 0 && asks_disk(context_->plan().instructions[id].lane)) {
+      timer_(std::chrono::nanoseconds(frozen_ns), id);
+      return std::nullopt;
+    }
+    world_->note(*context_, id, true);
+    return id;
+  }
+
+ private:
+  // The disk is all ranks', and a slot is free again once its bytes are there; nobody waits for it before.
+  double hand_over(const plan::instruction& x, double seconds) {
+    const auto begin = std::max(world_->now_ns(), world_->disk_free_ns);
+    occupied_until_ns_[context_->plan().buffers[x.buffer].offset] = world_->disk_free_ns =
+        begin + static_cast<int64_t>(seconds * 1e9);
+    return 0;
+  }
+  [[nodiscard]] double seconds_until_free(const plan::instruction& x) {
+    const int64_t until_ns = occupied_until_ns_[context_->plan().buffers[x.buffer].offset];
+    return std::max(0.0, double(until_ns - world_->now_ns()) / 1e9);
+  }
+
+  double slowness(const plan::instruction& x) {
+    if (slow_ == 1 || x.lane != world_->fault.lane) return 1;
+    world_->struck = true;
+    return slow_;
+  }
+
+  std::shared_ptr<modelled_world> world_;
+  std::shared_ptr<step_context> context_;
+  timer timer_;
+  std::mt19937_64 random_;
+  double slow_ = 1;
+  std::map<uint64_t, int64_t> occupied_until_ns_;  // [offset of a staging slot]
+};
+
+class modelled_fabric_executor final : public executor {
+ public:
+  modelled_fabric_executor(std::shared_ptr<modelled_world> world, std::shared_ptr<fabric::communicator> communicator)
+      : world_(std::move(world)), communicator_(std::move(communicator)) {}
+
+  void begin(std::shared_ptr<step_context> context) override {
+    context_ = std::move(context);
+    auto [it, fresh] = pieces_of_.try_emplace(context_->program.get());
+    if (fresh) it->second = pieces_of(context_->plan());
+    pieces_ = &it->second;
+    fill_votes();
+  }
+
+  core::result<progress> start(const plan::instruction& x) override {
+    world_->note(*context_, x.id, false);
+    auto silent = fails_here(*world_, *context_, x);
+    if (!silent) return core::fail(silent.error());
+    // Whoever is silent posts nothing later either: that would be another fault, a post out of turn.
+    if (silent_ |= *silent; silent_) return progress::pending;
+    auto r = describe_collective(*context_, x, (*pieces_)[x.sequence]);
+    if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
+    if (world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
+    const auto met = meet(*communicator_, r);
+    if (met && *met == progress::done) end(x);
+    return met;
+  }
+
+  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
+    const auto ended = go_on(*communicator_, *context_, sequence);
+    if (ended && *ended) end(context_->plan().instructions[**ended]);
+    return ended;
+  }
+
+  void abort(const core::error& why) override { communicator_->abort(why); }
+
+ private:
+  // Own votes have their values from the start; those of others are wrong until the vote has brought them.
+  void fill_votes() {
+    const auto& p = context_->plan();
+    auto& votes = context_->votes;
+    for (size_t i = 0; i < votes.size(); ++i) votes[i] = 1 + double(i % 7) / 8;
+    if (world_->overflow_in_run == context_->order.run && p.num_blocks > 0)
+      votes[world_->seed % p.num_blocks] = std::numeric_limits<double>::infinity();
+    for (const auto& piece : plan::vote_pieces(p))
+      for (uint64_t i = 0; piece.owner != p.rank && i < piece.count; ++i) votes[piece.to + i] = -1;
+  }
+
+  void end(const plan::instruction& x) {
+    world_->note(*context_, x.id, true);
+    if (x.kind == plan::kind::vote && world_->strikes(sim_fault_kind::bad_vote, *context_, x))
+      context_->votes[context_->plan().loss_offset(0, 0)] += 1;
+  }
+
+  std::shared_ptr<modelled_world> world_;
+  std::shared_ptr<fabric::communicator> communicator_;
+  std::shared_ptr<step_context> context_;
+  std::map<const program*, std::vector<std::vector<fabric::piece>>> pieces_of_;
+  const std::vector<std::vector<fabric::piece>>* pieces_ = nullptr;
+  bool silent_ = false;
+};
+
+}  // namespace
+
+std::string_view name_of(sim_fault_kind kind) { return fault_names[static_cast<size_t>(kind)]; }
+
+std::string sim_fault::describe() const {
+  return std::string(name_of(kind)) + " (run " + std::to_string(run) + ", rank " + std::to_string(rank) + ", " +
+         std::string(plan::name_of(lane)) + " lane, position " + std::to_string(position) + ", after " +
+         std::to_string(after_events) + " events)";
+}
+
+bool modelled_world::strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x) {
+  if (struck || fault.kind != kind || fault.run != c.order.run || fault.rank != c.plan().rank || fault.lane != x.lane)
+    return false;
+  // Any vote will do: a step has one.
+  if (kind != sim_fault_kind::bad_vote && c.program->position[x.id] != fault.position) return false;
+  return struck = true;
+}
+
+void modelled_world::freeze_disk(std::chrono::nanoseconds delay) {
+  disk_frozen_until_ns = now_ns() + delay.count();
+  disk_free_ns = std::max(disk_free_ns, now_ns()) + delay.count();
+}
+
+std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world) {
+  return std::make_unique<modelled_executor>(std::move(world));
+}
+std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,
+                                                        std::shared_ptr<fabric::communicator> communicator) {
+  return std::make_unique<modelled_fabric_executor>(std::move(world), std::move(communicator));
+}
+
+}  // namespace troupe::actors

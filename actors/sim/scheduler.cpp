@@ -1,0 +1,173 @@
+#include "actors/sim/scheduler.hpp"
+
+#include <algorithm>
+#include <caf/scheduler/test_coordinator.hpp>
+#include <deque>
+#include <map>
+#include <random>
+#include <tuple>
+
+namespace troupe::actors {
+namespace {
+
+struct waiting_message {
+  int64_t due_ns = 0;
+  caf::mailbox_element_ptr element;
+};
+struct channel {
+  caf::strong_actor_ptr receiver;
+  std::deque<waiting_message> messages;  // never empty
+};
+// Actor ids count up within a system, so they are the same whenever a seed is replayed. Messages without a sender come
+// from threads that know nothing of each other: each has a channel of its own.
+using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;  // receiver, sender, nth without, urgent
+
+}  // namespace
+
+struct sim_scheduler::parts {
+  caf::scheduler::test_coordinator& coordinator;
+  std::mt19937_64 random;
+  int64_t latency_max_ns;
+  std::map<channel_key, channel> channels;
+  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // of whom; whether only his own mail
+  uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
+
+  void note(uint64_t x) { digest = (digest ^ x) * 1099511628211ULL; }
+  [[nodiscard]] int64_t now_ns() {
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(coordinator.clock().now().time_since_epoch()).count();
+  }
+  void set_now(int64_t ns) {
+    coordinator.clock().current_time = caf::actor_clock::time_point{std::chrono::nanoseconds{ns}};
+  }
+  [[nodiscard]] int64_t next_timer_ns() {
+    const auto& all = coordinator.clock().schedule();
+    return all.empty()
+               ? INT64_MAX
+               : std::chrono::duration_cast<std::chrono::nanoseconds>(all.begin()->first.time_since_epoch()).count();
+  }
+
+  [[nodiscard]] int64_t due_ns(const channel_key& key, const channel& c) const {
+    int64_t due = c.messages.front().due_ns;
+    const auto [receiver, sender, nth, urgent] = key;
+    for (const bool own_mail : {false, true}) {
+      const auto frozen = frozen_until_ns.find({receiver, own_mail});
+      if (frozen != frozen_until_ns.end() && (!own_mail || sender == receiver)) due = std::max(due, frozen->second);
+    }
+    return due;
+  }
+
+  void book(caf::scheduled_actor& to, caf::mailbox_element_ptr element) {
+    const caf::actor_id sender = element->sender ? element->sender->id() : 0;
+    auto& c = channels[{to.id(), sender, sender == 0 ? ++anonymous : 0, element->is_high_priority()}];
+    if (!c.receiver) c.receiver = caf::strong_actor_ptr{to.ctrl()};
+    int64_t due = now_ns();
+    if (sender != to.id() && latency_max_ns > 0)
+      due += static_cast<int64_t>(random() % static_cast<uint64_t>(latency_max_ns));
+    if (!c.messages.empty()) due = std::max(due, c.messages.back().due_ns);
+    c.messages.push_back({due, std::move(element)});
+  }
+
+  // Every actor that has something to do gives up its mail and runs without any: it starts up, or falls asleep.
+  void absorb() {
+    while (!coordinator.jobs.empty()) {
+      if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {
+        actor->mailbox().fetch_more();
+        auto& queues = actor->mailbox().queue().queues();
+        while (auto e = std::get<caf::scheduled_actor::urgent_queue_index>(queues).take_front())
+          book(*actor, std::move(e));
+        while (auto e = std::get<caf::scheduled_actor::normal_queue_index>(queues).take_front())
+          book(*actor, std::move(e));
+      }
+      coordinator.try_run_once();
+    }
+  }
+
+  void deliver(std::map<channel_key, channel>::iterator it) {
+    auto receiver = it->second.receiver;
+    auto element = std::move(it->second.messages.front().element);
+    note(std::get<0>(it->first));
+    note(std::get<1>(it->first));
+    note(element->mid.integer_value());
+    note(element->content().type_token());
+    it->second.messages.pop_front();
+    if (it->second.messages.empty()) channels.erase(it);
+    set_now(now_ns() + 1);  // every delivery has a moment of its own, so spans say what came first
+    ++delivered;
+    receiver->enqueue(std::move(element), nullptr);
+    coordinator.try_run_once();
+    absorb();
+  }
+};
+
+sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chrono::nanoseconds latency_max)
+    : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()),
+                       std::mt19937_64(seed),
+                       latency_max.count(),
+                       {},
+                       {}}) {
+  parts_->set_now(3'600'000'000'000);  // a span of 0 means "not yet"
+}
+
+sim_scheduler::~sim_scheduler() {
+  parts_->coordinator.clock().cancel_all();
+  drain();
+  parts_->coordinator.clock().cancel_all();
+}
+
+bool sim_scheduler::step(int64_t until_ns) {
+  auto& p = *parts_;
+  p.absorb();
+  while (p.next_timer_ns() <= p.now_ns()) {
+    p.coordinator.trigger_timeout();
+    p.absorb();
+  }
+  std::vector<std::map<channel_key, channel>::iterator> ready;
+  int64_t next_ns = p.next_timer_ns();
+  for (auto it = p.channels.begin(); it != p.channels.end(); ++it) {
+    const int64_t due = p.due_ns(it->first, it->second);
+    if (due <= p.now_ns())
+      ready.push_back(it);
+    else
+      next_ns = std::min(next_ns, due);
+  }
+  if (!ready.empty()) {
+    p.deliver(ready[p.random() % ready.size()]);
+    return true;
+  }
+  if (next_ns == INT64_MAX || next_ns >= until_ns) return false;
+  p.set_now(next_ns);
+  return true;
+}
+
+void sim_scheduler::drain() {
+  for (parts_->absorb(); !parts_->channels.empty();) parts_->deliver(parts_->channels.begin());
+}
+
+int64_t sim_scheduler::now_ns() const { return parts_->now_ns(); }
+
+void sim_scheduler::post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what) {
+  auto& clock = parts_->coordinator.clock();
+  clock.schedule_message(clock.now() + delay, caf::actor_cast<caf::strong_actor_ptr>(to),
+                         caf::make_mailbox_element(nullptr, caf::make_message_id(), {}, what));
+}
+
+bool sim_scheduler::hold_any(std::chrono::nanoseconds delay) {
+  auto& p = *parts_;
+  p.absorb();
+  if (p.channels.empty()) return false;
+  auto it = std::next(p.channels.begin(), static_cast<long>(p.random() % p.channels.size()));
+  const int64_t until = p.now_ns() + delay.count();
+  for (auto& m : it->second.messages) m.due_ns = std::max(m.due_ns, until);
+  return true;
+}
+
+void sim_scheduler::freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail) {
+  parts_->frozen_until_ns[{whom, own_mail}] = parts_->now_ns() + delay.count();
+}
+
+void sim_scheduler::stop(std::chrono::nanoseconds delay) { parts_->set_now(parts_->now_ns() + delay.count()); }
+
+uint64_t sim_scheduler::num_delivered() const { return parts_->delivered; }
+uint64_t sim_scheduler::digest() const { return parts_->digest; }
+
+}  // namespace troupe::actors

@@ -1,0 +1,313 @@
+#include "actors/sim/sim.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+
+#include "actors/company.hpp"
+#include "actors/sim/scheduler.hpp"
+#include "core/text.hpp"
+
+namespace troupe::actors {
+namespace {
+
+struct sim_config : caf::actor_system_config {
+  sim_config() {
+    add_message_types<caf::id_block::troupe>();
+    set("scheduler.policy", caf::atom("testing"));
+  }
+};
+
+/// More deliveries than any sane run of this size needs: a loop of messages ends here.
+constexpr uint64_t deliveries_per_instruction_max = 100;
+
+/// How late the superfluous wake of some collectives comes.
+constexpr std::chrono::microseconds late_wake{300};
+
+class world {
+ public:
+  world(const std::vector<shared_rank_plans>& plans, const sim_options& o) : plans_(plans), options_(o) {
+    models_->costs = o.costs;
+    models_->noise = o.noise;
+    models_->seed = o.seed;
+    models_->fault = o.fault;
+    models_->overflow_in_run = o.overflow_in_run;
+    models_->now_ns = [this] { return schedule_.now_ns(); };
+    for (const auto& p : plans) num_ranks_ = std::max(num_ranks_, static_cast<uint32_t>(p.size()));
+    group_ = fabric::modelled_group::make(
+        num_ranks_, o.link,
+        {[this] { return schedule_.now_ns(); },
+         [this](int64_t delay_ns, uint32_t rank, uint64_t sequence) {
+           schedule_.post_later(std::chrono::nanoseconds(delay_ns), fabric_lane(rank), wake{sequence});
+           // Real fabrics wake once too often at times, and late, even in the next run.
+           if ((sequence + rank) % 4 == 0)
+             schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, fabric_lane(rank), wake{sequence});
+         }});
+    patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
+    pulses_ = std::make_shared<pulse_board>(num_ranks_);
+    std::vector<rank_parts> ranks(num_ranks_);
+    for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
+    loader_setup loader;
+    loader.shape.ranks = num_ranks_;
+    loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
+    company_ = assemble(system_, std::move(ranks), std::move(loader), {}, false).value();
+  }
+
+  ~world() {
+    dismiss(*company_);
+    for (const auto& a : askers_) caf::anon_send_exit(a, caf::exit_reason::kill);
+    askers_.clear();
+    schedule_.drain();
+  }
+  world(const world&) = delete;
+  world& operator=(const world&) = delete;
+
+  core::result<sim_run> run(plan_choice which) {
+    const auto& plans = plans_[static_cast<size_t>(which)];
+    auto order = std::make_shared<step_order>();
+    order->run = ++runs_;
+    order->step = runs_ - 1;
+    order->sequence_base = collectives_;
+    collectives_ += plans.front()->num_collectives;
+    size_t instructions = 0;
+    for (const auto& p : plans) instructions += p->instructions.size();
+    const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + deliveries_per_instruction_max * instructions;
+
+    sim_run out;
+    out.which = which;
+    out.predicted_s = plan::predict(plans, options_.costs).step_s;
+    out.patience_s = patience_s();
+    const int64_t quiet_max_ns = static_cast<int64_t>(4e9 * out.patience_s) + options_.fault.delay.count();
+    run_began_ns_ = schedule_.now_ns();
+    auto answer = std::make_shared<std::optional<run_outcome>>();
+    ask(run_plan{which, order}, answer);
+    // While anything happens, its time counts; from then on silence has a limit.
+    int64_t quiet_since = run_began_ns_;
+    for (size_t seen = models_->log.size(); !*answer; strike()) {
+      if (models_->log.size() != seen) {
+        seen = models_->log.size();
+        quiet_since = schedule_.now_ns();
+      }
+      stop_if_told();
+      if (!schedule_.step(quiet_since + quiet_max_ns))
+        return hang("run " + std::to_string(runs_) + " gave no answer; the last instruction started or ended " +
+                    core::text_of("%.6f", double(schedule_.now_ns() - quiet_since) / 1e9) + " s ago");
+      if (schedule_.num_delivered() > deliveries_max)
+        return hang("run " + std::to_string(runs_) + " gave no answer after " + std::to_string(deliveries_max) +
+                    " messages");
+    }
+    out.outcome = std::move(**answer);
+    out.ended_ns = schedule_.now_ns();
+    out.seconds = double(out.ended_ns - run_began_ns_) / 1e9;
+    return out;
+  }
+
+  // After a failure: everybody comes to rest, and the next order is refused with the same words.
+  core::result<void> rest(const core::error& why) {
+    const size_t events = models_->log.size();
+    const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
+    const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + 100 * events;
+    while (schedule_.step(until))
+      if (schedule_.num_delivered() > deliveries_max) return hang("the actors go on talking after '" + why.text + "'");
+    auto again = std::make_shared<std::optional<run_outcome>>();
+    auto order = std::make_shared<step_order>();
+    order->run = runs_ + 1;
+    ask(run_plan{plan_choice::train, order}, again);
+    while (!*again && schedule_.step(until + 1'000'000'000)) {
+    }
+    if (!*again || !(*again)->failure || (*again)->failure->text != why.text)
+      return hang("an order after '" + why.text + "' was not refused with these words");
+    return {};
+  }
+
+  void tell(sim_result& out) {
+    out.log = std::move(models_->log);
+    out.fault_struck = models_->struck;
+    out.fault_at_s = struck_at_s_;
+    out.told = std::move(told_);
+    out.messages = schedule_.num_delivered();
+    out.schedule = schedule_.digest();
+  }
+
+ private:
+  static tl::unexpected<core::error> hang(std::string text) {
+    return core::fail(core::error_kind::bug, "simulation: " + std::move(text));
+  }
+  [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
+    return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
+  }
+  [[nodiscard]] const lane_actor& fabric_lane(uint32_t rank) const { return lane_of(rank, plan::lane::fabric); }
+
+  [[nodiscard]] std::chrono::nanoseconds longest_predicted() const {
+    double seconds = 0;
+    for (const auto& which : plans_)
+      for (const auto& p : which)
+        for (const auto& x : p->instructions)
+          seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
+    return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
+  }
+  // What is measured is as long as predicted, or longer by noise and a slow lane.
+  [[nodiscard]] double patience_s() const {
+    const auto& f = options_.fault;
+    const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
+    const double work_s =
+        double(work_factor) * slowness * std::chrono::duration<double>(patience_.longest_predicted).count();
+    return std::max({std::chrono::duration<double>(patience_.stall_after).count(),
+                     std::chrono::duration<double>(patience_.measured_min).count(), work_s});
+  }
+
+  // A disk that never answers ends no run; a host that hears of it may.
+  void stop_if_told() {
+    const auto& f = options_.fault;
+    if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
+    stopped_ = true;
+    post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
+  }
+
+  void furnish(rank_parts& x, uint32_t r) {
+    for (const auto& list : plans_)
+      x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
+    x.setup.rules.skip_overflow = true;
+    x.setup.patience = patience_;
+    x.setup.pulses = pulses_;
+    x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
+    x.setup.window = options_.window;
+    for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
+      x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
+    // Handed over, not shared: the communicator ends with the lane, as its peers must notice.
+    auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(join_fabric(x, r, *group_));
+    x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
+      return make_modelled_fabric_executor(m, std::move(*held));
+    };
+  }
+
+  void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
+    // What it has to know comes as arguments: of an actor without any, CAF dereferences a null pointer to an empty
+    // tuple.
+    const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
+                          const std::shared_ptr<std::optional<run_outcome>>& into) {
+      self->set_error_handler([](caf::error&) {});
+      self->request(to, caf::infinite, order)
+          .then([into](run_outcome& o) { *into = std::move(o); },
+                [into, self](caf::error& e) {
+                  run_outcome lost;
+                  lost.failure = std::make_shared<const core::error>(
+                      core::error{core::error_kind::peer_lost, "supervisor ended: " + self->system().render(e)});
+                  *into = std::move(lost);
+                });
+    };
+    askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
+  }
+
+  // Kills, freezes and delays strike between two deliveries; the executors see to the other faults.
+  void strike() {
+    const auto& f = options_.fault;
+    const bool due = !models_->struck && models_->log.size() >= f.after_events;
+    const auto kill = [&](const auto& handle) {
+      caf::anon_send_exit(handle, caf::exit_reason::kill);
+      models_->struck = true;
+    };
+    if (due && f.kind == sim_fault_kind::kill_rank) kill(company_->ranks[f.rank]->rank);
+    if (due && f.kind == sim_fault_kind::kill_lane) kill(company_->ranks[f.rank]->lanes[static_cast<size_t>(f.lane)]);
+    if (due && f.kind == sim_fault_kind::kill_agent) kill(company_->agent);
+    if (due && f.kind == sim_fault_kind::kill_supervisor) kill(company_->supervisor);
+    if (due && f.kind == sim_fault_kind::kill_loader) kill(company_->loader);
+    if (due && f.kind == sim_fault_kind::late_message) models_->struck = schedule_.hold_any(f.delay);
+    if (due && f.kind >= sim_fault_kind::freeze_lane && !is_deadly(f.kind)) freeze();
+    if (models_->struck && !seen_struck_) {
+      seen_struck_ = true;
+      struck_at_s_ = double(schedule_.now_ns() - run_began_ns_) / 1e9;
+    }
+  }
+
+  void freeze() {
+    const auto& f = options_.fault;
+    models_->struck = true;
+    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(lane_of(f.rank, f.lane).id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_watcher) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay, true);
+    if (f.kind == sim_fault_kind::freeze_loader) schedule_.freeze(company_->loader.id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_disk) models_->freeze_disk(f.delay);
+    if (f.kind == sim_fault_kind::freeze_process) schedule_.stop(f.delay);
+  }
+
+  const std::vector<shared_rank_plans>& plans_;
+  const sim_options& options_;
+  uint32_t num_ranks_ = 1;
+  sim_config config_;
+  caf::actor_system system_{config_};
+  sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
+  std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
+  std::shared_ptr<fabric::modelled_group> group_;
+  std::shared_ptr<company> company_;
+  std::vector<caf::actor> askers_;
+  patience patience_;
+  std::shared_ptr<pulse_board> pulses_;
+  std::vector<std::string> told_;
+  bool stopped_ = false;
+  uint64_t runs_ = 0, collectives_ = 0;
+  int64_t run_began_ns_ = 0;
+  bool seen_struck_ = false;
+  double struck_at_s_ = 0;
+};
+
+/// Longer than silence may last, but for a late message. What a lane at work may take bounds the freeze of one that
+/// could work; a disk, a loader, a watcher and a whole process may be frozen for any time.
+std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds stall_after, uint64_t any) {
+  if (f.kind == sim_fault_kind::late_message) return stall_after * static_cast<int64_t>(1 + any % 4) / 10;
+  const bool works =
+      (f.kind == sim_fault_kind::freeze_lane && !asks_disk(f.lane)) || f.kind == sim_fault_kind::freeze_rank;
+  return stall_after * static_cast<int64_t>(11 + any % (works ? 14 : 200)) / 10;
+}
+
+}  // namespace
+
+core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
+                                  const sim_options& options) {
+  sim_result out;
+  world w(plans, options);
+  for (const auto which : order) {
+    auto did = w.run(which);
+    if (!did) return core::fail(did.error());
+    out.runs.push_back(std::move(*did));
+    if (const auto& why = out.runs.back().outcome.failure) {
+      if (auto ok = w.rest(*why); !ok) return core::fail(ok.error());
+      break;
+    }
+  }
+  w.tell(out);
+  return out;
+}
+
+sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
+                     std::chrono::nanoseconds stall_after) {
+  std::mt19937_64 random(seed * 2654435761U + 17);
+  sim_fault f;
+  const size_t run = random() % order.size();
+  f.run = run + 1;
+  const auto& ranks = plans[static_cast<size_t>(order[run])];
+  f.rank = static_cast<uint32_t>(random() % ranks.size());
+  const auto& p = *ranks[f.rank];
+  do f.lane = static_cast<plan::lane>(1 + random() % (plan::num_lanes - 1));
+  while (p.lanes[static_cast<size_t>(f.lane)].empty());
+  do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));
+  while (ranks.size() == 1 && (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote));
+  const auto& collectives = p.lanes[static_cast<size_t>(plan::lane::fabric)];
+  if (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote) f.lane = plan::lane::fabric;
+  if (p.lanes[static_cast<size_t>(f.lane)].empty()) f.kind = sim_fault_kind::none;
+  if (f.kind == sim_fault_kind::bad_vote &&
+      (order[run] == plan_choice::generate || std::none_of(collectives.begin(), collectives.end(), [&](uint32_t id) {
+         return p.instructions[id].kind == plan::kind::vote;
+       })))
+    f.kind = sim_fault_kind::none;
+  f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
+  uint64_t events = 0;
+  for (const auto which : order)
+    for (const auto& r : plans[static_cast<size_t>(which)]) events += 2 * r->instructions.size();
+  f.after_events = random() % events;
+  f.factor = double(2 + random() % 20);
+  f.delay = delay_of(f, stall_after, random());
+  return f;
+}
+
+}  // namespace troupe::actors

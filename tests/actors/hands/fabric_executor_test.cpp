@@ -1,0 +1,56 @@
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+
+#include "actors/hands/fabric_executor.hpp"
+#include "tests/actors/ranks.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+// A peer copies until this rank has left: what the request named must be whole at that moment.
+class copies_until_left final : public fabric::communicator {
+ public:
+  copies_until_left(std::span<const fabric::piece> expected, bool& whole) : expected_(expected), whole_(whole) {}
+  ~copies_until_left() override { whole_ = std::ranges::equal(posted_.pieces, expected_); }
+
+  [[nodiscard]] uint32_t rank() const override { return 0; }
+  [[nodiscard]] uint32_t size() const override { return 2; }
+  core::result<void> post(const fabric::request& r) override {
+    posted_ = r;
+    return {};
+  }
+  core::result<fabric::progress> advance(uint64_t) override { return fabric::progress::pending; }
+  [[nodiscard]] std::vector<uint32_t> missing(uint64_t) const override { return {1}; }
+  void abort(const core::error&) override {}
+
+ private:
+  std::span<const fabric::piece> expected_;
+  bool& whole_;
+  fabric::request posted_;
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(fabric_executor)
+
+BOOST_AUTO_TEST_CASE(what_a_collective_reads_outlives_the_place_in_the_group) {
+  const auto p = small_plans(2)[0];
+  const auto allocated = rank_memory::allocate({p});
+  BOOST_TEST_REQUIRE(allocated.has_value());
+  const std::shared_ptr<rank_memory> memory = *allocated;
+  const auto& gather = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::gather; });
+  const auto pieces = pieces_of(*p)[gather.sequence];
+  bool whole = false;
+  {
+    auto hands = std::make_unique<actors::fabric_executor>(std::make_shared<copies_until_left>(pieces, whole), memory,
+                                                           std::vector<std::shared_ptr<rank_memory>>{memory});
+    hands->begin(context_of(p));
+    BOOST_TEST_REQUIRE((hands->start(gather) == progress::pending));
+  }
+  BOOST_TEST(!pieces.empty());
+  BOOST_TEST(whole);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,274 @@
+// The io lane's hands: what a swap moves, writes that outlive their step, files that fail.
+#include "actors/hands/io_executor.hpp"
+
+#include <atomic>
+#include <boost/test/unit_test.hpp>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <fstream>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "plan/write/generate.hpp"
+#include "storage/swap/swap_space.hpp"
+#include "tests/actors/ranks.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+std::shared_ptr<const plan::step_plan> swapped_plan(core::dtype parameter, bool gradients) {
+  auto o = small_plans(2, 3, 2).front()->options;
+  o.parameter = o.communication = parameter;
+  o.accumulation_type = core::dtype::f32;
+  o.sub_group = 5000;
+  o.tiers.optimizer = o.tiers.parameters = plan::tier::nvme;
+  o.tiers.swap_gradients = gradients;
+  o.tiers.read_ahead = o.tiers.write_behind = true;
+  o.tiers.state_slots = 2;
+  return plan::generate(small_plans(2, 3, 2).front()->table, o, 1).value();
+}
+
+/// A rank whose io lane is played by the test: no actor, one thread.
+class hands {
+ public:
+  using disturbance = std::function<int64_t(const storage::io_request&, int64_t)>;
+  explicit hands(std::shared_ptr<const plan::step_plan> p, const disturbance& disturb = {}) : plan_(std::move(p)) {
+    memory_ = rank_memory::allocate({plan_}).value();
+    space_ = storage::swap_space::open({.folder = folder_.path() / "swap", .wanted = {}}).value();
+    memory_->use_swap_file(space_->create("rank", plan_->swap_file_bytes).value());
+    storage::swap_queue_options options;
+    options.make = [disturb](storage::io_queue_options o) {
+      o.disturb = disturb;
+      return storage::make_queue(o);
+    };
+    io_ = std::make_unique<io_executor>(memory_, io_setup{options, watch_, [this] { woken(); }, {}});
+    io_->attach([this](std::chrono::nanoseconds, uint64_t) { ++again_; });
+    begin();
+  }
+  void begin() {
+    step_order order;
+    order.run = ++run_;
+    context_ = std::make_shared<step_context>(std::make_shared<const program>(plan_), order, scaling_rules{});
+    io_->begin(context_);
+  }
+  core::result<progress> start(uint32_t id) { return io_->start(plan_->instructions[id]); }
+  /// Until the instruction has ended.
+  core::result<void> wait(uint32_t id) {
+    for (;;) {
+      std::unique_lock guard(mutex_);
+      changed_.wait(guard, [&] { return woken_ > 0 || again_ > 0; });
+      woken_ = again_ = 0;
+      guard.unlock();
+      auto ended = io_->advance(0);
+      if (!ended) return core::fail(ended.error());
+      if (*ended == id) return {};
+    }
+  }
+  /// Looks at the queue, as the lane does between steps, until no write is under way.
+  void play_until_settled() {
+    std::atomic<bool> settled{false};
+    std::thread outside([&] {
+      (void)memory_->settle_writes();
+      settled = true;
+      woken();
+    });
+    while (!settled) {
+      std::unique_lock guard(mutex_);
+      changed_.wait(guard, [&] { return woken_ > 0; });
+      woken_ = 0;
+      guard.unlock();
+      (void)io_->advance(0);
+    }
+    outside.join();
+  }
+  core::result<void> run(uint32_t id) {
+    const auto did = start(id);
+    if (!did) return core::fail(did.error());
+    return *did == progress::done ? core::result<void>{} : wait(id);
+  }
+  std::span<std::byte> window(uint32_t id) const {
+    const auto& x = plan_->instructions[id];
+    return {memory_->window(*plan_, x.staged), plan_->buffers[x.staged].bytes};
+  }
+  /// The swaps of one kind and direction, in the order of their lane.
+  std::vector<uint32_t> swaps(plan::swapped what, plan::kind kind) const {
+    std::vector<uint32_t> out;
+    for (uint32_t id : plan_->lanes[static_cast<size_t>(plan::lane::io)])
+      if (plan_->instructions[id].what == what && plan_->instructions[id].kind == kind) out.push_back(id);
+    return out;
+  }
+  const plan::step_plan& plan() const { return *plan_; }
+  rank_memory& memory() { return *memory_; }
+  io_executor& io() { return *io_; }
+  std::filesystem::path file() const { return space_->path() / "rank.swap"; }
+  void close() { io_.reset(); }
+
+ private:
+  void woken() {
+    const std::lock_guard guard(mutex_);
+    ++woken_;
+    changed_.notify_all();
+  }
+
+  tests::scratch_folder folder_;
+  std::shared_ptr<const plan::step_plan> plan_;
+  std::shared_ptr<rank_memory> memory_;
+  std::shared_ptr<storage::swap_space> space_;
+  std::shared_ptr<storage::event_watch> watch_ = storage::event_watch::start().value();
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int woken_ = 0, again_ = 0;
+  uint64_t run_ = 0;
+  std::shared_ptr<step_context> context_;
+  std::unique_ptr<io_executor> io_;
+};
+
+void fill(std::span<std::byte> to, uint32_t seed) {
+  std::mt19937 random(seed);
+  for (auto& x : to) x = static_cast<std::byte>(random());
+}
+
+std::vector<std::byte> copy_of(std::span<const std::byte> x) { return {x.begin(), x.end()}; }
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(io_lane)
+
+BOOST_AUTO_TEST_CASE(every_swap_moves_just_its_bytes_in_whole_pages_of_its_extents) {
+  for (const auto type : {core::dtype::f32, core::dtype::bf16})
+    for (const bool gradients : {false, true}) {
+      const auto p = swapped_plan(type, gradients);
+      uint64_t swaps = 0;
+      for (uint32_t id : p->lanes[static_cast<size_t>(plan::lane::io)]) {
+        const auto& x = p->instructions[id];
+        uint64_t bytes = 0;
+        for (const auto& m : moves_of(*p, x)) {
+          BOOST_TEST(m.range.offset % plan::swap_page_bytes == 0U);
+          BOOST_TEST(m.range.bytes % plan::swap_page_bytes == 0U);
+          BOOST_TEST(m.range.offset + m.range.bytes <= p->swap_file_bytes);
+          BOOST_TEST(m.window + m.range.bytes <= p->buffers[x.staged].bytes);
+          bytes += m.range.bytes;
+        }
+        BOOST_TEST(bytes == x.bytes, p->describe(id) << ": " << bytes << " of " << x.bytes);
+        ++swaps;
+      }
+      BOOST_TEST(swaps > 8U);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_is_written_of_a_sub_group_is_read_again_and_seen_by_gathers) {
+  hands h(swapped_plan(core::dtype::f32, true));
+  const auto in = h.swaps(plan::swapped::states, plan::kind::swap_in);
+  const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
+  BOOST_REQUIRE(in.size() == out.size());
+  std::vector<std::vector<std::byte>> wrote;
+  for (uint32_t id : out) {
+    fill(h.window(id), id);
+    wrote.push_back(copy_of(h.window(id)));
+    BOOST_REQUIRE(h.run(id).has_value());
+  }
+  h.begin();
+  for (size_t k = 0; k < in.size(); ++k) {
+    const uint32_t group = h.plan().instructions[in[k]].subject;
+    std::memset(h.window(in[k]).data(), 0, h.window(in[k]).size());
+    BOOST_REQUIRE(h.run(in[k]).has_value());
+    const auto which =
+        std::find_if(out.begin(), out.end(), [&](uint32_t id) { return h.plan().instructions[id].subject == group; });
+    const auto& expected = wrote[static_cast<size_t>(which - out.begin())];
+    // The gradient is its bucket's to write: here it was never written, and reads as zeros.
+    const uint64_t from = plan::part_offset(h.plan(), h.plan().blocks[group], plan::state_part::master);
+    BOOST_TEST(std::equal(expected.begin() + static_cast<long>(from), expected.end(),
+                          h.window(in[k]).begin() + static_cast<long>(from)));
+  }
+  const uint32_t shards = h.swaps(plan::swapped::shards, plan::kind::swap_in).front();
+  BOOST_REQUIRE(h.run(shards).has_value());
+  const auto& x = h.plan().instructions[shards];
+  for (const auto& run : plan::shard_runs(h.plan(), x.subject, h.plan().rank)) {
+    const auto& b = plan::block_at(h.plan(), run.first);
+    const auto which = std::find_if(
+        out.begin(), out.end(), [&](uint32_t id) { return &h.plan().blocks[h.plan().instructions[id].subject] == &b; });
+    const uint64_t at = plan::part_offset(h.plan(), b, plan::state_part::master) + (run.first - b.first) * 4;
+    const uint64_t bytes = std::min(run.count, b.first + b.elements - run.first) * 4;
+    BOOST_TEST(std::memcmp(h.window(shards).data() + run.slot * 4,
+                           wrote[static_cast<size_t>(which - out.begin())].data() + at, bytes) == 0);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_write_that_nobody_waits_for_ends_at_once_and_whoever_reads_its_bytes_waits) {
+  hands h(swapped_plan(core::dtype::f32, false));
+  const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
+  const uint32_t last = out.back(), group = h.plan().instructions[last].subject;
+  fill(h.window(last), 7);
+  const auto wrote = copy_of(h.window(last));
+  const auto did = h.start(last);
+  BOOST_REQUIRE(did.has_value());
+  BOOST_TEST((*did == progress::done));
+  h.begin();  // the next step
+  for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in))
+    if (h.plan().instructions[id].subject == group) {
+      BOOST_REQUIRE(h.run(id).has_value());
+      const uint64_t read = h.plan().instructions[id].bytes;
+      BOOST_TEST(std::memcmp(h.window(id).data(), wrote.data(), read) == 0);
+    }
+  BOOST_TEST(h.memory().settle_writes().has_value());
+}
+
+BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruction_that_reads_it) {
+  hands h(swapped_plan(core::dtype::f32, false));
+  const uint32_t out = h.swaps(plan::swapped::states, plan::kind::swap_out).front();
+  const uint32_t group = h.plan().instructions[out].subject;
+  fill(h.window(out), 3);
+  BOOST_REQUIRE(h.run(out).has_value());
+  const uint64_t place = h.plan().blocks[group].file_offset + 4096 + 17;
+  std::fstream f(h.file(), std::ios::in | std::ios::out | std::ios::binary);
+  f.seekg(static_cast<std::streamoff>(place));
+  const char byte = static_cast<char>(f.get() ^ 1);
+  f.seekp(static_cast<std::streamoff>(place));
+  f.put(byte);
+  f.close();
+  for (uint32_t id : h.swaps(plan::swapped::states, plan::kind::swap_in)) {
+    if (h.plan().instructions[id].subject != group) continue;
+    const auto did = h.run(id);
+    BOOST_REQUIRE(!did.has_value());
+    BOOST_TEST(did.error().text.find(h.plan().describe(id)) != std::string::npos, did.error().text);
+    BOOST_TEST(did.error().text.find("rank.swap") != std::string::npos, did.error().text);
+    BOOST_TEST(did.error().text.find(std::to_string(place / 4096 * 4096)) != std::string::npos, did.error().text);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_told_to_the_next_swap_and_to_whoever_wants_the_file) {
+  hands h(swapped_plan(core::dtype::f32, false), [](const storage::io_request& x, int64_t answer) {
+    return x.kind == storage::io_kind::write ? -EIO : answer;
+  });
+  const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
+  const auto did = h.start(out.back());
+  BOOST_REQUIRE(did.has_value());
+  BOOST_TEST((*did == progress::done));
+  h.play_until_settled();
+  const auto settled = h.memory().settle_writes();
+  BOOST_REQUIRE(!settled.has_value());
+  BOOST_TEST(settled.error().text.find("rank.swap") != std::string::npos, settled.error().text);
+  h.begin();
+  const auto next = h.start(h.swaps(plan::swapped::shards, plan::kind::swap_in).front());
+  BOOST_REQUIRE(!next.has_value());
+  BOOST_TEST(next.error().text.find("a write of the step before") != std::string::npos, next.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_that_anybody_would_wait_for) {
+  hands h(swapped_plan(core::dtype::f32, false));
+  const uint32_t last = h.swaps(plan::swapped::states, plan::kind::swap_out).back();
+  BOOST_REQUIRE(h.start(last).has_value());
+  h.io().abort({core::error_kind::stopped, "enough"});
+  (void)h.memory().settle_writes();
+  h.begin();
+  BOOST_REQUIRE(h.start(last).has_value());
+  h.close();
+  (void)h.memory().settle_writes();
+}
+
+BOOST_AUTO_TEST_SUITE_END()

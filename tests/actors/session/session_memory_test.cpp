@@ -1,0 +1,267 @@
+// Resident bytes equal docs/numerics.md's formulas, stay within ZeRO's own arithmetic, and are given back.
+#include <c10/core/Allocator.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+#include "actors/memory/ledger.hpp"
+#include "core/math.hpp"
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const std::string two_blocks =
+    "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
+    "attn_pdrop: 0, resid_pdrop: 0}\n";
+
+struct job_case {
+  uint32_t stage, ranks, accumulation;
+  std::string order;  // gradient_order
+  std::string type;   // fp32, bf16, fp16, fp64
+
+  [[nodiscard]] settings set() const {
+    settings out = {"zero_optimization.stage=" + std::to_string(stage),
+                    "parallel.data=" + std::to_string(ranks),
+                    "gradient_accumulation_steps=" + std::to_string(accumulation),
+                    "gradient_order=" + order,
+                    "zero_optimization.reduce_bucket_size=8192",
+                    "zero_optimization.sub_group_size=4096",
+                    "zero_optimization.stage3_param_persistence_threshold=0",
+                    "zero_optimization.stage3_max_reuse_distance=0",
+                    "zero_optimization.stage3_prefetch_bucket_size=0"};
+    if (type == "fp64") out.emplace_back("data_types.param_dtype=fp64");
+    if (type == "bf16" || type == "fp16") out.push_back(type + ".enabled=true");
+    return out;
+  }
+  [[nodiscard]] uint64_t width() const { return type == "fp64" ? 8 : type == "fp32" ? 4 : 2; }
+  [[nodiscard]] uint64_t state_width() const { return type == "fp64" ? 8 : 4; }
+  [[nodiscard]] bool has_masters() const { return width() == 2; }
+  [[nodiscard]] bool micro_batches_first() const { return order == "per_step" || (order == "auto" && stage <= 1); }
+  [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : micro_batches_first(); }
+  [[nodiscard]] std::string text() const {
+    return "stage " + std::to_string(stage) + ", " + std::to_string(ranks) + " ranks, " + std::to_string(accumulation) +
+           " micro-batches, " + order + ", " + type;
+  }
+};
+
+std::vector<job_case> cases() {
+  std::vector<job_case> out;
+  for (uint32_t stage = 0; stage <= 3; ++stage) {
+    for (const char* type : {"fp32", "bf16"}) {
+      out.push_back({stage, 2, 1, "auto", type});
+      out.push_back({stage, 3, 3, "per_step", type});
+      out.push_back({stage, 3, 3, "per_micro_batch", type});
+      out.push_back({stage, 2, 3, "auto", type});
+    }
+    out.push_back({stage, 3, 1, "auto", "fp16"});
+    out.push_back({stage, 2, 3, "auto", "fp64"});
+  }
+  return out;
+}
+
+constexpr uint64_t alignment_elements = 32;
+uint64_t padded(uint64_t elements) { return core::round_up(elements, alignment_elements); }
+
+// Each parameter is cut at multiples of 1,024 elements; how many blocks a rank gets is the plan's choice.
+uint64_t slice_elements(const plan::step_plan& p, uint32_t rank, bool with_padding) {
+  uint64_t n = 0;
+  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
+    const auto own = p.partition.of(q, rank);
+    if (own.count > 0) BOOST_TEST(own.first % 1024 == 0U);
+    n += with_padding ? padded(own.count) : own.count;
+  }
+  return n;
+}
+
+struct sizes {
+  uint64_t parameters = 0;  // P
+  uint64_t full = 0;        // F
+  uint64_t blocks = 0;
+};
+sizes sizes_of(const core::model_table& t) {
+  sizes s;
+  for (const auto& p : t.parameters) {
+    s.parameters += p.numel();
+    s.full += padded(p.numel());
+    s.blocks += (p.numel() + 1023) / 1024;
+  }
+  return s;
+}
+
+void check_formulas(const job_case& c, const actors::session& session) {
+  const sizes n = sizes_of(session.table());
+  const auto memory = session.memory();
+  BOOST_TEST_REQUIRE(memory.size() == c.ranks);
+  for (uint32_t r = 0; r < c.ranks; ++r) {
+    const auto& p = session.training_plan(r);
+    const auto& m = memory[r].resident;
+    const uint64_t own = slice_elements(p, r, true);
+    const uint64_t state = c.stage == 0 ? n.full : own;
+    BOOST_TEST(m.parameters == (c.stage == 3 ? own : n.full) * c.width());
+    BOOST_TEST(m.master == (c.has_masters() ? state * 4 : 0));
+    BOOST_TEST(m.moments == 2 * state * c.state_width());
+    BOOST_TEST(m.accumulated == (c.buckets_stay() ? 0 : state * c.width()));
+    BOOST_TEST(m.votes == 8 * (n.blocks + c.ranks * c.accumulation));
+    BOOST_TEST(m.activations == 0U);
+    if (c.buckets_stay()) {
+      BOOST_TEST(m.gradients == n.full * c.width());
+    } else {
+      // The tied weight's own bucket is open from the head's backward to the embedding's. Of the others those that one
+      // unit writes to are open, and at most two more are being reduced.
+      uint64_t tied = 0, largest = 0, open = 0;
+      for (const auto& b : p.buckets)
+        if (b.parameters.front().parameter == 0)
+          tied = b.elements;
+        else
+          largest = std::max(largest, b.elements);
+      for (const auto& u : p.table->units) {
+        std::set<uint32_t> written;
+        for (uint32_t q : u.parameters)
+          if (q != 0) written.insert(p.bucket_of[q]);
+        uint64_t elements = 0;
+        for (uint32_t b : written) elements += p.buckets[b].elements;
+        open = std::max(open, elements);
+      }
+      BOOST_TEST(p.buckets.size() >= 5U);
+      BOOST_TEST(m.gradients >= (tied + largest) * c.width());
+      BOOST_TEST(m.gradients <= (tied + open + 2 * largest) * c.width());
+    }
+    BOOST_TEST((m.gathered > 0) == (c.stage == 3));
+    BOOST_TEST(m.gathered < n.full * c.width());
+  }
+}
+
+// Two bytes of parameter and of gradient, twelve of master and moments: zero.md's static sizes of all ranks together,
+// as a rank may own up to a block more than its even share.
+uint64_t static_bytes(uint32_t stage, uint64_t ranks, uint64_t parameters) {
+  switch (stage) {
+    case 0:
+      return 16 * parameters * ranks;
+    case 1:
+      return (4 * ranks + 12) * parameters;
+    case 2:
+      return (2 * ranks + 14) * parameters;
+    default:
+      return 16 * parameters;
+  }
+}
+
+void check_bound(const job_case& c, const actors::session& session) {
+  const sizes n = sizes_of(session.table());
+  uint64_t total = 0, named = 0;
+  for (uint32_t r = 0; r < c.ranks; ++r) {
+    const auto m = session.memory()[r].resident;
+    const auto& p = session.training_plan(r);
+    total += m.total();
+    named += m.gathered + m.votes + (c.buckets_stay() ? 0 : m.gradients);
+    named += 16 * (n.full - n.parameters + slice_elements(p, r, true) - slice_elements(p, r, false));
+  }
+  BOOST_TEST(total - named <= static_bytes(c.stage, c.ranks, n.parameters));
+}
+
+size_t threads() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
+}
+
+// A thread that has done its last work lives on for a moment that nobody can wait for.
+bool threads_fall_to(size_t wanted) {
+  const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (threads() > wanted && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
+  return threads() <= wanted;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_memory)
+
+BOOST_AUTO_TEST_CASE(resident_bytes_equal_the_formulas_of_every_stage_dtype_and_accumulation) {
+  const small_job job(two_blocks);
+  for (const auto& c : cases()) BOOST_TEST_CONTEXT(c.text()) {
+      const auto session = job.open(c.set());
+      check_formulas(c, *session);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_bit_training_takes_no_more_than_zero_says_plus_the_named_buffers) {
+  const small_job job(two_blocks);
+  for (const auto& c : cases())
+    if (c.has_masters() && c.order == "auto") BOOST_TEST_CONTEXT(c.text()) {
+        check_bound(c, *job.open(c.set()));
+      }
+}
+
+BOOST_AUTO_TEST_CASE(recomputing_activations_lowers_their_peak) {
+  const small_job job;
+  const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=4"};
+  uint64_t peak[2] = {0, 0};
+  for (int recompute = 0; recompute < 2; ++recompute) {
+    auto s = job.open(common + settings{recompute != 0 ? "activation_checkpointing.enabled=true"
+                                                       : "activation_checkpointing.enabled=false"});
+    step_of(*s);
+    peak[recompute] = s->memory()[0].activations_peak_bytes;
+  }
+  BOOST_TEST(peak[1] > 0U);
+  BOOST_TEST(2 * peak[1] < peak[0]);
+}
+
+BOOST_AUTO_TEST_CASE(offloaded_inputs_leave_the_memory_of_activations) {
+  const small_job job;
+  const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=4",
+                           "activation_checkpointing.enabled=true",
+                           "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
+  const uint64_t input = 4 * 24 * 32 * sizeof(float), blocks = 6;
+  const auto memory_with = [&](const std::string& tier) {
+    auto s = job.open(common + settings{"cluster.offload_activations=" + tier});
+    step_of(*s);
+    BOOST_TEST(s->training_plan(0).table->units[1].input_bytes == input);
+    return s->memory()[0];
+  };
+  const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
+  // When the head's backward begins, the inputs of all blocks and its own wait.
+  BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
+  BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
+  BOOST_TEST(kept.resident.offloaded_activations == 0U);
+  BOOST_TEST(host.resident.offloaded_activations == (blocks + 1) * input);
+  BOOST_TEST(files.resident.offloaded_activations == 2 * input);
+  BOOST_TEST(files.resident.digests < input);
+  BOOST_TEST(files.resident.total() + files.activations_peak_bytes + (blocks - 3) * input <=
+             kept.resident.total() + kept.activations_peak_bytes);
+}
+
+BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
+  const small_job job(two_blocks);
+  const auto* allocator = c10::GetAllocator(c10::DeviceType::CPU);
+  step_of(*job.open({"parallel.data=2"}));  // what a process starts once stays
+  const size_t threads_before = threads();
+  for (int i = 0; i < 2; ++i) {
+    auto s = job.open({"parallel.data=2", "zero_optimization.stage=3"});
+    step_of(*s);
+    BOOST_TEST(threads() > threads_before);
+    BOOST_TEST(c10::GetAllocator(c10::DeviceType::CPU) != allocator);
+    s.reset();
+    BOOST_TEST(c10::GetAllocator(c10::DeviceType::CPU) == allocator);
+    BOOST_TEST(threads_fall_to(threads_before));
+    const actors::allocation_ledger books(2);
+    for (uint32_t r = 0; r < 2; ++r) BOOST_TEST(books.current_bytes(books.owner(r)) == 0U);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(two_sessions_at_once_count_for_themselves) {
+  const small_job job(two_blocks);
+  auto a = job.open({}), b = job.open({"parallel.data=2"});
+  const double first = step_of(*a).loss;
+  step_of(*b);
+  b.reset();
+  step_of(*a);
+  auto again = job.open({});
+  BOOST_TEST(step_of(*again).loss == first);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

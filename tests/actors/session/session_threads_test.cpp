@@ -1,0 +1,214 @@
+// A session and threads: those of its host, which come, call and live on, and those that the system refuses.
+#include <ATen/Parallel.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include "actors/company.hpp"
+#include "actors/hands/calibrate.hpp"
+#include "actors/session/parts.hpp"
+#include "actors/session/thread_room.hpp"
+#include "tests/actors/ranks.hpp"
+#include "tests/small_job.hpp"
+#include "tests/thread_limit.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr std::chrono::seconds patience{60};
+
+/// A thread of a host that does one thing after the other and lives until it is let go.
+class worker {
+ public:
+  worker() : thread_([this] { work(); }) {}
+  ~worker() {
+    if (!stuck_) (void)call([this] { over_ = true; });
+    stuck_ ? thread_.detach() : thread_.join();
+  }
+  worker(const worker&) = delete;
+  worker& operator=(const worker&) = delete;
+
+  /// False where it did not come back.
+  bool call(std::function<void()> f) {
+    std::packaged_task<void()> task(std::move(f));
+    auto done = task.get_future();
+    {
+      const std::lock_guard lock(mutex_);
+      next_ = std::move(task);
+    }
+    changed_.notify_one();
+    stuck_ = done.wait_for(patience) != std::future_status::ready;
+    if (!stuck_) done.get();
+    return !stuck_;
+  }
+
+ private:
+  void work() {
+    while (!over_) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return next_.valid(); });
+      auto task = std::move(next_);
+      lock.unlock();
+      task();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::packaged_task<void()> next_;
+  bool over_ = false, stuck_ = false;
+  std::thread thread_;
+};
+
+size_t entries_of(const char* folder) {
+  const std::filesystem::directory_iterator all(folder);
+  return static_cast<size_t>(std::distance(begin(all), end(all)));
+}
+
+/// A thread that has ended counts until the kernel has taken it down.
+bool ends_alone() {
+  for (int i = 0; i < 500 && entries_of("/proc/self/task") != 1; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return entries_of("/proc/self/task") == 1;
+}
+
+/// What `f` gives in a child of its own, whose exit code it is; 99 where it does not end.
+int in_a_child(const std::function<int()>& f) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(f());
+  const auto until = std::chrono::steady_clock::now() + patience;
+  int status = 0;
+  while (::waitpid(child, &status, WNOHANG) == 0) {
+    if (std::chrono::steady_clock::now() > until) {
+      ::kill(child, SIGKILL);
+      ::waitpid(child, &status, 0);
+      return 99;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_threads)
+
+BOOST_AUTO_TEST_CASE(a_session_is_opened_stepped_saved_and_destroyed_by_four_threads_that_live_on) {
+  const small_job job;
+  worker opens, steps, saves, destroys;
+  std::unique_ptr<actors::session> s;
+  BOOST_REQUIRE(opens.call([&] { s = job.open({"parallel.data=2", "data.validation_fraction=0.1"}); }));
+  BOOST_REQUIRE(steps.call([&] { BOOST_TEST(step_of(*s).step == 1U); }));
+  BOOST_REQUIRE(opens.call([&] { BOOST_TEST(s->evaluate().has_value()); }));
+  BOOST_REQUIRE(saves.call([&] {
+    actors::save_request request;
+    request.root = job.folder() / "checkpoints";
+    BOOST_TEST(s->save(request).has_value());
+  }));
+  BOOST_REQUIRE(steps.call([&] { BOOST_TEST(step_of(*s).step == 2U); }));
+  BOOST_REQUIRE_MESSAGE(destroys.call([&] { s.reset(); }), "the session's end hangs");
+}
+
+BOOST_AUTO_TEST_CASE(a_session_ends_while_a_thread_that_stepped_it_once_lives) {
+  const small_job job;
+  worker stepped, ends;
+  auto s = job.open({});
+  BOOST_REQUIRE(stepped.call([&] { BOOST_TEST(step_of(*s).step == 1U); }));
+  BOOST_REQUIRE(stepped.call([&] { s->stop("seen enough"); }));
+  BOOST_REQUIRE_MESSAGE(ends.call([&] { s.reset(); }), "the session's end hangs");
+}
+
+BOOST_AUTO_TEST_CASE(a_thread_that_is_in_its_hosts_system_already_stays_in_it) {
+  const small_job job;
+  caf::actor_system_config settings;
+  actors::add_message_types(settings);
+  caf::actor_system system(settings);
+  const caf::scoped_actor self{system};
+  auto s = job.open({});
+  step_of(*s);
+  s.reset();
+  BOOST_TEST(caf::logger::current_logger() == nullptr);  // CAF sets it again when this thread next needs it
+  caf::logger::set_current_actor_system(&system);
+  actors::session_options options;
+  options.config = job.config({});
+  options.system = &system;
+  auto mine = actors::session::open(std::move(options));
+  BOOST_TEST_REQUIRE(mine.has_value());
+  step_of(**mine);
+  BOOST_TEST(caf::logger::current_logger() == &system.logger());
+}
+
+BOOST_AUTO_TEST_CASE(where_threads_are_refused_no_session_opens_and_nothing_is_left) {
+  const small_job job;
+  const auto config = job.config({"parallel.data=2"});
+  for (const rlim_t threads : {1, 2, 4, 8, 12}) {
+    const int code = in_a_child([&] {
+      const size_t descriptors = entries_of("/proc/self/fd");
+      allow_threads(threads);
+      const auto s = actors::session::open(config);
+      if (s.has_value()) return 2;
+      if (s.error().kind != core::error_kind::limit) return 3;
+      if (s.error().text.find("threads: wanted 14 ") != 0) return 4;
+      if (!ends_alone()) return 5;
+      return entries_of("/proc/self/fd") == descriptors ? 0 : 6;
+    });
+    BOOST_TEST(code == 0, "with " << threads << " threads: " << code);
+  }
+}
+
+// Teams of OpenMP's would stay, and libgomp ends the process where it is refused a thread for one.
+BOOST_AUTO_TEST_CASE(neither_steps_nor_what_is_measured_for_lanes_opens_a_team) {
+  const small_job job;
+  const auto config = job.config({"parallel.data=2"});
+  const int code = in_a_child([&] {
+    at::set_num_threads(3);
+    if (!(actors::measured_matmul_flops(core::dtype::f32) > 0)) return 2;
+    if (!ends_alone()) return 3;
+    const auto s = actors::session::open(config);
+    if (!s.has_value()) return 4;
+    const size_t threads = entries_of("/proc/self/task");
+    for (int i = 0; i < 2; ++i)
+      if (!(*s)->step().has_value()) return 5;
+    for (int i = 0; i < 500 && entries_of("/proc/self/task") > threads; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    return entries_of("/proc/self/task") <= threads ? 0 : 6;
+  });
+  BOOST_TEST(code == 0, code);
+}
+
+// Somebody else took the threads between the question and the lanes.
+BOOST_AUTO_TEST_CASE(a_company_that_is_refused_a_thread_is_dismissed_and_its_system_ends) {
+  for (const rlim_t threads : {1, 2, 4, 6}) {
+    const int code = in_a_child([&] {
+      auto held = std::make_shared<int>(0);
+      {
+        actors::own_system own;
+        allow_threads(actors::threads_of_system(actors::own_workers) + threads);
+        std::vector<actors::rank_parts> ranks(1);
+        for (auto& make : ranks[0].lanes)
+          make = [held] { return std::make_unique<actors::scripted_executor>(actors::script(), nullptr); };
+        const auto c = actors::assemble(own.system, std::move(ranks), {}, {}, true);
+        if (c.has_value()) return 2;
+        if (c.error().kind != core::error_kind::limit) return 3;
+        if (c.error().text.find("threads: wanted 6 for the lanes of 1 ranks") != 0) return 4;
+      }
+      if (held.use_count() != 1) return 5;
+      return ends_alone() ? 0 : 6;
+    });
+    BOOST_TEST(code == 0, "with " << threads << " threads: " << code);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(the_question_for_threads_takes_none) {
+  BOOST_TEST(actors::check_thread_room(0).has_value());
+  const size_t before = entries_of("/proc/self/task");
+  BOOST_TEST(actors::check_thread_room(20).has_value());
+  BOOST_TEST(entries_of("/proc/self/task") == before);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -4,9 +4,9 @@
 #include <filesystem>
 
 #include "actors/blueprint.hpp"
-#include "actors/hands/calibrate.hpp"
+#include "actors/calibrate.hpp"
 #include "actors/open_sizes.hpp"
-#include "plan/choose/tier_ladder.hpp"
+#include "plan/show/tier_ladder.hpp"
 #include "storage/handle/throughput.hpp"
 #include "telemetry/text.hpp"
 

@@ -7,7 +7,7 @@
 #include "actors/blueprint.hpp"
 #include "apps/plan_costs.hpp"
 #include "core/text.hpp"
-#include "plan/choose/tier_ladder.hpp"
+#include "plan/show/tier_ladder.hpp"
 
 namespace troupe::apps {
 namespace {

@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <functional>
 
-#include "actors/hands/calibrate.hpp"
+#include "actors/calibrate.hpp"
 #include "actors/session/memory_need.hpp"
 #include "actors/session/session.hpp"
 #include "apps/checkpoints.hpp"

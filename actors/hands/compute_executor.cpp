@@ -7,9 +7,9 @@
 #include <cmath>
 #include <utility>
 
+#include "actors/aten_threads.hpp"
 #include "actors/hands/activation_windows.hpp"
-#include "actors/hands/aten_threads.hpp"
-#include "actors/hands/host_run.hpp"
+#include "actors/hands/tensor_batch.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
 

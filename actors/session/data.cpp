@@ -1,5 +1,5 @@
 // A session's data: sources and tokenizer as the configuration names them.
-#include "actors/hands/host_run.hpp"
+#include "actors/session/host_run.hpp"
 #include "actors/session/parts.hpp"
 
 namespace troupe::actors {

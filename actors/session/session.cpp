@@ -6,10 +6,10 @@
 #include <future>
 #include <utility>
 
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 #include "actors/hands/compute_executor.hpp"
 #include "actors/hands/fabric_executor.hpp"
-#include "actors/hands/host_run.hpp"
+#include "actors/session/host_run.hpp"
 #include "actors/hands/shard_executor.hpp"
 #include "actors/hands/writer_executor.hpp"
 #include "actors/host_thread.hpp"

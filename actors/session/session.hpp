@@ -109,7 +109,7 @@ struct session_options {  ///< what a session is opened with
   /// checkpoints, whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it
   /// does not say everything that a run is, a warning names what was assumed. Empty: from the beginning.
   std::filesystem::path resume{};
-  /// The host's own modules and batches instead of `model` and `data` (actors/hands/host_model.hpp). Null: the
+  /// The host's own modules and batches instead of `model` and `data` (actors/session/host_model.hpp). Null: the
   /// configuration's.
   std::shared_ptr<const host_model> model{};
   load_options load{};  ///< how much of `resume` is taken over

@@ -9,7 +9,7 @@
 
 #include <cstdio>
 
-#include "actors/hands/host_model.hpp"
+#include "actors/session/host_model.hpp"
 #include "config/load.hpp"
 
 using namespace troupe;

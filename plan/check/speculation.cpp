@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
-#include "plan/passes/speculation.hpp"
+#include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan::rules {
 namespace {

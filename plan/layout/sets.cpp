@@ -6,8 +6,8 @@
 
 #include "core/math.hpp"
 #include "plan/layout/layout.hpp"
-#include "plan/passes/activations.hpp"
-#include "plan/passes/speculation.hpp"
+#include "plan/layout/activation_extents.hpp"
+#include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
 namespace {

@@ -1,23 +1,15 @@
 // Inputs of recomputed units between their forward and their backward, where they do not stay in device memory: windows
-// in a pool of the host, and extents of the swap file. Owns windows, extents and how far ahead reads run; the copies
-// are the compute lane's.
+// in a pool of the host. Owns windows and how far ahead reads run; extents are layout/activation_extents.hpp's, the
+// copies the compute lane's.
 #pragma once
 
 #include <deque>
 #include <vector>
 
-#include "plan/write/plan_writer.hpp"
+#include "plan/layout/activation_extents.hpp"
+#include "plan/place/plan_writer.hpp"
 
 namespace troupe::plan {
-
-/// Bytes of the window that holds the input of `unit`: whole pages, the last one padded. 0 where that input stays in
-/// device memory: nothing is recomputed, the unit is the first, whose input is the tokens, or it is beyond
-/// `tier_options::activation_units`.
-uint64_t activation_window_bytes(const step_plan& p, uint32_t unit);
-
-/// Puts an extent for each such unit behind the states in the swap file; every micro-batch writes it anew. None but
-/// with tier::nvme.
-void place_activations(step_plan& p);
 
 /// Follows the generator through forward and backward. With tier::cpu every input stays in a window of its own. With
 /// tier::nvme there are `activation_slots` windows: inputs leave them for the file, but for those of the last units,

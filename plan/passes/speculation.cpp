@@ -1,33 +1,8 @@
 #include "plan/passes/speculation.hpp"
 
-#include "core/math.hpp"
-#include "plan/write/updates.hpp"
+#include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
-
-uint64_t undo_bytes(const step_plan& p, const owned_piece& piece) {
-  if (!p.options.may_skip) return 0;
-  const auto rounded = [&](core::dtype type) {
-    return core::round_up(piece.range.count * core::size_of(type), core::parameter_alignment_bytes);
-  };
-  const uint64_t states = 1 + p.options.update_of(piece.parameter).moments;
-  return states * rounded(p.options.master()) + (p.options.master_is_parameter() ? 0 : rounded(p.options.parameter));
-}
-
-bool may_speculate(const step_plan& p) {
-  return !p.options.tiers.swaps() || (!p.options.may_skip && !p.swaps_gradients());
-}
-
-void place_undo_copies(step_plan& p) {
-  p.undo_offset.assign(p.sub_groups.size(), no_undo);
-  p.undo_bytes = 0;
-  if (!p.options.speculate || !may_speculate(p)) return;
-  for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
-    if (p.sub_groups[g].need != update_need::elements) continue;  // others meet over the vote's outcome
-    p.undo_offset[g] = p.undo_bytes;
-    for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(p, piece);
-  }
-}
 
 speculation::speculation(plan_writer& writer, state_swaps& swaps)
     : writer_(writer),
@@ -101,7 +76,7 @@ void speculation::update(uint32_t g) {
     if (!p_.gathers()) plan_writer::depend(x, last_use_[reader]);
     for (uint32_t gather : gathers_[reader]) plan_writer::depend(x, gather);
   }
-  read_gradients(p_, x, g);
+  writer_.read_gradients(x, g);
   const uint32_t id = x.id;
   updates_.push_back(id);
   swaps_.after_update(g, id, none);

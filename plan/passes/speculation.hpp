@@ -1,23 +1,12 @@
 // Updates that do not wait for the vote: a sub-group is updated once its gradients are reduced and nobody reads its
-// parameters any more, while backward goes on; a step that is skipped takes it back. Owns which sub-groups those are,
-// and where the copies of what they overwrite lie. See docs/numerics.md, "Speculation".
+// parameters any more, while backward goes on; a step that is skipped takes it back. Owns when that is; which
+// sub-groups those are, and where copies of what they overwrite lie, is layout/update_memory.hpp's. See docs/numerics.md, "Speculation".
 #pragma once
 
 #include "plan/passes/swaps.hpp"
-#include "plan/write/plan_writer.hpp"
+#include "plan/place/plan_writer.hpp"
 
 namespace troupe::plan {
-
-/// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, as
-/// kernels::update_keeping lays them out. 0 where no step is skipped, so that nothing is ever taken back.
-uint64_t undo_bytes(const step_plan& p, const owned_piece& piece);
-
-/// What is swapped speculates only where nothing is taken back, for windows onto files are too few to keep copies of;
-/// and not where reduced gradients wait in files, since those are read with the sub-group.
-bool may_speculate(const step_plan& p);
-
-/// Chooses the sub-groups and places their undo copies; needs options and sub-groups.
-void place_undo_copies(step_plan& p);
 
 class speculation {  ///< follows the generator through backward
  public:

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-#include "plan/write/plan_writer.hpp"
+#include "plan/place/plan_writer.hpp"
 
 namespace troupe::plan {
 

@@ -6,7 +6,7 @@
 
 #include "core/text.hpp"
 #include "plan/choose/fit.hpp"
-#include "plan/choose/tier_ladder.hpp"
+#include "plan/show/tier_ladder.hpp"
 #include "plan/show/render.hpp"
 
 namespace troupe::plan {

@@ -1,7 +1,7 @@
 // The part of a step that saves: snapshots of the states as the step before left them, written while the step runs.
 #pragma once
 
-#include "plan/write/plan_writer.hpp"
+#include "plan/place/plan_writer.hpp"
 
 namespace troupe::plan {
 

@@ -1,5 +1,7 @@
 #include "plan/write/updates.hpp"
 
+#include "plan/layout/update_memory.hpp"
+
 namespace troupe::plan {
 namespace {
 
@@ -58,7 +60,7 @@ class update_writer {
   void prepare(uint32_t g) {
     auto& x = emit_guarded(kind::prepare, g);
     x.bytes = p_.sub_groups[g].elements * 4 * core::size_of(p_.options.master());
-    read_gradients(p_, x, g);
+    writer_.read_gradients(x, g);
     prepared_[g] = x.id;
   }
   void measure() {
@@ -113,7 +115,7 @@ class update_writer {
       x.buffer = p_.instructions[orthogonal_[group.matrices]].buffer;
       writer_.close_buffer(x.buffer, x.id);
     }
-    read_gradients(p_, x, g);
+    writer_.read_gradients(x, g);
   }
 
   void publish() {
@@ -142,20 +144,6 @@ class update_writer {
 };
 
 }  // namespace
-
-uint64_t updated_bytes(const step_plan& p, const sub_group& group) {
-  return group.elements * (6 * sizeof(float) + core::size_of(p.options.accumulation_type) +
-                           (p.options.master_is_parameter() ? 0 : core::size_of(p.options.parameter)));
-}
-
-void read_gradients(step_plan& p, const instruction& x, uint32_t g) {
-  if (!p.options.buckets_stay()) return;
-  for (const auto& piece : p.sub_groups[g].pieces) {
-    const size_t bucket = p.bucket_of[piece.parameter];
-    uint32_t& last = p.buffers[p.bucket_buffer[(bucket + 1) * p.options.accumulation - 1]].last;
-    last = std::max(last, x.id);
-  }
-}
 
 void write_updates(plan_writer& writer, uint32_t vote, state_swaps* swaps) { update_writer(writer, vote, swaps).run(); }
 

@@ -12,7 +12,7 @@
 
 #include <random>
 
-#include "actors/hands/host_model.hpp"
+#include "actors/session/host_model.hpp"
 #include "tests/small_job.hpp"
 
 namespace troupe::tests {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 #include "data/batch.hpp"
 #include "tests/small_job.hpp"
 

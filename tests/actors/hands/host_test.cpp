@@ -9,7 +9,7 @@
 #include <future>
 #include <thread>
 
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 #include "actors/session/parts.hpp"
 #include "models/layers/products.hpp"
 #include "tests/small_job.hpp"

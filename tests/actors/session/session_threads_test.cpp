@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "actors/company.hpp"
-#include "actors/hands/calibrate.hpp"
+#include "actors/calibrate.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
 #include "tests/actors/ranks.hpp"

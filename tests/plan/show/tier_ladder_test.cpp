@@ -1,4 +1,4 @@
-#include "plan/choose/tier_ladder.hpp"
+#include "plan/show/tier_ladder.hpp"
 
 #include <algorithm>
 

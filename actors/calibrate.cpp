@@ -1,11 +1,11 @@
-#include "actors/hands/calibrate.hpp"
+#include "actors/calibrate.hpp"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/ones.h>
 
 #include <algorithm>
 
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 #include "core/clock.hpp"
 #include "models/layers/products.hpp"
 

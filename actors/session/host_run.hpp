@@ -4,17 +4,13 @@
 #include <memory>
 #include <optional>
 
-#include "actors/hands/host_model.hpp"
+#include "actors/hands/tensor_batch.hpp"
 #include "actors/loader.hpp"
+#include "actors/session/host_model.hpp"
 #include "config/job_config.hpp"
 #include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {
-
-/// A host's micro-batch as the loader hands it on; what is said of tokens stays empty.
-struct tensor_batch : data::batch {
-  models::host_batch tensors;
-};
 
 /// Cuts a host's micro-batches: calls its function with torch's generator seeded, and turns what it throws into a
 /// value.

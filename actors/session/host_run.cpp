@@ -1,9 +1,9 @@
-#include "actors/hands/host_run.hpp"
+#include "actors/session/host_run.hpp"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/from_blob.h>
 
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"

@@ -1,4 +1,4 @@
-#include "actors/hands/aten_threads.hpp"
+#include "actors/aten_threads.hpp"
 
 #include <ATen/Parallel.h>
 

@@ -54,6 +54,15 @@ class plan_writer {
     b.last = reader;
     arenas_[static_cast<size_t>(b.pool)].give_back(b.offset, reader);
   }
+  /// Buckets that stay live until `x`, which reads the gradients of sub-group `g`.
+  void read_gradients(const instruction& x, uint32_t g) {
+    if (!p_.options.buckets_stay()) return;
+    for (const auto& piece : p_.sub_groups[g].pieces) {
+      const size_t bucket = p_.bucket_of[piece.parameter];
+      uint32_t& last = p_.buffers[p_.bucket_buffer[(bucket + 1) * p_.options.accumulation - 1]].last;
+      last = std::max(last, x.id);
+    }
+  }
   [[nodiscard]] uint64_t peak_bytes(pool where) const { return arenas_[static_cast<size_t>(where)].peak_bytes(); }
 
  private:

@@ -1,0 +1,14 @@
+// A micro-batch of a host's own tensors on its way from the loader to the compute lane.
+#pragma once
+
+#include "data/batch.hpp"
+#include "models/host/module_model.hpp"
+
+namespace troupe::actors {
+
+/// A host's micro-batch as the loader hands it on; what is said of tokens stays empty.
+struct tensor_batch : data::batch {
+  models::host_batch tensors;
+};
+
+}  // namespace troupe::actors

@@ -1,0 +1,23 @@
+#include "plan/layout/activation_extents.hpp"
+
+#include "core/math.hpp"
+
+namespace troupe::plan {
+
+uint64_t activation_window_bytes(const step_plan& p, uint32_t unit) {
+  const auto& t = p.options.tiers;
+  const auto& info = p.table->units[unit];
+  if (!p.options.recompute || t.activations == tier::device || info.segments.empty()) return 0;
+  return unit == 0 || unit > t.activation_units ? 0 : core::round_up(info.input_bytes, swap_page_bytes);
+}
+
+void place_activations(step_plan& p) {
+  p.activation_extents.assign(p.table->units.size(), {});
+  if (p.options.tiers.activations != tier::nvme) return;
+  for (uint32_t u = 0; u < p.activation_extents.size(); ++u) {
+    p.activation_extents[u] = {p.swap_file_bytes, activation_window_bytes(p, u)};
+    p.swap_file_bytes += p.activation_extents[u].bytes;
+  }
+}
+
+}  // namespace troupe::plan

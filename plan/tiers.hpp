@@ -1,6 +1,6 @@
 // Where states live that do not stay in device memory: tiers, the extents of swapped states in a rank's swap file, and
 // the runs that hold a unit's slices. Owns these layouts and their arithmetic; when bytes move is the generator's, who
-// moves them storage/'s. See docs/architecture.md, "Tiers".
+// moves them storage/'s. See docs/tiers.md.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 #include "actors/hands/save_request.hpp"
 #include "actors/optimizer_groups.hpp"
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "plan/step_plan.hpp"
 
 namespace troupe::actors {

@@ -1,4 +1,4 @@
-// What a session is made of, shared by session.cpp (opening, running) and session_state.cpp (reading weights,
+// What a session is made of, shared by session.cpp (opening, running) and state.cpp (reading weights,
 // generating, exporting). Nobody else includes it.
 #pragma once
 

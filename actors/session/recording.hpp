@@ -1,5 +1,5 @@
 // What a session keeps of its recording: the recorder that the telemetry actor feeds, the bound on what is under way,
-// and lines on their way to the host's thread. Part of session_parts.hpp.
+// and lines on their way to the host's thread. Part of parts.hpp.
 #pragma once
 
 #include <chrono>

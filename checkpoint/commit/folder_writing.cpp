@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/safetensors/header.hpp"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 
 namespace troupe::checkpoint {

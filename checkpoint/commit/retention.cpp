@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/commit/reading_mark.hpp"
 

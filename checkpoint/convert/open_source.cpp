@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <array>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/reading_mark.hpp"
 #include "checkpoint/deepspeed/source.hpp"
 #include "checkpoint/deepspeed/universal_source.hpp"

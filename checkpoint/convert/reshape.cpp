@@ -7,7 +7,7 @@
 #include <set>
 #include <utility>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/convert/reshape_files.hpp"
 #include "checkpoint/convert/reshape_plan.hpp"

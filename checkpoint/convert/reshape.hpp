@@ -1,6 +1,6 @@
 // Any checkpoint as a folder of Megatron's and DeepSpeed's form for other tensor-parallel, pipeline and data-parallel
 // degrees, larger or smaller. Owns the folder's files and their order of appearing; who has what is reshape_plan.hpp's,
-// what stands in one rank's files deepspeed_writer.hpp's. Tensors stream: a block at a time is in memory.
+// what stands in one rank's files deepspeed/writer.hpp's. Tensors stream: a block at a time is in memory.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // The files of one model-parallel rank after the other, in a folder that is being reshaped. Owns layers' files and
-// those of models without an optimizer; all others are deepspeed_writer.hpp's.
+// those of models without an optimizer; all others are deepspeed/writer.hpp's.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // A folder of DeepSpeed or Megatron by the files in it: which files make a rank of other degrees, which hold a layer,
-// and their tensors joined. Owns the questions; the arithmetic is checkpoint_degrees.hpp's, the joining rules are
-// megatron_rules.hpp's. Growing degrees are refused here, as by the reference; reshape.hpp does both directions.
+// and their tensors joined. Owns the questions; the arithmetic is degrees.hpp's, the joining rules are
+// megatron/rules.hpp's. Growing degrees are refused here, as by the reference; reshape.hpp does both directions.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 // What one model-state file of DeepSpeed lists: the module's tensors, and the names and shapes that its shards are cut
-// by. Owns the keys of the file that are about tensors; those about the run are deepspeed_run.hpp's.
+// by. Owns the keys of the file that are about tensors; those about the run are run.hpp's.
 #pragma once
 
 #include <string>

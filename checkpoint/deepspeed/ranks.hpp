@@ -1,6 +1,6 @@
 // The model-parallel ranks of a DeepSpeed checkpoint put together: a pipeline's stages and layers' files into one
 // tensor-parallel rank, these into whole tensors. Owns the grid of ranks; the rules of cutting are
-// megatron_rules.hpp's.
+// megatron/rules.hpp's.
 #pragma once
 
 #include <vector>

@@ -1,6 +1,6 @@
 // Lists of a Megatron model's files, and one rank's module from however many files there are: joined, cut or as it is,
 // where asked with its large weights as 8-bit integers. Owns the list's form and the choice of files; the rules are
-// megatron_rules.hpp's.
+// megatron/rules.hpp's.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/commit/folder_writing.hpp"
 #include "checkpoint/deepspeed/layout.hpp"
 #include "checkpoint/deepspeed/state.hpp"

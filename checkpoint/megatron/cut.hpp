@@ -1,5 +1,5 @@
 // How one parameter lies over the ranks of a tensor-parallel model: which elements of whose slice are which elements
-// of the whole. Owns the arithmetic, both ways; which parameter is cut how is megatron_rules.hpp's.
+// of the whole. Owns the arithmetic, both ways; which parameter is cut how is rules.hpp's.
 #pragma once
 
 #include <cstdint>

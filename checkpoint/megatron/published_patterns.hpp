@@ -1,5 +1,5 @@
 // `universal_checkpoint_info` as JSON: what a tensor-parallel folder says so that others can put it together. Owns the
-// form; reading it is megatron_rules.hpp's.
+// form; reading it is rules.hpp's.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // Which parameter of a tensor-parallel model is cut how: Megatron's names, the files of pipeline layers, and the
-// patterns that a universal checkpoint's writer published. Owns the choice; the arithmetic is megatron_cut.hpp's.
+// patterns that a universal checkpoint's writer published. Owns the choice; the arithmetic is cut.hpp's.
 #pragma once
 
 #include <map>

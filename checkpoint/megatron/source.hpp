@@ -1,5 +1,5 @@
 // Sources of a tensor-parallel model's ranks to one whole source and back, as lists of pieces: nothing is read here.
-// Owns the lists; the rules are megatron_rules.hpp's, finding the ranks' files is left to each format's reader.
+// Owns the lists; the rules are rules.hpp's, finding the ranks' files is left to each format's reader.
 #pragma once
 
 #include <functional>

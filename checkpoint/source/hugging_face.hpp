@@ -1,5 +1,5 @@
 // The weights of a Hugging Face folder, or a safetensors file alone, as a tensor_source. Only headers are read; files
-// of torch.save in such folders are torch_source.hpp's.
+// of torch.save in such folders are torch.hpp's.
 #pragma once
 
 #include <filesystem>

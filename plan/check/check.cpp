@@ -30,7 +30,7 @@ core::result<void> guards(const world& w, uint32_t rank) {
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
-    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // proved in check_speculation.cpp
+    const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // proved in speculation.cpp
     const bool changes_states =
         (x.kind == kind::update && !speculates) || x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {

@@ -17,18 +17,18 @@ tl::unexpected<core::error> broken(const step_plan& p, const std::string& what);
 /// "forward block 3, micro 0 (instruction 12)".
 std::string name(const step_plan& p, uint32_t id);
 
-// check_structure.cpp: what later rules take for granted.
+// structure.cpp: what later rules take for granted.
 core::result<void> structure(const step_plan& p);  ///< sizes, ids, subjects, lanes
 core::result<void> agreement(rank_plans ranks);    ///< same step, same collectives, on all ranks
 core::result<void> serial(const step_plan& p);     ///< the order of ids is one in which the step can be done
 
-// check_layout.cpp: every element has its place in every set, and its owner.
+// layout.cpp: every element has its place in every set, and its owner.
 core::result<void> layouts(const step_plan& p);
-core::result<void> swap_layout(const step_plan& p);  ///< check_swaps.cpp: extents of the swap file
-/// check_activations.cpp: behind the states, from byte `from` to the end of the file.
+core::result<void> swap_layout(const step_plan& p);  ///< swaps.cpp: extents of the swap file
+/// activations.cpp: behind the states, from byte `from` to the end of the file.
 core::result<void> activation_extents(const step_plan& p, uint64_t from);
 core::result<void> pieces(rank_plans ranks);
-core::result<void> saved_once(rank_plans ranks);  ///< check_saves.cpp: what the checkpoint's files hold
+core::result<void> saved_once(rank_plans ranks);  ///< saves.cpp: what the checkpoint's files hold
 
 /// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
 struct roll {
@@ -69,20 +69,20 @@ struct world {
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
 core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
-core::result<void> compute(const world& w, uint32_t rank);    // check_compute.cpp: loads, forwards, backwards
-core::result<void> residency(const world& w, uint32_t rank);  // check_compute.cpp: gathers, uses, releases
-core::result<void> gradients(const world& w, uint32_t rank);  // check_update.cpp: buckets, reduces, norms, vote
-core::result<void> updates(const world& w, uint32_t rank);    // check_update.cpp: updates and what they overwrite
-core::result<void> optimizer(const world& w, uint32_t rank);  // check_optimizer.cpp: what updates need of the whole
-core::result<void> saves(const world& w, uint32_t rank);      // check_saves.cpp: copies, then changes
-/// check_update.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
+core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
+core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
+core::result<void> gradients(const world& w, uint32_t rank);  // updates.cpp: buckets, reduces, norms, vote
+core::result<void> updates(const world& w, uint32_t rank);    // updates.cpp: updates and what they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: what updates need of the whole
+core::result<void> saves(const world& w, uint32_t rank);      // saves.cpp: copies, then changes
+/// updates.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
-core::result<void> speculation(const world& w, uint32_t rank);  // check_speculation.cpp: updates before the vote
-core::result<void> undo_copies(const step_plan& p);             // check_speculation.cpp: have room of their own
-core::result<void> swaps(const world& w, uint32_t rank);        // check_swaps.cpp: what is in files while it is used
-core::result<void> activations(const world& w, uint32_t rank);  // check_activations.cpp: inputs that wait elsewhere
-core::result<void> publishes(const world& w);                   // check_update.cpp
-core::result<void> slots(const world& w, uint32_t rank);        // check_memory.cpp: no byte reused too early
-core::result<void> memory(const step_plan& p);                  // check_memory.cpp: pools, budget
+core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote
+core::result<void> undo_copies(const step_plan& p);             // speculation.cpp: have room of their own
+core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: what is in files while it is used
+core::result<void> activations(const world& w, uint32_t rank);  // activations.cpp: inputs that wait elsewhere
+core::result<void> publishes(const world& w);                   // updates.cpp
+core::result<void> slots(const world& w, uint32_t rank);        // memory.cpp: no byte reused too early
+core::result<void> memory(const step_plan& p);                  // memory.cpp: pools, budget
 
 }  // namespace troupe::plan::rules

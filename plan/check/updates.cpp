@@ -122,7 +122,7 @@ core::result<void> updates(const world& w, uint32_t rank) {
   for (uint32_t g = 0; g < r.update.size(); ++g) {
     const uint32_t update = r.update[g];
     if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
-    if (p.speculates(g)) continue;  // check_speculation.cpp
+    if (p.speculates(g)) continue;  // speculation.cpp
     if (auto ok = in_order(w, rank, r.vote, update, "which says whether and how to"); !ok) return ok;
     if (auto ok = overwrites_nothing_needed(w, rank, g); !ok) return ok;
   }

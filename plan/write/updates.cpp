@@ -20,7 +20,7 @@ class update_writer {
     const uint32_t first_set = groups - matrix_sets;  // sub-groups of matrix sets stand last
     updates_.assign(groups, none);
     for (const auto& x : p_.instructions)
-      if (x.kind == kind::update) updates_[x.subject] = x.id;  // before the vote: generate_speculation.cpp
+      if (x.kind == kind::update) updates_[x.subject] = x.id;  // before the vote: passes/speculation.cpp
     prepared_.assign(groups, none);
     orthogonal_.assign(matrix_sets, none);
     if (swaps_ != nullptr) return run_swapped();

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/source/load_plan.hpp"
 #include "checkpoint/source/native_read.hpp"
 #include "checkpoint/source/scatter_read.hpp"

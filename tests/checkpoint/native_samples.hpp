@@ -5,7 +5,7 @@
 #include <array>
 #include <random>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "checkpoint/source/load_plan.hpp"
 #include "checkpoint/source/native_read.hpp"
 #include "checkpoint/source/verify.hpp"

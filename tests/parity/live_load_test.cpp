@@ -1,7 +1,7 @@
 // session::load on a session that has trained: from there on it has the bits of one that is opened on that checkpoint,
 // whatever the stage, the precision and the tier; and what is refused changes nothing.
 #include "actors/session/state_access.hpp"
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;

@@ -1,7 +1,7 @@
 // Saving beside training, as a host sees it: what it costs (no bit), what it keeps, what happens when the disk fails.
 #include <boost/test/unit_test.hpp>
 
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/small_job.hpp"
 

@@ -1,5 +1,5 @@
 // Names, `latest`, retention and clean-up. Crashes and faults at every operation: tests/crash.
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 
 #include <map>
 

@@ -1,5 +1,5 @@
 // The order of deeds. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
-#include "checkpoint/commit/committing.hpp"
+#include "checkpoint/commit/commit.hpp"
 
 #include <fmt/format.h>
 

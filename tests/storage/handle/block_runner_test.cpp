@@ -3,6 +3,7 @@
 #include "storage/handle/block_runner.hpp"
 
 #include <sys/mman.h>
+#include <algorithm>
 
 #include <boost/test/unit_test.hpp>
 #include <cstring>
@@ -87,7 +88,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(memory_on_the_way_is_kept_until_nothing_is_in_flig
   };
   auto runner = storage::block_runner::open(options);
   BOOST_REQUIRE_MESSAGE(runner, runner.error().text);
-  std::vector<std::byte> into(content.size() + sector);
+  std::vector<std::byte> into(content.size() + sector), then(into.size());  // so that nothing is mapped once it ends
   const auto begin = reinterpret_cast<uintptr_t>(into.data()) % sector == 0 ? size_t{1} : size_t{0};
   (*runner)->add({storage::io_kind::read, *made, 0, std::span(into).subspan(begin, content.size()), 0});
   std::vector<storage::block_job_end> ends;
@@ -95,7 +96,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(memory_on_the_way_is_kept_until_nothing_is_in_flig
   BOOST_REQUIRE(ends.empty());
   ending = true;
   runner->reset();
-  const auto then = into;
+  std::ranges::copy(into, then.begin());
 
   BOOST_TEST(ended > 0U);
   BOOST_TEST(early.count() == 0U);  // While anything is in flight nobody else gets the addresses,

@@ -9,7 +9,7 @@ using self_ptr = loader_actor::stateful_pointer<loader_state>;
 
 std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& k) {
   if (s.cut) return s.cut(k);
-  if (k.which == plan_choice::evaluate) {
+  if (k.which == plan::plan_choice::evaluate) {
     // Evaluation run `step` takes the next micro-batches of the validation text, rank after rank, and wraps around.
     const uint64_t n = data::validation_batches(*s.corpus, s.shape.rows);
     const uint64_t index = (k.step * s.shape.ranks + k.rank) % std::max<uint64_t>(n, 1);
@@ -21,7 +21,7 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
 /// `cut`, and what cannot be had is noted.
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
-  if (out->failure && k.which != plan_choice::evaluate && s.first_lost_step != nullptr)
+  if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)
     s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // nobody else writes it
   return out;
 }
@@ -32,7 +32,7 @@ bool same(const next_batch& a, const next_batch& b) {
 
 // What this rank will ask for after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
-  if (++k.micro >= s.shape.micros || k.which == plan_choice::evaluate) {
+  if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
     k.micro = 0;
     ++k.step;
   }

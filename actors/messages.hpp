@@ -13,30 +13,16 @@
 #include "actors/record_queue.hpp"
 #include "actors/step_context.hpp"
 #include "core/error.hpp"
+#include "plan/plan_choice.hpp"
 #include "telemetry/report.hpp"
 #include "telemetry/step_values.hpp"
 
 namespace troupe::actors {
 
-/// Which of a rank's plans to run.
-///   train_saving  a training step in which the states before it are saved
-///   save          nothing but that
-enum class plan_choice : uint8_t { train, evaluate, generate, train_saving, save };
-inline constexpr size_t num_plan_choices = 5;
-
-/// Whether a run of this plan takes a checkpoint.
-constexpr bool saves(plan_choice c) { return c == plan_choice::train_saving || c == plan_choice::save; }
-/// What the plan is generated as.
-constexpr plan::mode mode_of(plan_choice c) {
-  constexpr plan::mode modes[num_plan_choices] = {plan::mode::train, plan::mode::evaluate, plan::mode::generate,
-                                                  plan::mode::train, plan::mode::save};
-  return modes[static_cast<size_t>(c)];
-}
-
 /// What a run left behind, equal on all ranks but for the memory.
 struct run_outcome {
   uint64_t run = 0;
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
   verdict result;
   bool skipped = false;
   bool save_asked = false;  ///< `save_now` came since the last training step
@@ -49,7 +35,7 @@ struct run_outcome {
 
 /// session -> supervisor, supervisor -> node_agent, node_agent -> rank: run a plan once.
 struct run_plan {
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
   std::shared_ptr<const step_order> order;
 };
 /// rank -> node_agent: this rank's part of the run has ended well.
@@ -110,7 +96,7 @@ struct wake {
 struct next_batch {
   uint64_t run = 0, step = 0;
   uint32_t micro = 0, rank = 0;
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
 };
 /// loader -> rank.
 struct batch_ready {

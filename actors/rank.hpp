@@ -19,7 +19,7 @@ inline constexpr uint32_t window_instructions = 64;
 struct rank_setup {  ///< what a rank is told once
   uint32_t rank = 0;
   std::vector<std::shared_ptr<const program>> programs;  ///< [plan_choice]
-  scaling_rules rules;
+  job::scaling_rules rules;
   actors::patience patience;
   uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes
   missing_members missing;                ///< what tells a peer's turn from one's own, and what a stall report names
@@ -44,7 +44,7 @@ struct rank_state {        ///< what a rank keeps between messages
   sequencer control;
   uint32_t window[plan::num_lanes] = {}, ended[plan::num_lanes] = {};
   bool running = false, failed = false;
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
   silence_clock clock;
   bool looks = false;                        ///< a look_around is under way
   int64_t look_due_ns = 0;                   ///< when it should come

@@ -5,12 +5,12 @@
 
 namespace troupe::actors {
 
-double factor_of_mean(const plan::step_plan& p, double loss_scale, const scaling_rules& rules) {
+double factor_of_mean(const plan::step_plan& p, double loss_scale, const job::scaling_rules& rules) {
   return 1.0 / (double(p.options.ranks) * p.options.accumulation * loss_scale * rules.input_scale);
 }
 
 verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
-              const scaling_rules& rules) {
+              const job::scaling_rules& rules) {
   verdict v;
   for (uint64_t b = 0; b < p.num_blocks; ++b) v.square_sum += votes[b];
   const double contributions = double(p.options.ranks) * p.options.accumulation;

@@ -11,6 +11,7 @@
 
 #include "actors/program.hpp"
 #include "data/batch.hpp"
+#include "job/step_rules.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::actors {
@@ -30,13 +31,6 @@ struct verdict {
   float gradient_scale = 1;  ///< what `update` multiplies gradients with
 };
 
-/// What an update at one position of the schedules takes of a group.
-struct group_setting {
-  double lr = 0;
-  std::optional<double>
-      beta1;  ///< instead of the optimizer's, where OneCycle moves it; beta2 then is kernels::one_cycle_beta2
-};
-
 /// Whether a lane starts instructions before their predecessors have ended; all others do one at a time, which the
 /// plan's checker relies on.
 constexpr bool starts_ahead(plan::lane l) { return l == plan::lane::fabric || l == plan::lane::io; }
@@ -45,10 +39,10 @@ class save_job;
 
 /// What a step is told from above: equal on all ranks.
 struct step_order {
-  uint64_t run = 0;                     ///< counts every run of any plan in this process, from 1
-  uint64_t step = 0;                    ///< optimizer steps before this one
-  uint64_t applied = 0;                 ///< updates applied before this one
-  std::vector<group_setting> settings;  ///< [optimizer group]
+  uint64_t run = 0;                          ///< counts every run of any plan in this process, from 1
+  uint64_t step = 0;                         ///< optimizer steps before this one
+  uint64_t applied = 0;                      ///< updates applied before this one
+  std::vector<job::group_setting> settings;  ///< [optimizer group]
   double loss_scale = 1;
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
@@ -56,15 +50,8 @@ struct step_order {
   uint64_t loads = 0;  ///< of states into the living session: whoever keeps something over steps begins afresh then
 };
 
-/// How gradients become a mean and get clipped; constant over a run.
-struct scaling_rules {
-  double clip = 0;             ///< gradient_clipping; 0: off
-  double input_scale = 1;      ///< applied to every contribution before the sum (prescale, predivide)
-  bool skip_overflow = false;  ///< fp16; bf16 with check_grad_overflow
-};
-
 struct step_context {  ///< one rank's run of one plan, shared by its lanes
-  step_context(std::shared_ptr<const actors::program> what, const step_order& o, const scaling_rules& r)
+  step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r)
       : program(std::move(what)),
         order(o),
         rules(r),
@@ -75,7 +62,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
 
   std::shared_ptr<const actors::program> program;
   step_order order;
-  scaling_rules rules;
+  job::scaling_rules rules;
   std::vector<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
   std::vector<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
@@ -101,10 +88,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
 };
 
 /// Pure: what makes a mean of the sum of all contributions.
-double factor_of_mean(const plan::step_plan& p, double loss_scale, const scaling_rules& rules);
+double factor_of_mean(const plan::step_plan& p, double loss_scale, const job::scaling_rules& rules);
 
 /// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
 verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
-              const scaling_rules& rules);
+              const job::scaling_rules& rules);
 
 }  // namespace troupe::actors

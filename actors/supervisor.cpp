@@ -78,9 +78,9 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         out.which = s.which;
         out.contexts = m.contexts;
         auto& first = *m.contexts->front();
-        if (s.which == plan_choice::generate) {
+        if (s.which == plan::plan_choice::generate) {
           out.logits = first.logits;
-        } else if (s.which != plan_choice::save) {
+        } else if (s.which != plan::plan_choice::save) {
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();
         }

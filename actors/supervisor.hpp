@@ -17,7 +17,7 @@ struct supervisor_state {        ///< what a supervisor keeps between messages
 
   node_agent_actor agent;
   caf::response_promise asker;
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
   uint64_t run = 0;
   bool running = false;
   bool save_asked = false;                     ///< by `save_now`, until a training step tells of it

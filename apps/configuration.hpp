@@ -3,12 +3,19 @@
 
 #include <functional>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "apps/job_rules.hpp"
-#include "apps/train.hpp"
 #include "config/load.hpp"
 
 namespace troupe::apps {
+
+struct common_arguments {
+  std::string file;
+  std::vector<std::string> set;  ///< key=value
+  bool strict = false;
+};
 
 /// None when the file was refused; everything has been said by then. `besides` is asked of a job whose model or batches
 /// are refused and that is sound otherwise.

@@ -19,7 +19,7 @@ struct machine_facts {
   uint32_t cores = 0;                  ///< that the kernel knows
   std::vector<std::string> cpu_flags;  ///< as /proc/cpuinfo spells them
   uint64_t memory_bytes = 0, swap_bytes = 0;
-  uint64_t available_bytes = 0;  ///< to this process, with free swap, as `train` judges
+  uint64_t available_bytes = 0;        ///< to this process, with free swap, as `train` judges
   std::string transparent_huge_pages;  ///< always, madvise, never; empty: the kernel has none
   uint64_t huge_pages = 0, huge_pages_free = 0, huge_page_bytes = 0;
   uint64_t memlock_bytes = 0, open_files = 0;  ///< soft limits of this process

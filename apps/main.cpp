@@ -1,4 +1,4 @@
-// troupe: what users type. Loads no LibTorch; commands that compute are executed from the binary beside it.
+// troupe: what users type. Loads no LibTorch; what computes is executed from the binary beside it.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "apps/checkpoint_command.hpp"
+#include "apps/common_options.hpp"
 #include "apps/configuration.hpp"
 #include "apps/data.hpp"
 #include "apps/descriptors.hpp"
@@ -17,6 +18,7 @@
 #include "apps/io_command.hpp"
 #include "apps/last_catch.hpp"
 #include "apps/output_check.hpp"
+#include "apps/plan_command.hpp"
 #include "config/explain.hpp"
 
 namespace {
@@ -37,32 +39,26 @@ int execute_beside(char** argv) {
   return 1;
 }
 
-void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
-  c.add_option("file", a.file, "YAML, DeepSpeed JSON (base64 too), or what Accelerate writes")->required();
-  c.add_option("--set", a.set, "key=value over the file's")->allow_extra_args(false);
-  c.add_flag("--strict", a.strict, "warnings are errors");
-}
-
 int run(int argc, char** argv) {
   using namespace troupe;
   apps::open_missing_descriptors();
-  if (argc > 1 && (std::strcmp(argv[1], "train") == 0 || std::strcmp(argv[1], "plan") == 0))
-    return execute_beside(argv);
+  if (argc > 1 && std::strcmp(argv[1], "train") == 0) return execute_beside(argv);
 
   CLI::App app{"trains transformer models whose states do not fit where they have to run", "troupe"};
   app.set_version_flag("--version", std::string(TROUPE_VERSION));
   app.require_subcommand(1);
   app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
-  app.add_subcommand("plan", "will it fit, what will it do, how long will it take (see troupe plan --help)");
+  apps::plan_command plan(app);
   auto* configuration = app.add_subcommand("config", "look at a configuration without running it");
   configuration->require_subcommand(1);
   apps::common_arguments a;
+  const char* const any_file = "YAML, DeepSpeed JSON (base64 too), or what Accelerate writes";
   bool json = false, given = false;
   auto* check = configuration->add_subcommand("check", "is it right? every error at once");
   auto* explain =
       configuration->add_subcommand("explain", "every effective value, where it comes from and what it does");
-  add_common(*check, a);
-  add_common(*explain, a);
+  apps::add_common(*check, a, any_file);
+  apps::add_common(*explain, a, any_file);
   check->add_flag("--json", json, "as JSON");
   explain->add_flag("--json", json, "as JSON");
   explain->add_flag("--given", given, "only what the file and --set say");
@@ -99,6 +95,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;
   }
+  if (plan.chosen()) return plan.measures() ? execute_beside(argv) : plan.run({});
   if (checkpoint.chosen()) return checkpoint.run();
   if (io.chosen()) return io.run();
   if (*doctor) return apps::doctor(folder, json);

@@ -4,19 +4,20 @@
 #include <cstdio>
 #include <string>
 
-#include "actors/blueprint.hpp"
-#include "actors/measured_costs.hpp"
-#include "apps/train.hpp"
+#include "apps/show_plan.hpp"
 #include "config/job_config.hpp"
+#include "job/blueprint.hpp"
+#include "job/measured_costs.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::apps {
 
 /// `troupe io bench` measures the rates that the arguments take.
-inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a) {
-  auto out =
-      a.measure ? actors::measured_costs(c, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
-                : actors::usual_costs(c);
+inline plan::cost_model costs_of(const config::job_config& c, const plan_arguments& a,
+                                 const job::product_meter& products) {
+  auto out = a.measure ? job::measured_costs(
+                             c, products, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); })
+                       : job::usual_costs(c);
   if (a.disk_read_gb_per_s > 0) out.disk_read_bytes_per_s = a.disk_read_gb_per_s * 1e9;
   if (a.disk_write_gb_per_s > 0) out.disk_bytes_per_s = a.disk_write_gb_per_s * 1e9;
   return out;

@@ -18,7 +18,7 @@ std::string text_of(const char* format, T... values) {
   return out.data();
 }
 
-std::string static_sizes(const actors::blueprint& b, uint64_t parameters) {
+std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   const auto& options = b.train().front()->options;
   std::string out = "model states of a rank, Adam in mixed precision:";
   for (uint32_t stage = 0; stage <= 3; ++stage)
@@ -31,7 +31,7 @@ std::string static_sizes(const actors::blueprint& b, uint64_t parameters) {
          "\n";
 }
 
-std::string own_peak(const actors::blueprint& b) {
+std::string own_peak(const job::blueprint& b) {
   uint64_t all = 0, largest = 0;
   for (const auto& p : b.train()) {
     all += p->memory.total();
@@ -45,7 +45,7 @@ std::string own_peak(const actors::blueprint& b) {
          text_of("  without activations: %s\n", core::human_bytes(largest - std::min(largest, activations)).c_str());
 }
 
-plan::transformer_shape shape_of(const actors::blueprint& b) {
+plan::transformer_shape shape_of(const job::blueprint& b) {
   return {b.spec.layers, b.spec.width,
           b.spec.heads,  b.config->train_micro_batch_size_per_gpu * b.train().front()->options.accumulation,
           b.sequence,    1};
@@ -53,7 +53,7 @@ plan::transformer_shape shape_of(const actors::blueprint& b) {
 
 }  // namespace
 
-std::string efficiency_summary(const actors::blueprint& b, const plan::cost_model& costs) {
+std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs) {
   const auto& options = b.train().front()->options;
   const double rate = costs.disk_read_bytes_per_s / options.ranks;
   const auto n = plan::intensity_of(shape_of(b));
@@ -73,7 +73,7 @@ std::string efficiency_summary(const actors::blueprint& b, const plan::cost_mode
   return out;
 }
 
-std::string estimate_summary(const actors::blueprint& b, const plan::cost_model& costs) {
+std::string estimate_summary(const job::blueprint& b, const plan::cost_model& costs) {
   const plan::machine_shape shape{.gpus_per_node = b.config->parallel.data, .nodes = 1};
   const auto size = plan::size_of(*b.table);
   const auto& options = b.train().front()->options;

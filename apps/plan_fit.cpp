@@ -4,9 +4,9 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "actors/blueprint.hpp"
 #include "apps/plan_costs.hpp"
 #include "core/text.hpp"
+#include "job/blueprint.hpp"
 #include "plan/show/tier_ladder.hpp"
 
 namespace troupe::apps {
@@ -34,7 +34,7 @@ config::job_config swapping_to(std::filesystem::path folder, config::job_config 
 
 }  // namespace
 
-int show_fit(const config::job_config& c, const plan_arguments& a) {
+int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
   const uint64_t ranks = std::max(1U, c.parallel.data);
   plan::fit_request request;
   request.limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
@@ -43,12 +43,12 @@ int show_fit(const config::job_config& c, const plan_arguments& a) {
         stderr, "troupe: error: --fit: wanted a limit, cluster.host_memory_budget in the file or --memory, got none\n");
     return 2;
   }
-  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
+  auto b = job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
   if (!b) {
     std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
     return b.error().kind == core::error_kind::bad_input ? 2 : 1;
   }
-  const auto which = c.checkpoint.is_on() ? actors::plan_choice::train_saving : actors::plan_choice::train;
+  const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
   request.table = b->table;
   request.options = b->plans[static_cast<size_t>(which)].front()->options;
   request.options.memory_budget_bytes = 0;
@@ -65,7 +65,7 @@ int show_fit(const config::job_config& c, const plan_arguments& a) {
                   .resident_parameters = true,
                   .ratio = true};
   const auto folder = c.swap_folder().empty() ? c.output / "swap" : c.swap_folder();
-  request.costs = costs_of(swapping_to(folder, c), a);
+  request.costs = costs_of(swapping_to(folder, c), a, products);
   const auto ladder = plan::try_tiers(request);
   if (request.limits.states > 0)
     std::printf("budget: %s of states for each of %u ranks\n", core::human_bytes(request.limits.states).c_str(),

@@ -265,12 +265,12 @@ core::error with_way_out(core::error e, const run_start& start) {
 std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
   job.train_micro_batch_size_per_gpu = job.gradient_accumulation_steps = 1;
   core::result<void> fits;
-  const auto sized = [&fits](const actors::blueprint& b) -> core::result<void> {
+  const auto sized = [&fits](const job::blueprint& b) -> core::result<void> {
     fits = actors::check_memory(b);
     return core::fail(core::error_kind::stopped, "the sizes are known");
   };
-  (void)actors::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), nullptr, nullptr,
-                               {.sized = sized});
+  (void)job::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), nullptr, nullptr,
+                            {.sized = sized});
   if (fits) return {};
   return {{"", fits.error().text}};
 }

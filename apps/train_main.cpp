@@ -1,19 +1,15 @@
-// troupe-train: the second binary, which loads LibTorch. `troupe` executes it for the commands that compute.
+// troupe-train: the second binary, which loads LibTorch. `troupe` executes it for what computes.
 #include <CLI/CLI.hpp>
 
+#include "actors/calibrate.hpp"
 #include "apps/descriptors.hpp"
 #include "apps/integer_options.hpp"
 #include "apps/last_catch.hpp"
 #include "apps/output_check.hpp"
+#include "apps/plan_command.hpp"
 #include "apps/train.hpp"
 
 namespace {
-
-void add_common(CLI::App& c, troupe::apps::common_arguments& a) {
-  c.add_option("file", a.file, "topology: YAML, or DeepSpeed JSON")->required();
-  c.add_option("--set", a.set, "key=value over the file's, e.g. zero_optimization.stage=2")->allow_extra_args(false);
-  c.add_flag("--strict", a.strict, "warnings are errors");
-}
 
 int run(int argc, char** argv) {
   using namespace troupe::apps;
@@ -23,7 +19,7 @@ int run(int argc, char** argv) {
 
   train_arguments t;
   auto* train_command = app.add_subcommand("train", "train the model that a topology describes");
-  add_common(*train_command, t);
+  add_common(*train_command, t, "topology: YAML, or DeepSpeed JSON");
   train_command->add_option("--steps", t.steps, "instead of the file's steps");
   train_command->add_flag("--json", t.json, "one JSON object a line on stdout");
   train_command->add_flag("--quiet", t.quiet, "only the last line");
@@ -49,34 +45,14 @@ int run(int argc, char** argv) {
                           "continue at the sample where a run of another train_batch_size was");
   train_command->add_flag("--changed-seed", t.changed_seed, "continue at the sample where a run of another seed was");
 
-  plan_arguments p;
-  auto* plan_command =
-      app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
-  add_common(*plan_command, p);
-  plan_command->add_option("--format", p.format, "summary, table, perfetto or dot")
-      ->check(CLI::IsMember({"summary", "table", "perfetto", "dot"}));
-  plan_command->add_option("--trace", p.trace_file, "write the predicted step as a Perfetto trace");
-  plan_command->add_option("--rank", p.rank, "of table and dot");
-  plan_command->add_flag("--saving", p.saving, "the step in which a checkpoint is taken");
-  auto* fit = plan_command->add_flag("--fit", p.fit, "the cheapest set of tiers that fits the budget, and its YAML");
-  plan_command
-      ->add_option("--memory", p.memory_bytes, "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
-      ->transform(CLI::AsSizeValue(false))
-      ->needs(fit);
-  plan_command->add_flag("--measure", p.measure, "predict with this machine's rates, measured now as a run does");
-  plan_command->add_option("--disk-read", p.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
-      ->check(CLI::PositiveNumber);
-  plan_command->add_option("--disk-write", p.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);
-  plan_command->add_flag("--estimate", p.estimate,
-                         "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
-
+  plan_command plan(app);
   refuse_wrong_integers(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : 2;  // as the other program's
   }
-  return *train_command ? train(t) : show_plan(p);
+  return plan.chosen() ? plan.run(troupe::actors::measured_matmul_flops) : train(t);
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ checkpoint::tensor_kind kind_of(uint32_t part) {
 
 core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
                                                         checkpoint::run_state run, plan::rank_plans plans,
-                                                        std::shared_ptr<const optimizer_groups> groups) {
+                                                        std::shared_ptr<const job::optimizer_groups> groups) {
   uint64_t needed_bytes = 0;
   for (const auto& p : plans) needed_bytes += file_bytes(*p, request);
   auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
@@ -54,7 +54,7 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
 }
 
 save_job::save_job(checkpoint::checkpoint_save save, save_request request, checkpoint::run_state run,
-                   plan::rank_plans plans, std::shared_ptr<const optimizer_groups> groups,
+                   plan::rank_plans plans, std::shared_ptr<const job::optimizer_groups> groups,
                    checkpoint::file_system& files)
     : files_(files),
       save_(std::move(save)),
@@ -148,7 +148,7 @@ checkpoint::manifest save_job::content() const {
           checkpoint::tensor_entry t{
               parameter.name, kind_of(x.part), {}, plan::saved_type(p, x.parameter), parameter.shape, {}};
           if (t.kind == checkpoint::tensor_kind::moment)
-            t.moment = moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
+            t.moment = job::moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
           m.tensors.push_back(std::move(t));
         }
         m.tensors[at->second].pieces.push_back(

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "actors/hands/save_request.hpp"
-#include "actors/optimizer_groups.hpp"
 #include "checkpoint/commit/commit.hpp"
+#include "job/optimizer_groups.hpp"
 #include "plan/step_plan.hpp"
 
 namespace troupe::actors {
@@ -24,10 +24,10 @@ class save_job {
   /// nothing is left behind then.
   static core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, save_request request,
                                                        checkpoint::run_state run, plan::rank_plans plans,
-                                                       std::shared_ptr<const optimizer_groups> groups);
+                                                       std::shared_ptr<const job::optimizer_groups> groups);
 
   save_job(checkpoint::checkpoint_save save, save_request request, checkpoint::run_state run, plan::rank_plans plans,
-           std::shared_ptr<const optimizer_groups> groups, checkpoint::file_system& files);
+           std::shared_ptr<const job::optimizer_groups> groups, checkpoint::file_system& files);
 
   /// One rank's file. Used by the rank's writer lane alone; ended when it is destroyed, if not before.
   class part {
@@ -86,7 +86,7 @@ class save_job {
   save_request request_;
   checkpoint::run_state run_;
   std::vector<std::shared_ptr<const plan::step_plan>> plans_;
-  std::shared_ptr<const optimizer_groups> groups_;
+  std::shared_ptr<const job::optimizer_groups> groups_;
   std::vector<std::vector<std::vector<checkpoint::digest128>>> digests_;  // [rank][block][piece], by the rank's lane
   std::vector<uint64_t> file_bytes_;                                      // [rank]
   int64_t began_ns_;

@@ -44,7 +44,7 @@ core::result<void> shard_executor::sound() const {
 
 kernels::optimizer_options shard_executor::options_of(uint32_t q) const {
   const uint32_t g = groups_->group_of[q];
-  return with_setting(groups_->groups[g].options, context_->order.settings[g]);
+  return job::with_setting(groups_->groups[g].options, context_->order.settings[g]);
 }
 
 kernels::optimizer_step shard_executor::step_of(uint32_t q) const {

@@ -7,13 +7,13 @@
 #include "actors/executor.hpp"
 #include "actors/hands/late_updater.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "actors/optimizer_groups.hpp"
+#include "job/optimizer_groups.hpp"
 
 namespace troupe::actors {
 
 class shard_executor final : public executor {
  public:
-  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const optimizer_groups> groups)
+  shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups)
       : memory_(std::move(memory)), groups_(std::move(groups)) {}
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -51,7 +51,7 @@ class shard_executor final : public executor {
   [[nodiscard]] kernels::optimizer_piece<State> at(const plan::owned_piece& piece, std::byte* window = nullptr) const;
 
   std::shared_ptr<rank_memory> memory_;
-  std::shared_ptr<const optimizer_groups> groups_;
+  std::shared_ptr<const job::optimizer_groups> groups_;
   std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
   late_updater late_;
   uint64_t loads_ = 0;

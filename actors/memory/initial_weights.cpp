@@ -17,7 +17,7 @@ constexpr uint64_t window_elements = uint64_t{1} << 20;
 
 using filler = std::function<core::result<void>(uint32_t parameter, uint64_t first, std::span<float> out)>;
 
-filler drawn(const blueprint& b) {
+filler drawn(const job::blueprint& b) {
   return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     const auto& p = b.table->parameters[q];
     switch (p.init) {
@@ -61,8 +61,8 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
 
 }  // namespace
 
-core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory, const models::prepared_modules* own,
-                                        const fill_watch& watch) {
+core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
+                                        const models::prepared_modules* own, const fill_watch& watch) {
   const auto& p = memory.plan();
   std::unique_ptr<models::weights_source> file;
   filler fill = drawn(b);
@@ -93,7 +93,7 @@ core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
   return {};
 }
 
-core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& memory, uint32_t q) {
+core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t q) {
   const state_store store(memory);
   const double value = groups.groups[groups.group_of[q]].first_moment;
   std::vector<double> values;
@@ -112,7 +112,8 @@ core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& me
   return {};
 }
 
-core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory, const fill_watch& watch) {
+core::result<void> fill_initial_moments(const job::optimizer_groups& groups, rank_memory& memory,
+                                        const fill_watch& watch) {
   for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
     if (groups.groups[groups.group_of[q]].first_moment == 0) continue;
     if (auto ok = ask(watch); !ok) return ok;

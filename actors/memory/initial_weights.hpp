@@ -5,8 +5,8 @@
 
 #include <functional>
 
-#include "actors/blueprint.hpp"
 #include "actors/memory/rank_memory.hpp"
+#include "job/blueprint.hpp"
 
 namespace troupe::models {
 class prepared_modules;
@@ -21,14 +21,14 @@ struct fill_watch {
 };
 
 /// `own`: where the values of a host's own model are; null: the configuration's model.
-core::result<void> fill_initial_weights(const blueprint& b, rank_memory& memory,
+core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
                                         const models::prepared_modules* own = nullptr, const fill_watch& watch = {});
 
 /// The moments of a parameter as they start, into memory that has been used.
-core::result<void> reset_moments(const optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
+core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
 
 /// Moments that do not start at zero, as fresh memory does.
-core::result<void> fill_initial_moments(const optimizer_groups& groups, rank_memory& memory,
+core::result<void> fill_initial_moments(const job::optimizer_groups& groups, rank_memory& memory,
                                         const fill_watch& watch = {});
 
 }  // namespace troupe::actors

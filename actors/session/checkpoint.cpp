@@ -31,7 +31,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   for (const auto& m : memory)
     if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());
   return save_job::begin(checkpoint::real_files(), request, std::move(run),
-                         plan.plans[static_cast<size_t>(plan_choice::save)], plan.optimizer);
+                         plan.plans[static_cast<size_t>(plan::plan_choice::save)], plan.optimizer);
 }
 
 // The lanes have given up; what they would do is done here, rank after rank.
@@ -46,7 +46,7 @@ core::result<void> session::parts::save_without_lanes(const save_request& reques
   order.step = steps;
   order.save = std::move(*job);
   for (uint32_t r = 0; r < memory.size(); ++r) {
-    const auto& program = programs[static_cast<size_t>(plan_choice::save)][r];
+    const auto& program = programs[static_cast<size_t>(plan::plan_choice::save)][r];
     writer_executor writer(memory[r]);
     writer.attach([](std::chrono::nanoseconds, uint64_t) {});
     writer.begin(std::make_shared<step_context>(program, order, plan.rules));
@@ -71,7 +71,7 @@ std::optional<core::error> session::parts::collect_save(bool wait) {
 core::result<void> session::parts::end_saves() {
   auto failure = collect_save(true);
   if (save_waiting != nullptr && !over)
-    if (auto did = run_and_tell(plan_choice::save, steps, nullptr); !did && !failure) failure = did.error();
+    if (auto did = run_and_tell(plan::plan_choice::save, steps, nullptr); !did && !failure) failure = did.error();
   save_waiting.reset();
   if (auto second = collect_save(true); second && !failure) failure = second;
   if (failure) return core::fail(*failure);

@@ -41,7 +41,7 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
 /// Everything that some ranks want, tensor by tensor.
 class wishes {
  public:
-  wishes(const checkpoint::tensor_source& from, const optimizer_groups& groups, const load_options& options,
+  wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const load_options& options,
          std::function<bool()> wants_end)
       : from_(from),
         groups_(groups),
@@ -264,7 +264,7 @@ class wishes {
   }
 
   const checkpoint::tensor_source& from_;
-  const optimizer_groups& groups_;
+  const job::optimizer_groups& groups_;
   const load_options& options_;
   checkpoint::read_options reading_;
   checkpoint::name_map names_;
@@ -280,8 +280,8 @@ bool replaces_everything(const load_options& options) { return options.load_modu
 
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const optimizer_groups& groups, const load_options& options, live_load* live,
-                                       std::function<bool()> wants_end) {
+                                       const job::optimizer_groups& groups, const load_options& options,
+                                       live_load* live, std::function<bool()> wants_end) {
   load_report report;
   if (memory.empty()) return report;
   wishes all(from, groups, options, std::move(wants_end));

@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "actors/memory/rank_memory.hpp"
-#include "actors/optimizer_groups.hpp"
 #include "actors/session/load_options.hpp"
 #include "checkpoint/source/native_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
+#include "job/optimizer_groups.hpp"
 
 namespace troupe::actors {
 
@@ -36,7 +36,7 @@ struct live_load {
 /// for a piece that does not have its digest; io; stopped where `wants_end`, asked on several threads, becomes true.
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const optimizer_groups& groups, const load_options& options = {},
+                                       const job::optimizer_groups& groups, const load_options& options = {},
                                        live_load* live = nullptr, std::function<bool()> wants_end = {});
 
 /// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.

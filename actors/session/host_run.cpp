@@ -15,7 +15,7 @@ using core::error_kind;
 
 core::error wrong_batch(const next_batch& k, const std::string& what) {
   return {error_kind::bad_input, std::string("the host's ") +
-                                     (k.which == plan_choice::evaluate ? "evaluation" : "training") +
+                                     (k.which == plan::plan_choice::evaluate ? "evaluation" : "training") +
                                      " batch of step " + std::to_string(k.step) + ", micro-batch " +
                                      std::to_string(k.micro) + ", rank " + std::to_string(k.rank) + ": " + what};
 }
@@ -25,7 +25,7 @@ core::error wrong_batch(const next_batch& k, const std::string& what) {
 std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
                                                                               uint64_t seed) {
   return [model = std::move(model), seed](const next_batch& k) -> std::shared_ptr<const data::batch> {
-    const bool evaluates = k.which == plan_choice::evaluate;
+    const bool evaluates = k.which == plan::plan_choice::evaluate;
     auto out = std::make_shared<tensor_batch>();
     out->step = k.step;
     out->micro = k.micro;
@@ -53,7 +53,7 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
   next_batch first;
-  first.which = plan_choice::train;
+  first.which = plan::plan_choice::train;
   const auto batch = std::static_pointer_cast<const tensor_batch>(host_cut(model, config.seed)(first));
   if (batch->failure) return core::fail(*batch->failure);
   auto made = models::prepared_modules::make(model->make, config.parallel.data, config.parameter_dtype(), config.seed,

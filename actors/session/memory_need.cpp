@@ -6,13 +6,13 @@
 
 namespace troupe::actors {
 
-uint64_t needed_bytes(const blueprint& b) {
+uint64_t needed_bytes(const job::blueprint& b) {
   uint64_t out = 0;
   for (const auto& p : b.train()) out += p->memory.states() - p->memory.staging;
   return out;
 }
 
-core::result<void> check_memory(const blueprint& b, const std::optional<storage::memory_room>& room) {
+core::result<void> check_memory(const job::blueprint& b, const std::optional<storage::memory_room>& room) {
   const uint64_t needed = needed_bytes(b);
   if (!room || needed <= room->bytes) return {};
   const auto file = b.config->file.empty() ? std::string("FILE") : b.config->file.string();

@@ -11,7 +11,6 @@
 #include <optional>
 #include <vector>
 
-#include "actors/blueprint.hpp"
 #include "actors/company.hpp"
 #include "actors/hands/save_job.hpp"
 #include "actors/hands/swap_files.hpp"
@@ -22,6 +21,7 @@
 #include "actors/session/opening.hpp"
 #include "actors/session/recording.hpp"
 #include "actors/session/session.hpp"
+#include "job/blueprint.hpp"
 
 namespace troupe::models {
 class prepared_modules;
@@ -63,13 +63,13 @@ class warning_box {
 };
 
 struct session::parts {
-  blueprint plan;
+  job::blueprint plan;
   std::shared_ptr<const host_model> model;         // null: the configuration's
   std::shared_ptr<models::prepared_modules> host;  // of `model`, until the actors have its instances
   session_hooks hooks;
   swap_files swaps;
   std::vector<std::shared_ptr<rank_memory>> memory;
-  std::vector<std::shared_ptr<const program>> programs[num_plan_choices];
+  std::vector<std::shared_ptr<const program>> programs[plan::num_plan_choices];
   std::shared_ptr<data::tokenizer> tokenizer;
   loader_setup data;
   std::shared_ptr<warning_box> warnings = std::make_shared<warning_box>();
@@ -126,9 +126,10 @@ struct session::parts {
   void log_memory(const std::string& when);
   void deliver_warnings();
   /// Runs a plan once. Warnings wait: whoever has to book what the run did tells the host afterwards.
-  core::result<run_outcome> run(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+  core::result<run_outcome> run(plan::plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
   /// The same, and the host hears of it.
-  core::result<run_outcome> run_and_tell(plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+  core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step,
+                                         std::shared_ptr<const data::batch> given);
   core::result<void> make_own_system();
 };
 

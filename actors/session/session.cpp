@@ -7,22 +7,23 @@
 #include <utility>
 
 #include "actors/aten_threads.hpp"
+#include "actors/calibrate.hpp"
 #include "actors/hands/compute_executor.hpp"
 #include "actors/hands/fabric_executor.hpp"
-#include "actors/session/host_run.hpp"
 #include "actors/hands/shard_executor.hpp"
 #include "actors/hands/writer_executor.hpp"
 #include "actors/host_thread.hpp"
-#include "actors/measured_costs.hpp"
 #include "actors/memory/initial_weights.hpp"
 #include "actors/memory/state_store.hpp"
 #include "actors/session/checkpoint_load.hpp"
+#include "actors/session/host_run.hpp"
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
+#include "job/measured_costs.hpp"
 #include "storage/memory/locked_memory.hpp"
 
 namespace troupe::actors {
@@ -31,11 +32,13 @@ namespace {
 /// How long a warning of a run may wait before the host hears of it.
 constexpr std::chrono::seconds warnings_wait_max{1};
 /// Whether a run of this plan may change states.
-constexpr bool trains(plan_choice c) { return c == plan_choice::train || c == plan_choice::train_saving; }
+constexpr bool trains(plan::plan_choice c) {
+  return c == plan::plan_choice::train || c == plan::plan_choice::train_saving;
+}
 
 /// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
 /// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
-core::result<void> fill_memory(const blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
+core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
                                bool weights_follow, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
   const auto fill = [&](rank_memory* m) -> core::result<void> {
@@ -66,7 +69,7 @@ core::result<void> session::parts::take_memory(bool weights_follow, opening_watc
     for (const auto& line : swaps.space->remarks()) warnings->put(line);
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
     std::vector<std::shared_ptr<const plan::step_plan>> all;
-    for (size_t which = 0; which < num_plan_choices; ++which) {
+    for (size_t which = 0; which < plan::num_plan_choices; ++which) {
       all.push_back(plan.plans[which][r]);
       programs[which].push_back(std::make_shared<const program>(plan.plans[which][r]));
     }
@@ -164,11 +167,12 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   }
   if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;
-  if (options.config->zero_optimization.swaps() && needs_measured_costs(*options.config))
-    costs = measured_costs(*options.config, [box = p->warnings](const std::string& line) { box->put(line); });
-  auto plan = make_blueprint(std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr,
-                             costs ? &*costs : nullptr,
-                             {[&] { return watch.go_on(); }, [](const blueprint& b) { return check_memory(b); }});
+  if (options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
+    costs = job::measured_costs(*options.config, measured_matmul_flops,
+                                [box = p->warnings](const std::string& line) { box->put(line); });
+  auto plan = job::make_blueprint(
+      std::move(options.config), p->host != nullptr ? &p->host->table() : nullptr, costs ? &*costs : nullptr,
+      {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->hooks = std::move(options.hooks);
@@ -202,14 +206,14 @@ session::~session() {
   parts_->end_actors();
 }
 
-core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
+core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step,
                                               std::shared_ptr<const data::batch> given) {
   if (auto ok = sound(); !ok) return core::fail(ok.error());
   auto order = std::make_shared<step_order>();
   order->run = ++runs;
   order->step = step;
   order->applied = applied;
-  order->settings = settings_of(*plan.optimizer, scheduled);
+  order->settings = job::settings_of(*plan.optimizer, scheduled);
   order->loss_scale = scale.cur_scale;
   order->loads = loads;
   order->sequence_base = collectives;
@@ -254,7 +258,7 @@ core::result<run_outcome> session::parts::run(plan_choice which, uint64_t step,
   return out;
 }
 
-core::result<run_outcome> session::parts::run_and_tell(plan_choice which, uint64_t step,
+core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, uint64_t step,
                                                        std::shared_ptr<const data::batch> given) {
   auto out = run(which, step, std::move(given));
   deliver_warnings();
@@ -266,10 +270,11 @@ core::result<step_report> session::step() {
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
   if (auto ok = p.open_records(); !ok) return core::fail(ok.error());
   step_report report;
-  report.lr = settings_of(*p.plan.optimizer, p.scheduled).front().lr;
+  report.lr = job::settings_of(*p.plan.optimizer, p.scheduled).front().lr;
   report.loss_scale = p.scale.cur_scale;
   const int64_t before = core::now_ns();
-  auto did = p.run(p.save_waiting != nullptr ? plan_choice::train_saving : plan_choice::train, p.steps, nullptr);
+  auto did =
+      p.run(p.save_waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train, p.steps, nullptr);
   if (!did) {
     p.deliver_warnings();
     return core::fail(did.error());
@@ -309,7 +314,7 @@ core::result<double> session::evaluate(uint64_t batches) {
   if (!n) return core::fail(n.error());
   double sum = 0;
   for (uint64_t i = 0; i < *n; ++i) {
-    auto did = p.run_and_tell(plan_choice::evaluate, i, nullptr);
+    auto did = p.run_and_tell(plan::plan_choice::evaluate, i, nullptr);
     if (!did) return core::fail(did.error());
     sum += did->result.loss;
   }
@@ -333,7 +338,7 @@ const plan::step_plan& session::training_plan(uint32_t rank) const { return *par
 std::string session::chosen_tiers() const {
   const auto& b = parts_->plan;
   const auto& options = b.train().front()->options;
-  return options.tiers.swaps() ? actors::chosen_tiers(*b.config, options, b.costs) : std::string();
+  return options.tiers.swaps() ? job::chosen_tiers(*b.config, options, b.costs) : std::string();
 }
 
 std::vector<rank_memory_report> session::memory() const {

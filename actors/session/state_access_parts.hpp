@@ -5,15 +5,15 @@
 #include <optional>
 
 #include "actors/memory/state_store.hpp"
-#include "actors/optimizer_groups.hpp"
 #include "actors/session/state_access.hpp"
+#include "job/optimizer_groups.hpp"
 
 namespace troupe::actors {
 
 /// Lives as long as the session's next call.
 struct state_access_parts {
   const core::model_table& table;
-  const optimizer_groups& groups;
+  const job::optimizer_groups& groups;
   rank_memories ranks;
   /// Makes reduced gradients those of the mean over the global batch; none before the first step.
   std::optional<double> gradient_factor;

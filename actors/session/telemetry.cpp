@@ -19,7 +19,7 @@ bool lies_below(const std::filesystem::path& path, const std::filesystem::path& 
   return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
-telemetry::recorder_options recorder_options_of(const blueprint& plan, bool tokens_are_bytes) {
+telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool tokens_are_bytes) {
   const auto& c = *plan.config;
   telemetry::recorder_options o;
   if (c.csv_monitor.enabled) o.curves.csv_folder = monitor_folder(c.csv_monitor, c.output);

@@ -62,7 +62,7 @@ class world {
   world(const world&) = delete;
   world& operator=(const world&) = delete;
 
-  core::result<sim_run> run(plan_choice which) {
+  core::result<sim_run> run(plan::plan_choice which) {
     const auto& plans = plans_[static_cast<size_t>(which)];
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
@@ -112,7 +112,7 @@ class world {
     auto again = std::make_shared<std::optional<run_outcome>>();
     auto order = std::make_shared<step_order>();
     order->run = runs_ + 1;
-    ask(run_plan{plan_choice::train, order}, again);
+    ask(run_plan{plan::plan_choice::train, order}, again);
     while (!*again && schedule_.step(until + 1'000'000'000)) {
     }
     if (!*again || !(*again)->failure || (*again)->failure->text != why.text)
@@ -262,8 +262,8 @@ std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds s
 
 }  // namespace
 
-core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
-                                  const sim_options& options) {
+core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
+                                  const std::vector<plan::plan_choice>& order, const sim_options& options) {
   sim_result out;
   world w(plans, options);
   for (const auto which : order) {
@@ -279,8 +279,8 @@ core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans, c
   return out;
 }
 
-sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
-                     std::chrono::nanoseconds stall_after) {
+sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
+                     const std::vector<plan::plan_choice>& order, std::chrono::nanoseconds stall_after) {
   std::mt19937_64 random(seed * 2654435761U + 17);
   sim_fault f;
   const size_t run = random() % order.size();
@@ -295,10 +295,10 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   const auto& collectives = p.lanes[static_cast<size_t>(plan::lane::fabric)];
   if (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote) f.lane = plan::lane::fabric;
   if (p.lanes[static_cast<size_t>(f.lane)].empty()) f.kind = sim_fault_kind::none;
-  if (f.kind == sim_fault_kind::bad_vote &&
-      (order[run] == plan_choice::generate || std::none_of(collectives.begin(), collectives.end(), [&](uint32_t id) {
-         return p.instructions[id].kind == plan::kind::vote;
-       })))
+  if (f.kind == sim_fault_kind::bad_vote && (order[run] == plan::plan_choice::generate ||
+                                             std::none_of(collectives.begin(), collectives.end(), [&](uint32_t id) {
+                                               return p.instructions[id].kind == plan::kind::vote;
+                                             })))
     f.kind = sim_fault_kind::none;
   f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
   uint64_t events = 0;

@@ -31,7 +31,7 @@ struct sim_options {  ///< how a simulated world behaves
 
 /// What one order came to.
 struct sim_run {
-  plan_choice which = plan_choice::train;
+  plan::plan_choice which = plan::plan_choice::train;
   run_outcome outcome;     ///< `failure` says how it ended
   double seconds = 0;      ///< virtual, from order to answer
   int64_t ended_ns = 0;    ///< when the answer came, by the log's clock
@@ -53,8 +53,8 @@ struct sim_result {               ///< what happened in it
 /// ordered may be empty. The host stops a run that it is told of waiting for a silent disk. Errors (kind `bug`): a run
 /// gave no answer within 4 x its patience of nothing happening, a failed company did not come to rest, or a second
 /// order after a failure was not refused with the same words.
-core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
-                                  const sim_options& options);
+core::result<sim_result> simulate(const std::vector<shared_rank_plans>& plans,
+                                  const std::vector<plan::plan_choice>& order, const sim_options& options);
 
 /// Proves from the log that the runs did what their plans say: every instruction once (at most once where the run
 /// failed), lanes in order, dependencies and collectives respected, no lane beyond its window. The error names the
@@ -67,7 +67,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
 
 /// A fault of any kind somewhere in these runs. Who is frozen at work is so for less than three times `stall_after`,
 /// which the world's `work_min` has to allow.
-sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans, const std::vector<plan_choice>& order,
-                     std::chrono::nanoseconds stall_after);
+sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
+                     const std::vector<plan::plan_choice>& order, std::chrono::nanoseconds stall_after);
 
 }  // namespace troupe::actors

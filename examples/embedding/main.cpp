@@ -45,7 +45,7 @@ caf::behavior watch(caf::event_based_actor* self, const actors::session_actors& 
     if (--*alive == 0) self->quit();
   });
 
-  const actors::next_batch first{.run = 0, .step = 0, .micro = 0, .rank = 0, .which = actors::plan_choice::train};
+  const actors::next_batch first{.run = 0, .step = 0, .micro = 0, .rank = 0, .which = plan::plan_choice::train};
   self->request(troupe.loader, std::chrono::seconds(10), first)
       .then([](const actors::batch_ready& m) { std::printf("first batch: %zu tokens\n", m.batch->tokens.size()); },
             [](caf::error&) { std::printf("the loader did not answer\n"); });

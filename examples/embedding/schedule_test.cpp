@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <memory>
 
-#include "actors/blueprint.hpp"
 #include "actors/sim/sim.hpp"
 #include "config/load.hpp"
+#include "job/blueprint.hpp"
 
 using namespace troupe;
 
@@ -25,10 +25,10 @@ int main(int argc, char** argv) {
   auto loaded = config::load(argv[1]);
   if (!loaded) return fail(0, config::render(loaded.error()));
   // [snippet: simulate]
-  auto made = actors::make_blueprint(std::make_shared<const config::job_config>(std::move(loaded->config)));
+  auto made = job::make_blueprint(std::make_shared<const config::job_config>(std::move(loaded->config)));
   if (!made) return fail(0, made.error().text);
   const std::vector<actors::shared_rank_plans> plans = {made->train()};
-  const std::vector<actors::plan_choice> order(3, actors::plan_choice::train);  // three steps
+  const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three steps
 
   size_t struck = 0;
   double seconds = 0;

@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(training_batches_are_those_of_the_global_order_in_whatever_
   for (uint64_t step = 0; step < 4; ++step)
     for (const uint32_t rank : {2U, 0U, 1U})
       for (uint32_t micro = 0; micro < 2; ++micro) {
-        const auto got = ask(actor, {1, step, micro, rank, plan_choice::train});
+        const auto got = ask(actor, {1, step, micro, rank, plan::plan_choice::train});
         const auto wanted = data::make_batch(*setup.corpus, setup.shape, step, micro, rank);
         BOOST_REQUIRE(got);
         BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_afte
   const uint64_t n = data::validation_batches(*setup.corpus, setup.shape.rows);
   for (uint64_t step = 0; step < n; ++step)
     for (uint32_t rank = 0; rank < 3; ++rank) {
-      const auto got = ask(actor, {1, step, 0, rank, plan_choice::evaluate});
+      const auto got = ask(actor, {1, step, 0, rank, plan::plan_choice::evaluate});
       const auto wanted = data::make_validation_batch(*setup.corpus, setup.shape.rows, (step * 3 + rank) % n);
       BOOST_TEST(got->tokens == wanted.tokens, boost::test_tools::per_element());
     }
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(the_batch_that_comes_next_lies_ready) {
   };
   const auto actor = world.spawn(loader_impl, setup);
   for (uint64_t step = 0; step < 5; ++step)
-    for (uint32_t micro = 0; micro < 2; ++micro) ask(actor, {step, step, micro, 1, plan_choice::train});
+    for (uint32_t micro = 0; micro < 2; ++micro) ask(actor, {step, step, micro, 1, plan::plan_choice::train});
   BOOST_TEST(cuts == 11U);  // the first on demand, then always the next one, which the next request takes
 }
 
@@ -101,13 +101,13 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
   };
   const auto actor = world.spawn(loader_impl, setup);
   // Ten requests whose next batches nobody asks for...
-  for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan_choice::train});
+  for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan::plan_choice::train});
   BOOST_TEST(cuts.size() == 20U);
   // ... leave the last three: asking for an older one cuts it anew.
   cuts.clear();
   const auto cut_on_demand = [&](uint64_t step) {
     cuts.clear();
-    ask(actor, {2, step, 1, 0, plan_choice::train});
+    ask(actor, {2, step, 1, 0, plan::plan_choice::train});
     return cuts.size() == 2;  // itself, and what follows it
   };
   BOOST_TEST(cut_on_demand(60));
@@ -117,8 +117,8 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
 
 BOOST_AUTO_TEST_CASE(where_the_data_goes_on_elsewhere_nothing_that_was_ready_is_used) {
   const auto actor = world.spawn(loader_impl, setup);
-  ask(actor, {1, 0, 0, 0, plan_choice::train});
-  ask(actor, {1, 0, 1, 0, plan_choice::train});  // step 1 is ready now
+  ask(actor, {1, 0, 0, 0, plan::plan_choice::train});
+  ask(actor, {1, 0, 1, 0, plan::plan_choice::train});  // step 1 is ready now
   caf::scoped_actor self{world.system(), true};
   auto told = self->request(actor, caf::infinite, move_data{1, 100});
   world.run();
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(where_the_data_goes_on_elsewhere_nothing_that_was_ready_is_
   shape.first_step = 1;
   shape.first_sample = 100;
   for (const uint32_t rank : {0U, 2U}) {
-    const auto got = ask(actor, {2, 1, 0, rank, plan_choice::train});
+    const auto got = ask(actor, {2, 1, 0, rank, plan::plan_choice::train});
     BOOST_TEST(got->samples.front() == 100 + 2 * rank);
     BOOST_TEST(got->tokens == data::make_batch(*setup.corpus, shape, 1, 0, rank).tokens,
                boost::test_tools::per_element());
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_an_answer_not_a_silence) {
   };
   const auto actor = world.spawn(loader_impl, setup);
   caf::scoped_actor self{world.system(), true};
-  auto asked = self->request(actor, caf::infinite, next_batch{1, 0, 0, 0, plan_choice::train});
+  auto asked = self->request(actor, caf::infinite, next_batch{1, 0, 0, 0, plan::plan_choice::train});
   world.run();
   std::string why;
   asked.receive([](const batch_ready&) { BOOST_FAIL("a batch out of nothing"); },

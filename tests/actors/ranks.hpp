@@ -23,7 +23,7 @@ inline plan::shared_plans small_plans(uint32_t ranks, uint32_t stage = 3, uint32
 }
 
 inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::step_plan> p, const step_order& order = {},
-                                                const scaling_rules& rules = {}) {
+                                                const job::scaling_rules& rules = {}) {
   return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
 }
 
@@ -126,7 +126,8 @@ class threaded_company {
     collectives_ += plans_.front()->num_collectives;
     run_outcome out;
     caf::scoped_actor self{system_};
-    auto asked = self->request(actors_->supervisor, std::chrono::seconds(20), run_plan{plan_choice::train, order});
+    auto asked =
+        self->request(actors_->supervisor, std::chrono::seconds(20), run_plan{plan::plan_choice::train, order});
     if (meanwhile) meanwhile();
     asked.receive([&](run_outcome& o) { out = std::move(o); },
                   [&](caf::error& e) {

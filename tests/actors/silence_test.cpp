@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(limits_follow_what_was_measured_and_a_prediction_only_makes
 }
 
 BOOST_AUTO_TEST_CASE(a_skipped_step_measures_nothing_and_another_its_longest_instruction) {
-  scaling_rules skipping;
+  job::scaling_rules skipping;
   skipping.skip_overflow = true;
   for (const bool skipped : {false, true}) {
     context = context_of(p, {}, skipping);

@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_mean_gradient_without_loss_scale_an
   b.votes[b.p->num_blocks - 1] = 16;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).grad_norm == 5.0 / 6, boost::test_tools::tolerance(1e-15));
   BOOST_TEST(judge(*b.p, b.votes, 1024, {}).grad_norm == 5.0 / 6 / 1024, boost::test_tools::tolerance(1e-15));
-  scaling_rules predivided;
+  job::scaling_rules predivided;
   predivided.input_scale = 0.25;
   const auto v = judge(*b.p, b.votes, 8, predivided);
   BOOST_TEST(v.grad_norm == 5.0 / 6 / 8 / 0.25, boost::test_tools::tolerance(1e-15));
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(a_gradient_above_the_limit_is_scaled_down_to_it) {
     for (const double limit : {0.1, 1.0, 5.0}) {
       ballot b;
       b.votes[0] = square_sum;
-      scaling_rules rules;
+      job::scaling_rules rules;
       rules.clip = limit;
       const auto v = judge(*b.p, b.votes, 2, rules);
       const double wanted = wanted_scale(square_sum, 6 * 2, limit);
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(an_infinity_or_a_nan_in_any_block_is_an_overflow_that_skips
     for (const bool skip : {false, true}) {
       ballot b;
       b.votes[b.p->num_blocks / 2] = bad;
-      scaling_rules rules;
+      job::scaling_rules rules;
       rules.skip_overflow = skip;
       const auto v = judge(*b.p, b.votes, 1, rules);
       BOOST_TEST(v.overflow);
@@ -89,13 +89,13 @@ BOOST_AUTO_TEST_CASE(an_infinity_or_a_nan_in_any_block_is_an_overflow_that_skips
       BOOST_TEST(!std::isfinite(v.grad_norm));
     }
   ballot sound;
-  scaling_rules rules;
+  job::scaling_rules rules;
   rules.skip_overflow = true;
   BOOST_TEST(!judge(*sound.p, sound.votes, 1, rules).skipped);
 }
 
 BOOST_AUTO_TEST_CASE(guarded_instructions_act_unless_the_step_is_skipped) {
-  scaling_rules rules;
+  job::scaling_rules rules;
   rules.skip_overflow = true;
   auto sound = context_of(small_plans(1, 1).front(), {}, rules);
   BOOST_TEST(sound->acts(plan::guard::not_skipped));

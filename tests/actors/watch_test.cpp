@@ -47,7 +47,7 @@ struct ranks_on_hold {
     collectives += plans.front()->num_collectives;
     world.spawn([this, what, to = actors->supervisor](caf::event_based_actor* self) {
       self->set_error_handler([](caf::error&) {});
-      self->request(to, caf::infinite, run_plan{plan_choice::train, what}).then([this](run_outcome& o) {
+      self->request(to, caf::infinite, run_plan{plan::plan_choice::train, what}).then([this](run_outcome& o) {
         answer = std::move(o);
       });
     });

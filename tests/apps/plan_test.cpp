@@ -133,4 +133,11 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_p
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(planning_loads_neither_libtorch_nor_actors) {
+  const auto libraries = run({"/usr/bin/ldd", TROUPE_BINARY}, "/");
+  BOOST_TEST_REQUIRE(libraries.code == 0, libraries.err);
+  BOOST_TEST(has(libraries.out, "libc.so"));
+  for (const char* heavy : {"libtorch", "libc10", "libcaf"}) BOOST_TEST(!has(libraries.out, heavy), heavy);
+}
+
 BOOST_AUTO_TEST_SUITE_END()

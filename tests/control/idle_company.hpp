@@ -71,7 +71,7 @@ class idle_company {
     order->sequence_base = (runs_ - 1) * collectives_per_step_;
     auto well = std::make_shared<bool>(false);
     caf::scoped_actor self{system_};
-    auto asked = self->request(actors_->supervisor, caf::infinite, run_plan{plan_choice::train, order});
+    auto asked = self->request(actors_->supervisor, caf::infinite, run_plan{plan::plan_choice::train, order});
     jobs().run();
     if (self->mailbox().empty()) return false;
     asked.receive([&](run_outcome& o) { *well = !o.failure; }, [](caf::error&) {});

@@ -10,7 +10,7 @@ struct fixture {
   fixture() {
     for (int which = 0; which < 3; ++which)
       plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 3000}), plan::small_options(2, 3, 2)));
-    auto did = simulate(plans, {plan_choice::train}, sim_options{});
+    auto did = simulate(plans, {plan::plan_choice::train}, sim_options{});
     BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
     result = std::move(*did);
     BOOST_REQUIRE(check_log(plans, result, window_instructions));

@@ -12,7 +12,7 @@ scenario steady(uint64_t seed) {
   scenario s;
   for (int which = 0; which < 3; ++which)
     s.plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 6000, 3000}), plan::small_options(3, 3, 2)));
-  s.order = {plan_choice::train, plan_choice::train};
+  s.order = {plan::plan_choice::train, plan::plan_choice::train};
   s.options.seed = seed;
   return s;
 }
@@ -20,14 +20,14 @@ scenario steady(uint64_t seed) {
 /// Two steps in which the states are saved.
 scenario saving(uint64_t seed) {
   scenario s = steady(seed);
-  for (const auto which : {plan_choice::train_saving, plan_choice::save}) {
+  for (const auto which : {plan::plan_choice::train_saving, plan::plan_choice::save}) {
     auto options = plan::small_options(3, 3, 2);
     options.mode = mode_of(which);
     options.saves = true;
     if (options.mode != plan::mode::train) options.accumulation = 1;
     s.plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 6000, 3000}), options));
   }
-  s.order = {plan_choice::train_saving, plan_choice::train_saving};
+  s.order = {plan::plan_choice::train_saving, plan::plan_choice::train_saving};
   return s;
 }
 

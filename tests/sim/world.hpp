@@ -6,15 +6,15 @@
 #include <random>
 #include <string>
 
-#include "actors/blueprint.hpp"
 #include "actors/sim/sim.hpp"
+#include "job/blueprint.hpp"
 #include "tests/plan/samples.hpp"
 
 namespace troupe::actors {
 
 struct scenario {
   std::vector<shared_rank_plans> plans;  // [plan_choice]
-  std::vector<plan_choice> order;
+  std::vector<plan::plan_choice> order;
   sim_options options;
 };
 
@@ -30,8 +30,8 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
     options = plan::random_options(*table, random);
   }
   const uint32_t accumulation = options.accumulation;
-  for (const auto which : {plan_choice::train, plan_choice::evaluate, plan_choice::generate, plan_choice::train_saving,
-                           plan_choice::save}) {
+  for (const auto which : {plan::plan_choice::train, plan::plan_choice::evaluate, plan::plan_choice::generate,
+                           plan::plan_choice::train_saving, plan::plan_choice::save}) {
     options.mode = mode_of(which);
     options.saves = saves(which);
     options.accumulation = options.mode == plan::mode::train ? accumulation : 1;
@@ -39,7 +39,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   }
   const uint64_t runs = 2 + random() % 2;
   for (uint64_t i = 0; i < runs; ++i)
-    s.order.push_back(static_cast<plan_choice>(random() % 4 < 2 ? 0 : random() % num_plan_choices));
+    s.order.push_back(static_cast<plan::plan_choice>(random() % 4 < 2 ? 0 : random() % plan::num_plan_choices));
   auto& o = s.options;
   o.seed = seed;
   o.latency_max = std::chrono::nanoseconds(random() % 3 == 0 ? 0 : random() % 400'000);

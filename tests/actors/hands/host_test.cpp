@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(the_loader_answers_a_host_and_the_run_does_not_notice) {
   auto s = open_in(*mine.system, job, stage3);
   {
     caf::scoped_actor self{*mine.system};
-    const actors::next_batch third{.run = 0, .step = 2, .micro = 0, .rank = 1, .which = actors::plan_choice::train};
+    const actors::next_batch third{.run = 0, .step = 2, .micro = 0, .rank = 1, .which = plan::plan_choice::train};
     self->request(s->actors().loader, caf::infinite, third)
         .receive(
             [](const actors::batch_ready& m) {

@@ -53,7 +53,7 @@ class hands {
   void begin() {
     step_order order;
     order.run = ++run_;
-    context_ = std::make_shared<step_context>(std::make_shared<const program>(plan_), order, scaling_rules{});
+    context_ = std::make_shared<step_context>(std::make_shared<const program>(plan_), order, job::scaling_rules{});
     io_->begin(context_);
   }
   core::result<progress> start(uint32_t id) { return io_->start(plan_->instructions[id]); }

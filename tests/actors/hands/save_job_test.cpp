@@ -27,7 +27,7 @@ struct rig {
     options.mode = plan::mode::save;
     options.saves = true;
     plans = plan::plans_of(table, options);
-    auto list = std::make_shared<optimizer_groups>();
+    auto list = std::make_shared<job::optimizer_groups>();
     list->groups.push_back({kernels::adamw_options{}, {}, 0});
     list->group_of.assign(table->parameters.size(), 0);
     groups = list;
@@ -105,7 +105,7 @@ struct rig {
 
   std::vector<std::shared_ptr<const plan::step_plan>> plans;
   std::vector<std::shared_ptr<rank_memory>> memory;
-  std::shared_ptr<const optimizer_groups> groups;
+  std::shared_ptr<const job::optimizer_groups> groups;
 
  private:
   void fill(const rank_memory& m, const plan::step_plan& p) const {

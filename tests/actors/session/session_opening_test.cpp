@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(a_hook_that_throws_ends_the_opening_with_what_it_threw) {
 
 BOOST_AUTO_TEST_CASE(states_beyond_the_memory_that_is_there_are_refused_with_both_numbers) {
   const small_job job;
-  const auto b = actors::make_blueprint(job.config(two_ranks));
+  const auto b = job::make_blueprint(job.config(two_ranks));
   BOOST_REQUIRE(b.has_value());
   const uint64_t needed = actors::needed_bytes(*b);
   BOOST_TEST(needed >= 2 * 4 * b->table->numel());

@@ -3,15 +3,15 @@
 
 #include <vector>
 
-#include "actors/step_context.hpp"
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "job/step_rules.hpp"
 #include "kernels/optimizer.hpp"
 #include "kernels/schedule.hpp"
 #include "plan/options.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 
 /// Parameters with the same optimizer, options and schedule.
 struct optimizer_group {
@@ -47,4 +47,4 @@ std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t 
 /// The group's options with a setting's momentum; those without betas keep their own.
 kernels::optimizer_options with_setting(const kernels::optimizer_options& options, const group_setting& setting);
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

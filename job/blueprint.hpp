@@ -6,22 +6,23 @@
 #include <memory>
 #include <vector>
 
-#include "actors/messages.hpp"
-#include "actors/optimizer_groups.hpp"
 #include "config/job_config.hpp"
+#include "job/optimizer_groups.hpp"
+#include "job/step_rules.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/plan_choice.hpp"
 #include "plan/step_plan.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::shared_ptr<const core::model_table> table;
-  uint64_t sequence = 0;                                                        ///< tokens of a sample
-  std::vector<std::shared_ptr<const plan::step_plan>> plans[num_plan_choices];  ///< [plan_choice][rank]
+  uint64_t sequence = 0;                                                              ///< tokens of a sample
+  std::vector<std::shared_ptr<const plan::step_plan>> plans[plan::num_plan_choices];  ///< [plan::plan_choice][rank]
   plan::cost_model costs;  ///< by which open sizes were chosen and times predicted
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
@@ -53,4 +54,4 @@ plan::tier_options tiers_from(const config::job_config& config);
 /// Pure: generator input from the configuration, but for `optimizer`, which depends on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

@@ -10,7 +10,7 @@
 #include "core/error.hpp"
 #include "plan/choose/fit.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 
 /// What the file does not say. Kept in memory is only what a budget has room for; gathering ahead gives way to it too.
 plan::open_choices open_choices_of(const config::job_config& config);
@@ -28,4 +28,4 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& confi
 /// Copies what with_open_sizes chooses into the options of another plan of the run: all have one layout.
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options);
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

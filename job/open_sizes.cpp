@@ -1,4 +1,4 @@
-#include "actors/open_sizes.hpp"
+#include "job/open_sizes.hpp"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@
 #include "core/text.hpp"
 #include "plan/layout/sets.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 namespace {
 /// Of a rank, where updates run beside backward and nobody says how large they are: so many that most of the work is
 /// done before the last gradient arrives.
@@ -95,4 +95,4 @@ void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {
   options.persistence_threshold = chosen.persistence_threshold;
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

@@ -1,5 +1,5 @@
 // What the plan chooses where nothing is swapped.
-#include "actors/open_sizes.hpp"
+#include "job/open_sizes.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -25,7 +25,7 @@ plan::plan_options sized(uint32_t stage, bool overlap, config::zero_section z = 
   o.stage = stage;
   o.overlap = overlap;
   o.reduce_bucket = o.allgather_bucket = o.sub_group = 123'456'789;
-  const auto sized = actors::with_open_sizes(c, one_unit(), o, {});
+  const auto sized = job::with_open_sizes(c, one_unit(), o, {});
   BOOST_REQUIRE(sized.has_value());
   return *sized;
 }

@@ -1,10 +1,10 @@
-#include "actors/blueprint.hpp"
+#include "job/blueprint.hpp"
 
 #include <algorithm>
 
-#include "actors/open_sizes.hpp"
 #include "core/math.hpp"
 #include "core/processor.hpp"
+#include "job/open_sizes.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
 #include "plan/choose/batch_need.hpp"
@@ -12,7 +12,7 @@
 #include "plan/write/generate.hpp"
 #include "storage/memory/memory_room.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 namespace {
 
 core::result<models::model_spec> read_model(const config::model_section& m) {
@@ -166,16 +166,16 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
-  for (size_t which = 0; which < num_plan_choices; ++which) {
+  for (size_t which = 0; which < plan::num_plan_choices; ++which) {
     for (uint32_t r = 0; r < c.parallel.data; ++r) {
       if (auto ok = watch.go_on ? watch.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
-      auto options = options_from(c, mode_of(static_cast<plan_choice>(which)));
+      auto options = options_from(c, plan::mode_of(static_cast<plan::plan_choice>(which)));
       options.optimizer = updates_of(*b.optimizer);
       options.staging = c.checkpoint.staging_bytes;
       take_sizes(*sized, options);
       // A host may save whenever it likes; the budget has to hold for what the configuration says.
-      if (saves(static_cast<plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
-      options.saves = saves(static_cast<plan_choice>(which));
+      if (plan::saves(static_cast<plan::plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
+      options.saves = plan::saves(static_cast<plan::plan_choice>(which));
       auto p = plan::generate(b.table, options, r);
       if (!p) return core::fail(p.error());
       b.plans[which].push_back(std::move(*p));
@@ -191,4 +191,4 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   return b;
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

@@ -1,4 +1,4 @@
-#include "actors/optimizer_groups.hpp"
+#include "job/optimizer_groups.hpp"
 
 #include <algorithm>
 #include <array>
@@ -6,7 +6,7 @@
 
 #include "config/parameter_groups.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 namespace {
 
 core::result<std::vector<size_t>> named_groups(const config::job_config& c, const core::model_table& table) {
@@ -141,4 +141,4 @@ kernels::optimizer_options with_setting(const kernels::optimizer_options& option
   return setting.beta1 ? kernels::with_betas(options, *setting.beta1, kernels::one_cycle_beta2) : options;
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

@@ -1,5 +1,5 @@
 // When a run with swapped states measures the machine it runs on.
-#include "actors/measured_costs.hpp"
+#include "job/measured_costs.hpp"
 
 #include <boost/test/unit_test.hpp>
 
@@ -24,14 +24,14 @@ config::job_config settled() {
 BOOST_AUTO_TEST_SUITE(measured_costs)
 
 BOOST_AUTO_TEST_CASE(nothing_is_measured_where_the_file_leaves_nothing_open) {
-  BOOST_TEST(!actors::needs_measured_costs(settled()));
+  BOOST_TEST(!job::needs_measured_costs(settled()));
 }
 
 BOOST_AUTO_TEST_CASE(any_size_left_open_is_chosen_by_measured_rates) {
   const auto open = [](auto change) {
     auto c = settled();
     change(c);
-    return actors::needs_measured_costs(c);
+    return job::needs_measured_costs(c);
   };
   BOOST_TEST(open([](auto& c) { c.zero_optimization.sub_group_size_given = false; }));
   BOOST_TEST(open([](auto& c) { c.zero_optimization.offload_optimizer.buffer_count_given = false; }));
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(sizes_of_what_does_not_swap_are_no_choice) {
   auto c = settled();
   c.zero_optimization.offload_param.device = config::offload_device::cpu;
   c.zero_optimization.offload_param.buffer_count_given = c.zero_optimization.offload_param.max_in_cpu_given = false;
-  BOOST_TEST(!actors::needs_measured_costs(c));
+  BOOST_TEST(!job::needs_measured_costs(c));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,16 +1,15 @@
-#include "actors/measured_costs.hpp"
+#include "job/measured_costs.hpp"
 
 #include <algorithm>
 #include <filesystem>
 
-#include "actors/blueprint.hpp"
-#include "actors/calibrate.hpp"
-#include "actors/open_sizes.hpp"
+#include "core/text.hpp"
+#include "job/blueprint.hpp"
+#include "job/open_sizes.hpp"
 #include "plan/show/tier_ladder.hpp"
 #include "storage/handle/throughput.hpp"
-#include "telemetry/text.hpp"
 
-namespace troupe::actors {
+namespace troupe::job {
 
 bool needs_measured_costs(const config::job_config& c) {
   const auto open = open_choices_of(c);
@@ -23,9 +22,10 @@ bool needs_measured_costs(const config::job_config& c) {
          (z.offload_param.device == config::offload_device::nvme && parameters);
 }
 
-plan::cost_model measured_costs(const config::job_config& c, const std::function<void(const std::string&)>& warn) {
+plan::cost_model measured_costs(const config::job_config& c, const product_meter& products,
+                                const std::function<void(const std::string&)>& warn) {
   auto out = usual_costs(c);
-  if (const double flops = measured_matmul_flops(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
+  if (const double flops = products(c.parameter_dtype()); flops > 0) out.flops_per_s = flops;
   std::filesystem::path folder = c.swap_folder();
   std::error_code ec;
   if (!std::filesystem::is_directory(folder, ec)) folder = folder.parent_path();
@@ -53,7 +53,7 @@ std::string chosen_tiers(const config::job_config& c, const plan::plan_options& 
   chosen.options = options;
   const std::string yaml = plan::as_yaml(chosen, c.swap_folder().string());
   if (!needs_measured_costs(c)) return "# This run's file left nothing to choose, so nothing was measured.\n" + yaml;
-  return telemetry::text_of(
+  return core::text_of(
              "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s a "
              "core.\n"
              "# Pasted over the same sections of the topology it is chosen again, whatever the machine does that "
@@ -62,4 +62,4 @@ std::string chosen_tiers(const config::job_config& c, const plan::plan_options& 
          yaml;
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::job

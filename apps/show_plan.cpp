@@ -1,13 +1,15 @@
+#include "apps/show_plan.hpp"
+
 #include <algorithm>
 #include <cstdio>
 
-#include "actors/blueprint.hpp"
 #include "apps/configuration.hpp"
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
+#include "job/blueprint.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/choose/live_parameters.hpp"
 #include "plan/show/render.hpp"
@@ -17,8 +19,8 @@ namespace troupe::apps {
 namespace {
 
 /// What a checkpoint adds to the step in which it is taken.
-void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_model& costs) {
-  const auto& plans = b.plans[static_cast<size_t>(actors::plan_choice::train_saving)];
+void show_saving(const job::blueprint& b, uint32_t rank, const plan::cost_model& costs) {
+  const auto& plans = b.plans[static_cast<size_t>(plan::plan_choice::train_saving)];
   const auto timeline = plan::predict(plans, costs);
   uint64_t bytes = 0;
   double written_s = 0;
@@ -36,12 +38,12 @@ void show_saving(const actors::blueprint& b, uint32_t rank, const plan::cost_mod
 
 }  // namespace
 
-int show_plan(const plan_arguments& a) {
+int show_plan(const plan_arguments& a, const job::product_meter& products) {
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
-  if (a.fit) return show_fit(loaded->config, a);
-  const auto costs = costs_of(loaded->config, a);
-  auto b = actors::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
+  if (a.fit) return show_fit(loaded->config, a, products);
+  const auto costs = costs_of(loaded->config, a, products);
+  auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
   if (!b) {
     std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
     return b.error().kind == core::error_kind::bad_input ? 2 : 1;
@@ -50,7 +52,7 @@ int show_plan(const plan_arguments& a) {
     std::fprintf(stderr, "troupe: error: --rank: wanted one below %zu, got %u\n", b->train().size(), a.rank);
     return 2;
   }
-  const auto& plans = a.saving ? b->plans[static_cast<size_t>(actors::plan_choice::train_saving)] : b->train();
+  const auto& plans = a.saving ? b->plans[static_cast<size_t>(plan::plan_choice::train_saving)] : b->train();
   const auto& mine = *plans[a.rank];
   const auto timeline = plan::predict(plans, costs);
   if (!a.trace_file.empty())

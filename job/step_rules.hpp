@@ -1,0 +1,22 @@
+// What a configuration says of every step in numbers: how gradients become a mean, and what an update takes.
+#pragma once
+
+#include <optional>
+
+namespace troupe::job {
+
+/// What an update at one position of the schedules takes of a group.
+struct group_setting {
+  double lr = 0;
+  std::optional<double>
+      beta1;  ///< instead of the optimizer's, where OneCycle moves it; beta2 then is kernels::one_cycle_beta2
+};
+
+/// How gradients become a mean and get clipped; constant over a run.
+struct scaling_rules {
+  double clip = 0;             ///< gradient_clipping; 0: off
+  double input_scale = 1;      ///< applied to every contribution before the sum (prescale, predivide)
+  bool skip_overflow = false;  ///< fp16; bf16 with check_grad_overflow
+};
+
+}  // namespace troupe::job

@@ -17,6 +17,7 @@ struct name_line {        ///< `left: right`
   int line = 0;  ///< in the file, from 1
 };
 
+/// What a file of names says, line by line.
 struct name_lines {
   std::string where;  ///< the file, for messages
   std::vector<name_line> lines;

@@ -89,7 +89,9 @@ constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<c
 constexpr bool is_ascii_word(char c) {  ///< a letter or a digit
   return (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9');
 }
+/// Space, tab and the characters that end a line.
 constexpr bool is_ascii_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+/// Below space, or DEL.
 constexpr bool is_ascii_control(char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7F; }
 
 /// A name from a file, fit for one line of a message: cut to 120 bytes, control characters replaced.

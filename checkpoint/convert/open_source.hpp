@@ -13,10 +13,12 @@
 
 namespace troupe::checkpoint {
 
+/// Who wrote a checkpoint.
 enum class source_format : uint8_t { troupe, deepspeed, universal, hugging_face, torch };
 /// "a checkpoint of Troupe's", ...: for messages.
 std::string_view described(source_format f);
 
+/// How to open; the defaults take what the folder itself says.
 struct source_options {
   /// Which checkpoint of a folder of several; none: the one that `latest` names.
   std::optional<std::string> tag{};

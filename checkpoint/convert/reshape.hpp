@@ -14,6 +14,7 @@
 
 namespace troupe::checkpoint {
 
+/// What is to be written.
 struct reshape_options {
   parallel_degrees to;
   /// Of query_key_value in the source; none: its `checkpoint_version`, else 0. Only for names of Megatron's.
@@ -28,6 +29,7 @@ struct reshape_options {
   deepspeed_write_options write = {};
 };
 
+/// What was written.
 struct reshape_report {
   std::filesystem::path folder;  ///< of the tag
   uint64_t bytes = 0;            ///< of tensors

@@ -18,6 +18,7 @@ namespace troupe::checkpoint {
 
 using path_list = std::vector<std::filesystem::path>;
 
+/// How the folder is to be looked at.
 struct index_options {
   std::optional<uint32_t> pipeline, tensor, data;  ///< wanted degrees; none: as they were written
   int64_t final_norm_layer = -1;                   ///< place of the final norm among the layers; negative: from the end
@@ -29,6 +30,7 @@ struct merged_state {
   std::vector<source_file> files;
 };
 
+/// DeepSpeed's DeepSpeedCheckpoint: a folder's files, and what they are for ranks of the wanted degrees.
 class checkpoint_index {
  public:
   /// Every file below `folder` counts. Only names, containers and pickles are read, each model file once. Refused: no

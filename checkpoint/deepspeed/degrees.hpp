@@ -9,6 +9,7 @@
 
 namespace troupe::checkpoint {
 
+/// Ranks along each axis.
 struct parallel_degrees {
   uint32_t pipeline = 1, tensor = 1, data = 1;
   [[nodiscard]] uint64_t ranks() const { return uint64_t{pipeline} * tensor * data; }

@@ -12,12 +12,14 @@
 
 namespace troupe::checkpoint {
 
+/// Which weights become 8-bit integers, and in how many groups.
 struct quantise_options {
   uint32_t bits = 8;     ///< 2 to 8
   uint32_t groups = 64;  ///< of one matrix, whatever its size
   bool mlp_extra_grouping = true;
 };
 
+/// A weight as integers, and the scale of each group.
 struct quantised_values {
   std::vector<int8_t> values;
   std::vector<float> scales;  ///< of each group: a value times its group's scale is about the weight

@@ -38,6 +38,7 @@ core::result<checkpoint_list> parse_checkpoint_list(std::string_view json, const
                                                     const std::string& where);
 core::result<checkpoint_list> read_checkpoint_list(const std::filesystem::path& json_file);
 
+/// Which rank of which degree, and how the files are to be read.
 struct module_load_options {
   uint32_t mp_world_size = 1, mp_rank = 0;
   /// Where the module is in a file: nothing, the file is the module; `auto`, the one that exists of `module` and
@@ -48,11 +49,13 @@ struct module_load_options {
   quantise_options quantise = {};
 };
 
+/// A weight as integers, row-major.
 struct quantised_weight {
   std::vector<int64_t> shape;
   std::vector<int8_t> values;
 };
 
+/// One rank's module.
 struct loaded_module {
   std::filesystem::path path;  ///< the file, or the first of those that were joined
   tensor_source module;        ///< without what is in `quantised`

@@ -17,6 +17,7 @@ namespace troupe::checkpoint {
 /// Values of one dictionary.
 inline constexpr size_t max_state_values = 4'000'000;
 
+/// A value of a state dict: a plain one, a tensor, or a list or a dict of values.
 struct state_value {
   enum class form : uint8_t { none, boolean, integer, real, text, tensor, dict, list, tuple, other };
   using key = std::variant<int64_t, std::string>;

@@ -59,6 +59,7 @@ struct deepspeed_write_options {
   progress_function progress = {};
 };
 
+/// What was written.
 struct deepspeed_report {
   std::filesystem::path folder;  ///< of the tag
   uint64_t bytes = 0;            ///< of tensors

@@ -1,5 +1,5 @@
 // What saving and loading ask of a file system, and the real one. Owns opening, errors and their sentences; the order
-// in which things are synced is commit/commit.hpp's business. Its twin that loses power is fake_file_system.hpp.
+// in which things are synced is commit/commit.hpp's business. Its twin that loses power is tests/fakes/file_system.hpp.
 #pragma once
 
 #include <cstddef>

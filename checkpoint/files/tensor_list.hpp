@@ -30,6 +30,7 @@ enum class tensor_kind : uint8_t {
   frozen,  ///< a parameter that is not trained
   buffer   ///< belongs to the module, is no parameter
 };
+/// `master`, `moment` and so on, and back; nothing for any other name.
 std::string_view name_of(tensor_kind kind);
 std::optional<tensor_kind> tensor_kind_from(std::string_view name);
 

@@ -18,18 +18,21 @@ inline constexpr uint64_t max_cut_runs = 4'000'000;
 /// Parts of one parameter that are cut each for itself.
 inline constexpr size_t max_sub_parameters = 4096;
 
+/// How a parameter lies over tensor-parallel ranks.
 enum class cut_kind : uint8_t {
   replicated,  ///< every rank has all of it; the first one's counts
   averaged,    ///< every rank has its own version; the whole is their mean
   along        ///< cut along a dimension
 };
 
+/// What becomes of a dimension that the ranks do not divide.
 enum class uneven_split : uint8_t {
   refused,          ///< Megatron: every rank the same number
   one_more_each,    ///< AutoTP: the first (size mod ranks) ranks have one more
   rounded_up_first  ///< torch.chunk: ceil(size / ranks), the last ones less or nothing
 };
 
+/// A kind of cut with what it needs to know.
 struct cut_rule {
   cut_kind kind = cut_kind::replicated;
   size_t dimension = 0;
@@ -52,6 +55,7 @@ struct cut_run {
   bool operator==(const cut_run&) const = default;
 };
 
+/// One rank's part of a tensor.
 struct tensor_cut {
   cut_kind kind = cut_kind::replicated;
   std::vector<int64_t> whole;

@@ -38,6 +38,7 @@ struct averaged_tensor {
   std::vector<tensor_entry> values;  ///< of all ranks
 };
 
+/// The ranks' tensors as whole ones.
 struct merged_source {
   tensor_source whole;
   std::vector<averaged_tensor> averaged;
@@ -51,6 +52,7 @@ core::result<merged_source> merge_ranks(std::vector<tensor_source> ranks, const 
 core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
                                        std::optional<uint32_t> zeros = std::nullopt);
 
+/// A tensor list for each rank.
 struct split_sources {
   std::vector<tensor_source> ranks;
   size_t cut = 0;  ///< tensors that are not on all ranks alike

@@ -36,6 +36,7 @@ struct piece_check {
   uint32_t tensor = 0;  ///< number in tensor_list::tensors
 };
 
+/// Which bytes of which files go where.
 struct load_plan {
   std::vector<range_read> reads;    ///< ascending by file and offset; neighbours in file and memory are one
   std::vector<piece_check> checks;  ///< ascending by file and offset

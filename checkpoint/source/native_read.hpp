@@ -20,6 +20,7 @@ inline constexpr size_t read_block_bytes = size_t{4} << 20;
 /// Of a file's bytes, what a direct read must begin and end at.
 inline constexpr uint64_t read_alignment_bytes = 4096;
 
+/// How a load reads.
 struct read_options {
   bool verify = true;         ///< compare digests of pieces that are read whole
   bool verify_beside = true;  ///< on a thread of its own, while further reads are under way
@@ -32,6 +33,7 @@ struct read_options {
   std::function<bool()> wants_end{};  ///< asked before each block, on any thread; true ends the load (stopped)
 };
 
+/// What a load read.
 struct read_report {
   uint64_t bytes = 0;
   uint64_t verified_bytes = 0;  ///< of these; the rest are parts of pieces, whose digest says nothing of a part

@@ -13,6 +13,7 @@
 
 namespace troupe::checkpoint {
 
+/// A tensor in memory.
 struct fp32_tensor {
   std::vector<int64_t> shape;
   std::shared_ptr<const std::vector<float>> values;  ///< row-major; tied names share them

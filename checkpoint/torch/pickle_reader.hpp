@@ -20,6 +20,7 @@ inline constexpr uint64_t max_pickle_bytes = uint64_t{1} << 28;
 /// Values inside values.
 inline constexpr uint16_t max_pickle_depth = 1000;
 
+/// What a value of a pickle is.
 enum class pickle_kind : uint8_t {
   none,
   boolean,

@@ -20,6 +20,7 @@ struct torch_view {
   std::vector<int64_t> shape;
 };
 
+/// A value that torch.save can write: plain ones, tensors, lists, dicts.
 class torch_value {
  public:
   torch_value() = default;  ///< None

@@ -1,6 +1,7 @@
 // Many reads and writes at once, with a bounded number in flight. Owns the interface that all queues share, its
 // credits, the continuation of short transfers and the choice between io_uring and threads. The ways to move bytes are
-// in `uring_queue.hpp`, `thread_queue.hpp` and `modelled_queue.hpp`. A queue belongs to one thread at a time.
+// in `uring_queue.hpp` and `thread_queue.hpp`, a disk for tests in `tests/fakes`. A queue belongs to one thread at a
+// time.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,6 @@
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
 #include "storage/memory/huge_memory.hpp"
-#include "storage/memory/staging_pool.hpp"
 #include "tests/bench/fio.hpp"
 
 namespace {
@@ -68,10 +67,9 @@ checkpoint::tensor_entry tensor(uint64_t number, const checkpoint::written_piece
 
 /// Pieces go through a staging pool, as those of a running training do: copied, then written behind it.
 checkpoint::written_piece staged(checkpoint::shard_writer& shard, std::span<const std::byte> piece,
-                                 std::vector<storage::staging_pool::lease>& blocks, std::vector<uint64_t>& tickets,
-                                 size_t& next) {
-  for (size_t done = 0; done < piece.size(); next = (next + 1) % blocks.size()) {
-    const auto block = blocks[next].memory();
+                                 std::span<std::byte> staging, std::vector<uint64_t>& tickets, size_t& next) {
+  for (size_t done = 0; done < piece.size(); next = (next + 1) % tickets.size()) {
+    const auto block = staging.subspan(next * staging_block_bytes, staging_block_bytes);
     must(shard.wait(tickets[next]));
     const size_t n = std::min(piece.size() - done, block.size());
     std::memcpy(block.data(), piece.data() + done, n);
@@ -85,11 +83,9 @@ enum class way { appended, staged_blocks };
 
 /// GB/s of one save.
 double save(const std::filesystem::path& root, std::span<const std::byte> payload, way how,
-            storage::staging_pool& pool) {
+            std::span<std::byte> staging) {
   auto& files = checkpoint::real_files();
-  std::vector<storage::staging_pool::lease> blocks;
-  for (uint64_t i = 0; i < staging_blocks; ++i) blocks.push_back(pool.take());
-  std::vector<uint64_t> tickets(blocks.size(), 0);
+  std::vector<uint64_t> tickets(staging_blocks, 0);
   size_t next = 0;
   const int64_t start = core::now_ns();
   const std::vector<uint64_t> sizes(payload.size() / tensor_bytes, tensor_bytes);
@@ -100,7 +96,7 @@ double save(const std::filesystem::path& root, std::span<const std::byte> payloa
   for (uint64_t i = 0; i < sizes.size(); ++i) {
     const auto piece = payload.subspan(i * tensor_bytes, tensor_bytes);
     m.tensors.push_back(
-        tensor(i, how == way::appended ? must(shard.append(piece)) : staged(shard, piece, blocks, tickets, next)));
+        tensor(i, how == way::appended ? must(shard.append(piece)) : staged(shard, piece, staging, tickets, next)));
   }
   m.files.push_back(must(shard.finish()));
   must(s.commit(std::move(m)));
@@ -160,13 +156,14 @@ int run(int argc, char** argv) {
   const auto root = removed.path / "run", other = removed.path / "fio";
   auto payload = must(storage::huge_memory::allocate(mebibytes * mib));
   auto loaded = must(storage::huge_memory::allocate(mebibytes * mib));
-  auto pool = must(storage::staging_pool::create(staging_block_bytes, staging_blocks));
+  const auto staging_memory = must(storage::huge_memory::allocate(staging_block_bytes * staging_blocks));
+  const std::span staging(staging_memory.data(), staging_memory.bytes());
   for (uint64_t i = 0; i < payload.bytes(); i += 8) {
     const uint64_t value = i * 0x9e3779b97f4a7c15U;
     std::memcpy(payload.data() + i, &value, 8);
   }
   std::memset(loaded.data(), 1, loaded.bytes());
-  std::memset(pool.memory().data(), 1, pool.memory().size());
+  std::ranges::fill(staging, std::byte{1});
   const std::span from(payload.data(), payload.bytes()), into(loaded.data(), loaded.bytes());
   const tests::fio_room room;
   std::printf("checkpoint: %llu MiB, %u rounds in turn, GB/s; saves end synced and committed\n",
@@ -178,9 +175,9 @@ int run(int argc, char** argv) {
     if (room.why_not().empty())
       if (const auto rate = tests::fio_rate(other, "write", fio_depth, from.size())) fio_write.push_back(*rate);
     std::filesystem::remove(other);
-    blocks.push_back(save(root, from, way::staged_blocks, pool));
+    blocks.push_back(save(root, from, way::staged_blocks, staging));
     std::filesystem::remove_all(root);
-    appended.push_back(save(root, from, way::appended, pool));
+    appended.push_back(save(root, from, way::appended, staging));
     if (room.why_not().empty())
       if (const auto rate = tests::fio_rate(root / "step-00000001" / "shard-00000.bin", "read", fio_depth, from.size()))
         fio_read.push_back(*rate);

@@ -12,6 +12,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -19,7 +20,7 @@
 
 #include "core/clock.hpp"
 #include "storage/handle/io_handle.hpp"
-#include "storage/memory/staging_pool.hpp"
+#include "storage/memory/huge_memory.hpp"
 #include "storage/queue/io_queue.hpp"
 #include "tests/bench/coprocess.hpp"
 #include "tests/bench/fio.hpp"
@@ -68,28 +69,24 @@ struct contender {
 };
 
 /// As the swap files of a run: `depth` blocks of a pool, each used again when its request is over.
-double queue_pass(queue_engine engine, const place& where, io_kind kind, staging_pool& pool, bool registered) {
+double queue_pass(queue_engine engine, const place& where, io_kind kind, std::span<std::byte> pool, bool registered) {
   io_queue_options options;
   options.engine = engine;
   options.depth = depth;
   options.threads = depth;
-  if (registered) options.pools = {pool.memory()};
+  if (registered) options.pools = {pool};
   const auto queue = must(make_queue(options));
   const file f = must(file::open_best(where.path, file_access::read_write));
   queue->keep(f);
-  std::vector<staging_pool::lease> blocks;
-  std::vector<uint64_t> idle;
-  for (uint64_t i = 0; i < depth; ++i) {
-    blocks.push_back(pool.take());
-    idle.push_back(i);
-  }
+  std::vector<uint64_t> idle(depth);
+  std::iota(idle.begin(), idle.end(), uint64_t{0});
   std::vector<io_completion> over;
   std::vector<io_request> batch;
   const int64_t start = core::now_ns();
   for (uint64_t next = 0; next < where.bytes || queue->in_flight() > 0;) {
     batch.clear();
     for (; next < where.bytes && !idle.empty(); next += block_bytes) {
-      const auto memory = blocks[idle.back()].memory();
+      const auto memory = pool.subspan(idle.back() * block_bytes, block_bytes);
       batch.push_back(kind == io_kind::read ? read_request(f, next, memory, idle.back())
                                             : write_request(f, next, memory, idle.back()));
       idle.pop_back();
@@ -191,8 +188,9 @@ int run(int argc, char** argv) {
   ::close(made);
   const scratch removed{name}, log{name + ".log"};
   const place where{name, mebibytes * block_bytes};
-  auto pool = must(staging_pool::create(block_bytes, depth));
-  std::fill(pool.memory().begin(), pool.memory().end(), std::byte{0x5a});
+  const auto memory = must(huge_memory::allocate(depth * block_bytes));
+  const std::span pool(memory.data(), depth * block_bytes);
+  std::ranges::fill(pool, std::byte{0x5a});
   {
     const file f = must(file::open_best(where.path, file_access::create));
     std::printf("storage: %llu MiB a run, 1 MiB blocks, depth %u, %llu rounds in turn, GB/s; %s allows %s I/O\n",
@@ -202,7 +200,7 @@ int run(int argc, char** argv) {
   }
   queue_pass(queue_engine::best, where, io_kind::write, pool, true);
   io_queue_options probe;
-  probe.pools = {pool.memory()};
+  probe.pools = {pool};
   const auto best = must(make_queue(probe));
   const bool uring = best->name() == "io_uring";
   for (const auto& r : best->remarks()) std::printf("  %s\n", r.c_str());

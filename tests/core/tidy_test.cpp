@@ -110,6 +110,20 @@ BOOST_AUTO_TEST_CASE(arrows_point_one_way) {
   for (const auto& [folder, to] : allowed) visit(folder);
 }
 
+BOOST_AUTO_TEST_CASE(no_header_is_for_tests_alone) {
+  std::set<std::string> wanted;
+  for (const auto& f : tree())
+    for (const auto& line : f.lines) {
+      const std::string what = included(line);
+      if (fs::path(what).replace_extension() != fs::path(f.path).replace_extension()) wanted.insert(what);
+    }
+  std::ifstream installed(fs::path(TROUPE_SOURCE_DIR) / "cmake/public_headers.txt");
+  for (std::string header, rest; installed >> header; std::getline(installed, rest)) wanted.insert(header);
+  for (const auto& f : tree())
+    if (f.path.ends_with(".hpp"))
+      BOOST_TEST(wanted.contains(f.path), f.path << " is neither installed nor included by anything but tests");
+}
+
 BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
   struct rule {
     std::vector<std::string> headers;

@@ -1,6 +1,6 @@
 // A disk that fails or is full at any one operation: the run is told once, what was committed stays, and it can go on.
-#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/crash/story.hpp"
+#include "tests/fakes/file_system.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;

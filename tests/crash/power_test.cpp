@@ -1,7 +1,7 @@
 // A machine that loses power, on a file system that loses or tears whatever was not synced, writes in flight too.
-#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/crash/story.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/fakes/file_system.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;

@@ -8,9 +8,9 @@
 #include <tuple>
 #include <type_traits>
 
-#include "storage/queue/modelled_queue.hpp"
 #include "storage/queue/thread_queue.hpp"
 #include "storage/queue/uring_queue.hpp"
+#include "tests/fakes/modelled_queue.hpp"
 
 namespace troupe::tests {
 

@@ -5,10 +5,10 @@
 #include <thread>
 
 #include "actors/hands/writer_executor.hpp"
-#include "checkpoint/files/fake_file_system.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
+#include "tests/fakes/file_system.hpp"
 
 using namespace troupe;
 using namespace troupe::actors;

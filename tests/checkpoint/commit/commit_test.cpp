@@ -5,8 +5,8 @@
 
 #include "checkpoint/commit/retention.hpp"
 #include "checkpoint/convert/open_source.hpp"
-#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/checkpoint/native_samples.hpp"
+#include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

@@ -1,8 +1,8 @@
 // One suite for the real file system and its twin in memory: what saving relies on holds in both.
 #include "checkpoint/files/file_system.hpp"
 
-#include "checkpoint/files/fake_file_system.hpp"
 #include "tests/checkpoint/tensors.hpp"
+#include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

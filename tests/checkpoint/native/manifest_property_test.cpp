@@ -4,10 +4,10 @@
 #include <numeric>
 #include <set>
 
-#include "checkpoint/files/fake_file_system.hpp"
 #include "checkpoint/native/manifest_text.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/crash/wanted_cases.hpp"
+#include "tests/fakes/file_system.hpp"
 
 using namespace troupe;
 using namespace troupe::checkpoint;

@@ -4,11 +4,11 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "checkpoint/files/fake_file_system.hpp"
 #include "checkpoint/native/manifest_text.hpp"
 #include "checkpoint/source/diff.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "tests/checkpoint/native_samples.hpp"
+#include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

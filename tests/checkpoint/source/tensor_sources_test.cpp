@@ -4,11 +4,11 @@
 #include <cmath>
 #include <limits>
 
-#include "checkpoint/files/fake_file_system.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
+#include "tests/fakes/file_system.hpp"
 #include "tests/scratch_folder.hpp"
 
 using namespace troupe;

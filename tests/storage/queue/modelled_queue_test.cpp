@@ -1,5 +1,5 @@
-// storage/queue/modelled_queue.hpp: the clock and the faults.
-#include "storage/queue/modelled_queue.hpp"
+// tests/fakes/modelled_queue.hpp: the clock and the faults.
+#include "tests/fakes/modelled_queue.hpp"
 
 #include <algorithm>
 #include <boost/test/unit_test.hpp>

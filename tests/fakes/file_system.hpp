@@ -1,5 +1,5 @@
 // The file system's twin in memory that loses power: from a chosen operation on everything fails, and what was not
-// synced by then may be gone, torn or in another order, writes in flight too. For tests of this library and of hosts.
+// synced by then may be gone, torn or in another order, writes in flight too. For tests.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-#include "storage/queue/modelled_queue.hpp"
+#include "tests/fakes/modelled_queue.hpp"
 
 #include <algorithm>
 #include <cerrno>

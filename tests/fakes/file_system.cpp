@@ -1,5 +1,5 @@
 // Nodes by number, names by folder; what is not synced stays listed until a sync or a power cut.
-#include "checkpoint/files/fake_file_system.hpp"
+#include "tests/fakes/file_system.hpp"
 
 #include <fmt/format.h>
 

@@ -42,6 +42,7 @@ inline size_t utf8_prefix(std::string_view text) {
   }
 }
 
+/// Whether all of it is.
 inline bool is_utf8(std::string_view text) { return utf8_prefix(text) == text.size(); }
 
 /// The character `code` (below 0x110000) as UTF-8 bytes.

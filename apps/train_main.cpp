@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "actors/calibrate.hpp"
+#include "apps/common_options.hpp"
 #include "apps/descriptors.hpp"
 #include "apps/integer_options.hpp"
 #include "apps/last_catch.hpp"

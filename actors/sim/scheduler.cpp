@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <caf/scheduler/test_coordinator.hpp>
 #include <deque>
+#include <ext/pb_ds/assoc_container.hpp>
+#include <ext/pb_ds/tree_policy.hpp>
 #include <map>
 #include <random>
+#include <set>
 #include <tuple>
 
 namespace troupe::actors {
@@ -17,10 +20,16 @@ struct waiting_message {
 struct channel {
   caf::strong_actor_ptr receiver;
   std::deque<waiting_message> messages;  // never empty
+  int64_t due_ns = 0;                    // by which it is indexed: of the first message, or when nobody is frozen
+  bool ready = false;                    // in which index
 };
 // Actor ids count up within a system, so they are the same whenever a seed is replayed. Messages without a sender come
 // from threads that know nothing of each other: each has a channel of its own.
 using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;  // receiver, sender, nth without, urgent
+using channel_map = std::map<channel_key, channel>;
+/// In the order of keys, the nth found in logarithmic time.
+using ready_channels = __gnu_pbds::tree<channel_key, channel_map::iterator, std::less<>, __gnu_pbds::rb_tree_tag,
+                                        __gnu_pbds::tree_order_statistics_node_update>;
 
 }  // namespace
 
@@ -28,7 +37,9 @@ struct sim_scheduler::parts {
   caf::scheduler::test_coordinator& coordinator;
   std::mt19937_64 random;
   int64_t latency_max_ns;
-  std::map<channel_key, channel> channels;
+  channel_map channels;
+  ready_channels ready;                                               // those that were due when they were looked at
+  std::set<std::pair<int64_t, channel_key>> not_yet;                  // the others: when they are
   std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // of whom; whether only his own mail
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 
@@ -58,13 +69,40 @@ struct sim_scheduler::parts {
 
   void book(caf::scheduled_actor& to, caf::mailbox_element_ptr element) {
     const caf::actor_id sender = element->sender ? element->sender->id() : 0;
-    auto& c = channels[{to.id(), sender, sender == 0 ? ++anonymous : 0, element->is_high_priority()}];
+    const auto it =
+        channels.try_emplace({to.id(), sender, sender == 0 ? ++anonymous : 0, element->is_high_priority()}).first;
+    auto& c = it->second;
     if (!c.receiver) c.receiver = caf::strong_actor_ptr{to.ctrl()};
     int64_t due = now_ns();
     if (sender != to.id() && latency_max_ns > 0)
       due += static_cast<int64_t>(random() % static_cast<uint64_t>(latency_max_ns));
     if (!c.messages.empty()) due = std::max(due, c.messages.back().due_ns);
     c.messages.push_back({due, std::move(element)});
+    if (c.messages.size() == 1) add(it);
+  }
+
+  void add(channel_map::iterator it) {
+    auto& c = it->second;
+    c.due_ns = due_ns(it->first, c);
+    c.ready = c.due_ns <= now_ns();
+    if (c.ready)
+      ready.insert({it->first, it});
+    else
+      not_yet.insert({c.due_ns, it->first});
+  }
+  void remove(channel_map::iterator it) {
+    if (it->second.ready)
+      ready.erase(it->first);
+    else
+      not_yet.erase({it->second.due_ns, it->first});
+  }
+  // What is due by now joins those that may be delivered.
+  void pass_time() {
+    for (const int64_t now = now_ns(); !not_yet.empty() && not_yet.begin()->first <= now;) {
+      const auto it = channels.find(not_yet.begin()->second);
+      remove(it);
+      add(it);
+    }
   }
 
   // Every actor that has something to do gives up its mail and runs without any: it starts up, or falls asleep.
@@ -82,7 +120,8 @@ struct sim_scheduler::parts {
     }
   }
 
-  void deliver(std::map<channel_key, channel>::iterator it) {
+  void deliver(channel_map::iterator it) {
+    remove(it);
     auto receiver = it->second.receiver;
     auto element = std::move(it->second.messages.front().element);
     note(std::get<0>(it->first));
@@ -90,8 +129,11 @@ struct sim_scheduler::parts {
     note(element->mid.integer_value());
     note(element->content().type_token());
     it->second.messages.pop_front();
-    if (it->second.messages.empty()) channels.erase(it);
     set_now(now_ns() + 1);  // every delivery has a moment of its own, so spans say what came first
+    if (it->second.messages.empty())
+      channels.erase(it);
+    else
+      add(it);
     ++delivered;
     receiver->enqueue(std::move(element), nullptr);
     coordinator.try_run_once();
@@ -103,6 +145,8 @@ sim_scheduler::sim_scheduler(caf::actor_system& system, uint64_t seed, std::chro
     : parts_(new parts{dynamic_cast<caf::scheduler::test_coordinator&>(system.scheduler()),
                        std::mt19937_64(seed),
                        latency_max.count(),
+                       {},
+                       {},
                        {},
                        {}}) {
   parts_->set_now(3'600'000'000'000);  // a span of 0 means "not yet"
@@ -121,19 +165,12 @@ bool sim_scheduler::step(int64_t until_ns) {
     p.coordinator.trigger_timeout();
     p.absorb();
   }
-  std::vector<std::map<channel_key, channel>::iterator> ready;
-  int64_t next_ns = p.next_timer_ns();
-  for (auto it = p.channels.begin(); it != p.channels.end(); ++it) {
-    const int64_t due = p.due_ns(it->first, it->second);
-    if (due <= p.now_ns())
-      ready.push_back(it);
-    else
-      next_ns = std::min(next_ns, due);
-  }
-  if (!ready.empty()) {
-    p.deliver(ready[p.random() % ready.size()]);
+  p.pass_time();
+  if (!p.ready.empty()) {
+    p.deliver(p.ready.find_by_order(p.random() % p.ready.size())->second);
     return true;
   }
+  const int64_t next_ns = std::min(p.next_timer_ns(), p.not_yet.empty() ? INT64_MAX : p.not_yet.begin()->first);
   if (next_ns == INT64_MAX || next_ns >= until_ns) return false;
   p.set_now(next_ns);
   return true;
@@ -157,12 +194,20 @@ bool sim_scheduler::hold_any(std::chrono::nanoseconds delay) {
   if (p.channels.empty()) return false;
   auto it = std::next(p.channels.begin(), static_cast<long>(p.random() % p.channels.size()));
   const int64_t until = p.now_ns() + delay.count();
+  p.remove(it);
   for (auto& m : it->second.messages) m.due_ns = std::max(m.due_ns, until);
+  p.add(it);
   return true;
 }
 
 void sim_scheduler::freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail) {
-  parts_->frozen_until_ns[{whom, own_mail}] = parts_->now_ns() + delay.count();
+  auto& p = *parts_;
+  p.frozen_until_ns[{whom, own_mail}] = p.now_ns() + delay.count();
+  for (auto it = p.channels.begin(); it != p.channels.end(); ++it)
+    if (std::get<0>(it->first) == whom) {
+      p.remove(it);
+      p.add(it);
+    }
 }
 
 void sim_scheduler::stop(std::chrono::nanoseconds delay) { parts_->set_now(parts_->now_ns() + delay.count()); }

@@ -1,8 +1,6 @@
 #include "apps/plan_estimate.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "core/text.hpp"
 #include "plan/choose/bandwidth.hpp"
@@ -11,12 +9,7 @@
 namespace troupe::apps {
 namespace {
 
-template <class... T>
-std::string text_of(const char* format, T... values) {
-  std::array<char, 256> out{};
-  std::snprintf(out.data(), out.size(), format, values...);
-  return out.data();
-}
+using core::text_of;
 
 std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   const auto& options = b.train().front()->options;

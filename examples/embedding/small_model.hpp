@@ -1,0 +1,123 @@
+// What deepspeed_functions.cpp works with: a small Megatron model in one buffer, the places of its files, and whether
+// what came back is what was written.
+#pragma once
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/source/state_dict.hpp"
+#include "checkpoint/source/tensor_source.hpp"
+#include "core/error.hpp"
+#include "core/tensor_view.hpp"
+
+namespace host {
+
+using namespace troupe;
+namespace fs = std::filesystem;
+using outcome = core::result<void>;
+using state_dict = std::map<std::string, checkpoint::fp32_tensor>;
+
+inline constexpr int64_t width = 128, rows = 256;
+inline const std::string first_layer = "transformer.layers.0.", last_layer = "transformer.layers.1.";
+
+/// What has to hold, or a sentence.
+inline outcome wanted(bool holds, const std::string& sentence) {
+  if (holds) return {};
+  return core::fail(core::error_kind::mismatch, sentence);
+}
+
+struct parameter {
+  std::string name;
+  std::vector<int64_t> shape;
+  size_t first = 0;  // element of the buffer
+
+  [[nodiscard]] size_t count() const { return core::numel_of(shape); }
+};
+
+/// Parameters that lie in one buffer, one behind the other, as ZeRO keeps them; behind them two moments of all.
+struct flat_model {
+  std::vector<parameter> parameters;
+  std::vector<float> buffer;
+  size_t elements = 0;  // of the parameters
+
+  void add(const std::string& name, std::vector<int64_t> shape) {
+    parameters.push_back({name, std::move(shape), elements});
+    elements += parameters.back().count();
+  }
+  [[nodiscard]] std::span<const float> values(const parameter& p) const {
+    return std::span(buffer).subspan(p.first, p.count());
+  }
+};
+
+inline flat_model make_model() {
+  flat_model m;
+  m.add("embedding.word_embeddings.weight", {rows, width});
+  for (const auto& layer : {first_layer, last_layer}) {
+    m.add(layer + "input_layernorm.weight", {width});
+    m.add(layer + "self_attention.query_key_value.weight", {3 * width, width});
+    m.add(layer + "self_attention.query_key_value.bias", {3 * width});
+    m.add(layer + "self_attention.dense.weight", {width, width});
+    m.add(layer + "mlp.dense_h_to_4h.weight", {4 * width, width});
+    m.add(layer + "mlp.dense_h_to_4h.bias", {4 * width});
+    m.add(layer + "mlp.dense_4h_to_h.weight", {width, 4 * width});
+  }
+  m.add("transformer.final_layernorm.weight", {width});
+  // No two elements are alike: whatever lands in another place is seen.
+  for (size_t i = 0; i < 3 * m.elements; ++i) m.buffer.push_back(static_cast<float>(i) / 1024);
+  return m;
+}
+
+/// All parameters and nothing else, bit by bit.
+inline outcome same(const state_dict& got, const flat_model& m, const std::string& where) {
+  if (auto ok = wanted(got.size() == m.parameters.size(), where + ": another number of tensors"); !ok) return ok;
+  for (const auto& p : m.parameters) {
+    const auto at = got.find(p.name);
+    if (at == got.end() || at->second.shape != p.shape || !std::ranges::equal(*at->second.values, m.values(p)))
+      return core::fail(core::error_kind::mismatch, where + ": " + p.name + " is not what was written");
+  }
+  return {};
+}
+
+/// The model and where its files are.
+struct example {
+  flat_model model = make_model();
+  fs::path folder;
+
+  [[nodiscard]] fs::path in_ranks() const { return folder / "ranks"; }      // two tensor- by two data-parallel ranks
+  [[nodiscard]] fs::path in_stages() const { return folder / "stages"; }    // two stages of two tensor-parallel ranks
+  [[nodiscard]] fs::path weights() const { return folder / "weights.pt"; }  // as torch.save would write it
+  [[nodiscard]] fs::path list() const { return folder / "checkpoints.json"; }  // for SDLoaderFactory
+};
+
+/// A source need not be a checkpoint: masters and moments wherever they lie in files.
+inline core::result<checkpoint::tensor_source> source_of(const example& e) {
+  checkpoint::tensor_source out;
+  const fs::path file = e.folder / "buffer";
+  const auto bytes = std::as_bytes(std::span(e.model.buffer));
+  std::ofstream stream(file, std::ios::binary);
+  stream.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+  stream.close();
+  if (!stream) return core::fail(core::error_kind::io, "'" + file.string() + "' cannot be written");
+  out.folder = e.folder;
+  out.files = {{file, bytes.size()}};
+  out.run.steps = out.run.applied_updates = 5;
+  for (const auto& p : e.model.parameters) {
+    out.parameter_order.push_back(p.name);
+    size_t first = p.first;
+    for (const char* moment : {"", "exp_avg", "exp_avg_sq"}) {
+      const auto kind = *moment == '\0' ? checkpoint::tensor_kind::master : checkpoint::tensor_kind::moment;
+      out.tensors.push_back(
+          {p.name, kind, moment, core::dtype::f32, p.shape, {{0, 0, p.count(), first * sizeof(float), {}}}});
+      first += e.model.elements;
+    }
+  }
+  if (auto ok = checkpoint::complete(out); !ok) return core::fail(ok.error());
+  return out;
+}
+
+}  // namespace host

@@ -3,9 +3,11 @@
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <optional>
 #include <string>
 
+#include "data/sentencepiece_rules.hpp"
 #include "data/tokenizer.hpp"
 
 namespace troupe::data {
@@ -15,7 +17,8 @@ using core::error_kind;
 using core::fail;
 
 enum wire_type : uint32_t { varint = 0, eight_bytes = 1, lengthy = 2, four_bytes = 5 };
-enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3 };
+enum field_number : uint64_t { pieces = 1, trainer = 2, normalizer = 3, denormalizer = 5 };
+constexpr uint64_t table_of_rules = 2;  ///< of a normalizer
 
 /// A protocol buffer from front to back; nothing once it is broken.
 class wire_reader {
@@ -50,7 +53,8 @@ class wire_reader {
   };
   std::optional<field> next() {
     const auto key = number();
-    if (!key) return std::nullopt;
+    if (!key || *key > std::numeric_limits<uint32_t>::max())
+      return std::nullopt;  // the library would cut it to 32 bits
     field out{*key >> 3, *key & 7, {}};
     if (out.number == 0) return std::nullopt;
     if (out.wire == varint) return number() ? std::optional(out) : std::nullopt;
@@ -82,6 +86,19 @@ bool is_piece(std::span<const std::byte> bytes) {
   return text;
 }
 
+/// Why a normalizer's table is not sound; the library takes the last of several.
+std::string_view fault_in_normalizer(std::span<const std::byte> bytes) {
+  wire_reader in(bytes);
+  while (!in.at_end()) {
+    const auto f = in.next();
+    if (!f) return "a normalizer that is cut short";
+    if (f->number != table_of_rules) continue;
+    if (f->wire != lengthy) return "a normalizer's table of another type";
+    if (const auto fault = fault_in_rules(f->bytes); !fault.empty()) return fault;
+  }
+  return {};
+}
+
 }  // namespace
 
 core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file) {
@@ -103,6 +120,8 @@ core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::
       if (!is_piece(field->bytes)) return wrong(start, "a piece without text");
       if (++shape.pieces > max_vocabulary) return wrong(start, "more pieces than any vocabulary has");
     }
+    if ((field->number == normalizer || field->number == denormalizer) && field->wire == lengthy)
+      if (const auto fault = fault_in_normalizer(field->bytes); !fault.empty()) return wrong(start, std::string(fault));
     has_trainer |= field->number == trainer;
     has_normalizer |= field->number == normalizer;
   }

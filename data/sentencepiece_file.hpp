@@ -14,7 +14,8 @@ struct sentencepiece_shape {
 };
 
 /// Walks the fields of `ModelProto` (sentencepiece_model.proto): pieces (1), trainer (2) and normalizer (3) must all be
-/// there, each whole. Errors name the byte and, inside the vocabulary, the piece.
+/// there, each whole, and the tables of rules of normalizer and denormalizer (5) lead nowhere else
+/// (sentencepiece_rules.hpp). Errors name the byte and, inside the vocabulary, the piece.
 core::result<sentencepiece_shape> check_sentencepiece_file(std::span<const std::byte> file);
 
 }  // namespace troupe::data

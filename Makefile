@@ -16,8 +16,8 @@ help: ## lists the targets
 setup: ## installs missing Debian packages and LibTorch (into .venv), says what and why
 	@cmake/setup.sh
 
-# configure PRESET; CMake runs again by itself when its files change
-configure = test -f build/$(1)/build.ninja || cmake --preset $(1)
+# configure PRESET; CMake runs again by itself when its files change, but not when presets do
+configure = test build/$(1)/build.ninja -nt CMakePresets.json || cmake --preset $(1)
 # targets PRESET PATTERN: names of programs that the preset can build
 targets = $$(ninja -C build/$(1) -t targets all | sed -n 's/^\($(2)\): phony.*/\1/p')
 

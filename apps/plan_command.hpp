@@ -1,5 +1,5 @@
-// `troupe plan` on the command line: its options, and who carries them out. Loads no LibTorch unless rates are
-// measured.
+// `troupe plan` on the command line: its options, and who carries them out. Needs LibTorch only where rates are
+// measured, through `products`.
 #pragma once
 
 #include "apps/show_plan.hpp"

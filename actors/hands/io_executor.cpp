@@ -115,6 +115,8 @@ core::result<void> io_executor::submit(const transfer& t) {
 
 core::result<progress> io_executor::start(const plan::instruction& x) {
   if (late_failure_) return core::fail(*late_failure_);
+  if (x.kind != plan::kind::swap_in && x.kind != plan::kind::swap_out)
+    return core::fail(core::error_kind::bug, "not for the io lane");
   if (!context_->acts(x.guard)) return progress::done;
   // The thread that asks the kernel has to be the one that lasts: the lane's.
   if (queue_ == nullptr)

@@ -41,6 +41,8 @@ void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece,
 
 core::result<progress> writer_executor::start(const plan::instruction& x) {
   if (part_ == nullptr) return core::fail(core::error_kind::bug, "a plan that saves was ordered without a save");
+  if (x.kind != plan::kind::snapshot && x.kind != plan::kind::write)
+    return core::fail(core::error_kind::bug, "not for the writer lane");
   const auto& p = context_->plan();
   if (part_->takes(x.subject)) {
     if (x.kind == plan::kind::snapshot)

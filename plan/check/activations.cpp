@@ -1,7 +1,7 @@
 // Inputs of recomputed units that do not stay in device memory: put away by their forward, there again before they are
 // used, in windows and extents of their own.
-#include "plan/layout/activation_extents.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/layout/activation_extents.hpp"
 
 namespace troupe::plan::rules {
 namespace {

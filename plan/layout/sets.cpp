@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "core/math.hpp"
-#include "plan/layout/layout.hpp"
 #include "plan/layout/activation_extents.hpp"
+#include "plan/layout/layout.hpp"
 #include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {

@@ -1,4 +1,5 @@
-// What updates touch: bytes of a sub-group's update, and the copies of what updates overwrite that come before the vote.
+// What updates touch: bytes of a sub-group's update, and the copies of what updates overwrite that come before the
+// vote.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // Updates that do not wait for the vote: a sub-group is updated once its gradients are reduced and nobody reads its
 // parameters any more, while backward goes on; a step that is skipped takes it back. Owns when that is; which
-// sub-groups those are, and where copies of what they overwrite lie, is layout/update_memory.hpp's. See docs/numerics.md, "Speculation".
+// sub-groups those are, and where copies of what they overwrite lie, is layout/update_memory.hpp's. See
+// docs/numerics.md, "Speculation".
 #pragma once
 
 #include "plan/passes/swaps.hpp"

@@ -1,6 +1,6 @@
 // How much memory there is for this process, and how much of it is free: the machine's, and what its control groups
-// leave. Whoever judges what fits asks here. Facts only, read from /proc and /sys below a root folder, so that tests can
-// show another machine.
+// leave. Whoever judges what fits asks here. Facts only, read from /proc and /sys below a root folder, so that tests
+// can show another machine.
 #pragma once
 
 #include <cstdint>

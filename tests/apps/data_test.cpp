@@ -68,7 +68,8 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_one_sentence) {
   const std::string corpus = (f.folder / "corpus.txt").string(), job = (f.folder / "job.yaml").string();
   for (const std::string& command :
        {std::string(TROUPE_BINARY) + " data tokenize " + corpus + " --tokenizer v --output t.bin",
-        std::string(TROUPE_BINARY) + " train " + job + " --set output=out"}) {
+        std::string(TROUPE_BINARY) + " train " + job + " --set output=out",
+        std::string(TROUPE_BINARY) + " plan " + job + " --measure"}) {
     const auto r = gone(command);
     BOOST_TEST(r.code == 1, r.err);
     BOOST_TEST(

@@ -103,7 +103,8 @@ BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
 
 BOOST_AUTO_TEST_CASE(what_is_available_is_what_train_takes_to_be_free) {
   const server s;
-  s.root.write("proc/meminfo", "MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\nSwapTotal: 900 kB\nSwapFree: 500 kB\n");
+  s.root.write("proc/meminfo",
+               "MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\nSwapTotal: 900 kB\nSwapFree: 500 kB\n");
   BOOST_TEST(read_machine(s.root.path()).available_bytes == 12'000'500ULL * 1024);
   s.root.write("sys/fs/cgroup/box/memory.current", "1096000000\n");
   BOOST_TEST(read_machine(s.root.path()).available_bytes == 3'000'000'000U);

@@ -133,11 +133,20 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_p
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
 }
 
-BOOST_AUTO_TEST_CASE(planning_loads_neither_libtorch_nor_actors) {
-  const auto libraries = run({"/usr/bin/ldd", TROUPE_BINARY}, "/");
+BOOST_AUTO_TEST_CASE(planning_wants_neither_libtorch_nor_actors) {
+  const command_folder f;
+  const auto alone = f.folder / "troupe";  // without the program beside it that loads both
+  std::filesystem::copy_file(TROUPE_BINARY, alone);
+  const auto libraries = run({"/usr/bin/ldd", alone.string()}, f.folder.path());
   BOOST_TEST_REQUIRE(libraries.code == 0, libraries.err);
   BOOST_TEST(has(libraries.out, "libc.so"));
   for (const char* heavy : {"libtorch", "libc10", "libcaf"}) BOOST_TEST(!has(libraries.out, heavy), heavy);
+  const auto planned = run({alone.string(), "plan", "job.yaml"}, f.folder.path());
+  BOOST_TEST(planned.code == 0, planned.err);
+  BOOST_TEST(has(planned.out, "proved"));
+  const auto measured = run({alone.string(), "plan", "job.yaml", "--measure"}, f.folder.path());
+  BOOST_TEST(measured.code == 1);
+  BOOST_TEST(has(measured.err, "cannot execute "), measured.err);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

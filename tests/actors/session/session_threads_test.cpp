@@ -7,8 +7,8 @@
 #include <future>
 #include <thread>
 
-#include "actors/company.hpp"
 #include "actors/calibrate.hpp"
+#include "actors/company.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
 #include "tests/actors/ranks.hpp"

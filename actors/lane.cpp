@@ -34,7 +34,7 @@ void finish(self_ptr self, uint32_t id) {
 // Only before the run has ended: until then nobody reads it.
 void note_work(self_ptr self, int64_t begin_ns) {
   auto& s = self->state;
-  if (starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
+  if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
 
 // Starts whatever may start. Runs on without a message while its own instructions make each other ready.
@@ -43,7 +43,7 @@ void note_work(self_ptr self, int64_t begin_ns) {
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
-    if (s.num_pending > 0 && !starts_ahead(s.mine)) return;
+    if (s.num_pending > 0 && !plan::starts_ahead(s.mine)) return;
     const auto id = s.order.next();
     if (!id) return;
     const int64_t begin = now_ns(self);
@@ -77,7 +77,7 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
-        if (starts_ahead(s.mine))
+        if (plan::starts_ahead(s.mine))
           s.context->worked[static_cast<size_t>(s.mine)].reserve(
               2 * m.context->plan().lanes[static_cast<size_t>(s.mine)].size());
         s.order.begin(m.context->program, s.mine);

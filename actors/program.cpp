@@ -10,7 +10,7 @@ namespace troupe::actors {
 namespace {
 
 // Loads are asked for ahead, too.
-bool one_at_a_time(plan::lane l) { return !starts_ahead(l) && l != plan::lane::control; }
+bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
 // Which endings `x` has to be told of. Those of its own lane it sees itself; and since a lane starts in order, and an
 // ending in a lane that does one instruction at a time tells those of all before it, only the latest of each such lane

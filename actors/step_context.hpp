@@ -12,6 +12,7 @@
 #include "actors/program.hpp"
 #include "data/batch.hpp"
 #include "job/step_rules.hpp"
+#include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"
 
 namespace troupe::actors {
@@ -30,10 +31,6 @@ struct verdict {
   bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
   float gradient_scale = 1;  ///< what `update` multiplies gradients with
 };
-
-/// Whether a lane starts instructions before their predecessors have ended; all others do one at a time, which the
-/// plan's checker relies on.
-constexpr bool starts_ahead(plan::lane l) { return l == plan::lane::fabric || l == plan::lane::io; }
 
 class save_job;
 

@@ -4,6 +4,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
+#include "telemetry/trace.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -25,7 +26,7 @@ void trace(telemetry_state& s, const record_step& m) {
   if (s.setup.trace_file.empty() || step < s.setup.from_step || step >= s.setup.from_step + s.setup.steps) return;
   if (s.zero_ns == 0) s.zero_ns = m.contexts->front()->spans.front().start_ns.load();
   if (!s.events.empty()) s.events += ",\n";
-  s.events += trace_events(*m.contexts, step, s.zero_ns);
+  s.events += telemetry::trace_events(spans_of(*m.contexts), step, s.zero_ns);
   auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.contexts));
   if (!wrote && !s.complained && s.setup.complain) {
     s.complained = true;

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "actors/messages.hpp"
-#include "actors/trace.hpp"
+#include "actors/spans.hpp"
 #include "telemetry/recorder.hpp"
 
 namespace troupe::actors {

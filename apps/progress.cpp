@@ -126,12 +126,12 @@ void progress::finish_line() {
 namespace {
 
 // Of a step as its caller sees it.
-double share_of_step(const actors::step_summary& l, double seconds) {
+double share_of_step(const telemetry::step_summary& l, double seconds) {
   const double whole = l.whole_s + l.control.between_s;
   return whole > 0 ? seconds / whole : 0;
 }
 
-std::string control_json(const actors::step_summary& l) {
+std::string control_json(const telemetry::step_summary& l) {
   const auto& c = l.control;
   return "{\"idle_s\":" + json_number(c.idle_s) + ",\"idle_share\":" + json_number(share_of_step(l, c.idle_s)) +
          ",\"no_core_s\":" + json_number(c.no_core_s) + ",\"between_s\":" + json_number(c.between_s) +
@@ -140,7 +140,7 @@ std::string control_json(const actors::step_summary& l) {
          ",\"cross_lane_p99_us\":" + json_number(c.cross_lane_p99_us) + "}";
 }
 
-std::string control_line(const actors::step_summary& l) {
+std::string control_line(const telemetry::step_summary& l) {
   const auto& c = l.control;
   return text_of(
       "control: compute idle %.2f ms (%.2f%% of a step) though it could have started, and %.2f ms for want of a core; "
@@ -201,7 +201,7 @@ std::string end_json(const end_summary& e) {
 
 namespace {
 
-std::string io_lines(const actors::step_summary& l) {
+std::string io_lines(const telemetry::step_summary& l) {
   const auto& io = l.io;
   std::string out = text_of(
       "swap files: a step reads %s and writes %s (planned %s); reading takes %.1f ms, of which %.0f%% hidden, writing "

@@ -55,7 +55,7 @@ struct end_summary {
   uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  actors::step_summary lanes;      ///< mean over the run's steps
+  telemetry::step_summary lanes;   ///< mean over the run's steps
   std::vector<std::string> units;  ///< their names
   double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;

@@ -167,9 +167,9 @@ class run {
     mean(l.communication_s, r.lanes.communication_s);
     mean(l.exposed_s, r.lanes.exposed_s);
     for (size_t i = 0; i < plan::num_lanes; ++i) mean(l.idle_s[i], r.lanes.idle_s[i]);
-    actors::take_mean(l.io, r.lanes.io, steps_);
-    actors::take_mean(l.control, r.lanes.control, steps_);
-    actors::take_mean(l.work, r.lanes.work, steps_);
+    telemetry::take_mean(l.io, r.lanes.io, steps_);
+    telemetry::take_mean(l.control, r.lanes.control, steps_);
+    telemetry::take_mean(l.work, r.lanes.work, steps_);
   }
   core::result<void> evaluate(uint64_t batches, uint64_t step) {
     auto loss = session_.evaluate(batches);

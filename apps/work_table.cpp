@@ -14,7 +14,7 @@ using telemetry::text_of;
 
 double rate_of(double flops, double seconds) { return seconds > 0 ? flops / seconds : 0; }
 
-std::string unit_line(const std::string& name, const actors::work_figures::of_unit& u, double step_s,
+std::string unit_line(const std::string& name, const telemetry::work_figures::of_unit& u, double step_s,
                       double peak_flops) {
   const double seconds = u.forward_s + u.backward_s;
   std::string out = text_of("  %-16.16s %9.2f %9.1f %12.2f %9.1f %7.1f%%", name.c_str(), 1e3 * u.forward_s,
@@ -27,7 +27,7 @@ std::string unit_line(const std::string& name, const actors::work_figures::of_un
 
 }  // namespace
 
-std::string work_text(const actors::work_figures& w, const std::vector<std::string>& units, double step_s,
+std::string work_text(const telemetry::work_figures& w, const std::vector<std::string>& units, double step_s,
                       double peak_flops) {
   std::string out =
       "where a step's time goes (a rank's lanes work side by side)\n  instruction    count   busy ms   share\n";
@@ -43,7 +43,7 @@ std::string work_text(const actors::work_figures& w, const std::vector<std::stri
   const size_t named = order.size() <= units_listed_limit ? order.size() : units_listed_limit - 1;
   for (size_t i = 0; i < named; ++i) out += unit_line(units[order[i]], w.units[order[i]], step_s, peak_flops);
   if (named == order.size()) return out;
-  actors::work_figures::of_unit rest;
+  telemetry::work_figures::of_unit rest;
   for (size_t i = named; i < order.size(); ++i) {
     const auto& u = w.units[order[i]];
     rest.forward_s += u.forward_s, rest.backward_s += u.backward_s;
@@ -52,7 +52,7 @@ std::string work_text(const actors::work_figures& w, const std::vector<std::stri
   return out + unit_line(std::to_string(order.size() - named) + " others", rest, step_s, peak_flops);
 }
 
-std::string work_json(const actors::work_figures& w, const std::vector<std::string>& units, double peak_flops) {
+std::string work_json(const telemetry::work_figures& w, const std::vector<std::string>& units, double peak_flops) {
   std::string out = "{\"peak_flops\":" + json_number(peak_flops) + ",\"kinds\":[";
   for (const auto& row : w.kinds)
     out += std::string(out.back() == '[' ? "" : ",") +

@@ -39,6 +39,7 @@ bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t r
 void communication_log::add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each) {
   if (step.empty()) return;
   const auto& p = *step.front().plan;
+  const auto posted = all_posted_ns(step);
   for (const auto& x : p.instructions) {
     if (x.sequence == plan::none) continue;
     if (x.guard == plan::guard::not_skipped && step.front().skipped) continue;
@@ -47,7 +48,7 @@ void communication_log::add(std::span<const rank_spans> step, const std::functio
       return name == row.op || name == row.purpose || row.op.starts_with(name + "_");
     };
     if (!options_.all && std::none_of(options_.only.begin(), options_.only.end(), wanted)) continue;
-    const double ms = double(moving(step, 0, x.id).length_ns()) / 1e6;
+    const double ms = double(moving(step.front(), x.id, posted).length_ns()) / 1e6;
     auto& into = rows_[{row.op, row.purpose, row.message_bytes}];
     if (into.count == 0) into = row;
     ++into.count;

@@ -32,11 +32,12 @@ std::string title_of(const plan::step_plan& p, const plan::instruction& x, const
 }
 
 // Neighbours closer than `narrow` become one bar of the first one's kind.
-std::vector<drawn> bars_of(std::span<const rank_spans> step, size_t r, plan::lane lane, const scale& s, double narrow) {
-  const auto& p = *step[r].plan;
+std::vector<drawn> bars_of(const rank_spans& rank, std::span<const int64_t> posted, plan::lane lane, const scale& s,
+                           double narrow) {
+  const auto& p = *rank.plan;
   std::vector<std::pair<interval, uint32_t>> in_time;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane)])
-    in_time.emplace_back(lane == plan::lane::fabric ? moving(step, r, id) : step[r].spans[id], id);
+    in_time.emplace_back(lane == plan::lane::fabric ? moving(rank, id, posted) : rank.spans[id], id);
   std::stable_sort(in_time.begin(), in_time.end(),
                    [](const auto& a, const auto& b) { return a.first.start_ns < b.first.start_ns; });
   std::vector<drawn> out;
@@ -89,13 +90,14 @@ std::string lanes_svg(std::span<const rank_spans> step) {
     }
   if (ranks == 0 || s.end_ns <= s.begin_ns) return "<p class=\"quiet\">no step was recorded</p>\n";
   const double narrow = std::max(least_width, (right - left) * double(ranks * plan::num_lanes) / drawn_spans_limit);
+  const auto posted = all_posted_ns(step);
   std::string bars;
   std::set<plan::kind> kinds;
   double y = 4;
   for (size_t r = 0; r < ranks; ++r) {
     for (const auto lane : {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard,
                             plan::lane::writer, plan::lane::io}) {
-      const auto drawn_bars = bars_of(step, r, lane, s, narrow);
+      const auto drawn_bars = bars_of(step[r], posted, lane, s, narrow);
       double busy = 0;
       for (const auto& d : drawn_bars) busy += d.to - d.from;
       if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were there at once

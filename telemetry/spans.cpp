@@ -31,19 +31,25 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
   return n;
 }
 
-interval moving(std::span<const rank_spans> ranks, size_t r, uint32_t id) {
-  const uint32_t sequence = ranks[r].plan->instructions[id].sequence;
-  interval out = ranks[r].spans[id];
-  for (const auto& peer : ranks) {  // ranks move and save different things, so the same collective has other numbers
-    const uint32_t same = peer.plan->lanes[static_cast<size_t>(plan::lane::fabric)][sequence];
-    out.start_ns = std::max(out.start_ns, peer.spans[same].start_ns);
-  }
-  out.start_ns = std::min(out.start_ns, out.end_ns);
+// Ranks move and save different things, so the same collective has other numbers on each.
+std::vector<int64_t> all_posted_ns(std::span<const rank_spans> ranks) {
+  std::vector<int64_t> out(ranks.empty() ? 0 : ranks.front().plan->num_collectives, 0);
+  for (const auto& r : ranks)
+    for (uint32_t id : r.plan->lanes[static_cast<size_t>(plan::lane::fabric)]) {
+      auto& posted = out[r.plan->instructions[id].sequence];
+      posted = std::max(posted, r.spans[id].start_ns);
+    }
   return out;
+}
+
+interval moving(const rank_spans& rank, uint32_t id, std::span<const int64_t> all_posted_ns) {
+  const interval& span = rank.spans[id];
+  return {std::min(all_posted_ns[rank.plan->instructions[id].sequence], span.end_ns), span.end_ns};
 }
 
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
   std::vector<interval> forward, backward, reduction, either, step;
+  const auto posted = all_posted_ns(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];
     switch (x.kind) {
@@ -56,7 +62,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
         either.push_back(whole);
         break;
       case plan::kind::reduce:
-        reduction.push_back(moving(ranks, r, x.id));
+        reduction.push_back(moving(ranks[r], x.id, posted));
         either.push_back(reduction.back());
         break;
       case plan::kind::load:
@@ -68,7 +74,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
       case plan::kind::swap_out:
         break;  // no timer of DeepSpeed's
       default:
-        step.push_back(x.lane == plan::lane::fabric ? moving(ranks, r, x.id) : whole);
+        step.push_back(x.lane == plan::lane::fabric ? moving(ranks[r], x.id, posted) : whole);
         break;
     }
   }

@@ -21,6 +21,13 @@ struct rank_spans {
   std::shared_ptr<const plan::step_plan> plan;
   std::vector<interval> spans;  ///< [id]: fabric from its posting on
   bool skipped = false;         ///< the vote switched off what has the guard `not_skipped`
+  /// [lane]: when the hands of a lane that starts ahead moved bytes; the others' work is their spans.
+  std::vector<interval> moved[plan::num_lanes] = {};
+  std::vector<bool> told_others = {};  ///< [id]: another lane was told of its end
+
+  [[nodiscard]] bool acted(plan::guard g) const {
+    return g == plan::guard::always || (g == plan::guard::skipped) == skipped;
+  }
 };
 
 /// Sorted, those that touch or overlap joined.
@@ -29,8 +36,10 @@ int64_t length_ns(const std::vector<interval>& joined);
 /// Time that lies in both; each sorted and joined.
 int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
 
-/// A collective's time proper on rank `r`: from when the last member had posted it to its end.
-interval moving(std::span<const rank_spans> ranks, size_t r, uint32_t id);
+/// When the last member had posted each collective. [sequence]
+std::vector<int64_t> all_posted_ns(std::span<const rank_spans> ranks);
+/// A collective's time proper on a rank: from when the last member had posted it to its end.
+interval moving(const rank_spans& rank, uint32_t id, std::span<const int64_t> all_posted_ns);
 
 /// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans.
 struct step_breakdown {

@@ -287,7 +287,7 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.save_asked = did->save_asked;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
-  report.lanes = summarise(*did->contexts, core::usable_cores());
+  report.lanes = telemetry::summarise(spans_of(*did->contexts), core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
   p.record(report, did->contexts);
   if (!report.skipped) {

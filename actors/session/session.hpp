@@ -16,11 +16,11 @@
 #include "actors/memory/offload_request.hpp"
 #include "actors/session/load_options.hpp"
 #include "actors/session/opening_progress.hpp"
-#include "actors/trace.hpp"
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "plan/step_plan.hpp"
+#include "telemetry/trace.hpp"
 
 namespace caf {
 class actor_system;
@@ -48,7 +48,7 @@ struct step_report {
   double seconds = 0;
   uint64_t tokens = 0;      ///< of the global batch
   bool save_asked = false;  ///< somebody sent the supervisor `save_now` (actors/host.hpp): a save is due
-  step_summary lanes;
+  telemetry::step_summary lanes;
 };
 
 /// Bytes of one rank by owner: what is mapped, and what the model's arithmetic really took at its peak.

@@ -1,11 +1,14 @@
 // What control costs, from contexts whose times were written by hand.
 #include <boost/test/unit_test.hpp>
 
-#include "actors/trace.hpp"
+#include "actors/spans.hpp"
+#include "plan/lane_order.hpp"
+#include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
 using namespace troupe;
 using namespace troupe::actors;
+using namespace troupe::telemetry;
 
 namespace {
 
@@ -25,10 +28,11 @@ run_contexts one_by_one(const plan::shared_plans& plans) {
 }
 
 // What the compute lane of a context stood though it could have gone on, by the definition.
-double compute_waits_s(const step_context& c) {
+double compute_waits_s(const rank_spans& c) {
+  const auto ready = readiness_of(c);
   double s = 0;
-  for (const auto& x : c.plan().instructions)
-    if (const auto r = ready(c, x.id); x.lane == plan::lane::compute && r.at_ns > 0)
+  for (const auto& x : c.plan->instructions)
+    if (const auto r = ready[x.id]; x.lane == plan::lane::compute && r.at_ns > 0)
       s += double(c.spans[x.id].start_ns - r.at_ns) / 1e9;
   return s;
 }
@@ -44,14 +48,15 @@ BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_what_it_waited_for_l
   const auto& c = *ranks.front();
   const auto& p = c.plan();
   const auto end = [&](uint32_t id) { return c.spans[id].end_ns.load(); };
+  const auto all = readiness_of(spans_of(ranks).front());
   size_t alone = 0, across = 0;
   for (const auto& x : p.instructions) {
     int64_t last = 0;
     for (uint32_t on : x.after) last = std::max(last, end(on));
     const uint32_t position = c.program->position[x.id];
-    if (position > 0 && !starts_ahead(x.lane))
+    if (position > 0 && !plan::starts_ahead(x.lane))
       last = std::max(last, end(p.lanes[static_cast<size_t>(x.lane)][position - 1]));
-    const auto r = ready(c, x.id);
+    const auto& r = all[x.id];
     BOOST_TEST(r.at_ns == last);
     across += r.at_ns > 0 && !r.same_lane;
     alone += r.at_ns > 0 && r.same_lane && !r.told_other;
@@ -62,23 +67,23 @@ BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_what_it_waited_for_l
 
 BOOST_AUTO_TEST_CASE(compute_that_stands_with_a_free_core_is_control) {
   const auto ranks = one_by_one(small_plans(2, 3));
-  const double waits = compute_waits_s(*ranks.front());
+  const double waits = compute_waits_s(spans_of(ranks).front());
   BOOST_TEST(waits > 0);
-  const auto s = summarise(ranks, 2);
+  const auto s = summarise(spans_of(ranks), 2);
   // Both ranks did the same at the same times, one lane each: of two cores one was free only when nobody worked.
-  const auto free = summarise(ranks, 3);
+  const auto free = summarise(spans_of(ranks), 3);
   BOOST_TEST(free.control.idle_s == waits, nearly);
   BOOST_TEST(free.control.no_core_s == 0);
   BOOST_TEST(s.control.idle_s + s.control.no_core_s == waits, nearly);
-  BOOST_TEST(summarise(ranks).control.idle_s == waits, nearly);
+  BOOST_TEST(summarise(spans_of(ranks)).control.idle_s == waits, nearly);
 }
 
 BOOST_AUTO_TEST_CASE(compute_that_stands_while_other_lanes_have_every_core_is_not) {
   const auto ranks = one_by_one(small_plans(2, 3));
-  const double waits = compute_waits_s(*ranks.front());
+  const double waits = compute_waits_s(spans_of(ranks).front());
   constexpr auto fabric = static_cast<size_t>(plan::lane::fabric);
   for (const auto& c : ranks) c->worked[fabric].push_back({0, INT64_MAX / 2});
-  const auto s = summarise(ranks, 2);
+  const auto s = summarise(spans_of(ranks), 2);
   BOOST_TEST(s.control.idle_s == 0);
   BOOST_TEST(s.control.no_core_s == waits, nearly);
 }
@@ -86,17 +91,18 @@ BOOST_AUTO_TEST_CASE(compute_that_stands_while_other_lanes_have_every_core_is_no
 BOOST_AUTO_TEST_CASE(waiting_for_another_lane_is_not_control) {
   auto ranks = one_by_one(small_plans(1, 3));
   auto& c = *ranks.front();
-  const auto before = control_of(ranks, 0);
+  const auto before = control_of(spans_of(ranks), 0);
   // What the first forward waits for last takes longer, and everything behind it comes later.
   const auto& forward = c.plan().instructions[c.plan().lanes[static_cast<size_t>(plan::lane::compute)].front()];
-  const int64_t there = ready(c, forward.id).at_ns;
-  BOOST_TEST(!ready(c, forward.id).same_lane);
+  const auto first = readiness_of(spans_of(ranks).front())[forward.id];
+  const int64_t there = first.at_ns;
+  BOOST_TEST(!first.same_lane);
   for (auto& span : c.spans) {
     if (span.start_ns >= there) span.start_ns += 50'000;
     if (span.end_ns >= there) span.end_ns += 50'000;
   }
-  BOOST_TEST(ready(c, forward.id).at_ns == there + 50'000);
-  const auto after = control_of(ranks, 0);
+  BOOST_TEST(readiness_of(spans_of(ranks).front())[forward.id].at_ns == there + 50'000);
+  const auto after = control_of(spans_of(ranks), 0);
   BOOST_TEST(after.idle_s == before.idle_s, nearly);
 }
 

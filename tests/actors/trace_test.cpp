@@ -3,11 +3,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "actors/trace.hpp"
+#include "actors/spans.hpp"
+#include "plan/lane_order.hpp"
+#include "telemetry/trace.hpp"
 #include "tests/actors/ranks.hpp"
 
 using namespace troupe;
 using namespace troupe::actors;
+using namespace troupe::telemetry;
 
 namespace {
 
@@ -29,7 +32,7 @@ run_contexts one_by_one(const plan::shared_plans& plans, int64_t length_ns, int6
 }
 
 nlohmann::json events_of(const run_contexts& ranks, uint64_t step) {
-  return nlohmann::json::parse(std::string("[").append(trace_events(ranks, step, begin_ns)).append("]"));
+  return nlohmann::json::parse(std::string("[").append(trace_events(spans_of(ranks), step, begin_ns)).append("]"));
 }
 
 }  // namespace
@@ -39,7 +42,7 @@ BOOST_AUTO_TEST_SUITE(trace)
 BOOST_AUTO_TEST_CASE(a_step_without_overlap_exposes_all_its_communication) {
   const auto plans = small_plans(2, 3);
   const auto& p = *plans.front();
-  const auto s = summarise(one_by_one(plans, 1000, 0));
+  const auto s = summarise(spans_of(one_by_one(plans, 1000, 0)));
   const auto close = boost::test_tools::tolerance(1e-9);
   const double us = 1e-6;
   const double n = double(p.instructions.size());
@@ -65,21 +68,21 @@ BOOST_AUTO_TEST_CASE(communication_under_compute_is_hidden_and_posting_early_is_
   auto ranks = one_by_one(plans, 1000, 0);
   const auto& p = *plans.front();
   const auto& gather = find_instruction(p, [](const auto& x) { return x.kind == plan::kind::gather; });
-  const double all = summarise(ranks).communication_s;
+  const double all = summarise(spans_of(ranks)).communication_s;
   // Rank 0 has posted long before rank 1: the time until rank 1 came is waiting, not moving.
   ranks[0]->spans[gather.id].start_ns = begin_ns - 500'000;
-  BOOST_TEST(summarise(ranks).communication_s == all, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(summarise(spans_of(ranks)).communication_s == all, boost::test_tools::tolerance(1e-9));
   // A compute instruction drawn over the gather's time on both ranks hides it.
   ranks[0]->spans[gather.id].start_ns = ranks[1]->spans[gather.id].start_ns.load();
   const auto& forward = find_instruction(p, [](const auto& x) { return x.kind == plan::kind::forward; });
   for (const auto& c : ranks) c->spans[forward.id].start_ns = c->spans[gather.id].start_ns.load();
-  const auto s = summarise(ranks);
+  const auto s = summarise(spans_of(ranks));
   BOOST_TEST(s.exposed_s <= s.communication_s - 1e-6 + 1e-12);
 }
 
 BOOST_AUTO_TEST_CASE(the_wait_is_counted_from_the_last_dependency_to_the_start) {
   const auto plans = small_plans(1, 1, 2);
-  const auto s = summarise(one_by_one(plans, 1000, 700));
+  const auto s = summarise(spans_of(one_by_one(plans, 1000, 700)));
   BOOST_TEST(s.control.in_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
   BOOST_TEST(s.control.cross_lane_us == 0.7, boost::test_tools::tolerance(1e-9));
 }

@@ -15,7 +15,7 @@ inline std::vector<rank_spans> played(const plan::shared_plans& plans, int64_t z
   const auto t = plan::predict(plans, plan::cost_model{});
   std::vector<rank_spans> out;
   for (size_t r = 0; r < plans.size(); ++r) {
-    rank_spans s{plans[r], {}, false};
+    rank_spans s{.plan = plans[r], .spans = {}};
     for (const auto& i : t.ranks[r].instructions)
       s.spans.push_back({zero_ns + std::llround(i.start_s * 1e9), zero_ns + std::llround(i.end_s * 1e9)});
     out.push_back(std::move(s));

@@ -1,20 +1,17 @@
 // What happened in a step, from the spans the lanes left: a trace for Perfetto, and the figures that sum it up.
-// Pure functions; telemetry.hpp is the actor that calls them.
+// Pure functions.
 #pragma once
 
-#include <memory>
+#include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
 
-#include "actors/control_figures.hpp"
-#include "actors/io_figures.hpp"
-#include "actors/step_context.hpp"
-#include "actors/work_figures.hpp"
+#include "telemetry/control_figures.hpp"
+#include "telemetry/io_figures.hpp"
 #include "telemetry/spans.hpp"
+#include "telemetry/work_figures.hpp"
 
-namespace troupe::actors {
-
-using run_contexts = std::vector<std::shared_ptr<step_context>>;  // [rank]
+namespace troupe::telemetry {
 
 /// Figures of one step, means over the ranks; times in seconds.
 struct step_summary {
@@ -30,13 +27,10 @@ struct step_summary {
   work_figures work;
 };
 /// Over all ranks of a run, whose lanes share `cores` (0: as many as they like).
-step_summary summarise(const run_contexts& ranks, uint32_t cores = 0);
+step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores = 0);
 
 /// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
-std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_ns);
+std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);
 
-/// The same spans as plain numbers; call only after the run has ended well.
-std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks);
-
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

@@ -1,17 +1,14 @@
-#include "actors/control_figures.hpp"
+#include "telemetry/control_figures.hpp"
 
 #include <algorithm>
 
-#include "actors/span_times.hpp"
-#include "telemetry/spans.hpp"
+#include "plan/lane_order.hpp"
 
-namespace troupe::actors {
+namespace troupe::telemetry {
 namespace {
 
-using telemetry::interval;
-
 // When at least `cores` lanes of all ranks had their hands full.
-std::vector<interval> all_cores_taken(const std::vector<std::shared_ptr<step_context>>& ranks, uint32_t cores) {
+std::vector<interval> all_cores_taken(std::span<const rank_spans> ranks, uint32_t cores) {
   struct edge {
     int64_t at_ns;
     int32_t change;
@@ -23,9 +20,10 @@ std::vector<interval> all_cores_taken(const std::vector<std::shared_ptr<step_con
     edges.push_back({to, -1});
   };
   for (const auto& c : ranks) {
-    for (const auto& x : c->plan().instructions)
-      if (x.lane != plan::lane::control && !starts_ahead(x.lane)) works(start_of(*c, x.id), end_of(*c, x.id));
-    for (const auto& lane : c->worked)
+    for (const auto& x : c.plan->instructions)
+      if (x.lane != plan::lane::control && !plan::starts_ahead(x.lane))
+        works(c.spans[x.id].start_ns, c.spans[x.id].end_ns);
+    for (const auto& lane : c.moved)
       for (const auto& i : lane) works(i.start_ns, i.end_ns);
   }
   std::sort(edges.begin(), edges.end(),
@@ -47,34 +45,41 @@ double of_sorted(const std::vector<double>& v, double share) {
 
 }  // namespace
 
-readiness ready(const step_context& c, uint32_t id) {
-  readiness r;
-  const auto& p = c.plan();
-  const auto& x = p.instructions[id];
-  const uint32_t position = c.program->position[id];
-  uint32_t last = plan::none;
-  if (position > 0 && !starts_ahead(x.lane)) {  // else the predecessor need not have ended
-    last = p.lanes[static_cast<size_t>(x.lane)][position - 1];
-    r.at_ns = end_of(c, last);
+std::vector<readiness> readiness_of(const rank_spans& rank) {
+  const auto& p = *rank.plan;
+  std::vector<readiness> out(p.instructions.size());
+  for (const auto& order : p.lanes) {
+    uint32_t before = plan::none;  // in the lane
+    for (uint32_t id : order) {
+      const auto& x = p.instructions[id];
+      readiness& r = out[id];
+      uint32_t last = plan::none;
+      if (before != plan::none && !plan::starts_ahead(x.lane)) {  // else the predecessor need not have ended
+        last = before;
+        r.at_ns = rank.spans[last].end_ns;
+      }
+      for (uint32_t on : x.after)
+        if (rank.spans[on].end_ns > r.at_ns) r.at_ns = rank.spans[on].end_ns, last = on;
+      before = id;
+      if (last == plan::none) continue;
+      r.same_lane = p.instructions[last].lane == x.lane;
+      r.told_other = rank.told_others[last];
+    }
   }
-  for (uint32_t on : x.after)
-    if (end_of(c, on) > r.at_ns) r.at_ns = end_of(c, on), last = on;
-  if (last == plan::none) return r;
-  r.same_lane = p.instructions[last].lane == x.lane;
-  r.told_other = c.program->lanes_waiting[last] != 0;
-  return r;
+  return out;
 }
 
-control_figures control_of(const std::vector<std::shared_ptr<step_context>>& ranks, uint32_t cores) {
+control_figures control_of(std::span<const rank_spans> ranks, uint32_t cores) {
   control_figures out;
   std::vector<double> in_lane, cross_lane;
   const auto taken = cores > 0 ? all_cores_taken(ranks, cores) : std::vector<interval>{};
   const double n = double(ranks.size()) * 1e9;
   for (const auto& c : ranks) {
     std::vector<interval> stood;
-    for (const auto& x : c->plan().instructions) {
-      const readiness r = ready(*c, x.id);
-      const int64_t start = start_of(*c, x.id);
+    const auto ready = readiness_of(c);
+    for (const auto& x : c.plan->instructions) {
+      const readiness& r = ready[x.id];
+      const int64_t start = c.spans[x.id].start_ns;
       if (r.at_ns == 0 || start < r.at_ns) continue;
       const double waited_us = double(start - r.at_ns) / 1e3;
       if (!r.same_lane)
@@ -83,10 +88,10 @@ control_figures control_of(const std::vector<std::shared_ptr<step_context>>& ran
         in_lane.push_back(waited_us);
       if (x.lane == plan::lane::compute) stood.push_back({r.at_ns, start});
     }
-    stood = telemetry::joined(std::move(stood));
-    const int64_t no_core = telemetry::common_length_ns(stood, taken);
+    stood = joined(std::move(stood));
+    const int64_t no_core = common_length_ns(stood, taken);
     out.no_core_s += double(no_core) / n;
-    out.idle_s += double(telemetry::length_ns(stood) - no_core) / n;
+    out.idle_s += double(length_ns(stood) - no_core) / n;
   }
   std::sort(in_lane.begin(), in_lane.end());
   std::sort(cross_lane.begin(), cross_lane.end());
@@ -108,4 +113,4 @@ void take_mean(control_figures& mean, const control_figures& x, uint64_t steps) 
   into(mean.cross_lane_p99_us, x.cross_lane_p99_us);
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

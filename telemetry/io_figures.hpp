@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
-namespace troupe::actors {
+#include "telemetry/spans.hpp"
 
-struct step_context;
+namespace troupe::telemetry {
 
 /// Figures of one step. Bytes of all ranks together; times are means over the ranks, in seconds.
 struct io_figures {
@@ -24,9 +24,9 @@ struct io_figures {
   [[nodiscard]] uint64_t bytes() const { return read_bytes + written_bytes; }
 };
 /// Figures of one run, which has ended well.
-io_figures io_of(const std::vector<std::shared_ptr<step_context>>& ranks);
+io_figures io_of(std::span<const rank_spans> ranks);
 
 /// Means over `steps` steps of which `x` is the latest; the longest wait is the longest of all.
 void take_mean(io_figures& mean, const io_figures& x, uint64_t steps);
 
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

@@ -2,14 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
-#include "plan/instruction.hpp"
+#include "telemetry/spans.hpp"
 
-namespace troupe::actors {
-
-struct step_context;
+namespace troupe::telemetry {
 
 /// Figures of one step on one rank, times as means over the ranks.
 struct work_figures {
@@ -26,10 +24,10 @@ struct work_figures {
   std::vector<of_unit> units;  ///< [unit]
 };
 
-/// Of one run that has ended well. `all_here_ns`: when the last member of each collective had come.
-work_figures work_of(const std::vector<std::shared_ptr<step_context>>& ranks, const std::vector<int64_t>& all_here_ns);
+/// Of one run that has ended well; `posted_ns` is all_posted_ns() of the ranks.
+work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t> posted_ns);
 
 /// Means over `steps` steps of one plan, or of plans that differ in saving, of which `x` is the latest.
 void take_mean(work_figures& mean, const work_figures& x, uint64_t steps);
 
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

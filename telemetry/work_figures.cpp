@@ -1,10 +1,8 @@
-#include "actors/work_figures.hpp"
+#include "telemetry/work_figures.hpp"
 
 #include <algorithm>
 
-#include "actors/span_times.hpp"
-
-namespace troupe::actors {
+namespace troupe::telemetry {
 namespace {
 
 work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
@@ -24,25 +22,23 @@ double flops_of(const core::unit_info& unit, const plan::instruction& x) {
 
 }  // namespace
 
-work_figures work_of(const std::vector<std::shared_ptr<step_context>>& ranks, const std::vector<int64_t>& all_here_ns) {
+work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t> posted_ns) {
   work_figures out;
-  const auto& table = *ranks.front()->plan().table;
+  const auto& table = *ranks.front().plan->table;
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
   for (const auto& c : ranks) {
-    for (const auto& x : c->plan().instructions) {
-      const int64_t end = end_of(*c, x.id);
-      int64_t start = start_of(*c, x.id);
-      if (x.sequence != plan::none) start = std::min(end, std::max(start, all_here_ns[x.sequence]));
-      const double busy_s = double(end - start) / n;
+    for (const auto& x : c.plan->instructions) {
+      const interval busy = x.sequence == plan::none ? c.spans[x.id] : moving(c, x.id, posted_ns);
+      const double busy_s = double(busy.length_ns()) / n;
       auto& row = row_of(out, x.kind);
       row.busy_s += busy_s;
-      row.count += c == ranks.front();
+      row.count += &c == &ranks.front();
       const bool forward = x.kind == plan::kind::forward;
       if (!forward && x.kind != plan::kind::backward && x.kind != plan::kind::recompute) continue;
       auto& unit = out.units[x.subject];
       (forward ? unit.forward_s : unit.backward_s) += busy_s;
-      if (c == ranks.front())
+      if (&c == &ranks.front())
         (forward ? unit.forward_flops : unit.backward_flops) += flops_of(table.units[x.subject], x);
     }
   }
@@ -65,4 +61,4 @@ void take_mean(work_figures& mean, const work_figures& x, uint64_t steps) {
   }
 }
 
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

@@ -1,41 +1,28 @@
-#include "actors/trace.hpp"
+#include "telemetry/trace.hpp"
 
 #include <algorithm>
-#include <cstdio>
+#include <utility>
 
-#include "actors/span_times.hpp"
 #include "telemetry/text.hpp"
 
-namespace troupe::actors {
-namespace {
-
-using telemetry::common_length_ns;
-using telemetry::interval;
-using telemetry::joined;
-using telemetry::length_ns;
-
-}  // namespace
-
-step_summary summarise(const run_contexts& ranks, uint32_t cores) {
+namespace troupe::telemetry {
+step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
   step_summary s;
   const double n = double(ranks.size()) * 1e9;
-  std::vector<int64_t> all_here(ranks.front()->plan().num_collectives, 0);  // [collective]: its last member had come
-  for (const auto& c : ranks)
-    for (size_t i = 0; i < all_here.size(); ++i)
-      all_here[i] = std::max(all_here[i], start_of(*c, c->program->of_sequence[i]));
+  const auto posted = all_posted_ns(ranks);
   int64_t begin = INT64_MAX, end = 0;
   for (const auto& c : ranks) {
-    const auto& p = c->plan();
-    std::vector<interval> busy[plan::num_lanes], moving;
+    const auto& p = *c.plan;
+    std::vector<interval> busy[plan::num_lanes], collectives;
     int64_t first = INT64_MAX, last = 0;
     for (const auto& x : p.instructions) {
-      const interval i{start_of(*c, x.id), end_of(*c, x.id)};
+      const interval i = c.spans[x.id];
       first = std::min(first, i.start_ns);
       last = std::max(last, i.end_ns);
       busy[static_cast<size_t>(x.lane)].push_back(i);
-      if (x.sequence != plan::none) moving.push_back({std::min(all_here[x.sequence], i.end_ns), i.end_ns});
+      if (x.sequence != plan::none) collectives.push_back(moving(c, x.id, posted));
     }
-    const auto moved = joined(moving);
+    const auto moved = joined(std::move(collectives));
     std::vector<interval> work = busy[static_cast<size_t>(plan::lane::compute)];
     const std::vector<interval> compute = joined(work);
     const auto& shard = busy[static_cast<size_t>(plan::lane::shard)];
@@ -48,7 +35,7 @@ step_summary summarise(const run_contexts& ranks, uint32_t cores) {
     s.exposed_s += double(length_ns(moved) - common_length_ns(moved, work)) / n;
     for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length_ns(joined(busy[l]))) / n;
   }
-  for (const auto& x : ranks.front()->plan().instructions) {
+  for (const auto& x : ranks.front().plan->instructions) {
     s.gathers += x.kind == plan::kind::gather;
     s.releases += x.kind == plan::kind::release;
     s.reductions += x.kind == plan::kind::reduce;
@@ -56,21 +43,21 @@ step_summary summarise(const run_contexts& ranks, uint32_t cores) {
   s.io = io_of(ranks);
   s.whole_s = double(end - begin) / 1e9;
   s.control = control_of(ranks, cores);
-  s.work = work_of(ranks, all_here);
+  s.work = work_of(ranks, posted);
   return s;
 }
 
-std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_ns) {
-  using telemetry::text_of;
+std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns) {
   std::string out;
   for (const auto& c : ranks) {
-    const auto& p = c->plan();
+    const auto& p = *c.plan;
+    const auto ready = readiness_of(c);
     for (const auto& x : p.instructions) {
-      const int64_t could_ns = ready(*c, x.id).at_ns;
-      const int64_t start = start_of(*c, x.id), end = end_of(*c, x.id);
+      const int64_t could_ns = ready[x.id].at_ns;
+      const int64_t start = c.spans[x.id].start_ns, end = c.spans[x.id].end_ns;
       const double wait_us = could_ns > 0 && start > could_ns ? double(start - could_ns) / 1e3 : 0.0;
       out += out.empty() ? "{\"name\":" : ",\n{\"name\":";
-      out += telemetry::json_string(p.describe(x.id)) + ",\"cat\":\"" + std::string(plan::name_of(x.kind)) +
+      out += json_string(p.describe(x.id)) + ",\"cat\":\"" + std::string(plan::name_of(x.kind)) +
              text_of(
                  "\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
                  "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f}}",
@@ -81,16 +68,4 @@ std::string trace_events(const run_contexts& ranks, uint64_t step, int64_t zero_
   return out;
 }
 
-std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
-  std::vector<telemetry::rank_spans> out;
-  out.reserve(ranks.size());
-  for (const auto& c : ranks) {
-    telemetry::rank_spans r{c->program->plan, {}, c->decide().skipped};
-    r.spans.reserve(c->spans.size());
-    for (uint32_t id = 0; id < c->spans.size(); ++id) r.spans.push_back({start_of(*c, id), end_of(*c, id)});
-    out.push_back(std::move(r));
-  }
-  return out;
-}
-
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

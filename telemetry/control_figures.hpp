@@ -3,12 +3,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <span>
 #include <vector>
 
-namespace troupe::actors {
+#include "telemetry/spans.hpp"
 
-struct step_context;
+namespace troupe::telemetry {
 
 /// Figures of one step. An instruction could have started when its last dependency, or on lanes that do one at a time
 /// its predecessor, had ended.
@@ -30,12 +30,13 @@ struct readiness {
   bool same_lane = true;    ///< what it waited for last
   bool told_other = false;  ///< another lane was told of that end, too
 };
-readiness ready(const step_context& c, uint32_t id);  ///< call only after the run has ended well
+/// Of every instruction of a run that has ended well. [id]
+std::vector<readiness> readiness_of(const rank_spans& rank);
 
 /// Of one run that has ended well; `cores` that its lanes share, 0: as many as they like. `between_s` is its caller's.
-control_figures control_of(const std::vector<std::shared_ptr<step_context>>& ranks, uint32_t cores);
+control_figures control_of(std::span<const rank_spans> ranks, uint32_t cores);
 
 /// Means over `steps` steps of which `x` is the latest.
 void take_mean(control_figures& mean, const control_figures& x, uint64_t steps);
 
-}  // namespace troupe::actors
+}  // namespace troupe::telemetry

@@ -150,6 +150,13 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
       {{"hwy/"}, {"kernels/"}},
       {{"cuda"}, {"kernels/cuda/"}},
       {{"zlib.h"}, {"data/"}},
+      {{"pcre2.h"}, {"data/word_cutter."}},
+      {{"sentencepiece_processor.h"}, {"data/sentencepiece."}},
+      {{"re2/"}, {"checkpoint/source/name_pattern.", "config/parameter_groups.", "config/training_rules."}},
+      {{"xxhash.h"}, {"checkpoint/files/digest.", "storage/swap/page_digest."}},
+      {{"nlohmann/"},
+       {"core/json_text.hpp", "config/", "data/", "checkpoint/", "models/table/", "models/families/", "apps/"}},
+      {{"fmt/"}, {"config/", "data/", "checkpoint/", "actors/", "apps/"}},
       {{"CLI/"}, {"apps/"}}};
   for (const auto& f : tree())
     for (const auto& line : f.lines) {

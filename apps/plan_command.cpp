@@ -22,6 +22,8 @@ plan_command::plan_command(CLI::App& app) {
                    "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
+  auto* layers = command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
+  command_->add_flag("--json", arguments_.json, "of --layers")->needs(layers);
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")

@@ -7,6 +7,7 @@
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
+#include "apps/show_layers.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
@@ -41,6 +42,7 @@ void show_saving(const job::blueprint& b, uint32_t rank, const plan::cost_model&
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
+  if (a.layers) return show_layers(loaded->config, a.json);
   if (a.fit) return show_fit(loaded->config, a, products);
   const auto costs = costs_of(loaded->config, a, products);
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "core/layer_table.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::core {
@@ -43,7 +45,19 @@ struct unit_info {
 struct model_table {  ///< a model as units, segments and parameters
   std::vector<parameter_info> parameters;
   std::vector<unit_info> units;  ///< in order of forward
+  /// In order of forward. Those of a segment hold its parameters, in its order; a shared parameter stands in each layer
+  /// that reads it, every other in one.
+  std::vector<layer_info> layers;
 
+  /// What a segment computes with, in order.
+  [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {
+    const auto here = [&](const layer_info& l) { return l.unit == unit && l.segment == segment; };
+    size_t first = 0;
+    while (first < layers.size() && !here(layers[first])) ++first;
+    size_t last = first;
+    while (last < layers.size() && here(layers[last])) ++last;
+    return std::span(layers).subspan(first, last - first);
+  }
   [[nodiscard]] uint64_t numel() const {
     uint64_t n = 0;
     for (const auto& p : parameters) n += p.numel();

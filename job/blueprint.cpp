@@ -4,6 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/processor.hpp"
+#include "job/configured_model.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/check/check.hpp"
@@ -14,10 +15,6 @@
 
 namespace troupe::job {
 namespace {
-
-core::result<models::model_spec> read_model(const config::model_section& m) {
-  return m.path.empty() ? models::parse_model_spec(m.hugging_face_json) : models::read_spec(m.path);
-}
 
 /// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
@@ -35,14 +32,10 @@ core::result<void> plannable(const config::job_config& c, const core::model_tabl
 
 core::result<core::model_table> read_table(blueprint& b) {
   const auto& c = *b.config;
-  auto spec = read_model(c.model);
-  if (!spec) return core::fail(spec.error());
-  b.spec = std::move(*spec);
-  b.sequence = c.data.sequence_length > 0 ? c.data.sequence_length : b.spec.positions;
-  if (b.sequence > b.spec.positions)
-    return core::fail(core::error_kind::bad_input, "data.sequence_length: wanted at most the model's " +
-                                                       std::to_string(b.spec.positions) + " positions, got " +
-                                                       std::to_string(b.sequence));
+  auto model = read_model(c);
+  if (!model) return core::fail(model.error());
+  b.spec = std::move(model->spec);
+  b.sequence = model->sequence;
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   if (auto ok = plannable(c, models::make_model_table(b.spec, 1, b.sequence, element_bytes), b.sequence); !ok)
     return core::fail(ok.error());

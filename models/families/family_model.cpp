@@ -10,6 +10,10 @@ namespace troupe::models {
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
     : spec_(spec), columns_(columns), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
 
+at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
+  return normed(scope, as_rows(x)).y.front();
+}
+
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                                    const at::Tensor& input, const parameter_binding& parameters) {
   TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,

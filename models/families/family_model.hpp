@@ -7,8 +7,7 @@
 #include <memory>
 
 #include "models/families/language_model.hpp"
-#include "models/layers/functions.hpp"
-#include "models/layers/segment_scope.hpp"
+#include "models/layers/next_layer.hpp"
 
 namespace troupe::models {
 
@@ -23,16 +22,20 @@ class family_model : public language_model {
                                        const parameter_binding& parameters) override;
 
  protected:
-  /// Each takes its parameters from the scope in the order of the table. Hidden states are (B, T, C).
+  /// Each takes its layers from the scope in the order of the table. Hidden states are (B, T, C).
   virtual std::unique_ptr<segment_run> embedding(segment_scope& scope) const = 0;
   virtual at::Tensor attention(segment_scope& scope, const at::Tensor& x) const = 0;
   virtual at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const = 0;
-  virtual at::Tensor logits(segment_scope& scope, const at::Tensor& x) const = 0;
 
   [[nodiscard]] const model_spec& spec() const { return spec_; }
-  [[nodiscard]] attention_shape heads() const { return {spec_.heads, spec_.kv_heads, spec_.head_width}; }
+  /// The segment's next norm and the `count` linear layers behind it.
+  normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count = 1) const {
+    return next_normed(scope, x, spec_.norm_epsilon, count);
+  }
 
  private:
+  [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+
   model_spec spec_;
   uint64_t columns_;
   core::model_table table_;

@@ -13,40 +13,24 @@ class llama final : public family_model {
 
  protected:
   std::unique_ptr<segment_run> embedding(segment_scope& scope) const override {
-    return run_embedding(scope, scope.next(), std::nullopt, spec().embedding_dropout);
+    return run_embedding(scope, next_weight(scope, core::layer_kind::embedding), std::nullopt,
+                         spec().embedding_dropout);
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
-    const bool biased = spec().attention_bias;
-    row_norm norm = rms_norm(scope);
-    std::vector<projection> layers{next(scope, biased), next(scope, biased), next(scope, biased)};
-    const auto [qkv, past] = normed_linear(scope, x, std::move(norm), std::move(layers));
-    const at::Tensor packed = rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], heads(), angles_);
-    const at::Tensor mixed = causal_attention(scope, packed, heads(), spec().attention_dropout);
-    return linear(scope, mixed, next(scope, biased)).add_(past);
+    const auto [qkv, past] = normed(scope, x, 3);
+    const attention_shape heads = next_attention(scope);
+    const at::Tensor packed = rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], heads, angles_);
+    const at::Tensor mixed = causal_attention(scope, packed, heads, spec().attention_dropout);
+    return linear(scope, mixed, next_linear(scope)).add_(past);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
-    const bool biased = spec().mlp_bias;
-    row_norm norm = rms_norm(scope);
-    std::vector<projection> layers{next(scope, biased), next(scope, biased)};
-    const auto [inner, past] = normed_linear(scope, x, std::move(norm), std::move(layers));
-    return gated_linear(scope, inner[0], inner[1], spec().act, next(scope, biased)).add_(past);
-  }
-
-  at::Tensor logits(segment_scope& scope, const at::Tensor& x) const override {
-    row_norm norm = rms_norm(scope);
-    return normed_linear(scope, as_rows(x), std::move(norm), {next(scope, false)}).y.front();
+    const auto [inner, past] = normed(scope, x, 2);
+    return gated_linear(scope, inner[0], inner[1], spec().act, next_linear(scope)).add_(past);
   }
 
  private:
-  row_norm rms_norm(segment_scope& scope) const { return {scope.next(), std::nullopt, spec().norm_epsilon}; }
-
-  static projection next(segment_scope& scope, bool biased) {
-    const weight w = scope.next();
-    return {w, scope.next_if(biased), weight_layout::out_in};
-  }
-
   rotary_angles angles_;
 };
 

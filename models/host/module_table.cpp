@@ -10,15 +10,18 @@ namespace {
 
 using core::error_kind;
 
+using parameter_numbers = std::unordered_map<const c10::TensorImpl*, uint32_t>;
+
 /// Calls `visit(unit number, parameter number, is new, name, tensor)` for every parameter of every unit.
 template <class F>
-void for_each_parameter(const module_model& model, F visit) {
-  std::unordered_map<const c10::TensorImpl*, uint32_t> known;
+parameter_numbers for_each_parameter(const module_model& model, F visit) {
+  parameter_numbers known;
   for (size_t u = 0; u < model.units.size(); ++u)
     for (const auto& [name, tensor] : parts_of(model.units[u]).parameters) {
       const auto [it, is_new] = known.emplace(tensor.unsafeGetTensorImpl(), static_cast<uint32_t>(known.size()));
       visit(u, it->second, is_new, model.units[u].name + "." + name, tensor);
     }
+  return known;
 }
 
 std::string quoted(const std::string& name) { return std::string("'").append(name).append("'"); }
@@ -51,7 +54,7 @@ core::result<core::model_table> table_of(const module_model& model) {
   core::model_table table;
   for (const auto& u : model.units) table.units.push_back({u.name, {}, {{"forward", {}, u.forward_flops, 0}}});
   std::string wrong;
-  for_each_parameter(model, [&](size_t u, uint32_t q, bool is_new, const std::string& name, const at::Tensor& t) {
+  const auto add = [&](size_t u, uint32_t q, bool is_new, const std::string& name, const at::Tensor& t) {
     if (!t.is_floating_point() || !t.device().is_cpu() || t.numel() == 0) wrong = name + " is " + shape_text(t);
     if (is_new) {
       core::parameter_info info;
@@ -63,13 +66,17 @@ core::result<core::model_table> table_of(const module_model& model) {
     }
     table.units[u].parameters.push_back(q);
     table.units[u].segments[0].parameters.push_back(q);
-  });
+  };
+  const auto numbers = for_each_parameter(model, add);
   if (!wrong.empty())
     return core::fail(error_kind::bad_input,
                       "own model: wanted parameters of floating elements on the CPU, but " + wrong);
   const auto trainable = [](const core::parameter_info& p) { return p.trainable; };
   if (std::none_of(table.parameters.begin(), table.parameters.end(), trainable))
     return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
+  const auto index_of = [&](const at::Tensor& t) { return numbers.at(t.unsafeGetTensorImpl()); };
+  for (uint32_t u = 0; u < model.units.size(); ++u)
+    for (auto& layer : layers_of(model.units[u], u, index_of)) table.layers.push_back(std::move(layer));
   return table;
 }
 

@@ -1,4 +1,4 @@
-// The table of a host's model: names, shapes, ties. No costs; a dry run finds those.
+// The table of a host's model: names, shapes, ties, layers. No costs; a dry run finds those.
 #pragma once
 
 #include "core/error.hpp"

@@ -20,7 +20,7 @@ at::Tensor activate(const at::Tensor& x, activation act);
 /// x (.., in) -> (.., out).
 at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const projection& p);
 
-/// linear(act(x)); backward makes act(x) again where that is cheap (tanh-GELU) instead of keeping it.
+/// linear(act(x)); backward recomputes act(x) where that is cheap (tanh-GELU) instead of keeping it.
 at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p);
 
 /// linear(act(gate) * up), shaped alike; so does this one for SiLU.
@@ -34,7 +34,7 @@ struct normed_outputs {
   at::Tensor past;
 };
 
-/// linear(norm(x)) for each of `layers`; backward makes norm(x) again instead of keeping it.
+/// linear(norm(x)) for each of `layers`; backward recomputes norm(x) instead of keeping it.
 normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, row_norm norm,
                              std::vector<projection> layers);
 

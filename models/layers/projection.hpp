@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "core/layer_table.hpp"
 #include "models/layers/weight.hpp"
 
 namespace troupe::models {
@@ -17,8 +18,7 @@ at::Tensor as_rows(const at::Tensor& x);
 /// Rows (N, C) in the shape of `like` (.., C').
 at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like);
 
-/// How a linear layer's weight lies in memory: GPT-2's Conv1D is (in, out), everybody else's (out, in).
-enum class weight_layout : uint8_t { in_out, out_in };
+using core::weight_layout;
 
 /// Rows (N, in) -> (N, out).
 struct projection {

@@ -44,19 +44,20 @@ class graph_run final : public segment_run {
 
 segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
                              const micro_batch& batch, uint32_t unit, uint32_t segment)
-    : table_(table),
-      parameters_(parameters),
-      batch_(batch),
-      segment_(table.units.at(unit).segments.at(segment)),
-      unit_(unit) {}
+    : table_(table), parameters_(parameters), batch_(batch), layers_(table.layers_of(unit, segment)), unit_(unit) {}
 
-weight segment_scope::next() {
-  const uint32_t id = segment_.parameters.at(next_++);
-  return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
+const core::layer_info& segment_scope::next(core::layer_kind kind) {
+  while (!layers_.empty() && layers_.front().kind != kind && layers_.front().parameters.empty())
+    layers_ = layers_.subspan(1);
+  TORCH_CHECK(!layers_.empty() && layers_.front().kind == kind, "a ", core::name_of(kind),
+              " was wanted as the next layer, the table has ", layers_.empty() ? "none" : layers_.front().name);
+  const core::layer_info& found = layers_.front();
+  layers_ = layers_.subspan(1);
+  return found;
 }
 
-std::optional<weight> segment_scope::next_if(bool present) {
-  return present ? std::optional<weight>(next()) : std::nullopt;
+weight segment_scope::parameter(uint32_t id) const {
+  return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
 }
 
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,

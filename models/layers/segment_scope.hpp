@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <span>
 
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
@@ -18,9 +18,9 @@ class segment_scope {
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
                 uint32_t unit, uint32_t segment);
 
-  /// The next parameter of the segment, in the order of the table.
-  weight next();
-  std::optional<weight> next_if(bool present);
+  /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
+  const core::layer_info& next(core::layer_kind kind);
+  [[nodiscard]] weight parameter(uint32_t id) const;
 
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
   [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }
@@ -30,9 +30,8 @@ class segment_scope {
   const core::model_table& table_;
   const parameter_binding& parameters_;
   const micro_batch& batch_;
-  const core::segment_info& segment_;
+  std::span<const core::layer_info> layers_;  // those to come
   uint32_t unit_;
-  size_t next_ = 0;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 

@@ -1,4 +1,5 @@
-// The plain table of a model: names, shapes, initial values, units, segments and their costs. No Torch here.
+// The plain table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
+// their costs. No Torch here.
 #include <cmath>
 #include <utility>
 
@@ -8,32 +9,71 @@ namespace troupe::models {
 namespace {
 
 using core::initial_value;
+using core::layer_info;
+using core::layer_kind;
 using core::model_table;
+using core::part_role;
 using core::segment_info;
 using core::unit_info;
+using core::weight_layout;
+
+enum class with_bias : uint8_t { no, yes };
 
 constexpr double flops_per_multiply_add = 2.0;
 
-/// Adds parameters in Hugging Face's order and remembers which segment wants them.
-class table_writer {
+/// Makes layers, whose parameters it adds in the order of its calls: Hugging Face's.
+class layer_writer {
  public:
-  table_writer(model_table& table, std::string prefix, double initializer_range)
+  layer_writer(model_table& table, std::string prefix, double initializer_range)
       : table_(table), prefix_(std::move(prefix)), range_(static_cast<float>(initializer_range)) {}
 
-  uint32_t add(const std::string& name, std::vector<int64_t> shape, initial_value init, float std, bool decay) {
-    table_.parameters.push_back({prefix_ + name, std::move(shape), init, std, decay});
-    return static_cast<uint32_t>(table_.parameters.size() - 1);
+  layer_info linear(const std::string& name, weight_layout layout, uint32_t in, uint32_t out, with_bias bias) {
+    return linear(name, layout, in, out, bias, range_);
   }
-  uint32_t matrix(const std::string& name, uint32_t rows, uint32_t columns) {
-    return add(name, {rows, columns}, initial_value::normal, range_, true);
+  layer_info linear(const std::string& name, weight_layout layout, uint32_t in, uint32_t out, with_bias bias,
+                    float std) {
+    layer_info l = plain(name, layer_kind::linear, in, out);
+    l.layout = layout;
+    weight(l, layout == weight_layout::in_out ? std::vector<int64_t>{in, out} : std::vector<int64_t>{out, in},
+           initial_value::normal, std);
+    if (bias == with_bias::yes) add_bias(l);
+    return l;
   }
-  uint32_t matrix(const std::string& name, uint32_t rows, uint32_t columns, float std) {
-    return add(name, {rows, columns}, initial_value::normal, std, true);
+  layer_info embedding(const std::string& name, layer_kind kind, uint32_t rows, uint32_t width) {
+    layer_info l = plain(name, kind, rows, width);
+    l.layout = weight_layout::in_out;
+    weight(l, {rows, width}, initial_value::normal, range_);
+    return l;
   }
-  uint32_t bias(const std::string& name, uint32_t n) { return add(name, {n}, initial_value::zeros, 0, false); }
-  uint32_t norm_weight(const std::string& name, uint32_t n) { return add(name, {n}, initial_value::ones, 0, false); }
+  layer_info norm(const std::string& name, uint32_t width, with_bias bias) {
+    layer_info l = plain(name, layer_kind::norm, width, width);
+    weight(l, {width}, initial_value::ones, 0);
+    if (bias == with_bias::yes) add_bias(l);
+    return l;
+  }
+  /// One without parameters.
+  [[nodiscard]] layer_info plain(const std::string& name, layer_kind kind, uint64_t in, uint64_t out) const {
+    layer_info l;
+    l.name = prefix_ + name;
+    l.kind = kind;
+    l.in = in;
+    l.out = out;
+    return l;
+  }
 
  private:
+  void weight(layer_info& l, std::vector<int64_t> shape, initial_value init, float std) {
+    const bool decay = shape.size() > 1;
+    l.weight = add(l, {l.name + ".weight", std::move(shape), init, std, decay});
+  }
+  void add_bias(layer_info& l) {
+    l.bias = add(l, {l.name + ".bias", {static_cast<int64_t>(l.out)}, initial_value::zeros, 0, /*decay=*/false});
+  }
+  uint32_t add(layer_info& l, core::parameter_info parameter) {
+    table_.parameters.push_back(std::move(parameter));
+    return l.parameters.emplace_back(static_cast<uint32_t>(table_.parameters.size() - 1));
+  }
+
   model_table& table_;
   std::string prefix_;
   float range_;
@@ -58,98 +98,138 @@ double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// What backward of an attention segment needs: input (the norm is made again), q, k, v, mixed heads.
+/// What backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   return e.activations(s.width + 2 * q + kv);
 }
 
-void finish_head(const model_spec& s, const extent& e, segment_info& head) {
-  head.forward_flops = e.product(s.width, s.vocabulary);
-  head.saved_bytes = e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1);
+segment_info head_segment(const model_spec& s, const extent& e) {
+  return {"head", {}, 0, e.activations(double{1} * s.width + s.vocabulary) + e.numbers(1)};
 }
 
 void set_inputs(const model_spec& s, const extent& e, model_table& table) {
   for (size_t u = 1; u < table.units.size(); ++u) table.units[u].input_bytes = e.activations(s.width);
 }
 
-unit_info unit_of(std::string name, std::vector<segment_info> segments) {
-  unit_info unit{std::move(name), {}, std::move(segments)};
-  for (const auto& segment : unit.segments)
+/// A segment and its layers in the order in which they compute.
+struct segment_layers {
+  segment_info segment;
+  std::vector<layer_info> layers;
+};
+
+/// Appends a unit and its segments' layers, from which parameters follow, and the flops of the products.
+void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
+  unit_info unit{std::move(name), {}, {}};
+  for (auto& [segment, layers] : segments) {
+    for (layer_info& l : layers) {
+      l.unit = static_cast<uint32_t>(table.units.size());
+      l.segment = static_cast<uint32_t>(unit.segments.size());
+      segment.parameters.insert(segment.parameters.end(), l.parameters.begin(), l.parameters.end());
+      if (l.kind == layer_kind::linear)
+        segment.forward_flops += e.product(static_cast<double>(l.in), static_cast<double>(l.out));
+      table.layers.push_back(std::move(l));
+    }
     unit.parameters.insert(unit.parameters.end(), segment.parameters.begin(), segment.parameters.end());
-  return unit;
+    unit.segments.push_back(std::move(segment));
+  }
+  table.units.push_back(std::move(unit));
+}
+
+/// The attention itself, between its projections.
+layer_info attention_layer(const layer_writer& w, const model_spec& s, const std::string& name) {
+  const uint64_t packed = (uint64_t{s.heads} + uint64_t{2} * s.kv_heads) * s.head_width;
+  layer_info l = w.plain(name, layer_kind::attention, packed, uint64_t{s.heads} * s.head_width);
+  l.heads = s.heads;
+  l.kv_heads = s.kv_heads;
+  return l;
+}
+
+/// A linear layer beside attention, with so many heads in its inputs or outputs.
+layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
+  linear.heads = heads;
+  linear.kv_heads = kv_heads;
+  return linear;
+}
+
+/// The head's layer: one of its own, or the embedding's weight the other way round.
+layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_table& table) {
+  layer_writer w(table, "", s.initializer_range);
+  if (!s.tied) return w.linear("lm_head", weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
+  layer_info l = w.plain("lm_head", layer_kind::linear, s.width, s.vocabulary);
+  l.layout = weight_layout::out_in;
+  l.weight = l.parameters.emplace_back(embedding_weight);
+  return l;
 }
 
 model_table gpt2_table(const model_spec& s, const extent& e) {
+  constexpr auto conv1d = weight_layout::in_out;
   model_table table;
-  table_writer w(table, "transformer.", s.initializer_range);
+  layer_writer w(table, "transformer.", s.initializer_range);
   // Residual projections start smaller, by the number of residual additions (GPT-2's paper, section 2.3).
   const auto residual_std = static_cast<float>(s.initializer_range / std::sqrt(2.0 * s.layers));
-  const uint32_t wte = w.matrix("wte.weight", s.vocabulary, s.width);
-  const uint32_t wpe = w.matrix("wpe.weight", s.positions, s.width);
-  table.units.push_back(unit_of("embedding", {{"embedding", {wte, wpe}, 0, e.numbers(1)}}));
-  for (uint32_t layer = 0; layer < s.layers; ++layer) {
-    const std::string h = "h." + std::to_string(layer) + ".";
-    segment_info attention{"attention", {}, 0, attention_saved(s, e)};
-    attention.parameters = {w.norm_weight(h + "ln_1.weight", s.width),
-                            w.bias(h + "ln_1.bias", s.width),
-                            w.matrix(h + "attn.c_attn.weight", s.width, 3 * s.width),
-                            w.bias(h + "attn.c_attn.bias", 3 * s.width),
-                            w.matrix(h + "attn.c_proj.weight", s.width, s.width, residual_std),
-                            w.bias(h + "attn.c_proj.bias", s.width)};
-    attention.forward_flops = e.product(s.width, 4.0 * s.width) + attention_flops(s, e);
+  std::vector<layer_info> embeddings{w.embedding("wte", layer_kind::embedding, s.vocabulary, s.width),
+                                     w.embedding("wpe", layer_kind::position_embedding, s.positions, s.width)};
+  const uint32_t wte = *embeddings.front().weight;
+  add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(embeddings)}}, table);
+  for (uint32_t block = 0; block < s.layers; ++block) {
+    const std::string h = "h." + std::to_string(block) + ".";
+    segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
+    attention.layers.push_back(w.norm(h + "ln_1", s.width, with_bias::yes));
+    layer_info packed = w.linear(h + "attn.c_attn", conv1d, s.width, 3 * s.width, with_bias::yes);
+    for (const part_role role : {part_role::query, part_role::key, part_role::value})
+      packed.parts.push_back({role, s.width});
+    attention.layers.push_back(of_heads(std::move(packed), s.heads, s.kv_heads));
+    attention.layers.push_back(attention_layer(w, s, h + "attn"));
+    attention.layers.push_back(
+        of_heads(w.linear(h + "attn.c_proj", conv1d, s.width, s.width, with_bias::yes, residual_std), s.heads, 0));
     const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // what is activated; another activation's output too
-    segment_info mlp{"mlp", {}, 0, e.activations(s.width + kept * s.inner)};
-    mlp.parameters = {w.norm_weight(h + "ln_2.weight", s.width),
-                      w.bias(h + "ln_2.bias", s.width),
-                      w.matrix(h + "mlp.c_fc.weight", s.width, s.inner),
-                      w.bias(h + "mlp.c_fc.bias", s.inner),
-                      w.matrix(h + "mlp.c_proj.weight", s.inner, s.width, residual_std),
-                      w.bias(h + "mlp.c_proj.bias", s.width)};
-    mlp.forward_flops = e.product(s.width, 2.0 * s.inner);
-    table.units.push_back(unit_of("block " + std::to_string(layer), {std::move(attention), std::move(mlp)}));
+    segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
+    mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
+                  w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
+                  w.plain(h + "mlp.act", layer_kind::activation, s.inner, s.inner),
+                  w.linear(h + "mlp.c_proj", conv1d, s.inner, s.width, with_bias::yes, residual_std)};
+    add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
   }
-  segment_info head{"head", {w.norm_weight("ln_f.weight", s.width), w.bias("ln_f.bias", s.width)}, 0, 0};
-  head.parameters.push_back(
-      s.tied ? wte : table_writer(table, "", s.initializer_range).matrix("lm_head.weight", s.vocabulary, s.width));
-  finish_head(s, e, head);
-  table.units.push_back(unit_of("head", {std::move(head)}));
+  std::vector<layer_info> head{w.norm("ln_f", s.width, with_bias::yes)};
+  head.push_back(head_layer(s, wte, table));
+  add_unit(e, "head", {{head_segment(s, e), std::move(head)}}, table);
   return table;
 }
 
 model_table llama_table(const model_spec& s, const extent& e) {
   model_table table;
-  table_writer w(table, "model.", s.initializer_range);
+  layer_writer w(table, "model.", s.initializer_range);
   const uint32_t q_width = s.heads * s.head_width, kv_width = s.kv_heads * s.head_width;
-  const uint32_t tokens = w.matrix("embed_tokens.weight", s.vocabulary, s.width);
-  table.units.push_back(unit_of("embedding", {{"embedding", {tokens}, 0, e.numbers(1)}}));
-  for (uint32_t layer = 0; layer < s.layers; ++layer) {
-    const std::string l = "layers." + std::to_string(layer) + ".";
-    const auto linear = [&](segment_info& segment, const std::string& name, uint32_t out, uint32_t in, bool bias) {
-      segment.parameters.push_back(w.matrix(l + name + ".weight", out, in));
-      if (bias) segment.parameters.push_back(w.bias(l + name + ".bias", out));
-      segment.forward_flops += e.product(in, out);
+  std::vector<layer_info> tokens{w.embedding("embed_tokens", layer_kind::embedding, s.vocabulary, s.width)};
+  const uint32_t tokens_weight = *tokens.front().weight;
+  add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(tokens)}}, table);
+  for (uint32_t block = 0; block < s.layers; ++block) {
+    const std::string l = "layers." + std::to_string(block) + ".";
+    const auto linear = [&](const std::string& name, uint32_t out, uint32_t in, bool biased) {
+      return w.linear(l + name, weight_layout::out_in, in, out, with_bias{biased});
     };
-    segment_info attention{"attention", {}, attention_flops(s, e), attention_saved(s, e)};
-    linear(attention, "self_attn.q_proj", q_width, s.width, s.attention_bias);
-    linear(attention, "self_attn.k_proj", kv_width, s.width, s.attention_bias);
-    linear(attention, "self_attn.v_proj", kv_width, s.width, s.attention_bias);
-    linear(attention, "self_attn.o_proj", s.width, q_width, s.attention_bias);
+    // the norms' weights come last in Hugging Face's order
+    segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
+    attention.layers = {of_heads(linear("self_attn.q_proj", q_width, s.width, s.attention_bias), s.heads, 0),
+                        of_heads(linear("self_attn.k_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
+                        of_heads(linear("self_attn.v_proj", kv_width, s.width, s.attention_bias), 0, s.kv_heads),
+                        attention_layer(w, s, l + "self_attn"),
+                        of_heads(linear("self_attn.o_proj", s.width, q_width, s.attention_bias), s.heads, 0)};
     const double kept =
         s.act == activation::silu ? 2 : 4;  // gate, up; of another activation its output and the product
-    segment_info mlp{"mlp", {}, 0, e.activations(s.width + kept * s.inner)};
-    linear(mlp, "mlp.gate_proj", s.inner, s.width, s.mlp_bias);
-    linear(mlp, "mlp.up_proj", s.inner, s.width, s.mlp_bias);
-    linear(mlp, "mlp.down_proj", s.width, s.inner, s.mlp_bias);
-    attention.parameters.insert(attention.parameters.begin(), w.norm_weight(l + "input_layernorm.weight", s.width));
-    mlp.parameters.insert(mlp.parameters.begin(), w.norm_weight(l + "post_attention_layernorm.weight", s.width));
-    table.units.push_back(unit_of("block " + std::to_string(layer), {std::move(attention), std::move(mlp)}));
+    segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
+    mlp.layers = {linear("mlp.gate_proj", s.inner, s.width, s.mlp_bias),
+                  linear("mlp.up_proj", s.inner, s.width, s.mlp_bias),
+                  w.plain(l + "mlp.act_fn", layer_kind::activation, s.inner, s.inner),
+                  linear("mlp.down_proj", s.width, s.inner, s.mlp_bias)};
+    attention.layers.insert(attention.layers.begin(), w.norm(l + "input_layernorm", s.width, with_bias::no));
+    mlp.layers.insert(mlp.layers.begin(), w.norm(l + "post_attention_layernorm", s.width, with_bias::no));
+    add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
   }
-  segment_info head{"head", {w.norm_weight("norm.weight", s.width)}, 0, 0};
-  head.parameters.push_back(
-      s.tied ? tokens : table_writer(table, "", s.initializer_range).matrix("lm_head.weight", s.vocabulary, s.width));
-  finish_head(s, e, head);
-  table.units.push_back(unit_of("head", {std::move(head)}));
+  std::vector<layer_info> head{w.norm("norm", s.width, with_bias::no)};
+  head.push_back(head_layer(s, tokens_weight, table));
+  add_unit(e, "head", {{head_segment(s, e), std::move(head)}}, table);
   return table;
 }
 

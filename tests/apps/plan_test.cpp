@@ -1,6 +1,7 @@
 // `troupe plan` in all its formats, and the host program of apps/examples.
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tests/apps/topology.hpp"
 
@@ -110,6 +111,37 @@ BOOST_AUTO_TEST_CASE(a_budget_below_the_least_names_the_largest_unit_and_what_wo
   BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least)}).code == 0);
   BOOST_TEST(f.troupe({"plan", "job.yaml", "--set", "cluster.host_memory_budget=" + std::to_string(least - 2)}).code ==
              2);
+}
+
+BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
+  const command_folder f;
+  const auto table = f.troupe({"plan", "job.yaml", "--layers"});
+  BOOST_TEST_REQUIRE(table.code == 0, table.err);
+  BOOST_TEST(lines_of(table.out) == 1U + 2 + 2 * 8 + 2, table.out);
+  std::string packed = table.out.substr(table.out.find("transformer.h.1.attn.c_attn "));
+  packed.resize(packed.find('\n'));
+  BOOST_TEST(std::regex_match(packed, std::regex("[a-z_.1]+ +linear +64 +192 +in x out +weight, bias +4 \\+ 4 +"
+                                                 "query 64, key 64, value 64")),
+             packed);
+  BOOST_TEST(has(table.out, "out x in  transformer.wte.weight"), table.out);  // the head's, which is tied
+
+  const auto json = f.troupe({"plan", "job.yaml", "--layers", "--json"});
+  const auto layers = nlohmann::json::parse(json.out);
+  BOOST_TEST_REQUIRE(layers.size() == 20U);
+  const auto& c_attn = layers.at(3);
+  BOOST_TEST(c_attn.at("name") == "transformer.h.0.attn.c_attn");
+  BOOST_TEST(c_attn.at("unit") == "block 0");
+  BOOST_TEST(c_attn.at("segment") == "attention");
+  BOOST_TEST(c_attn.at("weight").at("shape") == nlohmann::json({64, 192}));
+  BOOST_TEST(c_attn.at("weight").at("trained") == true);
+  BOOST_TEST(c_attn.at("parts").at(1) == nlohmann::json({{"role", "key"}, {"width", 64}}));
+  BOOST_TEST(layers.back().at("bias").is_null());
+  // a model that no machine trains has layers too
+  const auto large = f.troupe({"plan", "job.yaml", "--layers", "--set", "model.n_embd=12288", "--set",
+                               "model.n_layer=96", "--set", "parallel.data=1"});
+  BOOST_TEST_REQUIRE(large.code == 0, large.err);
+  BOOST_TEST(lines_of(large.out) == 1U + 2 + 96 * 8 + 2);
+  BOOST_TEST(f.troupe({"plan", "job.yaml", "--json"}).code == 2);
 }
 
 BOOST_AUTO_TEST_CASE(a_host_program_steps_a_session_in_its_own_loop) {

@@ -1,11 +1,13 @@
 // A host's modules as units: their table, the dry run, gradients, buffers and random numbers; and what is refused.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/activation.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 #include <torch/nn/modules/rnn.h>
 
 #include <boost/test/unit_test.hpp>
@@ -98,6 +100,82 @@ BOOST_AUTO_TEST_CASE(the_table_names_parameters_by_unit_and_knows_shared_ones) {
   BOOST_TEST(t.numel() == uint64_t{6 * 9 + 6 + 2 * 6 + 96 * 96 + 96 + 96 * 5 + 5});
   BOOST_TEST(t.parameters[0].decay);
   BOOST_TEST(!t.parameters[1].decay);
+}
+
+BOOST_AUTO_TEST_CASE(layers_have_their_modules_kinds_and_widths) {
+  const auto p = prepared(convolutional, images());
+  const auto& layers = p->table().layers;
+  const auto text_of = [](const core::layer_info& l) {
+    return l.name + ": " + std::string(name_of(l.kind)) + " " + std::to_string(l.in) + " to " + std::to_string(l.out);
+  };
+  std::vector<std::string> got;
+  for (const auto& l : layers) got.push_back(text_of(l));
+  const std::vector<std::string> wanted = {"conv: convolution 3 to 6", "norm: norm 6 to 6", "square: linear 96 to 96",
+                                           "square again: linear 96 to 96", "out: linear 96 to 5"};
+  BOOST_TEST(got == wanted, boost::test_tools::per_element());
+  BOOST_TEST(layers[2].parameters == layers[3].parameters, boost::test_tools::per_element());
+  BOOST_TEST(layers[3].unit == 6U);
+  BOOST_TEST((layers[4].layout == core::weight_layout::out_in));
+  BOOST_TEST(p->table().parameters[*layers[4].bias].name == "out.bias");
+  BOOST_TEST(layers[4].segment == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(modules_inside_a_unit_are_layers_and_one_of_no_known_type_still_names_its_parameters) {
+  struct scale : nn::Module {
+    scale() {
+      weight = register_parameter("weight", at::ones({12}));
+      shift = register_parameter("shift", at::zeros({12}));
+    }
+    at::Tensor weight, shift;
+  };
+  struct block : nn::Module {
+    block()
+        : words(register_module("words", nn::Embedding(20, 12))),
+          attention(register_module("attention", nn::MultiheadAttention(12, 3))),
+          act(register_module("act", nn::GELU())),
+          drop(register_module("drop", nn::Dropout(0.1))),
+          norm(register_module("norm", nn::LayerNorm(nn::LayerNormOptions({12}).elementwise_affine(false)))),
+          own(register_module("own", std::make_shared<scale>())) {
+      register_module("own again", own);
+    }
+    at::Tensor forward(const at::Tensor& tokens) {
+      const at::Tensor x = words(tokens);
+      const at::Tensor mixed = std::get<0>(attention(x, x, x));
+      return norm(drop(act(mixed))) * own->weight + own->shift;
+    }
+    nn::Embedding words;
+    nn::MultiheadAttention attention;
+    nn::GELU act;
+    nn::Dropout drop;
+    nn::LayerNorm norm;
+    std::shared_ptr<scale> own;
+  };
+  const auto make = [] { return module_model{{unit("block", std::make_shared<block>())}, squared_error}; };
+  const auto p = prepared(make, {at::randint(20, {4, 2}), at::randn({4, 2, 12})});
+  const auto& table = p->table();
+  std::vector<std::string> names;
+  std::vector<uint32_t> parameters;
+  for (const auto& l : table.layers) {
+    names.push_back(l.name + ": " + std::string(name_of(l.kind)));
+    parameters.insert(parameters.end(), l.parameters.begin(), l.parameters.end());
+  }
+  const std::vector<std::string> wanted = {
+      "block.words: embedding", "block.attention: attention", "block.attention.out_proj: linear",
+      "block.act: activation",  "block.norm: norm",           "block.own: other"};
+  BOOST_TEST_REQUIRE(names == wanted, boost::test_tools::per_element());
+  BOOST_TEST(parameters == table.units[0].segments[0].parameters, boost::test_tools::per_element());
+  const auto &attention = table.layers[1], &out = table.layers[2], &norm = table.layers[4], &own = table.layers[5];
+  BOOST_TEST((table.layers[0].layout == core::weight_layout::in_out));
+  BOOST_TEST(attention.heads == 3U);
+  BOOST_TEST(attention.parts.size() == 3U);
+  BOOST_TEST((table.parameters[*attention.weight].shape == std::vector<int64_t>{36, 12}));
+  BOOST_TEST(attention.out == 36U);
+  BOOST_TEST(out.heads == 3U);
+  BOOST_TEST(norm.in == 12U);
+  BOOST_TEST(!norm.weight.has_value());
+  BOOST_TEST(table.parameters[*own.weight].name == "block.own.weight");
+  BOOST_TEST(table.parameters[own.parameters.at(1)].name == "block.own.shift");
+  BOOST_TEST(!own.bias.has_value());
 }
 
 BOOST_AUTO_TEST_CASE(the_dry_run_counts_what_a_hand_counts) {

@@ -1,0 +1,21 @@
+// The model that a configuration names, before anything is planned.
+#pragma once
+
+#include <cstdint>
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::job {
+
+struct configured_model {  ///< sizes of a model and of its samples
+  models::model_spec spec;
+  uint64_t sequence = 0;  ///< tokens of a sample
+};
+
+/// Reads the model's keys, or the folder's that the configuration names. Refuses what models/ refuses and samples
+/// longer than the model's positions.
+core::result<configured_model> read_model(const config::job_config& config);
+
+}  // namespace troupe::job

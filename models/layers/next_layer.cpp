@@ -1,0 +1,44 @@
+#include "models/layers/next_layer.hpp"
+
+#include <utility>
+
+namespace troupe::models {
+namespace {
+
+weight weight_of(const segment_scope& scope, const core::layer_info& layer) {
+  TORCH_CHECK(layer.weight, "layer ", layer.name, " has no weight");
+  return scope.parameter(*layer.weight);
+}
+
+std::optional<weight> bias_of(const segment_scope& scope, const core::layer_info& layer) {
+  return layer.bias ? std::optional<weight>(scope.parameter(*layer.bias)) : std::nullopt;
+}
+
+}  // namespace
+
+weight next_weight(segment_scope& scope, core::layer_kind kind) { return weight_of(scope, scope.next(kind)); }
+
+projection next_linear(segment_scope& scope) {
+  const auto& layer = scope.next(core::layer_kind::linear);
+  TORCH_CHECK(layer.layout, "linear layer ", layer.name, " does not say how its weight lies");
+  return {weight_of(scope, layer), bias_of(scope, layer), *layer.layout};
+}
+
+row_norm next_norm(segment_scope& scope, double epsilon) {
+  const auto& layer = scope.next(core::layer_kind::norm);
+  return {weight_of(scope, layer), bias_of(scope, layer), epsilon};
+}
+
+attention_shape next_attention(segment_scope& scope) {
+  const auto& layer = scope.next(core::layer_kind::attention);
+  return {layer.heads, layer.kv_heads, static_cast<int64_t>(layer.out / layer.heads)};
+}
+
+normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count) {
+  row_norm norm = next_norm(scope, epsilon);
+  std::vector<projection> layers;
+  while (layers.size() < count) layers.push_back(next_linear(scope));
+  return normed_linear(scope, x, std::move(norm), std::move(layers));
+}
+
+}  // namespace troupe::models

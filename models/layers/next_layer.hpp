@@ -1,0 +1,19 @@
+// What a segment's functions compute with, taken from the table of layers one after the other.
+#pragma once
+
+#include "models/layers/functions.hpp"
+
+namespace troupe::models {
+
+/// Of the segment's next layer of `kind`, which has a weight.
+weight next_weight(segment_scope& scope, core::layer_kind kind);
+
+/// The segment's next linear layer, norm and attention.
+projection next_linear(segment_scope& scope);
+row_norm next_norm(segment_scope& scope, double epsilon);
+attention_shape next_attention(segment_scope& scope);
+
+/// The segment's next norm, and the next `count` linear layers, which are behind it.
+normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count = 1);
+
+}  // namespace troupe::models

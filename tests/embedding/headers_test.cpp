@@ -1,11 +1,9 @@
-// The headers that are installed are documented, and docs/embedding.md shows code that is compiled.
+// The headers that are installed are documented.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 #include <fstream>
-#include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -69,27 +67,6 @@ bool documented(const std::vector<std::string>& lines, size_t at) {
   return false;
 }
 
-// Snippets of a source: from "// [snippet: name]" to "// [end]", without the indentation that they share.
-std::map<std::string, std::string> snippets_of(const fs::path& file) {
-  std::map<std::string, std::string> out;
-  std::vector<std::string> taken;
-  std::string name;
-  size_t indent = 0;
-  for (const auto& line : lines_of(file)) {
-    const auto text = line.find_first_not_of(' ');
-    const std::string bare = text == std::string::npos ? "" : line.substr(text);
-    if (begins(bare, "// [snippet: ")) {
-      name = bare.substr(13, bare.size() - 14);
-      indent = text;
-    } else if (bare == "// [end]") {
-      name.clear();
-    } else if (!name.empty()) {
-      out[name] += (line.size() > indent ? line.substr(indent) : "") + "\n";
-    }
-  }
-  return out;
-}
-
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(headers)
@@ -111,35 +88,6 @@ BOOST_AUTO_TEST_CASE(what_a_host_includes_spares_it_our_insides) {
   const auto all = installed_headers();
   for (const char* inside : {"actors/session/parts.hpp", "kernels/simd-inl.hpp", "config/key_rows.hpp"})
     BOOST_TEST(all.count(inside) == 0U, inside);
-}
-
-BOOST_AUTO_TEST_CASE(the_code_in_the_guide_is_the_examples_code) {
-  std::map<std::string, std::string> known;
-  for (const char* file : {"examples/embedding/main.cpp", "examples/embedding/schedule_test.cpp",
-                           "apps/examples/own_model.cpp", "apps/examples/tensor_files.cpp"})
-    known.merge(snippets_of(source / file));
-  std::ostringstream cmake;
-  for (const auto& line : lines_of(source / "examples/embedding/CMakeLists.txt"))
-    if (begins(line, "find_package") || begins(line, "add_executable(host") ||
-        begins(line, "target_link_libraries(host"))
-      cmake << line << "\n";
-  known["cmake"] = cmake.str();
-  std::string name, shown;
-  std::set<std::string> seen;
-  bool inside = false;
-  for (const auto& line : lines_of(source / "docs/embedding.md")) {
-    if (begins(line, "<!-- snippet: ")) name = line.substr(14, line.find(" -->") - 14);
-    if (begins(line, "```") && !name.empty()) {
-      inside = !inside;
-      if (inside) continue;
-      BOOST_TEST(known[name] == shown, "docs/embedding.md shows another '" << name << "'");
-      seen.insert(std::exchange(name, ""));
-      shown.clear();
-    } else if (inside) {
-      shown += line + "\n";
-    }
-  }
-  for (const auto& [snippet, text] : known) BOOST_TEST(seen.count(snippet) == 1U, snippet << " is not in the guide");
 }
 
 BOOST_AUTO_TEST_SUITE_END()

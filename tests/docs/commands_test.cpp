@@ -1,0 +1,205 @@
+// What the pages tell a reader to type, typed: every page in a folder of its own, its blocks in their order. Topologies
+// are checked, or written down where the page calls them a file; commands are run, and what the page shows of their
+// output is compared with what they print, but for measured times and rates.
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "tests/apps/process.hpp"
+#include "tests/docs/pages.hpp"
+#include "tests/made_up_text.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe::tests;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Blocks that are not run, by page and first line; the page says why in <!-- not run: ... -->.
+const std::set<std::string> not_run = {
+    "README.md: make train",
+    "docs/embedding.md: apt-get install",
+    "docs/storage.md: troupe io bench",
+};
+
+/// What a page takes for granted, as a shell command in its folder.
+const std::map<std::string, std::string> beforehand = {
+    {"docs/checkpoints.md",
+     "cp examples/smallest.yaml job.yaml && cp examples/corpus.txt . && "
+     "troupe train job.yaml --steps 2 --set output=before --set checkpoint.every_steps=2 --quiet && "
+     "mkdir -p path/to && troupe checkpoint to-deepspeed before path/to/deepspeed_folder --stage 1 --ranks 2 --quiet "
+     "&& "
+     // a checkpoint with a flipped byte
+     "cp -r before/checkpoints ck && cd ck/step-00000002 && "
+     "printf x | dd of=shard-00000.bin bs=1 seek=4096 conv=notrunc status=none"},
+    {"docs/data.md",
+     "mkdir books && cp examples/corpus.txt books/one.txt && "
+     "printf '{\"content\": \"A page.\"}\\n{\"content\": \"Another.\"}\\n' | gzip > web.jsonl.gz && "
+     "troupe data tokenize books --tokenizer tokenizers/gpt2 --output code.bin --quiet"},
+};
+
+/// The folder that a reader of a page is in: the examples, smaller, and something to train on.
+class reader {
+ public:
+  explicit reader(const std::string& page) {
+    const fs::path source = TROUPE_SOURCE_DIR;
+    for (const auto& entry : fs::directory_iterator(source / "examples"))
+      if (entry.is_regular_file()) copy_example(entry.path());
+    folder_.write("corpus.txt", made_up_text(20000));
+    fs::create_directories(folder_ / "tokenizers");
+    fs::copy(source / "tests/data/fixtures/gpt2", folder_ / "tokenizers/gpt2", fs::copy_options::recursive);
+    if (const auto first = beforehand.find(page); first != beforehand.end()) {
+      const auto did = type(first->second);
+      BOOST_TEST_REQUIRE(did.code == 0, page << ": " << did.out);
+    }
+  }
+
+  /// Both streams are in `out`.
+  [[nodiscard]] finished type(const std::string& command) const {
+    const std::string path = fs::path(TROUPE_BINARY).parent_path().string() + ":" + std::getenv("PATH");
+    return run({"/bin/sh", "-c", "exec 2>&1\n" + command}, folder_.path(), [&] { ::setenv("PATH", path.c_str(), 1); });
+  }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
+  [[nodiscard]] std::string read(const std::string& name) const { return scratch_folder::read(folder_ / name); }
+
+ private:
+  /// Two steps on disk are as good as twenty.
+  void copy_example(const fs::path& file) {
+    auto text = scratch_folder::read(file);
+    text = std::regex_replace(text, std::regex("/var/tmp/troupe"), "../nvme");
+    if (file.filename() == "beyond_memory.yaml") text = std::regex_replace(text, std::regex("steps: 20"), "steps: 2");
+    folder_.write("examples/" + file.filename().string(), text);
+  }
+
+  scratch_folder folder_;
+};
+
+/// A section as a whole topology: what it does not say is as in the smallest example.
+std::string completed(const std::string& yaml, const std::string& smallest) {
+  const auto key_of = [](const std::string& line) { return line.substr(0, line.find(':')); };
+  std::set<std::string> given;
+  std::string out = yaml, line;
+  for (std::istringstream in(yaml); std::getline(in, line);)
+    if (!line.empty() && line[0] != ' ' && line[0] != '#') given.insert(key_of(line));
+  for (std::istringstream in(smallest); std::getline(in, line);)
+    if (!given.contains(key_of(line))) out += line + "\n";
+  return out;
+}
+
+/// A line without what is measured and without spaces at its end.
+std::string comparable(const std::string& line) {
+  static const std::regex measured("[0-9.]+ (s|ms|us|MiB/s|GiB/s|GB/s|tok/s)\\b");
+  const std::string text = std::regex_replace(line, measured, "# $1");
+  return text.substr(0, text.find_last_not_of(' ') + 1);
+}
+
+/// Empty where `shown` is what was printed; "..." there stands for any number of lines.
+std::string difference(const std::vector<std::string>& shown, const std::string& printed) {
+  std::istringstream in(printed);
+  std::string line;
+  bool any = false;
+  for (const auto& wanted : shown) {
+    if (wanted == "...") {
+      any = true;
+      continue;
+    }
+    bool found = false;
+    while (!found && std::getline(in, line)) {
+      found = comparable(line) == comparable(wanted);
+      if (!found && !any) return "the page has '" + wanted + "' where '" + line + "' is printed";
+    }
+    if (!found) return "'" + wanted + "' is not printed";
+    any = false;
+  }
+  return any || !std::getline(in, line) ? "" : "'" + line + "' is printed too";
+}
+
+void check_sh(const reader& r, const block& b) {
+  for (const auto& line : b.lines) {
+    const auto did = r.type(line);
+    BOOST_TEST(did.code == 0, b.place() << ": " << line << ": " << did.out);
+  }
+}
+
+/// Commands stand behind "$ ", what they print below them.
+void check_console(const reader& r, const block& b) {
+  for (auto line = b.lines.begin(); line != b.lines.end();) {
+    BOOST_TEST_REQUIRE(line->starts_with("$ "), b.place() << ": no command prints '" << *line << "'");
+    const auto end = std::find_if(line + 1, b.lines.end(), [](const auto& l) { return l.starts_with("$ "); });
+    const auto did = r.type(line->substr(2));
+    const auto differs = difference({line + 1, end}, did.out);
+    BOOST_TEST(differs.empty(), b.place() << ": " << *line << ": " << differs << "\nall of it:\n" << did.out.substr(0, 4000));
+    line = end;
+  }
+}
+
+void check_yaml(const reader& r, const block& b) {
+  if (const auto file = b.marks.find("file"); file != b.marks.end()) {
+    r.write(file->second, b.text());  // for the commands that follow
+    return;
+  }
+  r.write("sample.yaml", completed(b.text(), r.read("examples/smallest.yaml")));
+  const auto did = r.type("troupe config check sample.yaml");
+  BOOST_TEST(did.code == 0, b.place() << ": " << did.out);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(commands)
+
+BOOST_AUTO_TEST_CASE(commands_and_topologies_on_the_pages_do_what_the_pages_say) {
+  std::set<std::string> left_out;
+  for (const auto& page : pages()) {
+    auto blocks = blocks_of(page);
+    std::erase_if(blocks,
+                  [](const block& b) { return b.language == "cpp" || b.language == "cmake" || b.language == "text"; });
+    if (blocks.empty()) continue;
+    const reader r(page);
+    for (const auto& b : blocks) {
+      if (b.marks.contains("not run")) {
+        BOOST_TEST(!b.marks.at("not run").empty(), b.place() << " does not say why");
+        left_out.insert(page + ": " + b.lines.front());
+      } else if (b.language == "sh") {
+        check_sh(r, b);
+      } else if (b.language == "console") {
+        check_console(r, b);
+      } else {
+        check_yaml(r, b);
+      }
+    }
+  }
+  BOOST_TEST(left_out.size() == not_run.size());
+  for (const auto& name : left_out) {
+    const auto known = [&](const std::string& start) { return name.starts_with(start); };
+    BOOST_TEST(std::ranges::any_of(not_run, known), name << " is not run, and this test does not know");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(options_that_the_pages_name_are_there) {
+  const reader r("none");
+  std::map<std::string, std::string> help;
+  for (const auto& page : pages())
+    for (const auto& code : inline_code_of(page)) {
+      std::istringstream words(code);
+      std::string word, command;
+      if (!(words >> word) || word != "troupe") continue;
+      while (words >> word) {
+        if (word.starts_with("--")) {
+          if (!help.contains(command)) help[command] = r.type("troupe" + command + " --help").out;
+          BOOST_TEST(help[command].find(word) != std::string::npos, page << ": " << code);
+        } else if (std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || c == '-'; })) {
+          const auto did = r.type("troupe" + command + " " + word + " --help");
+          BOOST_TEST(did.code == 0, page << ": " << code << ": " << did.out);
+          command += " " + word;
+        } else {
+          break;  // an argument
+        }
+      }
+    }
+  BOOST_TEST(help.size() > 2U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

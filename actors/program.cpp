@@ -16,7 +16,7 @@ bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::l
 // ending in a lane that does one instruction at a time tells those of all before it, only the latest of each such lane
 // counts, and only where nothing before x had to be told of a later one. `heard`: how far x's lane has been told by
 // then.
-std::vector<uint32_t> to_hear(const plan::step_plan& p, const std::vector<uint32_t>& position,
+std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;
   std::array<uint32_t, plan::num_lanes> latest;
@@ -37,7 +37,7 @@ std::vector<uint32_t> to_hear(const plan::step_plan& p, const std::vector<uint32
 
 }  // namespace
 
-program::program(std::shared_ptr<const plan::step_plan> p) : plan(std::move(p)) {
+program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) {
   const auto& all = plan->instructions;
   num_dependencies.resize(all.size());
   position.resize(all.size());

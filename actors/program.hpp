@@ -7,15 +7,15 @@
 #include <optional>
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::actors {
 
 /// Derived from a plan, immutable, shared by the lanes of a rank.
 struct program {
-  explicit program(std::shared_ptr<const plan::step_plan> p);
+  explicit program(std::shared_ptr<const plan::rank_plan> p);
 
-  std::shared_ptr<const plan::step_plan> plan;
+  std::shared_ptr<const plan::rank_plan> plan;
   std::vector<uint32_t> num_dependencies;         ///< [id]: endings that its lane has to hear of before it starts
   std::vector<uint32_t> position;                 ///< [id]: in its lane
   std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that have to hear of it, any lane

@@ -138,7 +138,7 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         auto& s = self->state;
         if (s.failed) return;
         s.which = m.which;
-        const auto& program = s.setup.programs[static_cast<size_t>(m.which)];
+        const auto& program = (*s.setup.programs)[static_cast<size_t>(m.which)];
         s.context = std::make_shared<step_context>(program, *m.order, s.setup.rules);
         s.running = true;
         s.clock.begin(now_ns(self));

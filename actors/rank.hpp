@@ -2,6 +2,7 @@
 // and looks around now and then whether anything still happens (silence.hpp). Computes nothing.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,15 +11,20 @@
 
 #include "actors/lane.hpp"
 #include "actors/silence.hpp"
+#include "plan/plan_choice.hpp"
 
 namespace troupe::actors {
 
 /// Instructions a lane may be ahead of what it has reported; several times progress_batch, so lanes never wait for it.
 inline constexpr uint32_t window_instructions = 64;
 
+/// What a rank may be asked to run, by plan_choice. Whoever asks fills an entry before the first run of its kind is
+/// asked for, and never changes it.
+using rank_programs = std::array<std::shared_ptr<const program>, plan::num_plan_choices>;
+
 struct rank_setup {  ///< what a rank is told once
   uint32_t rank = 0;
-  std::vector<std::shared_ptr<const program>> programs;  ///< [plan_choice]
+  std::shared_ptr<const rank_programs> programs;
   job::scaling_rules rules;
   actors::patience patience;
   uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes

@@ -81,7 +81,7 @@ std::string explain_stall(const step_context& context, const missing_members& mi
 
 std::optional<std::chrono::nanoseconds> longest_work(step_context& context) {
   const auto& p = context.plan();
-  if (p.options.mode != plan::mode::train || context.decide().skipped) return std::nullopt;
+  if (p.options().mode != plan::mode::train || context.decide().skipped) return std::nullopt;
   int64_t longest = 0;
   for (const auto lane : {plan::lane::compute, plan::lane::shard})
     for (uint32_t id : p.lanes[static_cast<size_t>(lane)]) {

@@ -52,9 +52,9 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
       : program(std::move(what)),
         order(o),
         rules(r),
-        votes(program->plan->vote_elements(), 0.0),
-        norms(program->plan->measured_elements(), 0.0),
-        batches(program->plan->options.accumulation),
+        votes(program->plan->layout->vote_elements(), 0.0),
+        norms(program->plan->layout->measured_elements(), 0.0),
+        batches(program->plan->options().accumulation),
         spans(program->plan->instructions.size()) {}
 
   std::shared_ptr<const actors::program> program;
@@ -70,7 +70,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: the sign of life
   std::atomic<bool> aborted{false};    ///< by the rank: start nothing more
 
-  [[nodiscard]] const plan::step_plan& plan() const { return *program->plan; }
+  [[nodiscard]] const plan::rank_plan& plan() const { return *program->plan; }
 
   /// The vote's result; call only after `vote` has ended. The first caller computes it, in block order.
   const verdict& decide();
@@ -85,10 +85,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
 };
 
 /// Pure: what makes a mean of the sum of all contributions.
-double factor_of_mean(const plan::step_plan& p, double loss_scale, const job::scaling_rules& rules);
+double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules);
 
 /// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
-verdict judge(const plan::step_plan& p, const std::vector<double>& votes, double loss_scale,
+verdict judge(const plan::rank_plan& p, const std::vector<double>& votes, double loss_scale,
               const job::scaling_rules& rules);
 
 }  // namespace troupe::actors

@@ -12,7 +12,7 @@ namespace {
 using core::text_of;
 
 std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
-  const auto& options = b.train().front()->options;
+  const auto& options = b.train.layout().options;
   std::string out = "model states of a rank, Adam in mixed precision:";
   for (uint32_t stage = 0; stage <= 3; ++stage)
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
@@ -26,12 +26,13 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
 
 std::string own_peak(const job::blueprint& b) {
   uint64_t all = 0, largest = 0;
-  for (const auto& p : b.train()) {
-    all += p->memory.total();
-    largest = std::max(largest, p->memory.total());
+  for (uint32_t r = 0; r < b.train.ranks(); ++r) {
+    const uint64_t total = b.train.like(r).memory.total();
+    all += total;
+    largest = std::max(largest, total);
   }
-  const auto& options = b.train().front()->options;
-  const auto activations = b.train().front()->memory.activations;
+  const auto& options = b.train.layout().options;
+  const auto activations = b.train.like(0).memory.activations;
   return text_of("this plan, stage %u in %s, activations and buffers included: peak of a rank %s, of all ranks %s\n",
                  options.stage, std::string(core::name_of(options.parameter)).c_str(),
                  core::human_bytes(largest).c_str(), core::human_bytes(all).c_str()) +
@@ -40,14 +41,14 @@ std::string own_peak(const job::blueprint& b) {
 
 plan::transformer_shape shape_of(const job::blueprint& b) {
   return {b.spec.layers, b.spec.width,
-          b.spec.heads,  b.config->train_micro_batch_size_per_gpu * b.train().front()->options.accumulation,
+          b.spec.heads,  b.config->train_micro_batch_size_per_gpu * b.train.layout().options.accumulation,
           b.sequence,    1};
 }
 
 }  // namespace
 
 std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs) {
-  const auto& options = b.train().front()->options;
+  const auto& options = b.train.layout().options;
   const double rate = costs.disk_read_bytes_per_s / options.ranks;
   const auto n = plan::intensity_of(shape_of(b));
   std::string out =
@@ -69,7 +70,7 @@ std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& 
 std::string estimate_summary(const job::blueprint& b, const plan::cost_model& costs) {
   const plan::machine_shape shape{.gpus_per_node = b.config->parallel.data, .nodes = 1};
   const auto size = plan::size_of(*b.table);
-  const auto& options = b.train().front()->options;
+  const auto& options = b.train.layout().options;
   const auto moved = plan::swapped_by_deepspeed(size.total, options.ranks, options.accumulation);
   return "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) +
          "\nDeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +

@@ -50,7 +50,7 @@ int show_fit(const config::job_config& c, const plan_arguments& a, const job::pr
   }
   const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
   request.table = b->table;
-  request.options = b->plans[static_cast<size_t>(which)].front()->options;
+  request.options = b->options[static_cast<size_t>(which)];
   request.options.memory_budget_bytes = 0;
   request.options.tiers = {};
   request.options.tiers.checksums = c.swap_checksums;

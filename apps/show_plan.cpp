@@ -19,22 +19,71 @@
 namespace troupe::apps {
 namespace {
 
+/// The plans that are shown: all ranks', or of many one of each class, among them `rank`'s own.
+struct shown_plans {
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
+  std::vector<uint32_t> stands_for;
+  uint32_t mine = 0;  ///< the one of `rank`
+
+  [[nodiscard]] plan::timeline predicted(const plan::cost_model& costs) const {
+    return plan::predict(plans, costs, stands_for);
+  }
+};
+
+core::result<shown_plans> plans_to_show(const job::step_plans& all, uint32_t rank) {
+  shown_plans out;
+  if (all.ranks() <= job::proved_ranks_max) {
+    auto every = all.all();
+    if (!every) return core::fail(every.error());
+    out.plans = std::move(*every);
+    out.stands_for.assign(out.plans.size(), 1);
+    out.mine = rank;
+    return out;
+  }
+  for (const auto& c : all.classes()) {
+    const bool mine = std::ranges::binary_search(c.ranks, rank);
+    if (mine) out.mine = static_cast<uint32_t>(out.plans.size());
+    out.plans.push_back(all.of(mine ? rank : c.representative()));
+    out.stands_for.push_back(static_cast<uint32_t>(c.ranks.size()));
+  }
+  return out;
+}
+
 /// What a checkpoint adds to the step in which it is taken.
-void show_saving(const job::blueprint& b, uint32_t rank, const plan::cost_model& costs) {
-  const auto& plans = b.plans[static_cast<size_t>(plan::plan_choice::train_saving)];
-  const auto timeline = plan::predict(plans, costs);
+void show_saving(const shown_plans& saving, const shown_plans& training, const plan::cost_model& costs) {
+  const auto timeline = saving.predicted(costs);
   uint64_t bytes = 0;
   double written_s = 0;
-  for (const auto& p : plans)
-    for (const auto& x : p->snapshots) bytes += x.bytes;
-  for (uint32_t r = 0; r < plans.size(); ++r)
-    for (uint32_t id : plans[r]->lanes[static_cast<size_t>(plan::lane::writer)])
-      written_s = std::max(written_s, timeline.ranks[r].instructions[id].end_s);
+  for (size_t i = 0; i < saving.plans.size(); ++i) {
+    for (const auto& x : saving.plans[i]->snapshots) bytes += x.bytes * saving.stands_for[i];
+    for (uint32_t id : saving.plans[i]->lanes[static_cast<size_t>(plan::lane::writer)])
+      written_s = std::max(written_s, timeline.ranks[i].instructions[id].end_s);
+  }
   std::printf(
       "a checkpoint: %s of all ranks through %s of staging on this one; predicted %.1f ms more in its step, %s\n",
-      core::human_bytes(bytes).c_str(), core::human_bytes(plans[rank]->memory.staging).c_str(),
-      1e3 * std::max(0.0, timeline.step_s - plan::predict(b.train(), costs).step_s),
+      core::human_bytes(bytes).c_str(), core::human_bytes(saving.plans[saving.mine]->memory.staging).c_str(),
+      1e3 * std::max(0.0, timeline.step_s - training.predicted(costs).step_s),
       written_s <= timeline.step_s ? "written before the step ends" : "written after the step's end");
+}
+
+void show_summary(const job::blueprint& b, const shown_plans& shown, const plan::timeline& timeline,
+                  const plan::cost_model& costs) {
+  const auto& mine = *shown.plans[shown.mine];
+  std::printf("%s", plan::memory_summary(timeline).c_str());
+  const auto& t = timeline.ranks[shown.mine];
+  std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(),
+              mine.num_collectives);
+  std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
+              1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
+  if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {
+    std::printf("%s", tiers.c_str());
+    if (mine.options().tiers.swaps()) std::printf("%s", efficiency_summary(b, costs).c_str());
+  }
+}
+
+int refused(const core::error& e) {
+  std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
+  return e.kind == core::error_kind::bad_input ? 2 : 1;
 }
 
 }  // namespace
@@ -46,17 +95,24 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (a.fit) return show_fit(loaded->config, a, products);
   const auto costs = costs_of(loaded->config, a, products);
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
-  if (!b) {
-    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
-    return b.error().kind == core::error_kind::bad_input ? 2 : 1;
-  }
-  if (a.rank >= b->train().size()) {
-    std::fprintf(stderr, "troupe: error: --rank: wanted one below %zu, got %u\n", b->train().size(), a.rank);
+  if (!b) return refused(b.error());
+  if (a.rank >= b->train.ranks()) {
+    std::fprintf(stderr, "troupe: error: --rank: wanted one below %u, got %u\n", b->train.ranks(), a.rank);
     return 2;
   }
-  const auto& plans = a.saving ? b->plans[static_cast<size_t>(plan::plan_choice::train_saving)] : b->train();
-  const auto& mine = *plans[a.rank];
-  const auto timeline = plan::predict(plans, costs);
+  const auto training = plans_to_show(b->train, a.rank);
+  if (!training) return refused(training.error());
+  shown_plans saving;
+  if (const bool saves = loaded->config.checkpoint.is_on() || a.saving; saves) {
+    auto written = b->write(plan::plan_choice::train_saving);
+    if (!written) return refused(written.error());
+    auto to_show = plans_to_show(*written, a.rank);
+    if (!to_show) return refused(to_show.error());
+    saving = std::move(*to_show);
+  }
+  const auto& shown = a.saving ? saving : *training;
+  const auto& mine = *shown.plans[shown.mine];
+  const auto timeline = shown.predicted(costs);
   if (!a.trace_file.empty())
     if (auto ok = checkpoint::write_file_atomically(a.trace_file, plan::as_perfetto(timeline)); !ok) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
@@ -71,21 +127,12 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   } else if (a.format == "perfetto") {
     std::printf("%s", plan::as_perfetto(timeline).c_str());
   } else {
-    std::printf("%s", plan::memory_summary(plans).c_str());
-    const auto& t = timeline.ranks[a.rank];
-    std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(),
-                mine.num_collectives);
-    std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
-                1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
-    if (const auto tiers = plan::tiers_as_text(timeline, a.rank); !tiers.empty()) {
-      std::printf("%s", tiers.c_str());
-      if (mine.options.tiers.swaps()) std::printf("%s", efficiency_summary(*b, costs).c_str());
-    }
-    if (loaded->config.checkpoint.is_on() || a.saving) show_saving(*b, a.rank, costs);
-    if (mine.gathers())
+    show_summary(*b, shown, timeline, costs);
+    if (!saving.plans.empty()) show_saving(saving, *training, costs);
+    if (mine.layout->gathers())
       std::printf("at most %llu of %llu parameters whole at once\n",
                   static_cast<unsigned long long>(plan::peak_live_parameters(mine)),
-                  static_cast<unsigned long long>(mine.table->numel()));
+                  static_cast<unsigned long long>(mine.table().numel()));
   }
   return 0;
 }

@@ -333,8 +333,9 @@ int train(const train_arguments& given) {
   shown = &show;
   if (style == output_style::bar || style == output_style::lines)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
-                static_cast<unsigned long long>((*session)->table().numel()), first.options.stage, first.options.ranks,
-                first.instructions.size(), core::human_bytes((*session)->memory()[0].resident.total()).c_str());
+                static_cast<unsigned long long>((*session)->table().numel()), first.options().stage,
+                first.options().ranks, first.instructions.size(),
+                core::human_bytes((*session)->memory()[0].resident.total()).c_str());
   if (!start->load.path.empty() && (style == output_style::bar || style == output_style::lines))
     std::printf("goes on after step %llu, from %s\n", static_cast<unsigned long long>((*session)->steps_done()),
                 start->load.path.c_str());

@@ -7,16 +7,15 @@
 #include "job/configured_model.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/model_spec.hpp"
-#include "plan/check/check.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "plan/choose/cost.hpp"
-#include "plan/write/generate.hpp"
 #include "storage/memory/memory_room.hpp"
 
 namespace troupe::job {
 namespace {
 
-/// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here.
+/// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here:
+/// a job of thousands of ranks is planned on one machine and runs on others.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
   constexpr uint64_t most = uint64_t{1} << 62;
   const auto memory = storage::all_memory().value_or(storage::memory_room{most, "the machine"});
@@ -24,7 +23,11 @@ core::result<void> plannable(const config::job_config& c, const core::model_tabl
                               .columns = columns,
                               .accumulation = c.gradient_accumulation_steps,
                               .ranks = c.parallel.data};
-  if (plan::need_of(one_row, batches).total() < double(most)) batches.rows = 1;
+  if (plan::need_of(one_row, batches).total() < double(most)) {
+    batches.rows = 1;
+    batches.ranks = std::min(batches.ranks, proved_ranks_max);
+    if (plan::need_of(one_row, batches).plans <= double(memory.bytes)) return {};
+  }
   const auto refusal = plan::refusal_of(one_row, batches, memory.bytes, memory.where + "'s memory");
   if (refusal.key.empty()) return {};
   return core::fail(core::error_kind::bad_input, refusal.key + ": " + refusal.text);
@@ -52,6 +55,40 @@ void set_scaling(blueprint& b) {
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.skips_overflow();
+}
+
+plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const plan::plan_options& sized) {
+  const auto& c = *b.config;
+  auto options = options_from(c, plan::mode_of(which));
+  options.optimizer = updates_of(*b.optimizer);
+  options.staging = c.checkpoint.staging_bytes;
+  take_sizes(sized, options);
+  // A host may save whenever it likes; the budget has to hold for what the configuration says.
+  if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
+  options.saves = plan::saves(which);
+  return options;
+}
+
+void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all) {
+  all.resize(plans.ranks());
+  for (uint32_t r = 0; r < plans.ranks(); ++r)
+    for (uint32_t k = 0; k < plan::num_pools; ++k)
+      all[r].bytes[k] = std::max(all[r].bytes[k], plans.like(r).pool_bytes[k]);
+}
+
+// Of every kind, that nothing is refused in the middle of a run; only training's are kept.
+core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
+  for (size_t which = 0; which < plan::num_plan_choices; ++which) {
+    auto plans = step_plans::write(b.table, b.options[which], watch.go_on);
+    if (!plans) return core::fail(plans.error());
+    note_pools(*plans, b.pools);
+    const bool trains = static_cast<plan::plan_choice>(which) == plan::plan_choice::train;
+    if (trains) b.train = *plans;
+    if (trains && watch.sized)
+      if (auto ok = watch.sized(b); !ok) return ok;
+    if (auto ok = plans->prove(); !ok) return ok;
+  }
+  return {};
 }
 
 }  // namespace
@@ -131,6 +168,13 @@ plan::cost_model usual_costs(const config::job_config& c) {
   return plan::default_costs(c.parameter_dtype(), core::multiplies_natively(c.parameter_dtype()));
 }
 
+core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go_on& more) const {
+  auto out = step_plans::write(table, options[static_cast<size_t>(which)], more);
+  if (!out) return out;
+  if (auto ok = out->prove(); !ok) return core::fail(ok.error());
+  return out;
+}
+
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
@@ -159,27 +203,12 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
-  for (size_t which = 0; which < plan::num_plan_choices; ++which) {
-    for (uint32_t r = 0; r < c.parallel.data; ++r) {
-      if (auto ok = watch.go_on ? watch.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
-      auto options = options_from(c, plan::mode_of(static_cast<plan::plan_choice>(which)));
-      options.optimizer = updates_of(*b.optimizer);
-      options.staging = c.checkpoint.staging_bytes;
-      take_sizes(*sized, options);
-      // A host may save whenever it likes; the budget has to hold for what the configuration says.
-      if (plan::saves(static_cast<plan::plan_choice>(which)) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
-      options.saves = plan::saves(static_cast<plan::plan_choice>(which));
-      auto p = plan::generate(b.table, options, r);
-      if (!p) return core::fail(p.error());
-      b.plans[which].push_back(std::move(*p));
-    }
-    if (which == 0 && watch.sized)
-      if (auto ok = watch.sized(b); !ok) return core::fail(ok.error());
-    if (auto ok = plan::check(b.plans[which]); !ok) return core::fail(ok.error());
-  }
-  for (const auto& x : b.train().front()->instructions)
-    b.longest_instruction_s =
-        std::max(b.longest_instruction_s, plan::predicted_seconds(*b.train().front(), x, b.costs));
+  for (size_t which = 0; which < plan::num_plan_choices; ++which)
+    b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
+  if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
+  const auto& first = *b.train.plans().front();
+  for (const auto& x : first.instructions)
+    b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(first, x, b.costs));
   if (c.stall_after_s > 0) b.stall_after_s = c.stall_after_s;
   return b;
 }

@@ -1,4 +1,6 @@
-// From a configuration to everything that is known before anything runs: model, table, plans of all ranks, proved.
+// From a configuration to everything that is known before anything runs: model, table, plans, what they need, proved.
+// Of every kind of step one plan for each class of ranks is written and proved, so that nothing is refused later; those
+// of training stay.
 // `troupe plan` shows it, `session` builds it. No actors, no tensors, no threads.
 #pragma once
 
@@ -8,12 +10,12 @@
 
 #include "config/job_config.hpp"
 #include "job/optimizer_groups.hpp"
+#include "job/step_plans.hpp"
 #include "job/step_rules.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/plan_choice.hpp"
-#include "plan/step_plan.hpp"
 
 namespace troupe::job {
 
@@ -21,21 +23,24 @@ struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
   std::shared_ptr<const core::model_table> table;
-  uint64_t sequence = 0;                                                              ///< tokens of a sample
-  std::vector<std::shared_ptr<const plan::step_plan>> plans[plan::num_plan_choices];  ///< [plan::plan_choice][rank]
-  plan::cost_model costs;  ///< by which open sizes were chosen and times predicted
+  uint64_t sequence = 0;                               ///< tokens of a sample
+  plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
+  step_plans train;                                    ///< those of a step that trains and does not save
+  std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
+  plan::cost_model costs;                              ///< by which open sizes were chosen and times predicted
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
   double longest_instruction_s = 0;  ///< predicted
   double stall_after_s = 30;         ///< cluster.stall_after
 
-  [[nodiscard]] const std::vector<std::shared_ptr<const plan::step_plan>>& train() const { return plans[0]; }
+  /// The plans of another kind of step, written anew and proved: whoever wants them keeps them.
+  [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
 
 /// Who looks on while a blueprint is made; an error ends it. Both may be empty.
 struct blueprint_watch {
-  std::function<core::result<void>()> go_on{};                  ///< several times a second
+  job::go_on go_on{};                                           ///< several times a second
   std::function<core::result<void>(const blueprint&)> sized{};  ///< the plans of training are written, no others yet
 };
 

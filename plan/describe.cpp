@@ -1,4 +1,4 @@
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -135,40 +135,40 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"digests of swap files", m.digests}};
 }
 
-uint64_t step_plan::measured_elements() const {
+uint64_t job_layout::measured_elements() const {
   for (uint32_t q = 0; q < table->parameters.size() && num_blocks > 0; ++q)
     if (need_of(q) == update_need::parameter_norms) return 2 * num_blocks;
   return 0;
 }
 
-slice step_plan::state_slice(uint32_t parameter, uint32_t of_rank) const {
+slice job_layout::state_slice(uint32_t parameter, uint32_t rank) const {
   if (!trains(parameter)) return {};
-  return options.updates_all() ? slice{0, table->parameters[parameter].numel()} : partition.of(parameter, of_rank);
+  return options.updates_all() ? slice{0, table->parameters[parameter].numel()} : partition.of(parameter, rank);
 }
 
-std::string step_plan::describe(uint32_t id) const {
+std::string rank_plan::describe(uint32_t id) const {
   const instruction& x = instructions[id];
   std::string out(name_of(x.kind));
   switch (x.kind) {
     case kind::gather:
     case kind::release:
-      out.append(" ").append(gather_sets[x.subject].name);
+      out.append(" ").append(layout->gather_sets[x.subject].name);
       break;
     case kind::forward:
     case kind::recompute:
     case kind::backward:
-      out.append(" ").append(table->units[x.subject].name);
-      if (x.segment != none && table->units[x.subject].segments.size() > 1)
-        out.append(" ").append(table->units[x.subject].segments[x.segment].name);
+      out.append(" ").append(table().units[x.subject].name);
+      if (x.segment != none && table().units[x.subject].segments.size() > 1)
+        out.append(" ").append(table().units[x.subject].segments[x.segment].name);
       break;
     case kind::reduce:
     case kind::norm:
-      out.append(" ").append(buckets[x.subject].name);
+      out.append(" ").append(layout->buckets[x.subject].name);
       break;
     case kind::collect:
     case kind::orthogonalise:
     case kind::spread:
-      out.append(" ").append(matrix_sets[x.subject].name);
+      out.append(" ").append(layout->matrix_sets[x.subject].name);
       break;
     case kind::prepare:
     case kind::update:
@@ -183,17 +183,17 @@ std::string step_plan::describe(uint32_t id) const {
     case kind::swap_in:
     case kind::swap_out:
       out.append(" ").append(name_of(x.what)).append(" of ");
-      if (x.what == swapped::shards) out += gather_sets[x.subject].name;
-      if (x.what == swapped::gradients) out += buckets[x.subject].name;
+      if (x.what == swapped::shards) out += layout->gather_sets[x.subject].name;
+      if (x.what == swapped::gradients) out += layout->buckets[x.subject].name;
       if (x.what == swapped::states) out.append("sub-group ").append(std::to_string(x.subject));
-      if (x.what == swapped::activations) out += table->units[x.subject].name;
+      if (x.what == swapped::activations) out += table().units[x.subject].name;
       break;
     case kind::load:
     case kind::vote:
     case kind::measure:
       break;
   }
-  if (options.accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
+  if (options().accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
   if (x.kind == kind::gather || x.kind == kind::release) out += x.use == use::forward ? ", forward" : ", backward";
   return out;
 }

@@ -54,7 +54,7 @@ enum class use : uint8_t { forward, backward };
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
 struct instruction {  ///< the unit of a plan
-  uint32_t id = 0;    ///< index in step_plan::instructions
+  uint32_t id = 0;    ///< index in rank_plan::instructions
   plan::kind kind = kind::load;
   plan::lane lane = lane::control;
   plan::guard guard = guard::always;

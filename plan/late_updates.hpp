@@ -7,7 +7,7 @@
 
 namespace troupe::plan {
 
-struct step_plan;
+struct rank_plan;
 
 /// Counts of applied updates; the same on all ranks. Off where `update_interval` is 0.
 struct late_updates {
@@ -30,12 +30,12 @@ struct late_updates {
 inline constexpr uint64_t default_update_interval = 4, default_selections = 4;
 
 /// Gradients of `parameter` are put by on this rank: a trained matrix, of which this rank updates something.
-[[nodiscard]] bool defers(const step_plan& p, uint32_t parameter);
+[[nodiscard]] bool defers(const rank_plan& p, uint32_t parameter);
 /// In elements from the start of what is put by; for parameters that defer.
-[[nodiscard]] uint64_t deferred_offset(const step_plan& p, uint32_t parameter);
+[[nodiscard]] uint64_t deferred_offset(const rank_plan& p, uint32_t parameter);
 /// What is put by, in the type of master weights, and for each column a flag and a sum.
-[[nodiscard]] uint64_t deferred_bytes(const step_plan& p);
+[[nodiscard]] uint64_t deferred_bytes(const rank_plan& p);
 /// Of what is put by alone.
-[[nodiscard]] uint64_t deferred_elements(const step_plan& p);
+[[nodiscard]] uint64_t deferred_elements(const rank_plan& p);
 
 }  // namespace troupe::plan

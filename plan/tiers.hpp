@@ -12,7 +12,9 @@
 
 namespace troupe::plan {
 
-struct step_plan;
+struct job_layout;
+struct rank_offsets;
+struct rank_plan;
 
 /// On a machine without accelerators, device and cpu are the same memory and two columns of the ledger.
 enum class tier : uint8_t { device, cpu, nvme };
@@ -90,35 +92,41 @@ struct shard_run {
 
 /// Elements of a page in the narrowest part: blocks, buckets and large parameters start at multiples of it, and no
 /// smaller parameter lies across one.
-uint64_t page_elements(const step_plan& p);
+uint64_t page_elements(const job_layout& l);
 /// The type in which a part is kept.
-core::dtype type_of(const step_plan& p, state_part x);
+core::dtype type_of(const job_layout& l, state_part x);
 /// The part that gathers read: the master where the parameter is its own, else the copy.
-state_part weights_part(const step_plan& p);
+state_part weights_part(const job_layout& l);
 /// Element `first` of `parameter`, which this rank owns, in the rank's linear layout.
-uint64_t linear_place(const step_plan& p, uint32_t parameter, uint64_t first);
+uint64_t linear_place(const rank_plan& p, uint32_t parameter, uint64_t first);
 /// The block that holds an element of the linear layout; there is one. Plans that swap only.
-const swap_block& block_at(const step_plan& p, uint64_t linear);
+const swap_block& block_at(const rank_plan& p, uint64_t linear);
 /// Where a swapped part begins in its block's extent, in bytes; of any part, the end of those before it.
-uint64_t part_offset(const step_plan& p, const swap_block& b, state_part x);
+uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x);
 /// Bytes of a block's extent.
-uint64_t extent_bytes(const step_plan& p, const swap_block& b);
+uint64_t extent_bytes(const job_layout& l, const swap_block& b);
 /// Where `count` elements of the linear layout, all of one block, lie in the file.
-file_range range_of(const step_plan& p, const swap_block& b, state_part x, uint64_t linear, uint64_t count);
+file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count);
 /// What is read before the block's update: gradients apart, since they were written in the same step; empty ranges
 /// where there is nothing.
-file_range states_read(const step_plan& p, const swap_block& b);
+file_range states_read(const job_layout& l, const swap_block& b);
 /// What is written after it.
-file_range states_written(const step_plan& p, const swap_block& b);
+file_range states_written(const job_layout& l, const swap_block& b);
 
-/// The runs that hold the slices of gather set `set` on `rank`, in order; their slots lie one behind the other.
-std::vector<shard_run> shard_runs(const step_plan& p, uint32_t set, uint32_t rank);
+/// The runs that hold the slices of gather set `set` on `rank`, whose offsets are `at`; in order, their slots lie one
+/// behind the other.
+std::vector<shard_run> shard_runs(const job_layout& l, uint32_t set, uint32_t rank, const rank_offsets& at);
+/// Of a plan's own rank.
+std::vector<shard_run> shard_runs(const rank_plan& p, uint32_t set);
 /// Elements of a window that holds all `runs`.
 uint64_t window_elements(const std::vector<shard_run>& runs);
 /// Where an element of the linear layout lies in a window of `runs`, which hold it. In elements.
 uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear);
 
-/// Lays out states of all ranks, page by page, and this rank's blocks. Needs partition, buckets and gather sets.
-void make_swap_layout(step_plan& p);
+/// Fills `at.state`, `state_elements` and `bucket_begin` of `rank` where states are swapped, page by page. Needs
+/// `state_runs`.
+void lay_out_linear(const job_layout& l, uint32_t rank, rank_offsets& at);
+/// The blocks of `p`, which parts of them are swapped, and where; needs its offsets.
+void make_swap_blocks(rank_plan& p);
 
 }  // namespace troupe::plan

@@ -25,7 +25,7 @@ struct scale {
   }
 };
 
-std::string title_of(const plan::step_plan& p, const plan::instruction& x, const interval& i) {
+std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const interval& i) {
   std::string out = p.describe(x.id) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
   if (x.bytes > 0) out += ", " + core::human_bytes(x.bytes);
   return out;

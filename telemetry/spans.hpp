@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::telemetry {
 
@@ -18,7 +18,7 @@ struct interval {
 
 /// What one rank did in one step; `spans` has one entry per instruction of the plan.
 struct rank_spans {
-  std::shared_ptr<const plan::step_plan> plan;
+  std::shared_ptr<const plan::rank_plan> plan;
   std::vector<interval> spans;  ///< [id]: fabric from its posting on
   bool skipped = false;         ///< the vote switched off what has the guard `not_skipped`
   /// [lane]: when the hands of a lane that starts ahead moved bytes; the others' work is their spans.

@@ -27,7 +27,7 @@ double unit_profile::backward_ms() const {
 void profile_sums::add(std::span<const rank_spans> step) {
   if (step.empty()) return;
   const auto& first = step.front();
-  const auto& table = *first.plan->table;
+  const auto& table = first.plan->table();
   if (units_.empty()) {
     const auto numel = [&](const std::vector<uint32_t>& parameters) {
       uint64_t n = 0;
@@ -53,7 +53,7 @@ void profile_sums::add(std::span<const rank_spans> step) {
     if (x.kind == plan::kind::backward) units_[x.subject].segments[x.segment].backward_ms += ms;
   }
   ++steps_;
-  micros_ += first.plan->options.accumulation;
+  micros_ += first.plan->options().accumulation;
   step_ms_ += break_down(step, 0).step_ms;
   if (end > begin) iteration_ms_ += double(end - begin) / 1e6;
 }

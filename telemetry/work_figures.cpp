@@ -24,7 +24,7 @@ double flops_of(const core::unit_info& unit, const plan::instruction& x) {
 
 work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t> posted_ns) {
   work_figures out;
-  const auto& table = *ranks.front().plan->table;
+  const auto& table = ranks.front().plan->table();
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
   for (const auto& c : ranks) {

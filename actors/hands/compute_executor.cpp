@@ -34,21 +34,21 @@ struct flight {
 class compute_executor final : public executor, private models::gradient_sink {
  public:
   compute_executor(std::unique_ptr<models::language_model> model, compute_setup setup,
-                   std::shared_ptr<rank_memory> memory, const plan::step_plan& p)
+                   std::shared_ptr<rank_memory> memory, const plan::rank_plan& p)
       : model_(std::move(model)),
         setup_(std::move(setup)),
         memory_(std::move(memory)),
         host_batches_(setup_.own != nullptr),
-        binding_(*p.table, p.options.parameter, model_->own_parameters()),
-        bound_at_(p.table->parameters.size(), nullptr),
-        written_(p.table->parameters.size(), false),
-        windows_(p.table->units.size()) {
+        binding_(p.table(), p.options().parameter, model_->own_parameters()),
+        bound_at_(p.table().parameters.size(), nullptr),
+        written_(p.table().parameters.size(), false),
+        windows_(p.table().units.size()) {
     setup_.own = nullptr;  // it holds the values that the run began with
-    if (!p.gathers())
-      for (uint32_t q = 0; q < p.table->parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
-    flight_.runs.resize(p.table->units.size());
-    flight_.unit_inputs.resize(p.table->units.size());
-    for (size_t u = 0; u < p.table->units.size(); ++u) flight_.runs[u].resize(p.table->units[u].segments.size());
+    if (!p.layout->gathers())
+      for (uint32_t q = 0; q < p.table().parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
+    flight_.runs.resize(p.table().units.size());
+    flight_.unit_inputs.resize(p.table().units.size());
+    for (size_t u = 0; u < p.table().units.size(); ++u) flight_.runs[u].resize(p.table().units[u].segments.size());
   }
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -85,9 +85,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<std::optional<uint32_t>> advance(uint64_t) override { return std::nullopt; }
 
  private:
-  [[nodiscard]] const plan::step_plan& p() const { return context_->plan(); }
-  [[nodiscard]] bool training() const { return p().options.mode == plan::mode::train; }
-  [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table->units.size(); }
+  [[nodiscard]] const plan::rank_plan& p() const { return context_->plan(); }
+  [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
+  [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
 
   void bind(uint32_t q, void* at) {
     if (bound_at_[q] == at) return;
@@ -96,33 +96,33 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   void bind_set(uint32_t set, uint32_t buffer) {
     auto* base = memory_->gathered() + p().buffers[buffer].offset;
-    for (const auto& x : p().gather_sets[set].parameters)
-      bind(x.parameter, base + x.offset * core::size_of(p().options.parameter));
+    for (const auto& x : p().layout->gather_sets[set].parameters)
+      bind(x.parameter, base + x.offset * core::size_of(p().options().parameter));
   }
   // A gather carries a slot and is bound at use: a unit may be prefetched again while an earlier use is resident.
   void bind_for(const plan::instruction& x) {
-    if (!p().gathers()) return;
+    if (!p().layout->gathers()) return;
     if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
     if (persistent_buffer_ != plan::none)
-      bind_set(static_cast<uint32_t>(p().gather_sets.size() - 1), persistent_buffer_);
+      bind_set(static_cast<uint32_t>(p().layout->gather_sets.size() - 1), persistent_buffer_);
   }
   // What every instruction of a plan asks for, looked up once.
   void look_up() {
     if (looked_up_ == context_->program) return;
     looked_up_ = context_->program;
-    bucket_offset_.assign(p().table->parameters.size(), 0);
-    for (const auto& b : p().buckets)
+    bucket_offset_.assign(p().table().parameters.size(), 0);
+    for (const auto& b : p().layout->buckets)
       for (const auto& x : b.parameters) bucket_offset_[x.parameter] = x.offset;
     persistent_buffer_ = plan::none;
-    if (!p().gathers() || p().gather_sets.back().numel == 0) return;
+    if (!p().layout->gathers() || p().layout->gather_sets.back().numel == 0) return;
     for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
-      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject + 1 == p().gather_sets.size())
+      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject + 1 == p().layout->gather_sets.size())
         persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {
     auto* base = memory_->gathered() + p().buffers[x.buffer].offset;
-    for (const auto& place : p().gather_sets[x.subject].parameters) {
-      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options.parameter)) continue;
+    for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
+      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().parameter)) continue;
       binding_.release(place.parameter);
       bound_at_[place.parameter] = nullptr;
     }
@@ -144,23 +144,23 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     const auto batch = micro_batch(x.micro);
-    if (p().options.mode == plan::mode::generate && is_head(x.subject)) {
+    if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
       context_->logits = model_->next_token_logits(batch, flight_.hidden, binding_);
       return {};
     }
-    const bool keep = training() && (!p().options.recompute || x.subject == 0);
+    const bool keep = training() && (!p().options().recompute || x.subject == 0);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
     } else if (training() && x.segment == 0) {
-      flight_.unit_inputs[x.subject] = p().options.recompute ? flight_.hidden : at::Tensor();
+      flight_.unit_inputs[x.subject] = p().options().recompute ? flight_.hidden : at::Tensor();
     }
     auto run = model_->forward(x.subject, x.segment, batch, flight_.hidden, binding_);
     flight_.hidden = run->output();
     if (x.staged != plan::none) flight_.hidden = out_of_window(flight_.hidden, memory_->window(p(), x.staged));
     if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
-    if (!is_head(x.subject) || x.segment + 1 != p().table->units[x.subject].segments.size()) return {};
+    if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     const double loss = flight_.hidden.item().toDouble();
-    context_->votes[p().loss_offset(p().rank, x.micro)] = loss;
+    context_->votes[p().layout->loss_offset(p().rank, x.micro)] = loss;
     if (std::isfinite(loss)) return {};
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
@@ -174,7 +174,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // The unit computes with what lies in the window: what ATen allocated ends here.
   core::result<void> put_input(const plan::instruction& x) {
-    auto there = windows_.put(x.subject, p().table->units[x.subject].name, flight_.hidden,
+    auto there = windows_.put(x.subject, p().table().units[x.subject].name, flight_.hidden,
                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
     if (!there) return core::fail(there.error());
     // The embedding's run, which is kept, holds this tensor as its output, which nobody reads again.
@@ -199,7 +199,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const bool first = is_head(x.subject) && x.segment + 1 == flight_.runs[x.subject].size();
     if (first) {
       // Buckets that stay add up micro-batches; slots that are reused start anew with each.
-      if (!p().options.buckets_stay()) written_.assign(written_.size(), false);
+      if (!p().options().buckets_stay()) written_.assign(written_.size(), false);
       flight_.gradient = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       flight_.hidden = at::Tensor();
     }
@@ -208,8 +208,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   models::gradient_target target(uint32_t q) override {
-    const auto& o = p().options;
-    const uint32_t b = p().bucket_of[q];
+    const auto& o = p().options();
+    const uint32_t b = p().layout->bucket_of[q];
     const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + instruction_->micro]];
     const bool accumulate = written_[q];
     written_[q] = true;
@@ -220,11 +220,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   // Activations of this micro-batch are still here: the first one that is not finite says where it began.
   [[nodiscard]] std::string first_nonfinite() const {
     const auto finite = [](const at::Tensor& t) { return !t.defined() || at::isfinite(t).all().item().toBool(); };
-    const auto& units = p().table->units;
+    const auto& units = p().table().units;
     for (size_t u = 0; u < units.size(); ++u) {
       for (uint32_t q : units[u].parameters)
         if (binding_.bound(q) && !finite(binding_.tensor(q)))
-          return "first seen in parameter " + units[u].name + " (" + p().table->parameters[q].name + ")";
+          return "first seen in parameter " + units[u].name + " (" + p().table().parameters[q].name + ")";
       for (size_t s = 0; s < flight_.runs[u].size(); ++s)
         if (flight_.runs[u][s] && !finite(flight_.runs[u][s]->output()))
           return "first seen in the output of " + units[u].name + " " + units[u].segments[s].name;
@@ -257,7 +257,7 @@ core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setu
                                                               std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
   if (setup.own) return std::make_unique<compute_executor>(setup.own(), setup, std::move(memory), p);
-  auto model = models::make_language_model(setup.spec, p.options.parameter, setup.rows, setup.columns);
+  auto model = models::make_language_model(setup.spec, p.options().parameter, setup.rows, setup.columns);
   if (!model) return core::fail(model.error());
   return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
 }

@@ -1,39 +1,15 @@
 #include "actors/hands/fabric_executor.hpp"
 
-#include "plan/layout/layout.hpp"
+#include "plan/layout/pieces.hpp"
 
 namespace troupe::actors {
 
-std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p) {
+std::vector<std::vector<fabric::piece>> pieces_of(const plan::rank_plan& p) {
+  const plan::collective_pieces all(*p.layout);
   std::vector<std::vector<fabric::piece>> out(p.num_collectives);
-  for (const auto& x : p.instructions) {
-    std::vector<plan::moved_piece> moved;
-    switch (x.kind) {
-      case plan::kind::gather:
-        moved = plan::gather_pieces(p, x.subject);
-        break;
-      case plan::kind::reduce:
-        moved = plan::reduce_pieces(p, x.subject);
-        break;
-      case plan::kind::publish:
-        moved = plan::publish_pieces(p, x.subject);
-        break;
-      case plan::kind::vote:
-        moved = plan::vote_pieces(p);
-        break;
-      case plan::kind::measure:
-        moved = plan::measure_pieces(p);
-        break;
-      case plan::kind::collect:
-        moved = plan::collect_pieces(p, x.subject);
-        break;
-      case plan::kind::spread:
-        moved = plan::spread_pieces(p, x.subject);
-        break;
-      default:
-        continue;
-    }
-    for (const auto& m : moved) out[x.sequence].push_back({m.owner, m.from, m.to, m.count});
+  for (const uint32_t id : p.lanes[static_cast<size_t>(plan::lane::fabric)]) {
+    const auto& x = p.instructions[id];
+    for (const auto& m : all.of(x)) out[x.sequence].push_back({m.owner, m.from, m.to, m.count});
   }
   return out;
 }
@@ -48,7 +24,7 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces) {
   const auto& p = context.plan();
-  const auto& o = p.options;
+  const auto& o = p.options();
   fabric::request r;
   r.id = {context.order.step, x.communicator, context.order.sequence_base + x.sequence, p.describe(x.id)};
   if (!context.acts(x.guard)) return r;
@@ -85,9 +61,9 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
     case plan::kind::gather:
-      r.input = p.options.tiers.parameters != plan::tier::nvme ? memory_->parameters()
-                : x.staged != plan::none                       ? memory_->window(p, x.staged)
-                                                               : memory_->cached(x.subject);
+      r.input = p.options().tiers.parameters != plan::tier::nvme ? memory_->parameters()
+                : x.staged != plan::none                         ? memory_->window(p, x.staged)
+                                                                 : memory_->cached(x.subject);
       r.output = memory_->gathered() + p.buffers[x.buffer].offset;
       break;
     case plan::kind::publish:
@@ -106,7 +82,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::reduce:
       r.output = memory_->gradients() + p.buffers[x.buffer].offset;
       r.input = r.output;
-      if (!p.options.buckets_stay()) r.output = memory_->accumulated();
+      if (!p.options().buckets_stay()) r.output = memory_->accumulated();
       if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:

@@ -41,7 +41,7 @@ class fabric_executor final : public executor {
 };
 
 /// What each collective of a plan moves, in order of sequence.
-std::vector<std::vector<fabric::piece>> pieces_of(const plan::step_plan& p);
+std::vector<std::vector<fabric::piece>> pieces_of(const plan::rank_plan& p);
 
 /// What a collective instruction asks of the fabric, but for this rank's addresses. A collective whose guard says no
 /// still meets, without pieces, so that sequences stay without gaps.

@@ -6,45 +6,45 @@ namespace troupe::actors {
 namespace {
 
 // Runs of the linear layout, cut at the blocks whose extents hold them.
-void add_runs(const plan::step_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
+void add_runs(const plan::rank_plan& p, plan::state_part part, uint64_t first, uint64_t count, uint64_t window,
               std::vector<swap_move>& out) {
-  const uint64_t element_bytes = core::size_of(plan::type_of(p, part));
+  const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
   for (uint64_t at = first; at < first + count;) {
     const auto& b = plan::block_at(p, at);
     const uint64_t n = std::min(first + count, b.first + b.elements) - at;
-    out.push_back({plan::range_of(p, b, part, at, n), window + (at - first) * element_bytes});
+    out.push_back({plan::range_of(*p.layout, b, part, at, n), window + (at - first) * element_bytes});
     at += n;
   }
 }
 
 }  // namespace
 
-std::vector<swap_move> moves_of(const plan::step_plan& p, const plan::instruction& x) {
+std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x) {
   std::vector<swap_move> out;
   switch (x.what) {
     case plan::swapped::nothing:
       break;
     case plan::swapped::states: {
       const auto& b = p.blocks[x.subject];
-      const uint64_t gradient = plan::part_offset(p, b, plan::state_part::master);
+      const uint64_t gradient = plan::part_offset(*p.layout, b, plan::state_part::master);
       if (x.kind == plan::kind::swap_in)
         out.push_back({{b.file_offset, x.bytes}, 0});
       else
-        out.push_back({plan::states_written(p, b), gradient});
+        out.push_back({plan::states_written(*p.layout, b), gradient});
       break;
     }
     case plan::swapped::activations:
       out.push_back({p.activation_extents[x.subject], 0});
       break;
     case plan::swapped::gradients: {
-      const auto& begins = p.bucket_begin[p.rank];
+      const auto& begins = p.offsets.bucket_begin;
       add_runs(p, plan::state_part::gradient, begins[x.subject], begins[x.subject + 1] - begins[x.subject], 0, out);
       break;
     }
     case plan::swapped::shards: {
-      const auto part = plan::weights_part(p);
-      const uint64_t element_bytes = core::size_of(plan::type_of(p, part));
-      for (const auto& run : plan::shard_runs(p, x.subject, p.rank))
+      const auto part = plan::weights_part(*p.layout);
+      const uint64_t element_bytes = core::size_of(plan::type_of(*p.layout, part));
+      for (const auto& run : plan::shard_runs(p, x.subject))
         add_runs(p, part, run.first, run.count, run.slot * element_bytes, out);
       break;
     }
@@ -87,7 +87,7 @@ bool io_executor::outlives(const plan::instruction& x) const {
   const auto& p = context_->plan();
   const auto& b = p.blocks[x.subject];
   return context_->program->dependents[x.id].empty() &&
-         plan::states_read(p, b).bytes + plan::part_offset(p, b, plan::state_part::master) > 0;
+         plan::states_read(*p.layout, b).bytes + plan::part_offset(*p.layout, b, plan::state_part::master) > 0;
 }
 
 bool io_executor::must_wait(const transfer& t) const {

@@ -26,7 +26,7 @@ struct swap_move {
 };
 
 /// Pure: what a swap moves, in the order of the file.
-std::vector<swap_move> moves_of(const plan::step_plan& p, const plan::instruction& x);
+std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x);
 
 struct io_setup {
   storage::swap_queue_options queue;             ///< without pools: the windows are

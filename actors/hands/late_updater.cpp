@@ -5,15 +5,15 @@
 
 namespace troupe::actors {
 
-core::result<void> late_updater::prepare(const plan::step_plan& p) {
-  if (prepared_ || !p.options.late.on() || p.options.mode != plan::mode::train) return {};
-  auto got = storage::huge_memory::allocate(plan::deferred_elements(p) * core::size_of(p.options.master()));
+core::result<void> late_updater::prepare(const plan::rank_plan& p) {
+  if (prepared_ || !p.options().late.on() || p.options().mode != plan::mode::train) return {};
+  auto got = storage::huge_memory::allocate(plan::deferred_elements(p) * core::size_of(p.options().master()));
   if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", gradients that are put by"));
   deferred_ = std::move(*got);
-  matrices_.resize(p.table->parameters.size());
+  matrices_.resize(p.table().parameters.size());
   for (uint32_t q = 0; q < matrices_.size(); ++q) {
     if (!plan::defers(p, q)) continue;
-    const auto columns = static_cast<size_t>(p.table->parameters[q].shape[1]);
+    const auto columns = static_cast<size_t>(p.table().parameters[q].shape[1]);
     matrices_[q].offset = plan::deferred_offset(p, q);
     matrices_[q].sums.resize(columns);
     matrices_[q].selected.reserve(columns);
@@ -31,10 +31,10 @@ void late_updater::begin_afresh() {
 }
 
 template <class State>
-void late_updater::update(const plan::step_plan& p, const plan::owned_piece& piece,
+void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& piece,
                           const kernels::optimizer_options& options, const kernels::optimizer_step& step,
                           const kernels::optimizer_piece<State>& states) {
-  const auto& rules = p.options.late;
+  const auto& rules = p.options().late;
   if (rules.whole(step.step)) return kernels::update(options, step, states);
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
@@ -53,9 +53,9 @@ void late_updater::update(const plan::step_plan& p, const plan::owned_piece& pie
   m.put_by = 0;
 }
 
-template void late_updater::update(const plan::step_plan&, const plan::owned_piece&, const kernels::optimizer_options&,
+template void late_updater::update(const plan::rank_plan&, const plan::owned_piece&, const kernels::optimizer_options&,
                                    const kernels::optimizer_step&, const kernels::optimizer_piece<float>&);
-template void late_updater::update(const plan::step_plan&, const plan::owned_piece&, const kernels::optimizer_options&,
+template void late_updater::update(const plan::rank_plan&, const plan::owned_piece&, const kernels::optimizer_options&,
                                    const kernels::optimizer_step&, const kernels::optimizer_piece<double>&);
 
 }  // namespace troupe::actors

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernels/late_update.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 #include "storage/memory/huge_memory.hpp"
 
 namespace troupe::actors {
@@ -14,7 +14,7 @@ namespace troupe::actors {
 class late_updater {
  public:
   /// Room for what `p` puts by; later calls with plans of the same run do nothing.
-  core::result<void> prepare(const plan::step_plan& p);
+  core::result<void> prepare(const plan::rank_plan& p);
 
   /// Other states have been loaded: the next update begins with a choice and with nothing put by.
   void begin_afresh();
@@ -22,7 +22,7 @@ class late_updater {
   /// The part of update `step.step` that falls to this step, for parameters that defer (plan::defers). A run that goes
   /// on from a checkpoint begins with a choice and with nothing put by.
   template <class State>
-  void update(const plan::step_plan& p, const plan::owned_piece& piece, const kernels::optimizer_options& options,
+  void update(const plan::rank_plan& p, const plan::owned_piece& piece, const kernels::optimizer_options& options,
               const kernels::optimizer_step& step, const kernels::optimizer_piece<State>& states);
 
  private:

@@ -25,7 +25,7 @@ constexpr size_t copy_block_bytes = size_t{128} << 10;
 
 bool taken(const plan::snapshot_block& b, const save_request& r) { return !b.frozen || !r.exclude_frozen_parameters; }
 
-uint64_t file_bytes(const plan::step_plan& p, const save_request& r) {
+uint64_t file_bytes(const plan::rank_plan& p, const save_request& r) {
   uint64_t n = checkpoint::shard_header_bytes;
   for (const auto& b : p.snapshots)
     if (taken(b, r)) n += b.bytes;
@@ -144,9 +144,9 @@ checkpoint::manifest save_job::content() const {
         const auto& x = block.pieces[i];
         const auto [at, fresh] = place.try_emplace({x.parameter, x.part}, m.tensors.size());
         if (fresh) {
-          const auto& parameter = p.table->parameters[x.parameter];
+          const auto& parameter = p.table().parameters[x.parameter];
           checkpoint::tensor_entry t{
-              parameter.name, kind_of(x.part), {}, plan::saved_type(p, x.parameter), parameter.shape, {}};
+              parameter.name, kind_of(x.part), {}, plan::saved_type(*p.layout, x.parameter), parameter.shape, {}};
           if (t.kind == checkpoint::tensor_kind::moment)
             t.moment = job::moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
           m.tensors.push_back(std::move(t));

@@ -14,7 +14,7 @@
 #include "actors/hands/save_request.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "job/optimizer_groups.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::actors {
 
@@ -85,7 +85,7 @@ class save_job {
   std::optional<checkpoint::checkpoint_save> save_;
   save_request request_;
   checkpoint::run_state run_;
-  std::vector<std::shared_ptr<const plan::step_plan>> plans_;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans_;
   std::shared_ptr<const job::optimizer_groups> groups_;
   std::vector<std::vector<std::vector<checkpoint::digest128>>> digests_;  // [rank][block][piece], by the rank's lane
   std::vector<uint64_t> file_bytes_;                                      // [rank]

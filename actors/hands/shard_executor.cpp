@@ -12,11 +12,11 @@
 
 namespace troupe::actors {
 
-std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vector<double>& votes) {
-  for (size_t q = 0; q < p.block_offset.size(); ++q) {
-    const uint64_t end = q + 1 < p.block_offset.size() ? p.block_offset[q + 1] : p.num_blocks;
-    for (uint64_t b = p.block_offset[q]; b < end; ++b)
-      if (!std::isfinite(votes[b])) return p.table->parameters[q].name;
+std::string first_nonfinite_parameter(const plan::rank_plan& p, const std::vector<double>& votes) {
+  for (size_t q = 0; q < p.layout->block_offset.size(); ++q) {
+    const uint64_t end = q + 1 < p.layout->block_offset.size() ? p.layout->block_offset[q + 1] : p.layout->num_blocks;
+    for (uint64_t b = p.layout->block_offset[q]; b < end; ++b)
+      if (!std::isfinite(votes[b])) return p.table().parameters[q].name;
   }
   return "none";
 }
@@ -24,12 +24,12 @@ std::string first_nonfinite_parameter(const plan::step_plan& p, const std::vecto
 void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
   std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
-  for (const auto& x : p.buckets[norm.subject].parameters) {
-    const auto& own = p.partition.of(x.parameter, p.rank);
+  for (const auto& x : p.layout->buckets[norm.subject].parameters) {
+    const auto& own = p.layout->partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
-    const uint64_t block = p.block_offset[x.parameter] + own.first / core::partition_grain;
+    const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
     kernels::block_square_sums(
-        memory_->reduced_gradient(x.parameter, own.first, window), p.options.accumulation_type, own.count,
+        memory_->reduced_gradient(x.parameter, own.first, window), p.options().accumulation_type, own.count,
         std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
   }
 }
@@ -54,12 +54,12 @@ kernels::optimizer_step shard_executor::step_of(uint32_t q) const {
 
 double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_t q) const {
   const auto& p = context_->plan();
-  const uint64_t first = p.block_offset[q];
-  const uint64_t blocks = core::div_up(p.table->parameters[q].numel(), core::partition_grain);
+  const uint64_t first = p.layout->block_offset[q];
+  const uint64_t blocks = core::div_up(p.table().parameters[q].numel(), core::partition_grain);
   double weights = 0, updates = 0;
   for (uint64_t b = first; b < first + blocks; ++b) {
     weights += context_->norms[b];
-    updates += context_->norms[p.num_blocks + b];
+    updates += context_->norms[p.layout->num_blocks + b];
   }
   return kernels::trust_ratio(options, weights, updates);
 }
@@ -68,7 +68,7 @@ template <class State>
 State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint64_t first) const {
   const auto& p = context_->plan();
   return reinterpret_cast<State*>(memory_->directions() + p.buffers[x.buffer].offset) +
-         plan::offset_in(p.matrix_sets[set], q) + first;
+         plan::offset_in(p.layout->matrix_sets[set], q) + first;
 }
 
 template <class State>
@@ -79,11 +79,11 @@ void shard_executor::prepare(const plan::instruction& x) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
-      const uint64_t block = p.block_offset[piece.parameter] + piece.range.first / core::partition_grain;
+      const uint64_t block = p.layout->block_offset[piece.parameter] + piece.range.first / core::partition_grain;
       const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
       const std::span norms(context_->norms);
       kernels::prepare(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
-                       norms.subspan(p.num_blocks + block, blocks));
+                       norms.subspan(p.layout->num_blocks + block, blocks));
     }
     if (const auto* muon = std::get_if<kernels::muon_options>(&options))
       kernels::prepare(*muon, step, at<State>(piece),
@@ -94,10 +94,10 @@ void shard_executor::prepare(const plan::instruction& x) {
 template <class State>
 void shard_executor::orthogonalise(const plan::instruction& x) {
   const auto& p = context_->plan();
-  for (const auto& member : p.matrix_sets[x.subject].parameters) {
-    if (p.matrix_owner[member.parameter] != p.rank) continue;
+  for (const auto& member : p.layout->matrix_sets[x.subject].parameters) {
+    if (p.layout->matrix_owner[member.parameter] != p.rank) continue;
     const auto options = std::get<kernels::muon_options>(options_of(member.parameter));
-    const auto& parameter = p.table->parameters[member.parameter];
+    const auto& parameter = p.table().parameters[member.parameter];
     const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;
     const uint64_t elements = kernels::orthogonalise_scratch(rows, columns);
     scratch_.resize(std::max(scratch_.size(), elements * sizeof(State)));
@@ -136,7 +136,7 @@ template <class State>
 void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
-  std::byte* kept = p.options.may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
+  std::byte* kept = p.options().may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
@@ -166,13 +166,13 @@ void shard_executor::take_back(uint32_t group) {
 // A gradient that is not finite and does not skip the step ends the run here: behind it nothing is published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
   if (!context_->decide().skipped) return sound();
-  context_->plan().options.master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
+  context_->plan().options().master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
   return {};
 }
 
 template <class State>
 kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piece, std::byte* window) const {
-  const auto& o = context_->plan().options;
+  const auto& o = context_->plan().options();
   kernels::optimizer_piece<State> out;
   out.master = reinterpret_cast<State*>(memory_->master(piece, window));
   for (uint32_t k = 0; k < plan::max_moments; ++k)
@@ -186,7 +186,7 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
 }
 
 core::result<progress> shard_executor::start(const plan::instruction& x) {
-  const bool fp64 = context_->plan().options.master() == core::dtype::f64;
+  const bool fp64 = context_->plan().options().master() == core::dtype::f64;
   if (x.kind == plan::kind::norm) {
     square_sums(x);
     return progress::done;

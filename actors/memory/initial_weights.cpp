@@ -81,9 +81,9 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   std::vector<float> scratch;
   std::vector<std::byte> stored;
   double filled = 0;
-  const double all = static_cast<double>(b.table->numel()) * (p.options.master_is_parameter() ? 1 : 2);
+  const double all = static_cast<double>(b.table->numel()) * (p.options().master_is_parameter() ? 1 : 2);
   for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
-    if (part == plan::state_part::master && p.options.master_is_parameter()) break;
+    if (part == plan::state_part::master && p.options().master_is_parameter()) break;
     for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
       if (auto ok = fill_part(fill, store, q, part, scratch, stored, watch); !ok) return ok;
       filled += static_cast<double>(b.table->parameters[q].numel());
@@ -114,7 +114,7 @@ core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memor
 
 core::result<void> fill_initial_moments(const job::optimizer_groups& groups, rank_memory& memory,
                                         const fill_watch& watch) {
-  for (uint32_t q = 0; q < memory.plan().table->parameters.size(); ++q) {
+  for (uint32_t q = 0; q < memory.plan().table().parameters.size(); ++q) {
     if (groups.groups[groups.group_of[q]].first_moment == 0) continue;
     if (auto ok = ask(watch); !ok) return ok;
     if (auto ok = reset_moments(groups, memory, q); !ok) return ok;

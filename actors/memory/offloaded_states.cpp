@@ -71,7 +71,7 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
                                                                           const offload_request& request,
                                                                           bool checksums) {
   auto out = std::make_unique<offloaded_states>();
-  auto owners = owners_of(request.include, ranks.front()->plan().options);
+  auto owners = owners_of(request.include, ranks.front()->plan().options());
   if (!owners) return fail(owners.error());
   out->owners_ = std::move(*owners);
   out->device_ = request.device;

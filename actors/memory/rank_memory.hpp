@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "plan/layout/layout.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "storage/swap/swap_file.hpp"
 
@@ -17,9 +17,9 @@ namespace troupe::actors {
 
 class rank_memory {
  public:
-  /// Room for every plan in `plans`, which share layouts; the first one is the training plan.
-  static core::result<std::shared_ptr<rank_memory>> allocate(
-      const std::vector<std::shared_ptr<const plan::step_plan>>& plans);
+  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them.
+  static core::result<std::shared_ptr<rank_memory>> allocate(std::shared_ptr<const plan::rank_plan> trains,
+                                                             const plan::pool_sizes& pools);
 
   /// Parameters in their own layout: full at stages 0 to 2, this rank's slices at stage 3.
   [[nodiscard]] std::byte* parameters() const { return parameters_.data(); }
@@ -50,7 +50,7 @@ class rank_memory {
   [[nodiscard]] std::byte* reduced_gradient(uint32_t parameter, uint64_t first, std::byte* window = nullptr) const;
 
   /// Slot `buffer` of `p`, one of the plans that this memory was taken for.
-  [[nodiscard]] std::byte* window(const plan::step_plan& p, uint32_t buffer) const;
+  [[nodiscard]] std::byte* window(const plan::rank_plan& p, uint32_t buffer) const;
   /// All windows, for registering.
   [[nodiscard]] std::vector<std::span<std::byte>> windows() const;
   /// Own slices of gather set `set`, in the layout of plan::shard_runs; null where they are only in the file.
@@ -71,19 +71,18 @@ class rank_memory {
   /// The pool of parameters, master, moments, gradients or accumulated: for moving all of it while nothing runs.
   [[nodiscard]] const storage::huge_memory& pool(uint64_t plan::memory_table::*owner) const;
 
-  [[nodiscard]] const plan::step_plan& plan() const { return *plan_; }
+  [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
   [[nodiscard]] plan::memory_table resident() const;
 
  private:
-  std::shared_ptr<const plan::step_plan> plan_;
+  std::shared_ptr<const plan::rank_plan> plan_;
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 
   storage::huge_memory undo_;
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
   storage::huge_memory states_, shards_, reduced_, activations_;  // windows
-  uint64_t window_bytes_[plan::num_pools] = {};
   struct cached_set {
     std::vector<plan::shard_run> runs;
     uint64_t offset = 0;  // elements
@@ -93,7 +92,7 @@ class rank_memory {
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> writes_under_way_{0};
   std::optional<core::error> failed_write_;  // set before the write ends
-  uint64_t gathered_bytes_ = 0, staging_bytes_ = 0;
+  plan::pool_sizes pools_;
 };
 
 }  // namespace troupe::actors

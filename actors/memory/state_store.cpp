@@ -10,26 +10,26 @@ namespace troupe::actors {
 using plan::state_part;
 
 bool state_store::are_weights(state_part part) const {
-  return part == state_part::copy || (part == state_part::master && plan().options.master_is_parameter());
+  return part == state_part::copy || (part == state_part::master && plan().options().master_is_parameter());
 }
 
 bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
   // Whole parameters, as below stage 3, are in no file; a rank's layout has no place for what others own.
-  return are_weights(part) ? p.options.tiers.parameters == plan::tier::nvme : !p.blocks.empty();
+  return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
 }
 
-core::dtype state_store::type_of(state_part part) const { return plan::type_of(plan(), part); }
+core::dtype state_store::type_of(state_part part) const { return plan::type_of(*plan().layout, part); }
 
 plan::slice state_store::held(uint32_t q, state_part part) const {
   const auto& p = plan();
   if (part == state_part::copy)
-    return p.gathers() ? p.partition.of(q, p.rank) : plan::slice{0, p.table->parameters[q].numel()};
-  if (!p.trains(q)) return {};
-  const uint32_t moments = p.options.update_of(q).moments;
+    return p.layout->gathers() ? p.layout->partition.of(q, p.rank) : plan::slice{0, p.table().parameters[q].numel()};
+  if (!p.layout->trains(q)) return {};
+  const uint32_t moments = p.options().update_of(q).moments;
   if ((part == state_part::first_moment && moments < 1) || (part == state_part::second_moment && moments < 2))
     return {};
-  return p.state_slice(q, p.rank);
+  return p.own_states(q);
 }
 
 plan::owned_piece state_store::piece_of(uint32_t q, plan::slice range) const {
@@ -58,7 +58,7 @@ std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slic
   const auto& p = plan();
   if (range.count == 0) return {};
   if (!may_be_swapped(part)) return {{range, resident(q, part, range)}};
-  const auto stored = are_weights(part) ? plan::weights_part(p) : part;
+  const auto stored = are_weights(part) ? plan::weights_part(*p.layout) : part;
   const uint64_t element_bytes = core::size_of(type_of(stored));
   std::vector<state_run> out;
   const uint64_t end = range.first + range.count;
@@ -68,7 +68,7 @@ std::vector<state_run> state_store::runs(uint32_t q, state_part part, plan::slic
     const uint64_t count = std::min(end - at, b.first + b.elements - linear);
     state_run x{{at, count}};
     if (b.holds(stored))
-      x.file_offset = plan::range_of(p, b, stored, linear, count).offset;
+      x.file_offset = plan::range_of(*p.layout, b, stored, linear, count).offset;
     else
       x.at = resident(q, stored, x.range);
     at += count;

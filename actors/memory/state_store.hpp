@@ -54,7 +54,7 @@ class state_store {
   core::result<void> write_as(uint32_t parameter, plan::state_part part, plan::slice range, core::dtype type,
                               const std::byte* in) const;
 
-  [[nodiscard]] const plan::step_plan& plan() const { return memory_.plan(); }
+  [[nodiscard]] const plan::rank_plan& plan() const { return memory_.plan(); }
 
  private:
   [[nodiscard]] bool are_weights(plan::state_part part) const;

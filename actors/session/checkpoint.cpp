@@ -30,8 +30,10 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   for (const auto& p : plan.table->parameters) run.parameter_order.push_back(p.name);
   for (const auto& m : memory)
     if (auto ok = m->take_staging(); !ok) return core::fail(ok.error());
-  return save_job::begin(checkpoint::real_files(), request, std::move(run),
-                         plan.plans[static_cast<size_t>(plan::plan_choice::save)], plan.optimizer);
+  if (auto ok = want(plan::plan_choice::save); !ok) return core::fail(ok.error());
+  std::vector<std::shared_ptr<const plan::rank_plan>> saves;
+  for (uint32_t r = 0; r < programs.size(); ++r) saves.push_back(program_of(plan::plan_choice::save, r)->plan);
+  return save_job::begin(checkpoint::real_files(), request, std::move(run), saves, plan.optimizer);
 }
 
 // The lanes have given up; what they would do is done here, rank after rank.
@@ -46,7 +48,7 @@ core::result<void> session::parts::save_without_lanes(const save_request& reques
   order.step = steps;
   order.save = std::move(*job);
   for (uint32_t r = 0; r < memory.size(); ++r) {
-    const auto& program = programs[static_cast<size_t>(plan::plan_choice::save)][r];
+    const auto program = program_of(plan::plan_choice::save, r);
     writer_executor writer(memory[r]);
     writer.attach([](std::chrono::nanoseconds, uint64_t) {});
     writer.begin(std::make_shared<step_context>(program, order, plan.rules));

@@ -106,7 +106,7 @@ class wishes {
   }
 
   void add(rank_memory& memory) {
-    const bool apart = !memory.plan().options.master_is_parameter();
+    const bool apart = !memory.plan().options().master_is_parameter();
     for (uint32_t q = 0; q < chosen_.size(); ++q) {
       const auto& c = chosen_[q];
       const auto* weights = c.weights(saved_masters_);
@@ -136,7 +136,7 @@ class wishes {
 
   /// Master weights that are the weights as they are used.
   core::result<void> refresh(const rank_memory& memory) const {
-    const auto& o = memory.plan().options;
+    const auto& o = memory.plan().options();
     if (saved_masters_ || o.master_is_parameter()) return {};
     const state_store store(memory);
     std::vector<std::byte> window;
@@ -285,7 +285,7 @@ core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
   load_report report;
   if (memory.empty()) return report;
   wishes all(from, groups, options, std::move(wants_end));
-  if (auto ok = all.choose(*memory.front()->plan().table, report); !ok) return fail(ok.error());
+  if (auto ok = all.choose(memory.front()->plan().table(), report); !ok) return fail(ok.error());
   if (live != nullptr) {
     live->changing = true;
     for (const auto& m : memory)

@@ -8,7 +8,10 @@ namespace troupe::actors {
 
 uint64_t needed_bytes(const job::blueprint& b) {
   uint64_t out = 0;
-  for (const auto& p : b.train()) out += p->memory.states() - p->memory.staging;
+  for (uint32_t r = 0; r < b.train.ranks(); ++r) {
+    const auto& memory = b.train.like(r).memory;
+    out += memory.states() - memory.staging;
+  }
   return out;
 }
 
@@ -21,7 +24,7 @@ core::result<void> check_memory(const job::blueprint& b, const std::optional<sto
       core::error_kind::limit,
       fmt::format("memory: the states of {} parameters on {} ranks need {}, {} has {} left; `troupe plan {} --fit "
                   "--memory {}MiB` looks for tiers that fit (states in files, zero_optimization.offload_*)",
-                  b.table->numel(), b.train().size(), core::human_bytes(needed), room->where,
+                  b.table->numel(), b.train.ranks(), core::human_bytes(needed), room->where,
                   core::human_bytes(room->bytes), file, there));
 }
 

@@ -69,7 +69,7 @@ struct session::parts {
   session_hooks hooks;
   swap_files swaps;
   std::vector<std::shared_ptr<rank_memory>> memory;
-  std::vector<std::shared_ptr<const program>> programs[plan::num_plan_choices];
+  std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]
   std::shared_ptr<data::tokenizer> tokenizer;
   loader_setup data;
   std::shared_ptr<warning_box> warnings = std::make_shared<warning_box>();
@@ -103,6 +103,11 @@ struct session::parts {
   core::result<void> read_data(opening_watch& watch);
   core::result<uint64_t> num_evaluations(uint64_t wanted) const;
   /// Without first weights where others follow at once.
+  void use_programs(plan::plan_choice which, plan::rank_plans plans);
+  core::result<void> want(plan::plan_choice which);  ///< its plans are there
+  [[nodiscard]] const std::shared_ptr<const program>& program_of(plan::plan_choice which, uint32_t rank) const {
+    return (*programs[rank])[static_cast<size_t>(which)];
+  }
   core::result<void> take_memory(bool weights_follow, opening_watch& watch);
   void pin(const rank_memory& m);
   /// Takes a checkpoint over; the folder that it was. `live`: while the actors live. An error before anything changed

@@ -60,20 +60,37 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
 
 }  // namespace
 
+void session::parts::use_programs(plan::plan_choice which, plan::rank_plans plans) {
+  for (uint32_t r = 0; r < plans.size(); ++r) {
+    if (programs.size() <= r) programs.push_back(std::make_shared<rank_programs>());
+    (*programs[r])[static_cast<size_t>(which)] = std::make_shared<const program>(plans[r]);
+  }
+}
+
+// Of kinds of steps other than training the plans are written when the first is wanted: most runs never save or sample,
+// and what they need is known since the session was opened.
+core::result<void> session::parts::want(plan::plan_choice which) {
+  if (program_of(which, 0) != nullptr) return {};
+  const auto written = plan.write(which);
+  if (!written) return core::fail(written.error());
+  const auto all = written->all();
+  if (!all) return core::fail(all.error());
+  use_programs(which, *all);
+  return {};
+}
+
 core::result<void> session::parts::take_memory(bool weights_follow, opening_watch& watch) {
   if (auto ok = watch.begin("taking memory"); !ok) return ok;
-  auto opened = open_swap_files(*plan.config, plan.train());
+  auto trains = plan.train.all();
+  if (!trains) return core::fail(trains.error());
+  use_programs(plan::plan_choice::train, *trains);
+  auto opened = open_swap_files(*plan.config, *trains);
   if (!opened) return core::fail(opened.error());
   swaps = std::move(*opened);
   if (swaps.space != nullptr)
     for (const auto& line : swaps.space->remarks()) warnings->put(line);
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
-    std::vector<std::shared_ptr<const plan::step_plan>> all;
-    for (size_t which = 0; which < plan::num_plan_choices; ++which) {
-      all.push_back(plan.plans[which][r]);
-      programs[which].push_back(std::make_shared<const program>(plan.plans[which][r]));
-    }
-    auto m = rank_memory::allocate(all);
+    auto m = rank_memory::allocate((*trains)[r], plan.pools[r]);
     if (!m) return core::fail(m.error());
     if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
     pin(**m);
@@ -112,7 +129,7 @@ core::result<void> session::parts::start_actors() {
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = all[r];
     const auto communicator = join_fabric(x, r, *group);
-    for (auto& p : programs) x.setup.programs.push_back(p[r]);
+    x.setup.programs = programs[r];
     x.setup.rules = plan.rules;
     x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
     x.setup.patience.longest_predicted =
@@ -209,6 +226,7 @@ session::~session() {
 core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step,
                                               std::shared_ptr<const data::batch> given) {
   if (auto ok = sound(); !ok) return core::fail(ok.error());
+  if (auto ok = want(which); !ok) return core::fail(ok.error());
   auto order = std::make_shared<step_order>();
   order->run = ++runs;
   order->step = step;
@@ -222,7 +240,7 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
     order->save = save_waiting;
     save_writing = std::exchange(save_waiting, nullptr);
   }
-  collectives += plan.plans[static_cast<size_t>(which)].front()->num_collectives;
+  collectives += program_of(which, 0)->plan->num_collectives;
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   const host_caller self(*system);
   // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.
@@ -333,11 +351,13 @@ uint64_t session::validation_tokens() const {
 }
 uint64_t session::sequence() const { return parts_->plan.sequence; }
 const core::model_table& session::table() const { return *parts_->plan.table; }
-const plan::step_plan& session::training_plan(uint32_t rank) const { return *parts_->plan.train()[rank]; }
+const plan::rank_plan& session::training_plan(uint32_t rank) const {
+  return *parts_->program_of(plan::plan_choice::train, rank)->plan;
+}
 
 std::string session::chosen_tiers() const {
   const auto& b = parts_->plan;
-  const auto& options = b.train().front()->options;
+  const auto& options = b.train.layout().options;
   return options.tiers.swaps() ? job::chosen_tiers(*b.config, options, b.costs) : std::string();
 }
 

@@ -19,7 +19,7 @@
 #include "config/job_config.hpp"
 #include "core/error.hpp"
 #include "core/model_table.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 #include "telemetry/trace.hpp"
 
 namespace caf {
@@ -187,7 +187,7 @@ class session {  ///< a training run
   [[nodiscard]] uint64_t validation_tokens() const;
   [[nodiscard]] uint64_t sequence() const;  ///< tokens of a sample
   [[nodiscard]] const core::model_table& table() const;
-  [[nodiscard]] const plan::step_plan& training_plan(uint32_t rank) const;
+  [[nodiscard]] const plan::rank_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;
   /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
   [[nodiscard]] std::string chosen_tiers() const;

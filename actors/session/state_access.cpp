@@ -49,7 +49,7 @@ core::result<state_place> state_access::state(const std::string& name, const std
         error_kind::bad_input,
         fmt::format("parameter '{}': wanted its optimizer state '{}', but it is frozen and has none", name, key));
   std::vector<std::string> known;
-  const uint32_t moments = parts_->ranks.front()->plan().options.update_of(*q).moments;
+  const uint32_t moments = parts_->ranks.front()->plan().options().update_of(*q).moments;
   for (uint32_t k = 0; k < moments; ++k) {
     known.push_back(job::moment_name(parts_->groups, *q, k));
     if (known.back() == key) return state_place{*q, plan::moment_part(k), {0, p.numel()}};

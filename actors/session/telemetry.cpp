@@ -36,18 +36,18 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   if (flops.enabled)
     o.flops = {flops.profile_step, flops.recompute_fwd_factor, flops.module_depth, flops.top_modules, flops.detailed};
   if (c.wall_clock_breakdown) o.print_every = print_interval(c);
-  const auto& first = *plan.train().front();
+  const auto& layout = plan.train.layout();
   auto& f = o.facts;
   f.name = c.file.empty() ? "run" : c.file.stem().string();
   f.loss_unit = tokens_are_bytes ? "nats/byte" : "nats/token";
   f.parameter_dtype = core::name_of(c.parameter_dtype());
-  f.zero_stage = first.options.stage;
-  f.ranks = first.options.ranks;
+  f.zero_stage = layout.options.stage;
+  f.ranks = layout.options.ranks;
   f.parameters = plan.table->numel();
-  f.parameters_per_rank = first.options.stage == 3 ? first.shard_elements.front() : f.parameters;
+  f.parameters_per_rank = layout.options.stage == 3 ? plan.train.like(0).offsets.shard_elements : f.parameters;
   f.steps = c.steps;
   f.micro_batch = c.train_micro_batch_size_per_gpu;
-  f.accumulation = first.options.accumulation;
+  f.accumulation = layout.options.accumulation;
   f.sequence = plan.sequence;
   return o;
 }

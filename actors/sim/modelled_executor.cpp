@@ -6,7 +6,7 @@
 #include <stdexcept>
 
 #include "actors/hands/fabric_executor.hpp"
-#include "plan/layout/layout.hpp"
+#include "plan/layout/pieces.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -136,16 +136,16 @@ class modelled_fabric_executor final : public executor {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
     for (size_t i = 0; i < votes.size(); ++i) votes[i] = 1 + double(i % 7) / 8;
-    if (world_->overflow_in_run == context_->order.run && p.num_blocks > 0)
-      votes[world_->seed % p.num_blocks] = std::numeric_limits<double>::infinity();
-    for (const auto& piece : plan::vote_pieces(p))
+    if (world_->overflow_in_run == context_->order.run && p.layout->num_blocks > 0)
+      votes[world_->seed % p.layout->num_blocks] = std::numeric_limits<double>::infinity();
+    for (const auto& piece : plan::collective_pieces(*p.layout).vote())
       for (uint64_t i = 0; piece.owner != p.rank && i < piece.count; ++i) votes[piece.to + i] = -1;
   }
 
   void end(const plan::instruction& x) {
     world_->note(*context_, x.id, true);
     if (x.kind == plan::kind::vote && world_->strikes(sim_fault_kind::bad_vote, *context_, x))
-      context_->votes[context_->plan().loss_offset(0, 0)] += 1;
+      context_->votes[context_->plan().layout->loss_offset(0, 0)] += 1;
   }
 
   std::shared_ptr<modelled_world> world_;

@@ -165,8 +165,10 @@ class world {
   }
 
   void furnish(rank_parts& x, uint32_t r) {
-    for (const auto& list : plans_)
-      x.setup.programs.push_back(r < list.size() ? std::make_shared<program>(list[r]) : nullptr);
+    rank_programs programs;
+    for (size_t which = 0; which < plans_.size(); ++which)
+      if (r < plans_[which].size()) programs[which] = std::make_shared<const program>(plans_[which][r]);
+    x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
     x.setup.rules.skip_overflow = true;
     x.setup.patience = patience_;
     x.setup.pulses = pulses_;

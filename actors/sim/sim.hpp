@@ -14,7 +14,7 @@
 
 namespace troupe::actors {
 
-using shared_rank_plans = std::vector<std::shared_ptr<const plan::step_plan>>;  // [rank]
+using shared_rank_plans = std::vector<std::shared_ptr<const plan::rank_plan>>;  // [rank]
 
 struct sim_options {  ///< how a simulated world behaves
   uint64_t seed = 0;

@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
   // [snippet: simulate]
   auto made = job::make_blueprint(std::make_shared<const config::job_config>(std::move(loaded->config)));
   if (!made) return fail(0, made.error().text);
-  const std::vector<actors::shared_rank_plans> plans = {made->train()};
+  auto steps = made->train.all();  // the plans of all ranks
+  if (!steps) return fail(0, steps.error().text);
+  const std::vector<actors::shared_rank_plans> plans = {std::move(*steps)};
   const std::vector<plan::plan_choice> order(3, plan::plan_choice::train);  // three steps
 
   size_t struck = 0;

@@ -49,8 +49,8 @@ struct spec_problem {  ///< something wrong with a model's keys
 /// All that parse_model_spec refuses, in the order of its reading; empty: nothing.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json);
 
-/// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers that
-/// read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns tokens of
+/// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers
+/// that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns tokens of
 /// `element_bytes` each.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes);
 

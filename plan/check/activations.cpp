@@ -6,12 +6,12 @@
 namespace troupe::plan::rules {
 namespace {
 
-uint64_t window_bytes(const step_plan& p, uint32_t unit) {
-  return p.options.mode == mode::train ? activation_window_bytes(p, unit) : 0;
+uint64_t window_bytes(const rank_plan& p, uint32_t unit) {
+  return p.options().mode == mode::train ? activation_window_bytes(*p.layout, unit) : 0;
 }
 
 // Only those that fill or read a window may name one.
-core::result<void> windows_are_their_own(const step_plan& p) {
+core::result<void> windows_are_their_own(const rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.lane != lane::compute && x.what != swapped::activations) continue;
     const bool needs = x.kind == kind::recompute || x.kind == kind::backward || x.what == swapped::activations ||
@@ -25,16 +25,16 @@ core::result<void> windows_are_their_own(const step_plan& p) {
     if (b.pool != pool::activations || b.subject != x.subject || b.bytes != bytes)
       return broken(p, x.id, "has a window that is not its own: pool, subject or size differ");
     if (x.what != swapped::activations) continue;
-    if (p.options.tiers.activations != tier::nvme) return broken(p, x.id, "uses a file that activations are not for");
+    if (p.options().tiers.activations != tier::nvme) return broken(p, x.id, "uses a file that activations are not for");
     if (x.bytes != bytes) return broken(p, x.id, "moves other bytes than it has to");
   }
   return {};
 }
 
 core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, uint32_t u) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const size_t units = p.table->units.size(), at = m * units + u;
+  const size_t units = p.table().units.size(), at = m * units + u;
   const auto window = [&](uint32_t id) { return p.instructions[id].staged; };
   const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]], recompute = r.recompute[at];
   const uint32_t out = r.activation_out[at], in = r.activation_in[at];
@@ -50,10 +50,10 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
     if (auto ok = in_order(w, rank, out, in, "which writes what it reads"); !ok) return ok;
     if (auto ok = in_order(w, rank, in, recompute, "which reads its input"); !ok) return ok;
     // The next micro-batch writes the same extent.
-    if (const uint32_t next = m + 1 < p.options.accumulation ? r.activation_out[at + units] : none; next != none)
+    if (const uint32_t next = m + 1 < p.options().accumulation ? r.activation_out[at + units] : none; next != none)
       if (auto ok = in_order(w, rank, in, next, "which still reads that extent"); !ok) return ok;
   }
-  for (uint32_t s = 0; s < p.table->units[u].segments.size(); ++s) {
+  for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
     const uint32_t backward = r.backward[m * r.num_segments + r.segment_base[u] + s];
     if (window(backward) != window(recompute)) return broken(p, backward, "reads another window than its recompute");
   }
@@ -62,14 +62,14 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
 
 }  // namespace
 
-core::result<void> activation_extents(const step_plan& p, uint64_t from) {
-  const auto units = static_cast<uint32_t>(p.table->units.size());
-  const bool in_file = p.options.tiers.activations == tier::nvme;
+core::result<void> activation_extents(const rank_plan& p, uint64_t from) {
+  const auto units = static_cast<uint32_t>(p.table().units.size());
+  const bool in_file = p.options().tiers.activations == tier::nvme;
   if (p.activation_extents.size() != units) return broken(p, "not every unit says where its input is stored");
   for (uint32_t u = 0; u < units; ++u) {
-    const file_range wanted{in_file ? from : 0, in_file ? activation_window_bytes(p, u) : 0};
+    const file_range wanted{in_file ? from : 0, in_file ? activation_window_bytes(*p.layout, u) : 0};
     if (p.activation_extents[u] != wanted)
-      return broken(p, "the input of " + p.table->units[u].name + " has an extent that is not its own");
+      return broken(p, "the input of " + p.table().units[u].name + " has an extent that is not its own");
     from += wanted.bytes;
   }
   if (from != p.swap_file_bytes) return broken(p, "the swap file is not as long as its extents");
@@ -77,10 +77,10 @@ core::result<void> activation_extents(const step_plan& p, uint64_t from) {
 }
 
 core::result<void> activations(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   if (auto ok = windows_are_their_own(p); !ok) return ok;
-  for (uint32_t m = 0; m < p.options.accumulation; ++m)
-    for (uint32_t u = 0; u < p.table->units.size(); ++u)
+  for (uint32_t m = 0; m < p.options().accumulation; ++m)
+    for (uint32_t u = 0; u < p.table().units.size(); ++u)
       if (window_bytes(p, u) > 0)
         if (auto ok = input_comes_back(w, rank, m, u); !ok) return ok;
   return {};

@@ -3,19 +3,24 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/layout/own.hpp"
 
 namespace troupe::plan {
 namespace rules {
 
-std::string name(const step_plan& p, uint32_t id) {
+std::string name(const rank_plan& p, uint32_t id) {
   return p.describe(id) + " (instruction " + std::to_string(id) + ")";
 }
 
-tl::unexpected<core::error> broken(const step_plan& p, const std::string& what) {
+tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what) {
   return core::fail(core::error_kind::bug, "the plan of rank " + std::to_string(p.rank) + ": " + what);
 }
 
-tl::unexpected<core::error> broken(const step_plan& p, uint32_t id, const std::string& what) {
+tl::unexpected<core::error> broken(const job_layout&, const std::string& what) {
+  return core::fail(core::error_kind::bug, "what the plans of all ranks share: " + what);
+}
+
+tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what) {
   return broken(p, name(p, id) + " " + what);
 }
 
@@ -26,7 +31,7 @@ core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t 
 
 // The vote decides, so nothing can be guarded before it; and what always runs cannot wait for what may not run.
 core::result<void> guards(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
@@ -58,7 +63,7 @@ core::result<world> look_at(rank_plans ranks, branch taken) {
     if (!r) return core::fail(r.error());
     w.rolls.push_back(std::move(*r));
   }
-  const auto& table = *ranks[0]->table;
+  const auto& table = ranks[0]->table();
   w.units_of.resize(table.parameters.size());
   for (uint32_t u = 0; u < table.units.size(); ++u)
     for (uint32_t q : table.units[u].parameters) w.units_of[q].push_back(u);
@@ -66,7 +71,7 @@ core::result<world> look_at(rank_plans ranks, branch taken) {
 }
 
 core::result<void> does_nothing_else(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   for (const auto& x : p.instructions)
     if (x.lane != lane::writer) return broken(p, x.id, "has no place in a plan that only saves");
   if (p.peak_live_elements != 0) return broken(p, "it only saves and says that it gathers parameters");
@@ -75,7 +80,7 @@ core::result<void> does_nothing_else(const world& w, uint32_t rank) {
 
 core::result<void> prove(const world& w) {
   using rule = core::result<void> (*)(const world&, uint32_t);
-  const bool only_saves = w.ranks[0]->options.mode == mode::save;
+  const bool only_saves = w.ranks[0]->options().mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
     for (rule holds :
          only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
@@ -92,38 +97,89 @@ core::result<void> prove(const world& w) {
 }  // namespace
 }  // namespace rules
 
-core::result<void> check(rank_plans ranks) {
-  if (ranks.empty()) return core::fail(core::error_kind::bug, "a check wants at least one rank's plan, got none");
-  for (const auto& p : ranks)
+namespace {
+
+bool guarded(const instruction& x) { return x.guard != guard::always; }
+bool speculated(uint64_t offset) { return offset != no_undo; }
+
+core::result<void> well_formed(rank_plans plans) {
+  if (plans.empty()) return core::fail(core::error_kind::bug, "a check wants at least one rank's plan, got none");
+  for (const auto& p : plans)
+    if (p->layout == nullptr || p->layout != plans[0]->layout)
+      return rules::broken(*p, "its options, sets and layouts are not those of rank " + std::to_string(plans[0]->rank));
+  if (auto ok = rules::layout(*plans[0]->layout); !ok) return ok;
+  for (const auto& p : plans)
     if (auto ok = rules::structure(*p); !ok) return ok;
-  if (auto ok = rules::agreement(ranks); !ok) return ok;
-  for (const auto& p : ranks)
-    for (auto rule : {rules::layouts, rules::swap_layout})
-      if (auto ok = rule(*p); !ok) return ok;
-  for (const auto& p : ranks)
-    if (auto ok = rules::undo_copies(*p); !ok) return ok;
-  if (auto ok = rules::pieces(ranks); !ok) return ok;
-  if (auto ok = rules::saved_once(ranks); !ok) return ok;
-  const auto guarded = [](const instruction& x) { return x.guard != guard::always; };
-  const auto speculated = [](uint64_t offset) { return offset != no_undo; };
+  return rules::agreement(plans);
+}
+
+/// What happens when, and in which memory.
+core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
     // Without guards, and with nothing to take back, both branches are one.
-    if (taken == branch::skipped && std::none_of(ranks.begin(), ranks.end(), [&](const auto& p) {
-          return std::any_of(p->undo_offset.begin(), p->undo_offset.end(), speculated) ||
-                 std::any_of(p->instructions.begin(), p->instructions.end(), guarded);
+    if (taken == branch::skipped && std::none_of(plans.begin(), plans.end(), [](const auto& p) {
+          return std::ranges::any_of(p->undo_offset, speculated) || std::ranges::any_of(p->instructions, guarded);
         }))
       break;
-    auto world = rules::look_at(ranks, taken);
+    auto world = rules::look_at(plans, taken);
     if (!world) return core::fail(world.error());
     if (taken == branch::not_skipped)
-      for (const auto& p : ranks)
+      for (const auto& p : plans)
         if (auto ok = rules::serial(*p); !ok) return ok;
     if (auto ok = rules::prove(*world); !ok)
       return core::fail(taken == branch::skipped ? ok.error().in("when the step is skipped") : ok.error());
   }
-  for (const auto& p : ranks)
+  for (const auto& p : plans)
     if (auto ok = rules::memory(*p); !ok) return ok;
   return {};
+}
+
+}  // namespace
+
+core::result<void> check(rank_plans ranks) {
+  if (auto ok = well_formed(ranks); !ok) return ok;
+  const job_layout& l = *ranks[0]->layout;
+  if (ranks.size() != l.options.ranks)
+    return rules::broken(*ranks[0],
+                         "it is one of " + std::to_string(l.options.ranks) + ", got " + std::to_string(ranks.size()));
+  rules::saved_once saved;
+  for (uint32_t r = 0; r < ranks.size(); ++r) {
+    if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it stands at place " + std::to_string(r));
+    if (auto ok = rules::own(*ranks[r]); !ok) return ok;
+    if (auto ok = saved.take(*ranks[r]); !ok) return ok;
+  }
+  if (auto ok = rules::pieces(l); !ok) return ok;
+  if (auto ok = saved.end(l); !ok) return ok;
+  return runs_well(ranks);
+}
+
+core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans) {
+  if (auto ok = well_formed(plans); !ok) return ok;
+  const auto& layout = plans[0]->layout;
+  const rank_shapes shapes(*layout);
+  rules::saved_once saved;
+  if (classes.size() != plans.size())
+    return rules::broken(
+        *layout, std::to_string(classes.size()) + " classes of ranks, but " + std::to_string(plans.size()) + " plans");
+  std::vector<bool> seen(layout->options.ranks, false);
+  for (size_t c = 0; c < classes.size(); ++c) {
+    const auto wanted = shapes.of(*plans[c]);
+    for (uint32_t r : classes[c].ranks) {
+      if (r >= seen.size() || seen[r])
+        return rules::broken(*layout, "rank " + std::to_string(r) + " is in no class or in two");
+      seen[r] = true;
+      const rank_plan mine = own_part(layout, r);
+      if (shapes.of(mine) != wanted)
+        return rules::broken(mine, "is not of the class that rank " + std::to_string(plans[c]->rank) + " stands for");
+      if (auto ok = rules::own(r == plans[c]->rank ? *plans[c] : mine); !ok) return ok;
+      if (auto ok = saved.take(mine); !ok) return ok;
+    }
+  }
+  if (const auto missing = std::ranges::find(seen, false); missing != seen.end())
+    return rules::broken(*layout, "rank " + std::to_string(missing - seen.begin()) + " is in no class");
+  if (auto ok = rules::pieces(*layout); !ok) return ok;
+  if (auto ok = saved.end(*layout); !ok) return ok;
+  return runs_well(plans);
 }
 
 }  // namespace troupe::plan

@@ -6,8 +6,11 @@
 // reads and writes no memory before all members have started it nor after any has seen it end.
 #pragma once
 
+#include <span>
+
 #include "core/error.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/layout/classes.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -18,5 +21,12 @@ namespace troupe::plan {
 /// every element is updated by exactly one owner (or by all) and published; pools and memory are as large as said.
 /// The error names rank and instruction; kind `bug`, or `limit` where only memory_budget_bytes is exceeded.
 core::result<void> check(rank_plans ranks);
+
+/// The same of all ranks of a job by one plan of each class, `plans` in the order of `classes`. What lies where and who
+/// owns it is looked at for every rank; what happens when, for the plans. That is enough: a wait of any rank is a wait
+/// of its class's plan, and a collective is one node for all, so a circle among ranks would be one among the plans, and
+/// what one of them waits for, every rank that it stands for waits for. Memory and time grow with ranks x parameters,
+/// not with ranks x instructions.
+core::result<void> check_classes(std::span<const rank_class> classes, rank_plans plans);
 
 }  // namespace troupe::plan

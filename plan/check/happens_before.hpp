@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/error.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 

@@ -11,7 +11,7 @@ namespace troupe::plan::rules {
 namespace {
 
 core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const buffer& x = p.buffers[b];
   for (uint32_t id : w.rolls[rank].accessors[b]) {
     if (id != x.first && !w.before(rank, x.first, id))
@@ -52,7 +52,7 @@ class holders {
 
 // It is enough to look at neighbours in time: a buffer's own life is in order, so earlier holders come before it.
 core::result<void> slots(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const auto& accessors = w.rolls[rank].accessors;
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
@@ -79,7 +79,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
   return {};
 }
 
-core::result<void> memory(const step_plan& p) {
+core::result<void> memory(const rank_plan& p) {
   uint64_t peak[num_pools] = {};
   for (const auto& b : p.buffers) {
     if (b.offset % arena::alignment != 0)
@@ -107,14 +107,14 @@ core::result<void> memory(const step_plan& p) {
   if (p.memory.undo != p.undo_bytes)
     return broken(
         p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
-  const auto& late = p.options.late;
+  const auto& late = p.options().late;
   if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
     return broken(p, "columns are chosen anew while gradients of the old choice are put by");
-  if (late.on() && p.options.tiers.swaps()) return broken(p, "it updates late what is not in memory");
+  if (late.on() && p.options().tiers.swaps()) return broken(p, "it updates late what is not in memory");
   if (p.memory.deferred != deferred_bytes(p))
     return broken(p, "gradients put by need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
                          std::to_string(p.memory.deferred));
-  const uint64_t allowed = p.options.memory_budget_bytes, needed = p.memory.states();
+  const uint64_t allowed = p.options().memory_budget_bytes, needed = p.memory.states();
   if (allowed == 0 || needed <= allowed) return {};
   const auto owners = owners_of(p.memory);
   const auto largest = std::max_element(owners.begin(), owners.end(),

@@ -4,7 +4,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-core::result<void> there(const step_plan& p, uint32_t id, bool wanted, const std::string& what) {
+core::result<void> there(const rank_plan& p, uint32_t id, bool wanted, const std::string& what) {
   if (wanted && id == none) return broken(p, "nothing " + what);
   if (!wanted && id != none) return broken(p, id, "has nothing to do in this plan");
   return {};
@@ -12,7 +12,7 @@ core::result<void> there(const step_plan& p, uint32_t id, bool wanted, const std
 
 // Moments change in place: before the vote nobody knows whether they may, and each update reads what was prepared.
 core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = p.sub_groups[g].need != update_need::elements;
   if (auto ok = there(p, r.prepare[g], wanted, "prepares sub-group " + std::to_string(g)); !ok) return ok;
@@ -22,7 +22,7 @@ core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
 }
 
 core::result<void> norms_are_known(const world& w, uint32_t rank, bool meets) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   if (auto ok = there(p, r.measure, meets, "gathers the norms of parameters and updates"); !ok) return ok;
   if (!meets) return {};
@@ -35,18 +35,18 @@ core::result<void> norms_are_known(const world& w, uint32_t rank, bool meets) {
 }
 
 core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const uint32_t k = p.sub_groups[g].matrices, slot = p.instructions[r.prepare[g]].buffer;
-  const auto& set = p.matrix_sets[k];
-  const bool collects = !p.options.updates_all();
+  const auto& set = p.layout->matrix_sets[k];
+  const bool collects = !p.options().updates_all();
   if (auto ok = there(p, r.collect[k], collects, "collects " + set.name); !ok) return ok;
   if (auto ok = there(p, r.orthogonalise[k], true, "makes " + set.name + " orthogonal"); !ok) return ok;
   if (auto ok = there(p, r.spread[k], true, "spreads " + set.name); !ok) return ok;
   if (slot == none) return broken(p, r.prepare[g], "has no memory for its matrices");
   const buffer& memory = p.buffers[slot];
   if (memory.pool != pool::directions || memory.subject != k || memory.first != r.prepare[g] ||
-      memory.last != r.update[g] || memory.bytes != set.elements * core::size_of(p.options.master()))
+      memory.last != r.update[g] || memory.bytes != set.elements * core::size_of(p.options().master()))
     return broken(p, set.name + " has a buffer that is not its own: pool, set, size or life differ");
   uint32_t last = r.prepare[g];
   for (uint32_t next : {r.collect[k], r.orthogonalise[k], r.spread[k], r.update[g]}) {
@@ -61,8 +61,8 @@ core::result<void> matrices_are_whole(const world& w, uint32_t rank, uint32_t g)
 }  // namespace
 
 core::result<void> optimizer(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
-  if (p.options.mode != mode::train) return {};
+  const rank_plan& p = *w.ranks[rank];
+  if (p.options().mode != mode::train) return {};
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (auto ok = is_prepared(w, rank, g); !ok) return ok;
     if (p.sub_groups[g].need == update_need::whole_matrix) {
@@ -71,7 +71,7 @@ core::result<void> optimizer(const world& w, uint32_t rank) {
       return broken(p, w.rolls[rank].update[g], "names a buffer that it does not need");
     }
   }
-  return norms_are_known(w, rank, p.measured_elements() > 0 && !p.options.updates_all());
+  return norms_are_known(w, rank, p.layout->measured_elements() > 0 && !p.options().updates_all());
 }
 
 }  // namespace troupe::plan::rules

@@ -1,34 +1,47 @@
 // The checker's own parts: each rule is a function that names the first instruction that breaks it. Not for others.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/error.hpp"
 #include "plan/check/happens_before.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan::rules {
 
 /// What is wrong with instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
-tl::unexpected<core::error> broken(const step_plan& p, uint32_t id, const std::string& what);
+tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what);
 /// What is wrong with a plan as a whole.
-tl::unexpected<core::error> broken(const step_plan& p, const std::string& what);
+tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what);
+/// What is wrong with what all plans share.
+tl::unexpected<core::error> broken(const job_layout& l, const std::string& what);
 /// "forward block 3, micro 0 (instruction 12)".
-std::string name(const step_plan& p, uint32_t id);
+std::string name(const rank_plan& p, uint32_t id);
 
 // structure.cpp: what later rules take for granted.
-core::result<void> structure(const step_plan& p);  ///< sizes, ids, subjects, lanes
-core::result<void> agreement(rank_plans ranks);    ///< same step, same collectives, on all ranks
-core::result<void> serial(const step_plan& p);     ///< the order of ids is one in which the step can be done
+core::result<void> structure(const rank_plan& p);  ///< sizes, ids, subjects, lanes
+core::result<void> agreement(rank_plans ranks);    ///< same collectives on all ranks
+core::result<void> serial(const rank_plan& p);     ///< the order of ids is one in which the step can be done
 
-// layout.cpp: every element has its place in every set, and its owner.
-core::result<void> layouts(const step_plan& p);
-core::result<void> swap_layout(const step_plan& p);  ///< swaps.cpp: extents of the swap file
+core::result<void> layout(const job_layout& l);      ///< layout.cpp: every element has its place and its owner
+core::result<void> pieces(const job_layout& l);      ///< pieces.cpp: what collectives move
+core::result<void> own(const rank_plan& p);          ///< own.cpp: what the rank keeps, updates, swaps
+core::result<void> swap_layout(const rank_plan& p);  ///< swaps.cpp: extents of the swap file
 /// activations.cpp: behind the states, from byte `from` to the end of the file.
-core::result<void> activation_extents(const step_plan& p, uint64_t from);
-core::result<void> pieces(rank_plans ranks);
-core::result<void> saved_once(rank_plans ranks);  ///< saves.cpp: what the checkpoint's files hold
+core::result<void> activation_extents(const rank_plan& p, uint64_t from);
+
+/// saves.cpp: what the checkpoint's files hold. `take` every rank's own part, in any order, then `end`.
+class saved_once {
+ public:
+  core::result<void> take(const rank_plan& p);
+  core::result<void> end(const job_layout& l);
+
+ private:
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<slice>> saved_;  // parameter, part
+};
 
 /// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
 struct roll {
@@ -53,7 +66,7 @@ struct roll {
   std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: who reads or writes it, in serial order
 };
 /// Fails where something is done twice or has no place in a plan of this kind.
-core::result<roll> call_roll(const step_plan& p, branch taken);
+core::result<roll> call_roll(const rank_plan& p, branch taken);
 
 /// What the rules below look at: one branch of a step.
 struct world {
@@ -78,11 +91,11 @@ core::result<void> saves(const world& w, uint32_t rank);      // saves.cpp: copi
 /// updates.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
 core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote
-core::result<void> undo_copies(const step_plan& p);             // speculation.cpp: have room of their own
+core::result<void> undo_copies(const rank_plan& p);             // speculation.cpp: have room of their own
 core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: what is in files while it is used
 core::result<void> activations(const world& w, uint32_t rank);  // activations.cpp: inputs that wait elsewhere
 core::result<void> publishes(const world& w);                   // updates.cpp
 core::result<void> slots(const world& w, uint32_t rank);        // memory.cpp: no byte reused too early
-core::result<void> memory(const step_plan& p);                  // memory.cpp: pools, budget
+core::result<void> memory(const rank_plan& p);                  // memory.cpp: pools, budget
 
 }  // namespace troupe::plan::rules

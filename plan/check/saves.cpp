@@ -9,32 +9,32 @@
 namespace troupe::plan::rules {
 namespace {
 
-std::string part_name(const step_plan& p, const saved_piece& x) {
-  return (x.part < saved_moment ? "the weights of " : "a moment of ") + p.table->parameters[x.parameter].name;
+std::string part_name(const job_layout& l, const saved_piece& x) {
+  return (x.part < saved_moment ? "the weights of " : "a moment of ") + l.table->parameters[x.parameter].name;
 }
 
-core::result<void> piece_is_sound(const step_plan& p, const snapshot_block& block, const saved_piece& x) {
-  if (x.parameter >= p.table->parameters.size())
+core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& block, const saved_piece& x) {
+  if (x.parameter >= p.table().parameters.size())
     return broken(p, "a block holds a parameter that the model does not have");
-  const bool trains = p.trains(x.parameter);
+  const bool trains = p.layout->trains(x.parameter);
   const bool known =
       trains ? x.part == saved_weights ||
-                   (x.part >= saved_moment && x.part - saved_moment < p.options.update_of(x.parameter).moments)
+                   (x.part >= saved_moment && x.part - saved_moment < p.options().update_of(x.parameter).moments)
              : x.part == saved_frozen;
-  if (!known || block.frozen == trains) return broken(p, part_name(p, x) + " are saved as what they are not");
-  const slice held = saved_slice(p, x.parameter, p.rank);
+  if (!known || block.frozen == trains) return broken(p, part_name(*p.layout, x) + " are saved as what they are not");
+  const slice held = saved_slice(*p.layout, x.parameter, p.rank);
   if (x.range.count == 0 || x.range.first < held.first || x.range.first + x.range.count > held.first + held.count)
-    return broken(p, part_name(p, x) + " are saved beyond what this rank writes of them");
-  const uint64_t bytes = x.range.count * core::size_of(saved_type(p, x.parameter));
+    return broken(p, part_name(*p.layout, x) + " are saved beyond what this rank writes of them");
+  const uint64_t bytes = x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
   if (x.offset % save_grain_bytes != 0 || x.offset + bytes > block.bytes)
-    return broken(p, part_name(p, x) + " leave their block or its boundaries");
+    return broken(p, part_name(*p.layout, x) + " leave their block or its boundaries");
   return {};
 }
 
 /// In the order of the file, without gaps; pieces of a block one after the other.
-core::result<void> file_is_sound(const step_plan& p) {
+core::result<void> file_is_sound(const rank_plan& p) {
   uint64_t end = save_grain_bytes;
-  const uint64_t slot_bytes = staging_slot_bytes(p);  // once: it looks at every parameter
+  const uint64_t slot_bytes = staging_slot_bytes(*p.layout);  // once: it looks at every parameter
   for (const auto& block : p.snapshots) {
     if (block.file_offset != end || block.bytes == 0 || block.bytes % save_grain_bytes != 0 || block.pieces.empty())
       return broken(p, "a block of its file does not begin where the one before ends, or is empty");
@@ -43,8 +43,8 @@ core::result<void> file_is_sound(const step_plan& p) {
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
       if (auto ok = piece_is_sound(p, block, x); !ok) return ok;
-      if (x.offset < reached) return broken(p, part_name(p, x) + " lie on what the block holds already");
-      reached = x.offset + x.range.count * core::size_of(saved_type(p, x.parameter));
+      if (x.offset < reached) return broken(p, part_name(*p.layout, x) + " lie on what the block holds already");
+      reached = x.offset + x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
     }
   }
   return {};
@@ -52,44 +52,42 @@ core::result<void> file_is_sound(const step_plan& p) {
 
 }  // namespace
 
-core::result<void> saved_once(rank_plans ranks) {
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<slice>> saved;  // parameter, part
-  for (const auto& p : ranks) {
-    if (!p->options.saves && !p->snapshots.empty())
-      return broken(*p, "it has blocks of a checkpoint that it does not take");
-    if (auto ok = file_is_sound(*p); !ok) return ok;
-    for (const auto& block : p->snapshots)
-      for (const auto& x : block.pieces) saved[{x.parameter, x.part}].push_back(x.range);
-  }
-  const step_plan& first = *ranks[0];
-  if (!first.options.saves) return {};
-  for (uint32_t q = 0; q < first.table->parameters.size(); ++q) {
-    std::vector<uint32_t> parts{first.trains(q) ? saved_weights : saved_frozen};
-    for (uint32_t k = 0; first.trains(q) && k < first.options.update_of(q).moments; ++k)
-      parts.push_back(saved_moment + k);
+core::result<void> saved_once::take(const rank_plan& p) {
+  if (!p.options().saves && !p.snapshots.empty())
+    return broken(p, "it has blocks of a checkpoint that it does not take");
+  if (auto ok = file_is_sound(p); !ok) return ok;
+  for (const auto& block : p.snapshots)
+    for (const auto& x : block.pieces) saved_[{x.parameter, x.part}].push_back(x.range);
+  return {};
+}
+
+core::result<void> saved_once::end(const job_layout& l) {
+  if (!l.options.saves) return {};
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
+    std::vector<uint32_t> parts{l.trains(q) ? saved_weights : saved_frozen};
+    for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
     for (uint32_t part : parts) {
-      auto& pieces = saved[{q, part}];
+      auto& pieces = saved_[{q, part}];
       std::sort(pieces.begin(), pieces.end(), [](const slice& a, const slice& b) { return a.first < b.first; });
       uint64_t reached = 0;
       for (const auto& x : pieces) {
         if (x.first != reached)
-          return broken(first, part_name(first, {q, part, {}, 0}) + " are not saved once: wanted element " +
-                                   std::to_string(reached) + ", got " + std::to_string(x.first));
+          return broken(l, part_name(l, {q, part, {}, 0}) + " are not saved once: wanted element " +
+                               std::to_string(reached) + ", got " + std::to_string(x.first));
         reached += x.count;
       }
-      if (reached != first.table->parameters[q].numel())
-        return broken(first,
-                      part_name(first, {q, part, {}, 0}) + " are saved up to element " + std::to_string(reached));
+      if (reached != l.table->parameters[q].numel())
+        return broken(l, part_name(l, {q, part, {}, 0}) + " are saved up to element " + std::to_string(reached));
     }
   }
   return {};
 }
 
 core::result<void> saves(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const uint64_t slot_bytes = staging_slot_bytes(p);
-  std::vector<std::vector<uint32_t>> changes(p.table->parameters.size());  // [parameter]: who changes its states
+  const uint64_t slot_bytes = staging_slot_bytes(*p.layout);
+  std::vector<std::vector<uint32_t>> changes(p.table().parameters.size());  // [parameter]: who changes its states
   for (uint32_t g = 0; g < r.update.size(); ++g)
     for (const auto& piece : p.sub_groups[g].pieces)
       for (uint32_t id : {r.prepare[g], r.update[g]})

@@ -9,11 +9,11 @@ namespace troupe::plan::rules {
 namespace {
 
 core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (const auto& x : p.sub_groups[g].pieces) {
     const uint32_t reduced =
-        r.reduce[size_t{p.bucket_of[x.parameter]} * p.options.accumulation + p.options.accumulation - 1];
+        r.reduce[size_t{p.layout->bucket_of[x.parameter]} * p.options().accumulation + p.options().accumulation - 1];
     if (reduced == none) return broken(p, r.update[g], "has no gradient to read");
     if (auto ok = in_order(w, rank, reduced, r.update[g], "whose result it reads"); !ok) return ok;
   }
@@ -22,7 +22,7 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
 
 // In the skipped branch; in the other one nothing is taken back.
 core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = w.taken == branch::skipped && p.speculates(g);
   if (!wanted && r.undo[g] != none) return broken(p, r.undo[g], "takes back what has to stay");
@@ -34,7 +34,7 @@ core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
 
 // A gradient that is not finite ends a run that does not skip such steps: the undo fails, and with the last one's
 // ending missing nothing is published.
-core::result<void> is_published_only_if_sound(const step_plan& p) {
+core::result<void> is_published_only_if_sound(const rank_plan& p) {
   uint32_t last = none;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)])
     if (p.instructions[id].kind == kind::undo) last = id;
@@ -47,16 +47,16 @@ core::result<void> is_published_only_if_sound(const step_plan& p) {
 
 }  // namespace
 
-core::result<void> undo_copies(const step_plan& p) {
+core::result<void> undo_copies(const rank_plan& p) {
   uint64_t reached = 0;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (!p.speculates(g)) continue;
-    if (!p.options.speculate || !may_speculate(p) || p.sub_groups[g].need != update_need::elements)
+    if (!p.options().speculate || !may_speculate(*p.layout) || p.sub_groups[g].need != update_need::elements)
       return broken(p, "sub-group " + std::to_string(g) + " is updated before the vote but may not be");
     if (p.undo_offset[g] != reached)
       return broken(p, "the undo copy of sub-group " + std::to_string(g) + " starts at byte " +
                            std::to_string(p.undo_offset[g]) + ", wanted " + std::to_string(reached));
-    for (const auto& piece : p.sub_groups[g].pieces) reached += undo_bytes(p, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) reached += undo_bytes(*p.layout, piece);
   }
   if (p.undo_bytes != reached)
     return broken(p, "undo copies take " + std::to_string(reached) + " bytes, it says " + std::to_string(p.undo_bytes));
@@ -64,7 +64,7 @@ core::result<void> undo_copies(const step_plan& p) {
 }
 
 core::result<void> speculation(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (auto ok = is_taken_back(w, rank, g); !ok) return ok;

@@ -7,7 +7,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-core::result<void> is_window(const step_plan& p, uint32_t id, pool where, uint32_t subject, uint64_t bytes) {
+core::result<void> is_window(const rank_plan& p, uint32_t id, pool where, uint32_t subject, uint64_t bytes) {
   const uint32_t slot = p.instructions[id].staged;
   if (slot == none) return broken(p, id, "has no window");
   const buffer& b = p.buffers[slot];
@@ -17,12 +17,12 @@ core::result<void> is_window(const step_plan& p, uint32_t id, pool where, uint32
 }
 
 core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const swap_block& b = p.blocks[g];
   const uint32_t in = r.state_in[g], out = r.state_out[g], update = r.update[g];
-  const uint64_t read = states_read(p, b).bytes + part_offset(p, b, state_part::master);
-  const uint64_t written = states_written(p, b).bytes;
+  const uint64_t read = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
+  const uint64_t written = states_written(*p.layout, b).bytes;
   if (w.taken == branch::skipped && !p.speculates(g)) {
     if (out != none) return broken(p, out, "writes states that a skipped step does not change");
     return {};
@@ -31,7 +31,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
     return broken(p, update, "is not preceded and followed by just those swaps that its states need");
   if (b.swapped != 0)
-    if (auto ok = is_window(p, update, pool::states, g, extent_bytes(p, b)); !ok) return ok;
+    if (auto ok = is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)); !ok) return ok;
   for (uint32_t id : {in, out}) {
     if (id == none) continue;
     if (p.instructions[id].staged != p.instructions[update].staged)
@@ -44,8 +44,8 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   if (out != none)
     if (auto ok = in_order(w, rank, update, out, "which changes what it writes"); !ok) return ok;
   if (in != none && b.holds(state_part::gradient)) {
-    const uint32_t bucket = p.bucket_of[b.pieces.front().parameter];
-    const uint32_t last = r.gradient_out[(bucket + 1) * p.options.accumulation - 1];
+    const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
+    const uint32_t last = r.gradient_out[(bucket + 1) * p.options().accumulation - 1];
     if (last == none) return broken(p, in, "reads gradients that nobody writes");
     return in_order(w, rank, last, in, "which writes the gradients that it reads");
   }
@@ -53,11 +53,11 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
 }
 
 core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const uint32_t micros = p.options.accumulation;
-  const uint64_t bytes =
-      (p.bucket_begin[rank][bucket + 1] - p.bucket_begin[rank][bucket]) * core::size_of(p.options.accumulation_type);
+  const uint32_t micros = p.options().accumulation;
+  const uint64_t bytes = (p.offsets.bucket_begin[bucket + 1] - p.offsets.bucket_begin[bucket]) *
+                         core::size_of(p.options().accumulation_type);
   for (uint32_t m = 0; m < micros; ++m) {
     const uint32_t reduce = r.reduce[bucket * micros + m], in = r.gradient_in[bucket * micros + m];
     const uint32_t out = r.gradient_out[bucket * micros + m];
@@ -88,13 +88,13 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
 }
 
 // Gather sets whose slices come from pages that sub-group `g` writes.
-std::vector<uint32_t> sets_that_read(const step_plan& p, uint32_t g) {
+std::vector<uint32_t> sets_that_read(const rank_plan& p, uint32_t g) {
   std::vector<uint32_t> out;
-  if (p.blocks.empty() || !p.blocks[g].holds(weights_part(p))) return out;
+  if (p.blocks.empty() || !p.blocks[g].holds(weights_part(*p.layout))) return out;
   const swap_block& b = p.blocks[g];
-  for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
-    if (!p.reads_shards(set)) continue;
-    const auto runs = shard_runs(p, set, p.rank);
+  for (uint32_t set = 0; set < p.layout->gather_sets.size(); ++set) {
+    if (!p.layout->reads_shards(set)) continue;
+    const auto runs = shard_runs(p, set);
     if (std::any_of(runs.begin(), runs.end(),
                     [&](const shard_run& x) { return x.first < b.first + b.elements && b.first < x.first + x.count; }))
       out.push_back(set);
@@ -103,15 +103,15 @@ std::vector<uint32_t> sets_that_read(const step_plan& p, uint32_t g) {
 }
 
 core::result<void> slices_are_read(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  std::vector<std::vector<uint32_t>> written_by(p.gather_sets.size());  // [gather set]: sub-groups
+  std::vector<std::vector<uint32_t>> written_by(p.layout->gather_sets.size());  // [gather set]: sub-groups
   for (uint32_t g = 0; g < r.state_out.size(); ++g)
     if (r.state_out[g] != none)
       for (uint32_t set : sets_that_read(p, g)) written_by[set].push_back(g);
-  const uint64_t element_bytes = core::size_of(type_of(p, weights_part(p)));
-  for (uint32_t set = 0; set < p.gather_sets.size(); ++set) {
-    const uint64_t bytes = p.reads_shards(set) ? window_elements(shard_runs(p, set, rank)) * element_bytes : 0;
+  const uint64_t element_bytes = core::size_of(type_of(*p.layout, weights_part(*p.layout)));
+  for (uint32_t set = 0; set < p.layout->gather_sets.size(); ++set) {
+    const uint64_t bytes = p.layout->reads_shards(set) ? window_elements(shard_runs(p, set)) * element_bytes : 0;
     for (uint32_t gather : r.gathers_of[set]) {
       if (bytes == 0) {
         if (p.instructions[gather].staged != none)
@@ -135,9 +135,9 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
 
 // How far reads run ahead and writes lag behind is what the options say.
 core::result<void> pipelined(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const auto& t = p.options.tiers;
+  const auto& t = p.options().tiers;
   uint32_t update = none, written = none;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)]) {
     const instruction& x = p.instructions[id];
@@ -153,11 +153,11 @@ core::result<void> pipelined(const world& w, uint32_t rank) {
   return {};
 }
 
-core::result<void> moves_belong(const step_plan& p) {
+core::result<void> moves_belong(const rank_plan& p) {
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::io)]) {
     const instruction& x = p.instructions[id];
     const bool of_update = x.what == swapped::states;
-    if (of_update && (x.micro + 1 != p.options.accumulation || x.use != use::forward))
+    if (of_update && (x.micro + 1 != p.options().accumulation || x.use != use::forward))
       return broken(p, id, "does not belong to the step's last micro-batch");
     if (x.what == swapped::gradients && x.use != use::backward) return broken(p, id, "does not belong to a backward");
   }
@@ -166,51 +166,51 @@ core::result<void> moves_belong(const step_plan& p) {
 
 }  // namespace
 
-core::result<void> swap_layout(const step_plan& p) {
-  if (!p.options.tiers.swaps()) {
+core::result<void> swap_layout(const rank_plan& p) {
+  if (!p.options().tiers.swaps()) {
     if (!p.blocks.empty()) return broken(p, "it has extents in a file that it does not use");
     return activation_extents(p, 0);
   }
-  const auto& t = p.options.tiers;
-  if (p.options.stage == 0 || (t.parameters == tier::nvme && p.options.stage != 3))
+  const auto& t = p.options().tiers;
+  if (p.options().stage == 0 || (t.parameters == tier::nvme && p.options().stage != 3))
     return broken(p, "states are swapped at a stage that keeps them whole");
-  const uint64_t page = page_elements(p);
+  const uint64_t page = page_elements(*p.layout);
   uint64_t end = 0, file_end = 0;
-  std::vector<uint64_t> held(p.table->parameters.size(), 0);
+  std::vector<uint64_t> held(p.table().parameters.size(), 0);
   for (size_t k = 0; k < p.blocks.size(); ++k) {
     const swap_block& b = p.blocks[k];
     if (b.first != end || b.elements == 0 || b.elements % page != 0)
       return broken(p, "a swap block does not begin where the one before ends, or is not whole pages");
     if (b.file_offset != file_end) return broken(p, "extents of the swap file overlap or leave gaps");
     end += b.elements;
-    file_end += extent_bytes(p, b);
+    file_end += extent_bytes(*p.layout, b);
     for (const auto& x : b.pieces) {
       const slice own =
-          p.trains(x.parameter) ? p.state_slice(x.parameter, p.rank) : p.partition.of(x.parameter, p.rank);
+          p.layout->trains(x.parameter) ? p.own_states(x.parameter) : p.layout->partition.of(x.parameter, p.rank);
       const bool inside = x.range.first >= own.first && x.range.first + x.range.count <= own.first + own.count;
       if (!inside || x.state_offset != linear_place(p, x.parameter, x.range.first) || x.state_offset < b.first ||
-          x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.trains(x.parameter))
-        return broken(p, "a swap block holds elements of " + p.table->parameters[x.parameter].name +
+          x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.layout->trains(x.parameter))
+        return broken(p, "a swap block holds elements of " + p.table().parameters[x.parameter].name +
                              " that are not its own or lie elsewhere");
       held[x.parameter] += x.range.count;
     }
-    if (p.options.mode != mode::train) continue;
+    if (p.options().mode != mode::train) continue;
     if (b.frozen != (k >= p.sub_groups.size()))
       return broken(p, "swap blocks are not its sub-groups, then what is frozen");
     if (!b.frozen && b.pieces != p.sub_groups[k].pieces) return broken(p, "a swap block is not its sub-group");
   }
-  if (end != p.state_elements[p.rank]) return broken(p, "its states are not as many as its swap blocks hold");
+  if (end != p.offsets.state_elements) return broken(p, "its states are not as many as its swap blocks hold");
   if (auto ok = activation_extents(p, file_end); !ok) return ok;
   for (uint32_t q = 0; q < held.size(); ++q) {
-    const bool wanted = p.trains(q) || t.parameters == tier::nvme;
-    if (held[q] != (wanted ? p.partition.of(q, p.rank).count : 0))
-      return broken(p, p.table->parameters[q].name + ": not every owned element is in just one swap block");
+    const bool wanted = p.layout->trains(q) || t.parameters == tier::nvme;
+    if (held[q] != (wanted ? p.layout->partition.of(q, p.rank).count : 0))
+      return broken(p, p.table().parameters[q].name + ": not every owned element is in just one swap block");
   }
   return {};
 }
 
 core::result<void> swaps(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   if (p.blocks.empty()) {
     for (const auto& x : p.instructions)
       if (x.what != swapped::activations && x.lane != lane::compute && (x.lane == lane::io || x.staged != none))
@@ -221,7 +221,7 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   if (auto ok = slices_are_read(w, rank); !ok) return ok;
   if (w.taken == branch::not_skipped)
     if (auto ok = pipelined(w, rank); !ok) return ok;
-  for (uint32_t b = 0; b < p.buckets.size() && p.swaps_gradients(); ++b)
+  for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b)
     if (auto ok = gradients_move(w, rank, b); !ok) return ok;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
     if (auto ok = states_move(w, rank, g); !ok) return ok;

@@ -8,11 +8,11 @@ namespace troupe::plan::rules {
 namespace {
 
 /// Backwards that write to each bucket, as places in a row of roll::backward.
-std::vector<std::vector<uint32_t>> writers_of(const step_plan& p, const roll& r) {
-  std::vector<std::vector<uint32_t>> out(p.buckets.size());
-  const auto all = contributions(*p.table);
+std::vector<std::vector<uint32_t>> writers_of(const rank_plan& p, const roll& r) {
+  std::vector<std::vector<uint32_t>> out(p.layout->buckets.size());
+  const auto all = contributions(p.table());
   for (uint32_t q = 0; q < all.size(); ++q)
-    for (const auto& c : all[q]) out[p.bucket_of[q]].push_back(r.segment_base[c.unit] + c.segment);
+    for (const auto& c : all[q]) out[p.layout->bucket_of[q]].push_back(r.segment_base[c.unit] + c.segment);
   for (auto& w : out) {
     std::sort(w.begin(), w.end());
     w.erase(std::unique(w.begin(), w.end()), w.end());
@@ -21,28 +21,30 @@ std::vector<std::vector<uint32_t>> writers_of(const step_plan& p, const roll& r)
 }
 
 core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, const std::vector<uint32_t>& writers) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const uint32_t micros = p.options.accumulation, row = b * micros;
+  const uint32_t micros = p.options().accumulation, row = b * micros;
   uint32_t last = none;
   for (uint32_t m = 0; m < micros; ++m) {
     const uint32_t held = p.bucket_buffer[row + m];
     const buffer& memory = p.buffers[held];
     if (memory.pool != pool::buckets || memory.subject != b ||
-        memory.bytes != p.buckets[b].elements * core::size_of(p.options.bucket_type()))
-      return broken(p, p.buckets[b].name + " has a buffer that is not its own: pool, bucket or size differ");
-    if (p.options.buckets_stay() && held != p.bucket_buffer[row])
-      return broken(p, p.buckets[b].name + " stays for the whole step but has several buffers");
-    for (uint32_t before = 0; before < m && !p.options.buckets_stay(); ++before)
+        memory.bytes != p.layout->buckets[b].elements * core::size_of(p.options().bucket_type()))
+      return broken(p, p.layout->buckets[b].name + " has a buffer that is not its own: pool, bucket or size differ");
+    if (p.options().buckets_stay() && held != p.bucket_buffer[row])
+      return broken(p, p.layout->buckets[b].name + " stays for the whole step but has several buffers");
+    for (uint32_t before = 0; before < m && !p.options().buckets_stay(); ++before)
       if (held == p.bucket_buffer[row + before])
-        return broken(p, p.buckets[b].name + " has one buffer for several micro-batches but is reduced after each");
+        return broken(
+            p, p.layout->buckets[b].name + " has one buffer for several micro-batches but is reduced after each");
     const uint32_t reduce = r.reduce[row + m];
-    const bool wanted = !p.options.buckets_stay() || m + 1 == micros;
+    const bool wanted = !p.options().buckets_stay() || m + 1 == micros;
     if (!wanted && reduce != none) return broken(p, reduce, "comes before all micro-batches are summed");
     if (!wanted) continue;
-    if (reduce == none) return broken(p, p.buckets[b].name + " is not reduced after micro-batch " + std::to_string(m));
+    if (reduce == none)
+      return broken(p, p.layout->buckets[b].name + " is not reduced after micro-batch " + std::to_string(m));
     if (p.instructions[reduce].buffer != held) return broken(p, reduce, "does not read its bucket's buffer");
-    for (uint32_t n = p.options.buckets_stay() ? 0 : m; n <= m; ++n)
+    for (uint32_t n = p.options().buckets_stay() ? 0 : m; n <= m; ++n)
       for (uint32_t writer : writers)
         if (auto ok = in_order(w, rank, r.backward[n * r.num_segments + writer], reduce, "which writes to it"); !ok)
           return ok;
@@ -52,14 +54,14 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   }
   const uint32_t norm = r.norm[b];
   if (norm == none || p.instructions[norm].micro + 1 != micros)
-    return broken(p, p.buckets[b].name + " has no norm after the last micro-batch");
+    return broken(p, p.layout->buckets[b].name + " has no norm after the last micro-batch");
   if (auto ok = in_order(w, rank, last, norm, "whose result it reads"); !ok) return ok;
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }
 
 // Without overlap_comm nothing is computed beside a reduction.
 core::result<void> does_not_overlap(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   uint32_t last = none;
   for (const auto& x : p.instructions) {
     if (x.kind == kind::reduce) last = x.id;
@@ -72,9 +74,9 @@ core::result<void> does_not_overlap(const world& w, uint32_t rank) {
 }  // namespace
 
 core::result<void> gradients(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  if (p.options.mode == mode::generate) return {};
+  if (p.options().mode == mode::generate) return {};
   if (r.vote == none) return broken(p, "there is no vote");
   // The compute lane does one thing at a time: who waits for its last instruction waits for all losses and readers.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
@@ -82,26 +84,26 @@ core::result<void> gradients(const world& w, uint32_t rank) {
     if (auto ok = in_order(w, rank, computed.back(), r.vote, "so losses or readers of parameters may come after it");
         !ok)
       return ok;
-  if (p.options.mode != mode::train) return {};
+  if (p.options().mode != mode::train) return {};
   const auto writers = writers_of(p, r);
-  for (uint32_t b = 0; b < p.buckets.size(); ++b)
+  for (uint32_t b = 0; b < p.layout->buckets.size(); ++b)
     if (auto ok = bucket_is_reduced(w, rank, b, writers[b]); !ok) return ok;
-  return p.options.overlap ? core::result<void>{} : does_not_overlap(w, rank);
+  return p.options().overlap ? core::result<void>{} : does_not_overlap(w, rank);
 }
 
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const uint32_t update = r.update[g];
   std::vector<uint32_t> units;
   bool persistent = false;
   for (const auto& x : p.sub_groups[g].pieces) {
     units.insert(units.end(), w.units_of[x.parameter].begin(), w.units_of[x.parameter].end());
-    persistent = persistent || p.persistent[x.parameter];
+    persistent = persistent || p.layout->persistent[x.parameter];
   }
   std::sort(units.begin(), units.end());
   units.erase(std::unique(units.begin(), units.end()), units.end());
-  if (!p.gathers()) {
+  if (!p.layout->gathers()) {
     for (uint32_t u : units)
       if (r.last_use[u] != none)
         if (auto ok = in_order(w, rank, r.last_use[u], update, "which reads the parameters it overwrites"); !ok)
@@ -109,7 +111,7 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
     return {};
   }
   // A gather ends when every member's has: peers that read this rank's slices are waited for too.
-  if (persistent) units.push_back(static_cast<uint32_t>(p.table->units.size()));
+  if (persistent) units.push_back(static_cast<uint32_t>(p.table().units.size()));
   for (uint32_t u : units)
     for (uint32_t gather : r.gathers_of[u])
       if (auto ok = in_order(w, rank, gather, update, "which reads the slices it overwrites"); !ok) return ok;
@@ -117,7 +119,7 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
 }
 
 core::result<void> updates(const world& w, uint32_t rank) {
-  const step_plan& p = *w.ranks[rank];
+  const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < r.update.size(); ++g) {
     const uint32_t update = r.update[g];
@@ -131,12 +133,12 @@ core::result<void> updates(const world& w, uint32_t rank) {
 
 core::result<void> publishes(const world& w) {
   for (uint32_t rank = 0; rank < w.ranks.size(); ++rank) {
-    const step_plan& p = *w.ranks[rank];
+    const rank_plan& p = *w.ranks[rank];
     const roll& r = w.rolls[rank];
-    std::vector<uint32_t> set_of(p.table->parameters.size(), none);
-    for (uint32_t k = 0; k < p.publish_sets.size(); ++k) {
-      if (r.publish[k] == none) return broken(p, "nothing publishes " + p.publish_sets[k].name);
-      for (const auto& x : p.publish_sets[k].parameters) {
+    std::vector<uint32_t> set_of(p.table().parameters.size(), none);
+    for (uint32_t k = 0; k < p.layout->publish_sets.size(); ++k) {
+      if (r.publish[k] == none) return broken(p, "nothing publishes " + p.layout->publish_sets[k].name);
+      for (const auto& x : p.layout->publish_sets[k].parameters) {
         set_of[x.parameter] = k;
         for (uint32_t u : w.units_of[x.parameter])
           if (r.last_use[u] != none)
@@ -144,7 +146,7 @@ core::result<void> publishes(const world& w) {
               return ok;
       }
     }
-    if (p.publish_sets.empty()) continue;
+    if (p.layout->publish_sets.empty()) continue;
     for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
       for (const auto& x : p.sub_groups[g].pieces)
         if (auto ok = in_order(w, rank, r.update[g], r.publish[set_of[x.parameter]], "whose result it publishes"); !ok)

@@ -6,15 +6,15 @@ namespace troupe::plan {
 namespace {
 
 /// Bytes of the gradients that one backward writes.
-uint64_t gradient_bytes(const step_plan& p, const core::segment_info& s) {
+uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
   uint64_t n = 0;
   for (uint32_t q : s.parameters)
-    if (p.trains(q)) n += p.table->parameters[q].numel();
-  return n * core::size_of(p.options.bucket_type());
+    if (p.layout->trains(q)) n += p.table().parameters[q].numel();
+  return n * core::size_of(p.options().bucket_type());
 }
 
-uint64_t touched_bytes(const step_plan& p, const instruction& x) {
-  const auto segment = [&]() -> const core::segment_info& { return p.table->units[x.subject].segments[x.segment]; };
+uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
+  const auto segment = [&]() -> const core::segment_info& { return p.table().units[x.subject].segments[x.segment]; };
   switch (x.kind) {
     case kind::forward:
       return segment().saved_bytes;
@@ -22,12 +22,12 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
       return segment().saved_bytes + gradient_bytes(p, segment());
     case kind::recompute: {
       uint64_t n = 0;
-      for (const auto& s : p.table->units[x.subject].segments) n += s.saved_bytes;
+      for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;
       return n;
     }
     // Each rank reads its part of every rank's bucket; where all get the sum, it writes that part everywhere too.
     case kind::reduce:
-      return p.options.reduce_to_all() ? 2 * x.bytes : x.bytes;
+      return p.options().reduce_to_all() ? 2 * x.bytes : x.bytes;
     case kind::load:
     case kind::release:
     case kind::orthogonalise:  // arithmetic
@@ -55,10 +55,12 @@ uint64_t touched_bytes(const step_plan& p, const instruction& x) {
 /// Plays all ranks at once: each as far as its next collective, which is done when all have come to it.
 class player {
  public:
-  player(rank_plans ranks, const cost_model& costs)
+  player(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for)
       : costs_(costs), next_(ranks.size(), 0), lane_free_(ranks.size()), io_free_(ranks.size(), 0) {
     out_.plans.assign(ranks.begin(), ranks.end());
     out_.ranks.resize(ranks.size());
+    out_.stands_for = std::move(stands_for);
+    out_.stands_for.resize(ranks.size(), 1);
     for (size_t r = 0; r < ranks.size(); ++r) out_.ranks[r].instructions.resize(ranks[r]->instructions.size());
   }
 
@@ -95,7 +97,7 @@ class player {
       const double start = ready(r, x), seconds = predicted_seconds(*out_.plans[r], x, costs_);
       if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
         const double moving = std::max(start, disk_free_);
-        disk_free_ = moving + seconds;
+        disk_free_ = moving + seconds * out_.stands_for[r];
         lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
         out_.ranks[r].instructions[x.id] = {start, moving, disk_free_};
         continue;
@@ -122,7 +124,7 @@ class player {
       arrived = std::max(arrived, posted.back());
       seconds = std::max(seconds, predicted_seconds(*out_.plans[r], x, costs_));
     }
-    if (out_.plans.size() > 1) arrived += costs_.latency_s;
+    if (out_.plans[0]->options().ranks > 1) arrived += costs_.latency_s;
     const double moving = std::max(arrived, fabric_free_);
     fabric_free_ = moving + seconds;
     for (uint32_t r = 0; r < out_.plans.size(); ++r)
@@ -152,7 +154,7 @@ class player {
   }
 
   /// When the compute or the shard lane worked: in order, apart from one another.
-  static std::vector<timed> working_times(const step_plan& p, const rank_timeline& of) {
+  static std::vector<timed> working_times(const rank_plan& p, const rank_timeline& of) {
     std::vector<timed> all, out;
     for (const lane l : {lane::compute, lane::shard})
       for (uint32_t id : p.lanes[static_cast<size_t>(l)]) all.push_back(of.instructions[id]);
@@ -184,20 +186,20 @@ cost_model default_costs(core::dtype parameter, bool native_products) {
   return out;
 }
 
-double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs) {
+double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
   if (x.guard == guard::skipped) return 0;  // of a step that is not
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // The ranks share a disk, and do the same at the same time.
   if (x.lane == lane::io) {
     const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
-    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options.ranks / rate;
+    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks / rate;
   }
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 
-timeline predict(rank_plans ranks, const cost_model& costs) {
+timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for) {
   if (ranks.empty()) return {};
-  return player(ranks, costs).run();
+  return player(ranks, costs, std::move(stands_for)).run();
 }
 
 }  // namespace troupe::plan

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -26,7 +26,7 @@ struct cost_model {
 cost_model default_costs(core::dtype parameter, bool native_products = true);
 
 /// Seconds of the instruction alone, once it may start (a collective: once all members have started it).
-double predicted_seconds(const step_plan& p, const instruction& x, const cost_model& costs);
+double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs);
 
 /// When an instruction ran, in seconds since the step began. A collective is posted at `start_s` and moves bytes from
 /// `moving_s`, when the last member has posted it; elsewhere both are equal.
@@ -43,13 +43,15 @@ struct rank_timeline {              ///< one rank's step on the virtual clock
 };
 
 struct timeline {                                       ///< all ranks' step
-  std::vector<std::shared_ptr<const step_plan>> plans;  ///< [rank]
-  std::vector<rank_timeline> ranks;
-  double step_s = 0;  ///< of the slowest rank
+  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank], or of each class one
+  std::vector<uint32_t> stands_for;                     ///< [plan]: ranks
+  std::vector<rank_timeline> ranks;                     ///< [plan]
+  double step_s = 0;                                    ///< of the slowest rank
 };
 
 /// Plays a step that is not skipped: lanes in order, dependencies, collectives one after the other once all members
-/// have posted them. The plans have passed check(). Deterministic.
-timeline predict(rank_plans ranks, const cost_model& costs);
+/// have posted them. The plans have passed check(). Deterministic. Of many ranks one of each class may be given, with
+/// how many ranks each stands for; none: for itself.
+timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for = {});
 
 }  // namespace troupe::plan

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "plan/layout/classes.hpp"
+#include "plan/layout/sets.hpp"
 #include "plan/write/generate.hpp"
 
 namespace troupe::plan {
@@ -158,23 +160,29 @@ class search {
     return o;
   }
 
+  /// The first ones, or of many one for each class.
+  [[nodiscard]] static std::vector<uint32_t> asked(const std::shared_ptr<const job_layout>& layout, uint32_t ranks) {
+    std::vector<uint32_t> out;
+    if (ranks > fit_ranks_max)
+      for (const auto& c : classes_of(layout)) out.push_back(c.representative());
+    for (uint32_t r = 0; r < ranks && ranks <= fit_ranks_max; ++r) out.push_back(r);
+    return out;
+  }
   /// Asks the generator and the cost model.
   [[nodiscard]] core::result<fitted> judged(const plan_options& o, uint32_t ranks) const {
-    std::vector<std::shared_ptr<const step_plan>> plans;
+    auto layout = make_layout(request_.table, o);
+    if (!layout) return core::fail(layout.error());
     fitted out;
     out.options = o;
-    uint64_t most = 0;
-    for (uint32_t r = 0; r < ranks; ++r) {
+    std::vector<std::shared_ptr<const rank_plan>> plans;
+    size_t largest = 0;
+    for (const uint32_t r : asked(*layout, ranks)) {
       if (auto ok = request_.go_on ? request_.go_on() : core::result<void>(); !ok) return core::fail(ok.error());
-      auto p = generate(request_.table, o, r);
-      if (!p) return core::fail(p.error());
-      if (const uint64_t total = (*p)->memory.total(); total > most || r == 0) {
-        most = total;
-        out.rank = r;
-      }
-      plans.push_back(std::move(*p));
+      plans.push_back(generate(*layout, r));
+      if (plans.back()->memory.total() > plans[largest]->memory.total()) largest = plans.size() - 1;
     }
-    const auto& p = *plans[out.rank];
+    const auto& p = *plans[largest];
+    out.rank = p.rank;
     out.memory = p.memory;
     out.traffic = traffic_of(p);
     out.step_s = predict(plans, request_.costs).step_s;
@@ -279,7 +287,7 @@ class search {
 
 }  // namespace
 
-swap_traffic traffic_of(const step_plan& p) {
+swap_traffic traffic_of(const rank_plan& p) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
     if (x.kind == kind::swap_in) out.read += x.bytes;
@@ -288,7 +296,7 @@ swap_traffic traffic_of(const step_plan& p) {
   return out;
 }
 
-swap_traffic traffic_of(const step_plan& p, swapped what) {
+swap_traffic traffic_of(const rank_plan& p, swapped what) {
   swap_traffic out;
   for (const auto& x : p.instructions) {
     if (x.what != what) continue;

@@ -10,7 +10,7 @@
 
 #include "core/error.hpp"
 #include "plan/choose/cost.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -46,9 +46,9 @@ struct fit_request {
 struct swap_traffic {
   uint64_t read = 0, written = 0;
 };
-swap_traffic traffic_of(const step_plan& p);
+swap_traffic traffic_of(const rank_plan& p);
 /// Of one kind of piece.
-swap_traffic traffic_of(const step_plan& p, swapped what);
+swap_traffic traffic_of(const rank_plan& p, swapped what);
 
 /// Options with everything chosen, and what a step with them needs.
 struct fitted {
@@ -74,6 +74,8 @@ uint64_t elements_of(const core::model_table& table, const core::unit_info& unit
 
 /// Plans beyond this number of ranks are judged by the first rank's while searching, and by all ranks' at the end.
 inline constexpr uint32_t fit_sample_ranks_max = 4;
+/// Beyond so many, one of each class is judged at the end.
+inline constexpr uint32_t fit_ranks_max = 64;
 /// Sub-groups of a rank, buckets of a step: the search starts with about as many at most.
 inline constexpr uint64_t fit_pieces_max = 256;
 /// Nor does it make any smaller than these elements, unless they are all there are.

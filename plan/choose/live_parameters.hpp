@@ -3,12 +3,12 @@
 
 #include <cstdint>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
 /// The most elements of parameters that are gathered at the same time. A parameter that two units share counts once,
 /// though each unit's slot has it; so this is never above the model's size. 0 where nothing is gathered.
-uint64_t peak_live_parameters(const step_plan& p);
+uint64_t peak_live_parameters(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -3,17 +3,17 @@
 
 #include <cstdint>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
 /// Bytes of the window that holds the input of `unit`: whole pages, the last one padded. 0 where that input stays in
 /// device memory: nothing is recomputed, the unit is the first, whose input is the tokens, or it is beyond
 /// `tier_options::activation_units`.
-uint64_t activation_window_bytes(const step_plan& p, uint32_t unit);
+uint64_t activation_window_bytes(const job_layout& l, uint32_t unit);
 
 /// Puts an extent for each such unit behind the states in the swap file; every micro-batch writes it anew. None but
 /// with tier::nvme.
-void place_activations(step_plan& p);
+void place_activations(rank_plan& p);
 
 }  // namespace troupe::plan

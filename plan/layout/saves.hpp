@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -16,19 +16,19 @@ inline constexpr uint64_t snapshot_block_bytes_max = uint64_t{4} << 20;
 inline constexpr uint64_t staging_blocks_min = 4;
 
 /// dtype of a parameter's weights in a checkpoint: the master's, the parameter's own where it is frozen.
-core::dtype saved_type(const step_plan& p, uint32_t parameter);
+core::dtype saved_type(const job_layout& l, uint32_t parameter);
 
 /// The elements of `parameter` that `rank` writes: its partition, or its share of what all ranks hold alike. All ranks'
 /// shares together are every element once.
-slice saved_slice(const step_plan& p, uint32_t parameter, uint32_t rank);
+slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank);
 
 /// Bytes of a block's slot in the staging memory, a multiple of save_grain_bytes: the same on all ranks.
-uint64_t staging_slot_bytes(const step_plan& p);
+uint64_t staging_slot_bytes(const job_layout& l);
 /// Slots in the staging memory.
-uint64_t staging_slots(const step_plan& p);
+uint64_t staging_slots(const job_layout& l);
 
 /// This rank's file after its header: weights of trained parameters, their first moments, their second, then frozen
 /// parameters in blocks of their own; each in the table's order.
-std::vector<snapshot_block> snapshot_blocks(const step_plan& p);
+std::vector<snapshot_block> snapshot_blocks(const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -5,69 +5,68 @@
 #include <utility>
 
 #include "core/math.hpp"
-#include "plan/layout/activation_extents.hpp"
 #include "plan/layout/layout.hpp"
-#include "plan/layout/update_memory.hpp"
+#include "plan/layout/own.hpp"
 
 namespace troupe::plan {
 namespace {
 
 // zero.md 7.4: small parameters stay gathered until the sum of them reaches the model's own threshold.
-void choose_persistent(step_plan& p) {
-  p.persistent.assign(p.table->parameters.size(), false);
-  if (!p.gathers()) return;
+void choose_persistent(job_layout& l) {
+  l.persistent.assign(l.table->parameters.size(), false);
+  if (!l.gathers()) return;
   uint64_t total = 0;
-  for (size_t q = 0; q < p.persistent.size(); ++q) {
-    const uint64_t n = p.table->parameters[q].numel();
-    if (n > p.options.persistence_threshold || n + total > p.options.model_persistence_threshold) continue;
-    p.persistent[q] = true;
+  for (size_t q = 0; q < l.persistent.size(); ++q) {
+    const uint64_t n = l.table->parameters[q].numel();
+    if (n > l.options.persistence_threshold || n + total > l.options.model_persistence_threshold) continue;
+    l.persistent[q] = true;
     total += n;
   }
 }
 
-void make_gather_sets(step_plan& p) {
+void make_gather_sets(job_layout& l) {
   std::vector<uint32_t> kept;
-  for (const auto& unit : p.table->units) {
+  for (const auto& unit : l.table->units) {
     std::vector<uint32_t> members;
     for (uint32_t q : unit.parameters)
-      if (!p.persistent[q]) members.push_back(q);
-    p.gather_sets.push_back(lay_out(*p.table, members, unit.name));
+      if (!l.persistent[q]) members.push_back(q);
+    l.gather_sets.push_back(lay_out(*l.table, members, unit.name));
   }
-  for (uint32_t q = 0; q < p.persistent.size(); ++q)
-    if (p.persistent[q]) kept.push_back(q);
-  p.gather_sets.push_back(lay_out(*p.table, kept, "persistent parameters"));
+  for (uint32_t q = 0; q < l.persistent.size(); ++q)
+    if (l.persistent[q]) kept.push_back(q);
+  l.gather_sets.push_back(lay_out(*l.table, kept, "persistent parameters"));
 }
 
 // In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest.
-void make_buckets(step_plan& p) {
-  const auto writes = contributions(*p.table);
+void make_buckets(job_layout& l) {
+  const auto writes = contributions(*l.table);
   std::vector<uint32_t> open;
   uint64_t elements = 0;
-  p.bucket_of.assign(p.table->parameters.size(), none);
+  l.bucket_of.assign(l.table->parameters.size(), none);
   const auto close = [&] {
     if (open.empty()) return;
-    for (uint32_t q : open) p.bucket_of[q] = static_cast<uint32_t>(p.buckets.size());
-    p.buckets.push_back(lay_out(*p.table, open, "bucket " + std::to_string(p.buckets.size())));
+    for (uint32_t q : open) l.bucket_of[q] = static_cast<uint32_t>(l.buckets.size());
+    l.buckets.push_back(lay_out(*l.table, open, "bucket " + std::to_string(l.buckets.size())));
     open.clear();
     elements = 0;
   };
-  for (auto u = static_cast<int64_t>(p.table->units.size()) - 1; u >= 0; --u) {
+  for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
     // What waits for the first unit is reduced when there is nothing left to compute.
-    if (p.options.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
-    const auto& segments = p.table->units[static_cast<size_t>(u)].segments;
+    if (l.options.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
+    const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
         if (writes[q].empty()) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
-        const uint64_t n = p.table->parameters[q].numel();
+        const uint64_t n = l.table->parameters[q].numel();
         if (writes[q].size() > 1) {
           close();
           open.push_back(q);
           close();
           continue;
         }
-        if (elements + n > p.options.reduce_bucket) close();
+        if (elements + n > l.options.reduce_bucket) close();
         open.push_back(q);
         elements += n;
       }
@@ -75,128 +74,89 @@ void make_buckets(step_plan& p) {
   close();
 }
 
-void make_layouts(step_plan& p) {
-  std::vector<uint32_t> all(p.table->parameters.size());
-  for (uint32_t q = 0; q < all.size(); ++q) all[q] = q;
-  const parameter_set full = lay_out(*p.table, all, "all");
-  p.full_elements = full.elements;
-  for (const auto& x : full.parameters) p.full_offset.push_back(x.offset);
-  p.shard_offset.assign(p.options.ranks, {});
-  p.shard_elements.assign(p.options.ranks, 0);
-  for (uint32_t r = 0; r < p.options.ranks; ++r)
-    for (uint32_t q : all) {
-      p.shard_offset[r].push_back(p.shard_elements[r]);
-      p.shard_elements[r] += core::round_up(p.partition.of(q, r).count, core::parameter_alignment_bytes / 2);
-    }
-  for (uint32_t q : all) {
-    p.block_offset.push_back(p.num_blocks);
-    if (p.trains(q)) p.num_blocks += core::div_up(p.table->parameters[q].numel(), core::partition_grain);
-  }
-}
-
-constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
-
-// Frozen parameters have no states: the place that stands here for them is nobody's.
-void make_state_layouts(step_plan& p) {
-  const auto parameters = static_cast<uint32_t>(p.table->parameters.size());
-  p.state_offset.assign(p.options.ranks, {});
-  p.state_elements.assign(p.options.ranks, 0);
-  for (uint32_t q = 0; q < parameters; ++q) {
-    for (uint32_t r = 0; r < p.options.ranks; ++r) {
-      p.state_offset[r].push_back(p.state_elements[r]);
-      p.state_elements[r] += core::round_up(p.state_slice(q, r).count, grain);
-    }
-    for (uint32_t k = 0; k < max_moments; ++k) {
-      p.moment_offset[k].push_back(p.moment_elements[k]);
-      if (k < p.options.update_of(q).moments)
-        p.moment_elements[k] += core::round_up(p.state_slice(q, p.rank).count, grain);
-    }
-  }
-}
-
-// Where states are swapped, a sub-group is a block of the linear layout.
-void make_swapped_sub_groups(step_plan& p) {
-  for (const auto& b : p.blocks) {
-    if (b.frozen) continue;
-    sub_group g;
-    g.pieces = b.pieces;
-    for (const auto& x : b.pieces) g.elements += x.range.count;
-    p.sub_groups.push_back(std::move(g));
-  }
-}
-
-// zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
-void make_sub_groups(step_plan& p) {
-  sub_group open;
-  const auto add = [&](sub_group& to, uint32_t q) {
-    const slice range = p.state_slice(q, p.rank);
-    if (range.count == 0) return;
-    to.pieces.push_back({q, range, p.state_offset[p.rank][q]});
-    to.elements += range.count;
-    to.need = std::max(to.need, p.need_of(q));
-  };
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-    if (p.need_of(q) == update_need::whole_matrix) continue;
-    add(open, q);
-    if (open.elements >= p.options.sub_group) {
-      p.sub_groups.push_back(std::move(open));
-      open = {};
-    }
-  }
-  if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
-  // All ranks meet over every matrix set, so each has a sub-group for it, perhaps an empty one.
-  for (uint32_t k = 0; k < p.matrix_sets.size(); ++k) {
-    sub_group g;
-    for (const auto& x : p.matrix_sets[k].parameters) add(g, x.parameter);
-    g.need = update_need::whole_matrix;
-    g.matrices = k;
-    p.sub_groups.push_back(std::move(g));
-  }
-}
-
 // Each matrix falls to the rank that has the fewest elements to make orthogonal so far.
-void make_matrix_sets(step_plan& p) {
+void make_matrix_sets(job_layout& l) {
   std::vector<uint32_t> open;
-  std::vector<uint64_t> load(p.options.ranks, 0);
+  std::vector<uint64_t> load(l.options.ranks, 0);
   uint64_t elements = 0;
-  p.matrix_owner.assign(p.table->parameters.size(), none);
+  l.matrix_owner.assign(l.table->parameters.size(), none);
   const auto close = [&] {
     if (!open.empty())
-      p.matrix_sets.push_back(lay_out(*p.table, open, "matrices " + std::to_string(p.matrix_sets.size())));
+      l.matrix_sets.push_back(lay_out(*l.table, open, "matrices " + std::to_string(l.matrix_sets.size())));
     open.clear();
     elements = 0;
   };
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-    if (p.need_of(q) != update_need::whole_matrix) continue;
-    const uint64_t n = p.table->parameters[q].numel();
-    if (elements + n > p.options.allgather_bucket) close();
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
+    if (l.need_of(q) != update_need::whole_matrix) continue;
+    const uint64_t n = l.table->parameters[q].numel();
+    if (elements + n > l.options.allgather_bucket) close();
     open.push_back(q);
     elements += n;
     const auto least = std::min_element(load.begin(), load.end());
-    p.matrix_owner[q] = static_cast<uint32_t>(least - load.begin());
+    l.matrix_owner[q] = static_cast<uint32_t>(least - load.begin());
     *least += n;
   }
   close();
 }
 
-void make_publish_sets(step_plan& p) {
-  if (p.options.stage != 1 && p.options.stage != 2) return;
+void make_publish_sets(job_layout& l) {
+  if (l.options.stage != 1 && l.options.stage != 2) return;
   std::vector<uint32_t> open;
   uint64_t elements = 0;
   const auto close = [&] {
     if (!open.empty())
-      p.publish_sets.push_back(lay_out(*p.table, open, "publish " + std::to_string(p.publish_sets.size())));
+      l.publish_sets.push_back(lay_out(*l.table, open, "publish " + std::to_string(l.publish_sets.size())));
     open.clear();
     elements = 0;
   };
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-    if (!p.trains(q)) continue;
-    const uint64_t n = p.table->parameters[q].numel();
-    if (elements + n > p.options.allgather_bucket) close();
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
+    if (!l.trains(q)) continue;
+    const uint64_t n = l.table->parameters[q].numel();
+    if (elements + n > l.options.allgather_bucket) close();
     open.push_back(q);
     elements += n;
   }
   close();
+}
+
+void place_parameters(job_layout& l) {
+  std::vector<uint32_t> all(l.table->parameters.size());
+  for (uint32_t q = 0; q < all.size(); ++q) all[q] = q;
+  const parameter_set full = lay_out(*l.table, all, "all");
+  l.full_elements = full.elements;
+  for (const auto& x : full.parameters) l.full_offset.push_back(x.offset);
+  uint64_t blocks = 0;
+  for (uint32_t q : all) {
+    l.block_offset.push_back(blocks);
+    if (l.trains(q)) blocks += core::div_up(l.table->parameters[q].numel(), core::partition_grain);
+  }
+  if (l.options.mode == mode::train) l.num_blocks = blocks;
+}
+
+// The first units are read when a step begins, with nothing to hide behind: they stay first.
+void choose_cached(job_layout& l) {
+  l.cached.assign(l.gather_sets.size(), false);
+  uint64_t left = l.options.tiers.resident_parameters;
+  if (l.options.tiers.parameters != tier::nvme || left == 0) return;
+  std::vector<rank_offsets> all;
+  for (uint32_t r = 0; r < l.options.ranks; ++r) all.push_back(offsets_of(l, r));
+  for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
+    uint64_t most = 0;  // the same on all ranks
+    for (uint32_t r = 0; r < l.options.ranks; ++r) most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
+    if (most > left) break;
+    left -= most;
+    l.cached[k] = true;
+  }
+}
+
+core::result<void> cuttable(const job_layout& l) {
+  for (uint32_t r = 0; r < l.options.ranks; ++r)
+    if (l.partition.elements_of(r) == 0)
+      return core::fail(core::error_kind::bad_input,
+                        "parallel.data: " + std::to_string(l.options.ranks) + " ranks, but the model's " +
+                            std::to_string(l.table->numel()) + " parameters can only be cut into " + std::to_string(r) +
+                            " parts of at least " + std::to_string(core::partition_grain) + " elements");
+  return {};
 }
 
 }  // namespace
@@ -231,26 +191,45 @@ uint64_t segment_bucket(const core::model_table& table) {
   return most;
 }
 
-void make_sets(step_plan& p) {
-  p.partition = make_partition(*p.table, p.options.ranks, p.options.round_robin);
-  make_layouts(p);
-  make_state_layouts(p);
-  choose_persistent(p);
-  make_gather_sets(p);
-  const bool trains = p.options.mode == mode::train, swaps = p.options.tiers.swaps();
-  if (trains || swaps) make_buckets(p);
-  if (swaps) make_swap_layout(p);  // the same in every plan of a run, whatever it does
-  place_activations(p);
-  if (!trains) {
-    p.num_blocks = 0;
-    p.buckets.clear();
-    p.bucket_of.clear();
-    return;
+core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
+                                                            const plan_options& options) {
+  using core::error_kind;
+  if (table->units.empty() || table->parameters.empty())
+    return core::fail(error_kind::bad_input, "the model has no units");
+  if (options.ranks == 0 || options.accumulation == 0 || options.stage > 3)
+    return core::fail(error_kind::bug, "plan: impossible degrees or stage");
+  if (!options.optimizer.empty() && options.optimizer.size() != table->parameters.size())
+    return core::fail(error_kind::bug, "plan: the optimizer is told for " + std::to_string(options.optimizer.size()) +
+                                           " parameters, the model has " + std::to_string(table->parameters.size()));
+  auto out = std::make_shared<job_layout>();
+  auto& l = *out;
+  l.options = options;
+  l.table = std::move(table);
+  l.partition = make_partition(*l.table, options.ranks, options.round_robin);
+  if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
+  place_parameters(l);
+  choose_persistent(l);
+  make_gather_sets(l);
+  const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
+  if (trains || swaps) make_buckets(l);
+  if (swaps) {
+    l.state_runs = l.buckets;  // the same in every plan of a run, whatever it does
+    choose_cached(l);
   }
-  make_matrix_sets(p);
-  swaps ? make_swapped_sub_groups(p) : make_sub_groups(p);
-  place_undo_copies(p);
-  make_publish_sets(p);
+  if (!trains) {
+    l.buckets.clear();
+    l.bucket_of.clear();
+    return out;
+  }
+  make_matrix_sets(l);
+  make_publish_sets(l);
+  if (l.buckets.empty())
+    return core::fail(error_kind::bad_input, "parameter_groups: every parameter is frozen, there is nothing to train");
+  for (uint32_t q = 0; q < l.bucket_of.size(); ++q)
+    if (l.bucket_of[q] == none && l.trains(q))
+      return core::fail(error_kind::bad_input,
+                        l.table->parameters[q].name + ": no segment of the model writes its gradient");
+  return out;
 }
 
 }  // namespace troupe::plan

@@ -1,12 +1,18 @@
-// Groups parameters before any instruction is written: gather sets, buckets, sub-groups, publish sets, layouts.
+// Groups parameters before any instruction is written: gather sets, buckets, publish sets, where all of them lie. Owns
+// what all ranks have in common; what is one rank's own is own.hpp's.
 #pragma once
 
-#include "plan/step_plan.hpp"
+#include <memory>
+
+#include "core/error.hpp"
+#include "plan/job_layout.hpp"
 
 namespace troupe::plan {
 
-/// Fills everything of `p` but instructions, lanes, buffers and memory. Needs options, table, rank.
-void make_sets(step_plan& p);
+/// What all ranks' plans of one kind of step have in common. Refuses more ranks than the model can be cut into and
+/// impossible sizes.
+core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
+                                                            const plan_options& options);
 
 /// One parameter's turn in backward: the unit and segment whose backward writes to it, in order of backward. Frozen
 /// parameters have none.

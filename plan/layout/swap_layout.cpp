@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -11,9 +11,9 @@ namespace {
 constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
 
 // Frozen parameters have places only where their slices are swapped.
-slice held(const step_plan& p, uint32_t q, uint32_t rank) {
-  if (p.trains(q)) return p.state_slice(q, rank);
-  return p.options.tiers.parameters == tier::nvme ? p.partition.of(q, rank) : slice{};
+slice held(const job_layout& l, uint32_t q, uint32_t rank) {
+  if (l.trains(q)) return l.state_slice(q, rank);
+  return l.options.tiers.parameters == tier::nvme ? l.partition.of(q, rank) : slice{};
 }
 
 class line {
@@ -33,28 +33,10 @@ class line {
   uint64_t page_, at_ = 0;
 };
 
-void lay_out_rank(step_plan& p, uint32_t r) {
-  line all(page_elements(p));
-  auto& offsets = p.state_offset[r];
-  offsets.assign(p.table->parameters.size(), 0);
-  auto& begins = p.bucket_begin.emplace_back();
-  for (const auto& bucket : p.buckets) {
-    all.next_page();
-    begins.push_back(all.at());
-    for (const auto& x : bucket.parameters) offsets[x.parameter] = all.place(held(p, x.parameter, r).count);
-  }
-  all.next_page();
-  begins.push_back(all.at());
-  for (uint32_t q = 0; q < offsets.size(); ++q)
-    if (!p.trains(q)) offsets[q] = all.place(held(p, q, r).count);
-  all.next_page();
-  p.state_elements[r] = all.at();
-}
-
 // Linear runs [begin, end) cut into about equal blocks of at most `most` elements.
-void cut(step_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>& members, bool frozen) {
-  const uint64_t page = page_elements(p);
-  const uint64_t most = std::max(page, p.options.sub_group / page * page);
+void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>& members, bool frozen) {
+  const uint64_t page = page_elements(*p.layout);
+  const uint64_t most = std::max(page, p.options().sub_group / page * page);
   const uint64_t blocks = core::div_up(end - begin, most);
   if (blocks == 0) return;
   const uint64_t each = core::round_up(core::div_up(end - begin, blocks), page);
@@ -64,8 +46,8 @@ void cut(step_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>
     b.elements = std::min(each, end - at);
     b.frozen = frozen;
     for (uint32_t q : members) {
-      const slice own = held(p, q, p.rank);
-      const uint64_t place = p.state_offset[p.rank][q];
+      const slice own = held(*p.layout, q, p.rank);
+      const uint64_t place = p.offsets.state[q];
       const uint64_t from = std::max(place, at), to = std::min(place + own.count, at + b.elements);
       if (from < to) b.pieces.push_back({q, {own.first + from - place, to - from}, from});
     }
@@ -73,21 +55,22 @@ void cut(step_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>
   }
 }
 
-void choose_parts(step_plan& p) {
-  const auto& t = p.options.tiers;
+void choose_parts(rank_plan& p) {
+  const job_layout& l = *p.layout;
+  const auto& t = l.options.tiers;
   uint32_t moments = 0;
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
-    if (p.trains(q)) moments = std::max(moments, p.options.update_of(q).moments);
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (l.trains(q)) moments = std::max(moments, l.options.update_of(q).moments);
   const auto groups = static_cast<uint64_t>(
       std::count_if(p.blocks.begin(), p.blocks.end(), [](const swap_block& b) { return !b.frozen; }));
   // zero.md 7.6: the last ones are offloaded.
   const auto stay = static_cast<uint64_t>((1 - t.ratio) * double(groups));
-  const bool apart = !p.options.master_is_parameter();
-  const state_part weights = weights_part(p);
+  const bool apart = !l.options.master_is_parameter();
+  const state_part weights = weights_part(l);
   for (uint64_t g = 0; g < p.blocks.size(); ++g) {
     auto& b = p.blocks[g];
     if (t.parameters == tier::nvme) b.swapped |= bit(weights);
-    if (!b.frozen && p.swaps_gradients()) b.swapped |= bit(state_part::gradient);
+    if (!b.frozen && l.swaps_gradients()) b.swapped |= bit(state_part::gradient);
     const bool away = !b.frozen && t.optimizer == tier::nvme && g >= stay;
     if (away && apart) b.swapped |= bit(state_part::master);
     for (uint32_t k = 0; k < moments && away; ++k) b.swapped |= bit(moment_part(k));
@@ -101,21 +84,7 @@ void choose_parts(step_plan& p) {
       p.resident_elements[k] += b.elements;
     }
     b.file_offset = p.swap_file_bytes;
-    p.swap_file_bytes += extent_bytes(p, b);
-  }
-}
-
-// The first units are read when a step begins, with nothing to hide behind: they stay first.
-void choose_cached(step_plan& p) {
-  p.cached.assign(p.gather_sets.size(), false);
-  if (p.options.tiers.parameters != tier::nvme) return;
-  uint64_t left = p.options.tiers.resident_parameters;
-  for (uint32_t k = 0; k < p.gather_sets.size(); ++k) {
-    uint64_t most = 0;  // the same on all ranks
-    for (uint32_t r = 0; r < p.options.ranks; ++r) most = std::max(most, window_elements(shard_runs(p, k, r)));
-    if (most > left) break;
-    left -= most;
-    p.cached[k] = true;
+    p.swap_file_bytes += extent_bytes(l, b);
   }
 }
 
@@ -133,67 +102,67 @@ std::string_view name_of(tier t) {
   return "?";
 }
 
-uint64_t page_elements(const step_plan& p) {
-  const auto& o = p.options;
+uint64_t page_elements(const job_layout& l) {
+  const auto& o = l.options;
   const uint64_t narrowest =
       std::min({core::size_of(o.parameter), core::size_of(o.accumulation_type), core::size_of(o.master())});
   return std::max(swap_page_bytes / narrowest, core::partition_grain);
 }
 
-core::dtype type_of(const step_plan& p, state_part x) {
-  if (x == state_part::gradient) return p.options.accumulation_type;
-  return x == state_part::copy ? p.options.parameter : p.options.master();
+core::dtype type_of(const job_layout& l, state_part x) {
+  if (x == state_part::gradient) return l.options.accumulation_type;
+  return x == state_part::copy ? l.options.parameter : l.options.master();
 }
 
-state_part weights_part(const step_plan& p) {
-  return p.options.master_is_parameter() ? state_part::master : state_part::copy;
+state_part weights_part(const job_layout& l) {
+  return l.options.master_is_parameter() ? state_part::master : state_part::copy;
 }
 
-uint64_t linear_place(const step_plan& p, uint32_t q, uint64_t first) {
-  return p.state_offset[p.rank][q] + first - held(p, q, p.rank).first;
+uint64_t linear_place(const rank_plan& p, uint32_t q, uint64_t first) {
+  return p.offsets.state[q] + first - held(*p.layout, q, p.rank).first;
 }
 
-const swap_block& block_at(const step_plan& p, uint64_t linear) {
+const swap_block& block_at(const rank_plan& p, uint64_t linear) {
   const auto after = std::upper_bound(p.blocks.begin(), p.blocks.end(), linear,
                                       [](uint64_t at, const swap_block& b) { return at < b.first; });
   return *std::prev(after);
 }
 
-uint64_t part_offset(const step_plan& p, const swap_block& b, state_part x) {
+uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x) {
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < static_cast<uint32_t>(x); ++k)
     if (const auto part = static_cast<state_part>(k); b.holds(part))
-      bytes += b.elements * core::size_of(type_of(p, part));
+      bytes += b.elements * core::size_of(type_of(l, part));
   return bytes;
 }
 
-uint64_t extent_bytes(const step_plan& p, const swap_block& b) {
-  const uint64_t before = part_offset(p, b, state_part::copy);
-  return before + (b.holds(state_part::copy) ? b.elements * core::size_of(p.options.parameter) : 0);
+uint64_t extent_bytes(const job_layout& l, const swap_block& b) {
+  const uint64_t before = part_offset(l, b, state_part::copy);
+  return before + (b.holds(state_part::copy) ? b.elements * core::size_of(l.options.parameter) : 0);
 }
 
-file_range range_of(const step_plan& p, const swap_block& b, state_part x, uint64_t linear, uint64_t count) {
-  const uint64_t bytes = core::size_of(type_of(p, x));
-  return {b.file_offset + part_offset(p, b, x) + (linear - b.first) * bytes, count * bytes};
+file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count) {
+  const uint64_t bytes = core::size_of(type_of(l, x));
+  return {b.file_offset + part_offset(l, b, x) + (linear - b.first) * bytes, count * bytes};
 }
 
-file_range states_read(const step_plan& p, const swap_block& b) {
-  const uint64_t from = part_offset(p, b, state_part::master), to = part_offset(p, b, state_part::copy);
+file_range states_read(const job_layout& l, const swap_block& b) {
+  const uint64_t from = part_offset(l, b, state_part::master), to = part_offset(l, b, state_part::copy);
   return {b.file_offset + from, to - from};
 }
 
-file_range states_written(const step_plan& p, const swap_block& b) {
-  const uint64_t from = part_offset(p, b, state_part::master);
-  return {b.file_offset + from, extent_bytes(p, b) - from};
+file_range states_written(const job_layout& l, const swap_block& b) {
+  const uint64_t from = part_offset(l, b, state_part::master);
+  return {b.file_offset + from, extent_bytes(l, b) - from};
 }
 
-std::vector<shard_run> shard_runs(const step_plan& p, uint32_t set, uint32_t rank) {
-  const uint64_t page = page_elements(p);
+std::vector<shard_run> shard_runs(const job_layout& l, uint32_t set, uint32_t rank, const rank_offsets& at) {
+  const uint64_t page = page_elements(l);
   std::vector<shard_run> out;
-  for (const auto& x : p.gather_sets[set].parameters) {
-    const slice own = held(p, x.parameter, rank);
+  for (const auto& x : l.gather_sets[set].parameters) {
+    const slice own = held(l, x.parameter, rank);
     if (own.count == 0) continue;
-    const uint64_t place = p.state_offset[rank][x.parameter];
+    const uint64_t place = at.state[x.parameter];
     const uint64_t first = place / page * page;
     out.push_back({first, core::round_up(place + own.count, page) - first, 0});
   }
@@ -210,6 +179,10 @@ std::vector<shard_run> shard_runs(const step_plan& p, uint32_t set, uint32_t ran
   return merged;
 }
 
+std::vector<shard_run> shard_runs(const rank_plan& p, uint32_t set) {
+  return shard_runs(*p.layout, set, p.rank, p.offsets);
+}
+
 uint64_t window_elements(const std::vector<shard_run>& runs) {
   return runs.empty() ? 0 : runs.back().slot + runs.back().count;
 }
@@ -221,22 +194,35 @@ uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear) {
   return run.slot + linear - run.first;
 }
 
-void make_swap_layout(step_plan& p) {
-  p.state_elements.assign(p.options.ranks, 0);
-  p.bucket_begin.clear();
-  for (uint32_t r = 0; r < p.options.ranks; ++r) lay_out_rank(p, r);
-  for (size_t b = 0; b < p.buckets.size(); ++b) {
+void lay_out_linear(const job_layout& l, uint32_t rank, rank_offsets& at) {
+  line all(page_elements(l));
+  at.state.assign(l.table->parameters.size(), 0);
+  for (const auto& run : l.state_runs) {
+    all.next_page();
+    at.bucket_begin.push_back(all.at());
+    for (const auto& x : run.parameters) at.state[x.parameter] = all.place(held(l, x.parameter, rank).count);
+  }
+  all.next_page();
+  at.bucket_begin.push_back(all.at());
+  for (uint32_t q = 0; q < at.state.size(); ++q)
+    if (!l.trains(q)) at.state[q] = all.place(held(l, q, rank).count);
+  all.next_page();
+  at.state_elements = all.at();
+}
+
+void make_swap_blocks(rank_plan& p) {
+  const job_layout& l = *p.layout;
+  const auto& begins = p.offsets.bucket_begin;
+  for (size_t b = 0; b < l.state_runs.size(); ++b) {
     std::vector<uint32_t> members;
-    for (const auto& x : p.buckets[b].parameters) members.push_back(x.parameter);
-    cut(p, p.bucket_begin[p.rank][b], p.bucket_begin[p.rank][b + 1], members, false);
+    for (const auto& x : l.state_runs[b].parameters) members.push_back(x.parameter);
+    cut(p, begins[b], begins[b + 1], members, false);
   }
   std::vector<uint32_t> frozen;
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q)
-    if (!p.trains(q)) frozen.push_back(q);
-  if (p.options.tiers.parameters == tier::nvme)
-    cut(p, p.bucket_begin[p.rank].back(), p.state_elements[p.rank], frozen, true);
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (!l.trains(q)) frozen.push_back(q);
+  if (l.options.tiers.parameters == tier::nvme) cut(p, begins.back(), p.offsets.state_elements, frozen, true);
   choose_parts(p);
-  choose_cached(p);
 }
 
 }  // namespace troupe::plan

@@ -4,32 +4,32 @@
 
 namespace troupe::plan {
 
-uint64_t updated_bytes(const step_plan& p, const sub_group& group) {
-  return group.elements * (6 * sizeof(float) + core::size_of(p.options.accumulation_type) +
-                           (p.options.master_is_parameter() ? 0 : core::size_of(p.options.parameter)));
+uint64_t updated_bytes(const job_layout& l, const sub_group& group) {
+  return group.elements * (6 * sizeof(float) + core::size_of(l.options.accumulation_type) +
+                           (l.options.master_is_parameter() ? 0 : core::size_of(l.options.parameter)));
 }
 
-uint64_t undo_bytes(const step_plan& p, const owned_piece& piece) {
-  if (!p.options.may_skip) return 0;
+uint64_t undo_bytes(const job_layout& l, const owned_piece& piece) {
+  if (!l.options.may_skip) return 0;
   const auto rounded = [&](core::dtype type) {
     return core::round_up(piece.range.count * core::size_of(type), core::parameter_alignment_bytes);
   };
-  const uint64_t states = 1 + p.options.update_of(piece.parameter).moments;
-  return states * rounded(p.options.master()) + (p.options.master_is_parameter() ? 0 : rounded(p.options.parameter));
+  const uint64_t states = 1 + l.options.update_of(piece.parameter).moments;
+  return states * rounded(l.options.master()) + (l.options.master_is_parameter() ? 0 : rounded(l.options.parameter));
 }
 
-bool may_speculate(const step_plan& p) {
-  return !p.options.tiers.swaps() || (!p.options.may_skip && !p.swaps_gradients());
+bool may_speculate(const job_layout& l) {
+  return !l.options.tiers.swaps() || (!l.options.may_skip && !l.swaps_gradients());
 }
 
-void place_undo_copies(step_plan& p) {
+void place_undo_copies(rank_plan& p) {
   p.undo_offset.assign(p.sub_groups.size(), no_undo);
   p.undo_bytes = 0;
-  if (!p.options.speculate || !may_speculate(p)) return;
+  if (!p.options().speculate || !may_speculate(*p.layout)) return;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (p.sub_groups[g].need != update_need::elements) continue;  // others meet over the vote's outcome
     p.undo_offset[g] = p.undo_bytes;
-    for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(p, piece);
+    for (const auto& piece : p.sub_groups[g].pieces) p.undo_bytes += undo_bytes(*p.layout, piece);
   }
 }
 

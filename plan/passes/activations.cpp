@@ -4,15 +4,15 @@ namespace troupe::plan {
 
 activation_swaps::activation_swaps(plan_writer& writer) : writer_(writer) {
   const auto& p = writer_.plan();
-  if (p.options.mode != mode::train) return;
-  const auto units = static_cast<uint32_t>(p.table->units.size());
+  if (p.options().mode != mode::train) return;
+  const auto units = static_cast<uint32_t>(p.table().units.size());
   for (uint32_t u = 0; u < units; ++u) {
-    bytes_.push_back(activation_window_bytes(p, u));
+    bytes_.push_back(activation_window_bytes(*p.layout, u));
     if (bytes_[u] > 0) units_.push_back(u);
   }
   window_.assign(units, none);
   written_ = read_ = window_;
-  const auto& t = p.options.tiers;
+  const auto& t = p.options().tiers;
   slots_ = t.activations == tier::nvme ? std::max(1U, t.activation_slots) : units_.size();
   stay_from_ = units_.size() - std::min(slots_, units_.size());
 }

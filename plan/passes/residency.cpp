@@ -4,29 +4,29 @@
 
 namespace troupe::plan {
 
-std::vector<unit_use> make_uses(const step_plan& p) {
+std::vector<unit_use> make_uses(const rank_plan& p) {
   std::vector<unit_use> out;
-  const auto units = static_cast<uint32_t>(p.table->units.size());
-  for (uint32_t m = 0; m < p.options.accumulation; ++m) {
+  const auto units = static_cast<uint32_t>(p.table().units.size());
+  for (uint32_t m = 0; m < p.options().accumulation; ++m) {
     for (uint32_t u = 0; u < units; ++u) out.push_back({u, m, use::forward});
-    if (p.options.mode != mode::train) continue;
+    if (p.options().mode != mode::train) continue;
     for (uint32_t u = units; u-- > 0;) out.push_back({u, m, use::backward});
   }
   return out;
 }
 
-residency plan_residency(const step_plan& p) {
+residency plan_residency(const rank_plan& p) {
   residency out;
   out.uses = make_uses(p);
   const auto n = static_cast<uint32_t>(out.uses.size());
   out.gathers_at.assign(n, {});
   out.gathered_for.assign(n, none);
   out.release_after.assign(n, false);
-  if (!p.gathers()) return out;
+  if (!p.layout->gathers()) return out;
 
-  const auto numel = [&](uint32_t use) { return p.gather_sets[out.uses[use].unit].numel; };
-  std::vector<uint32_t> live(p.table->units.size(), none);       // [unit]: the use whose gather made it resident
-  std::vector<uint32_t> wanted_until(p.table->units.size(), 0);  // [unit]: latest use a fetch or prefetch looked at
+  const auto numel = [&](uint32_t use) { return p.layout->gather_sets[out.uses[use].unit].numel; };
+  std::vector<uint32_t> live(p.table().units.size(), none);       // [unit]: the use whose gather made it resident
+  std::vector<uint32_t> wanted_until(p.table().units.size(), 0);  // [unit]: latest use a fetch or prefetch looked at
   uint64_t live_elements = 0;
   uint32_t looked_at = 0;  // uses below are fetched or found resident
 
@@ -41,14 +41,14 @@ residency plan_residency(const step_plan& p) {
   const auto reused_soon = [&](uint32_t at) {
     uint64_t distance = 0;
     for (uint32_t k = at + 1; k < n; ++k) {
-      if (distance >= p.options.max_reuse_distance) return false;
+      if (distance >= p.options().max_reuse_distance) return false;
       if (out.uses[k].unit == out.uses[at].unit) return true;
       distance += numel(k);
     }
     return false;
   };
 
-  const uint64_t prefetch = p.options.overlap ? p.options.prefetch_bucket : 0;
+  const uint64_t prefetch = p.options().overlap ? p.options().prefetch_bucket : 0;
   for (uint32_t i = 0; i < n; ++i) {
     const uint32_t unit = out.uses[i].unit;
     if (numel(i) > 0) {
@@ -56,7 +56,7 @@ residency plan_residency(const step_plan& p) {
       out.gathered_for[i] = live[unit];
     }
     looked_at = std::max(looked_at, i + 1);
-    const uint64_t room = p.options.max_live > live_elements ? p.options.max_live - live_elements : 0;
+    const uint64_t room = p.options().max_live > live_elements ? p.options().max_live - live_elements : 0;
     const uint64_t budget = std::min(room, prefetch);
     for (uint64_t taken = 0; taken < budget && looked_at < n; ++looked_at) {
       if (numel(looked_at) == 0) continue;
@@ -78,7 +78,7 @@ residency plan_residency(const step_plan& p) {
         break;
       }
   }
-  out.peak_live_elements += p.gather_sets.back().numel;
+  out.peak_live_elements += p.layout->persistent_parameters().numel;
   return out;
 }
 

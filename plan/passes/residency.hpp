@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -24,11 +24,11 @@ struct residency {
 };
 
 /// Forward in order, backward in reverse, for every micro-batch. Forward only unless training.
-std::vector<unit_use> make_uses(const step_plan& p);
+std::vector<unit_use> make_uses(const rank_plan& p);
 
 /// Plays fetch, prefetch and release. `prefetch_bucket` and `max_live` limit prefetch only; a unit that is used again
 /// within `max_reuse_distance` elements, or whose later use a prefetch found resident, is kept.
 /// Source: DeepSpeed's parameter coordinator (partitioned_param_coordinator.py).
-residency plan_residency(const step_plan& p);
+residency plan_residency(const rank_plan& p);
 
 }  // namespace troupe::plan

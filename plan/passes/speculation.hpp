@@ -26,7 +26,7 @@ class speculation {  ///< follows the generator through backward
 
   plan_writer& writer_;
   state_swaps& swaps_;
-  step_plan& p_;
+  rank_plan& p_;
   uint32_t seen_ = 0;                           // instructions looked at
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
   std::vector<uint32_t> last_reader_;           // [sub-group]: the unit whose backward comes last

@@ -8,11 +8,12 @@ void shard_reads::expect(uint32_t set, uint32_t micro, use why) { wanted_.push_b
 
 void shard_reads::read_ahead() {
   auto& p = writer_.plan();
-  const uint32_t slots = std::max(1U, p.options.tiers.parameter_slots);
+  const uint32_t slots = std::max(1U, p.options().tiers.parameter_slots);
   for (; read_ < wanted_.size() && in_flight_ < slots; ++read_) {
     auto& w = wanted_[read_];
-    if (!p.reads_shards(w.set)) continue;
-    const uint64_t bytes = window_elements(shard_runs(p, w.set, p.rank)) * core::size_of(type_of(p, weights_part(p)));
+    if (!p.layout->reads_shards(w.set)) continue;
+    const uint64_t bytes =
+        window_elements(shard_runs(p, w.set)) * core::size_of(type_of(*p.layout, weights_part(*p.layout)));
     if (bytes == 0) continue;
     auto& x = writer_.emit(kind::swap_in, w.set, w.micro);
     x.what = swapped::shards;
@@ -38,12 +39,12 @@ void shard_reads::feed(uint32_t gather) {
 
 uint64_t gradient_writes::window_bytes(uint32_t bucket) const {
   const auto& p = writer_.plan();
-  const auto& begins = p.bucket_begin[p.rank];
-  return (begins[bucket + 1] - begins[bucket]) * core::size_of(p.options.accumulation_type);
+  const auto& begins = p.offsets.bucket_begin;
+  return (begins[bucket + 1] - begins[bucket]) * core::size_of(p.options().accumulation_type);
 }
 
 void gradient_writes::make_room() {
-  const size_t slots = std::max(1U, writer_.plan().options.tiers.gradient_slots);
+  const size_t slots = std::max(1U, writer_.plan().options().tiers.gradient_slots);
   for (; leaving_.size() >= slots; leaving_.pop_front())
     writer_.close_buffer(leaving_.front().first, leaving_.front().second);
 }
@@ -92,7 +93,7 @@ state_swaps::state_swaps(plan_writer& writer, const gradient_writes& gradients)
   // What is updated before the vote comes in the order in which backward is done with it.
   const auto& p = writer.plan();
   const bool ahead = !groups_.empty() && p.speculates(groups_.front());
-  if (p.options.tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
+  if (p.options().tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
 }
 
 bool state_swaps::is_swapped(uint32_t group) const {
@@ -110,12 +111,12 @@ std::vector<uint32_t> state_swaps::order() const {
 
 void state_swaps::read(uint32_t g, uint32_t vote) {
   auto& p = writer_.plan();
-  const auto& t = p.options.tiers;
+  const auto& t = p.options().tiers;
   const swap_block& b = p.blocks[g];
   const bool gradients = b.holds(state_part::gradient);
-  const uint64_t bytes = states_read(p, b).bytes + part_offset(p, b, state_part::master);
+  const uint64_t bytes = states_read(*p.layout, b).bytes + part_offset(*p.layout, b, state_part::master);
   if (bytes == 0) return;  // its window is the update's own
-  auto& x = writer_.emit(kind::swap_in, g, p.options.accumulation - 1);
+  auto& x = writer_.emit(kind::swap_in, g, p.options().accumulation - 1);
   x.what = swapped::states;
   x.bytes = bytes;
   if (vote != none) {
@@ -123,13 +124,13 @@ void state_swaps::read(uint32_t g, uint32_t vote) {
     plan_writer::depend(x, vote);
   }
   if (!t.read_ahead) plan_writer::depend(x, last_update_);
-  slot_[g] = x.staged = writer_.open_buffer(x, pool::states, extent_bytes(p, b), g);
-  if (gradients) plan_writer::depend(x, gradients_.written(p.bucket_of[b.pieces.front().parameter]));
+  slot_[g] = x.staged = writer_.open_buffer(x, pool::states, extent_bytes(*p.layout, b), g);
+  if (gradients) plan_writer::depend(x, gradients_.written(p.layout->bucket_of[b.pieces.front().parameter]));
   read_[g] = x.id;
 }
 
 void state_swaps::begin(uint64_t done, uint64_t all) {
-  const auto& t = writer_.plan().options.tiers;
+  const auto& t = writer_.plan().options().tiers;
   const uint64_t windows = t.read_ahead ? std::max(1U, t.state_slots) : 1;
   const auto until = std::min<size_t>(core::div_up(windows * done, all), groups_.size());
   for (; next_ < until; ++next_) read(groups_[next_], none);
@@ -144,17 +145,17 @@ void state_swaps::before_update(uint32_t group, uint32_t vote) {
 void state_swaps::after_update(uint32_t g, uint32_t update, uint32_t vote) {
   if (!is_swapped(g)) return;
   auto& p = writer_.plan();
-  const auto& t = p.options.tiers;
+  const auto& t = p.options().tiers;
   const swap_block& b = p.blocks[g];
   auto& x = writer_.at(update);
-  if (slot_[g] == none) slot_[g] = writer_.open_buffer(x, pool::states, extent_bytes(p, b), g);
+  if (slot_[g] == none) slot_[g] = writer_.open_buffer(x, pool::states, extent_bytes(*p.layout, b), g);
   x.staged = slot_[g];
   plan_writer::depend(x, read_[g]);
   if (!t.write_behind) plan_writer::depend(x, last_write_);
   last_update_ = update;
   uint32_t last = update;
-  if (const uint64_t bytes = states_written(p, b).bytes; bytes > 0) {
-    auto& y = writer_.emit(kind::swap_out, g, p.options.accumulation - 1);
+  if (const uint64_t bytes = states_written(*p.layout, b).bytes; bytes > 0) {
+    auto& y = writer_.emit(kind::swap_out, g, p.options().accumulation - 1);
     y.what = swapped::states;
     y.guard = vote == none ? guard::always : guard::not_skipped;
     y.bytes = bytes;

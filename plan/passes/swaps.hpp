@@ -38,7 +38,7 @@ class shard_reads {
 class gradient_writes {
  public:
   explicit gradient_writes(plan_writer& writer)
-      : writer_(writer), slot_(writer.plan().buckets.size(), none), written_(slot_) {}
+      : writer_(writer), slot_(writer.plan().layout->buckets.size(), none), written_(slot_) {}
   /// Before the reduction of `bucket`: what it adds to is read back. None in the first micro-batch.
   uint32_t read_back(uint32_t bucket, uint32_t micro);
   /// The reduction gets its window.

@@ -5,15 +5,15 @@
 #include <algorithm>
 
 #include "plan/place/arena.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
 class plan_writer {
  public:
-  explicit plan_writer(step_plan& p) : p_(p) { p.lanes.assign(num_lanes, {}); }
+  explicit plan_writer(rank_plan& p) : p_(p) { p.lanes.assign(num_lanes, {}); }
 
-  [[nodiscard]] step_plan& plan() { return p_; }
+  [[nodiscard]] rank_plan& plan() { return p_; }
   [[nodiscard]] instruction& at(uint32_t id) { return p_.instructions[id]; }
   /// The last instruction of the compute lane so far; none before the first.
   [[nodiscard]] uint32_t last_compute() const { return last_compute_; }
@@ -56,17 +56,17 @@ class plan_writer {
   }
   /// Buckets that stay live until `x`, which reads the gradients of sub-group `g`.
   void read_gradients(const instruction& x, uint32_t g) {
-    if (!p_.options.buckets_stay()) return;
+    if (!p_.options().buckets_stay()) return;
     for (const auto& piece : p_.sub_groups[g].pieces) {
-      const size_t bucket = p_.bucket_of[piece.parameter];
-      uint32_t& last = p_.buffers[p_.bucket_buffer[(bucket + 1) * p_.options.accumulation - 1]].last;
+      const size_t bucket = p_.layout->bucket_of[piece.parameter];
+      uint32_t& last = p_.buffers[p_.bucket_buffer[(bucket + 1) * p_.options().accumulation - 1]].last;
       last = std::max(last, x.id);
     }
   }
   [[nodiscard]] uint64_t peak_bytes(pool where) const { return arenas_[static_cast<size_t>(where)].peak_bytes(); }
 
  private:
-  step_plan& p_;
+  rank_plan& p_;
   arena arenas_[num_pools];
   uint32_t last_compute_ = none;
 };

@@ -19,7 +19,7 @@ std::string list_of(const std::vector<uint32_t>& ids) {
   return out.empty() ? "-" : out;
 }
 
-std::string place_of(const step_plan& p, const instruction& x) {
+std::string place_of(const rank_plan& p, const instruction& x) {
   const uint32_t slot = x.buffer != none ? x.buffer : x.staged;
   if (slot == none) return "-";
   const buffer& b = p.buffers[slot];
@@ -67,7 +67,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, const std
   return out;
 }
 
-std::string as_table(const step_plan& p) {
+std::string as_table(const rank_plan& p) {
   std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};
   for (const auto& x : p.instructions)
     rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)),
@@ -93,7 +93,7 @@ std::string as_perfetto(const timeline& t) {
   return out + "\n]}\n";
 }
 
-std::string as_dot(const step_plan& p) {
+std::string as_dot(const rank_plan& p) {
   std::string out = "digraph step {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n  label=" +
                     core::json_string("rank " + std::to_string(p.rank)) + ";\n";
   for (uint32_t l = 0; l < num_lanes; ++l) {
@@ -115,15 +115,19 @@ std::string as_dot(const step_plan& p) {
   return out + "}\n";
 }
 
-std::string memory_summary(rank_plans ranks) {
+std::string memory_summary(const timeline& t) {
   std::string out;
-  for (const auto& p : ranks) {
-    out += "rank " + std::to_string(p->rank) + ", host memory\n";
+  for (size_t i = 0; i < t.plans.size(); ++i) {
+    const auto& p = t.plans[i];
+    out += "rank " + std::to_string(p->rank);
+    if (t.stands_for[i] > 1)
+      out += " and " + std::to_string(t.stands_for[i] - 1) + (t.stands_for[i] == 2 ? " rank" : " ranks") + " like it";
+    out += ", host memory\n";
     std::vector<row> rows;
     for (const auto& [owner, bytes] : owners_of(p->memory))
       if (bytes > 0) rows.push_back({"  " + std::string(owner), core::human_bytes(bytes)});
     rows.push_back({"  in all", core::human_bytes(p->memory.total())});
-    if (const uint64_t allowed = p->options.memory_budget_bytes; allowed > 0) {
+    if (const uint64_t allowed = p->options().memory_budget_bytes; allowed > 0) {
       const uint64_t needed = p->memory.states();
       rows.push_back({"  of which the budget covers", core::human_bytes(needed)});
       rows.push_back({"  budget", core::human_bytes(allowed)});

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "plan/choose/cost.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
@@ -16,16 +16,17 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, const std
 
 /// One line per instruction in serial order, under a line of headings: id, lane, what, micro-batch, buffer
 /// (pool:offset+bytes), bytes moved, flops, ids it waits for. Guarded instructions carry a '?'.
-std::string as_table(const step_plan& p);
+std::string as_table(const rank_plan& p);
 
 /// Chrome trace JSON (chrome://tracing, ui.perfetto.dev): one process per rank, one thread per lane, microseconds.
 /// A collective is drawn from when it moves bytes; its arguments say how long it waited for members.
 std::string as_perfetto(const timeline& t);
 
 /// Graphviz DOT of one rank: lanes as clusters in their order, and an edge where an instruction waits for another lane.
-std::string as_dot(const step_plan& p);
+std::string as_dot(const rank_plan& p);
 
-/// Per rank, host memory by owner, in all and against the budget, if there is one. Figures as check() has proved them.
-std::string memory_summary(rank_plans ranks);
+/// Per plan, host memory by owner, in all and against the budget, if there is one, and which other ranks it stands for.
+/// Figures as the checker has proved them.
+std::string memory_summary(const timeline& t);
 
 }  // namespace troupe::plan

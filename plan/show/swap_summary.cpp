@@ -53,9 +53,9 @@ disk_times disk_times_of(const timeline& t, uint32_t rank) {
   return out;
 }
 
-std::string tiers_as_text(const timeline& t, uint32_t rank) {
-  const auto& mine = *t.plans[rank];
-  const auto& tiers = mine.options.tiers;
+std::string tiers_as_text(const timeline& t, uint32_t plan) {
+  const auto& mine = *t.plans[plan];
+  const auto& tiers = mine.options().tiers;
   if (tiers.optimizer == tier::device && tiers.parameters == tier::device && tiers.activations == tier::device &&
       !tiers.swaps())
     return "";
@@ -68,7 +68,7 @@ std::string tiers_as_text(const timeline& t, uint32_t rank) {
   std::string out = aligned(rows, {false, true, true, true});
   const auto all = traffic_of(mine);
   if (all.read + all.written == 0) return out;
-  rows = {{"a step of rank " + std::to_string(rank), "read", "written"}};
+  rows = {{"a step of rank " + std::to_string(mine.rank), "read", "written"}};
   std::map<swapped, swap_traffic> moved;
   for (const auto& x : mine.instructions) {
     if (x.kind == kind::swap_in) moved[x.what].read += x.bytes;
@@ -79,7 +79,7 @@ std::string tiers_as_text(const timeline& t, uint32_t rank) {
         {"  " + std::string(name_of(what)), core::human_bytes(bytes.read), core::human_bytes(bytes.written)});
   rows.push_back({"  in all", core::human_bytes(all.read), core::human_bytes(all.written)});
   out += aligned(rows, {false, true, true});
-  const auto times = disk_times_of(t, rank);
+  const auto times = disk_times_of(t, plan);
   return out + "predicted disk time " + milliseconds(times.busy_s) + ": " + milliseconds(times.hidden_s) +
          " hidden behind work, " + milliseconds(times.exposed_s) + " exposed\n";
 }

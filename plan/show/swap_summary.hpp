@@ -14,10 +14,11 @@ struct disk_times {      ///< of one rank's step, in seconds
   double exposed_s = 0;  ///< the rest
 };
 /// Writes of a checkpoint are not counted: no step waits for them.
-disk_times disk_times_of(const timeline& t, uint32_t rank);
+disk_times disk_times_of(const timeline& t, uint32_t plan);
 
-/// A table of all ranks, device, cpu and nvme, when something is offloaded; then of `rank`, bytes read and written by
-/// kind of piece and in all, the disk's time, how much of it is hidden. Empty where everything is on the device.
-std::string tiers_as_text(const timeline& t, uint32_t rank);
+/// A table of all ranks, device, cpu and nvme, when something is offloaded; then of the rank of `plan`, bytes read and
+/// written by kind of piece and in all, the disk's time, how much of it is hidden. Empty where everything is on the
+/// device.
+std::string tiers_as_text(const timeline& t, uint32_t plan);
 
 }  // namespace troupe::plan

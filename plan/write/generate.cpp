@@ -5,7 +5,7 @@
 #include <deque>
 
 #include "core/math.hpp"
-#include "plan/layout/saves.hpp"
+#include "plan/layout/own.hpp"
 #include "plan/layout/sets.hpp"
 #include "plan/passes/activations.hpp"
 #include "plan/passes/residency.hpp"
@@ -19,30 +19,27 @@ namespace {
 
 class generator {
  public:
-  explicit generator(step_plan& p)
+  explicit generator(rank_plan& p)
       : p_(p),
         writer_(p),
         residency_(plan_residency(p)),
-        writes_(contributions(*p.table)),
+        writes_(contributions(p.table())),
         shards_(writer_),
         gradients_(writer_),
         activations_(writer_),
-        bucket_open_(p.buckets.size(), none),
-        reduced_(p.buckets.size(), none) {
+        bucket_open_(p.layout->buckets.size(), none),
+        reduced_(p.layout->buckets.size(), none) {
     gather_of_use_.assign(residency_.uses.size(), none);
     buffer_of_use_.assign(residency_.uses.size(), none);
-    p_.bucket_buffer.assign(p_.buckets.size() * p_.options.accumulation, none);
+    p_.bucket_buffer.assign(p_.layout->buckets.size() * p_.options().accumulation, none);
   }
 
   void run() {
-    if (p_.options.saves) {
-      p_.snapshots = snapshot_blocks(p_);
-      write_saves(writer_);
-    }
-    if (p_.options.mode != mode::save) compute();
+    if (p_.options().saves) write_saves(writer_);
+    if (p_.options().mode != mode::save) compute();
     wait_for_snapshots(writer_);
     for (uint32_t k = 0; k < num_pools; ++k) p_.pool_bytes[k] = writer_.peak_bytes(static_cast<pool>(k));
-    p_.peak_live_elements = p_.options.mode == mode::save ? 0 : residency_.peak_live_elements;
+    p_.peak_live_elements = p_.options().mode == mode::save ? 0 : residency_.peak_live_elements;
     count_memory();
   }
 
@@ -52,32 +49,32 @@ class generator {
     state_swaps states(writer_, gradients_);
     speculation ahead(writer_, states);
     gather_persistent();
-    const bool trains = p_.options.mode == mode::train;
+    const bool trains = p_.options().mode == mode::train;
     for (uint32_t i = 0; i < residency_.uses.size(); ++i) {
       const unit_use& u = residency_.uses[i];
       if (u.kind == use::forward && u.unit == 0) load(u.micro);
       issue_gathers(i);
-      if (trains && !p_.swaps_gradients() && !p_.blocks.empty()) read_states(states, i);
+      if (trains && !p_.layout->swaps_gradients() && !p_.blocks.empty()) read_states(states, i);
       if (u.kind == use::forward)
         forward(i, u);
       else
         backward(i, u);
       if (residency_.release_after[i]) release(i);
-      if (u.kind == use::backward && u.micro + 1 == p_.options.accumulation) ahead.after_backward(u.unit);
+      if (u.kind == use::backward && u.micro + 1 == p_.options().accumulation) ahead.after_backward(u.unit);
     }
     release_persistent();
-    if (trains && p_.swaps_gradients()) states.begin(1, 1);
-    if (p_.options.mode != mode::generate) vote();
-    if (p_.options.mode == mode::train) ahead.undo(vote_);
+    if (trains && p_.layout->swaps_gradients()) states.begin(1, 1);
+    if (p_.options().mode != mode::generate) vote();
+    if (p_.options().mode == mode::train) ahead.undo(vote_);
     if (trains) write_updates(writer_, vote_, p_.blocks.empty() ? nullptr : &states);
   }
 
   // Windows onto states are free until the first update: what needs no gradient of this step is read before the last
   // backward, evenly where slices of parameters are wanted from the same disk.
   void read_states(state_swaps& states, uint32_t i) const {
-    const auto units = static_cast<uint32_t>(p_.table->units.size());
+    const auto units = static_cast<uint32_t>(p_.table().units.size());
     const auto first_update = static_cast<uint32_t>(residency_.uses.size()) - units;
-    if (p_.options.tiers.parameters != tier::nvme)
+    if (p_.options().tiers.parameters != tier::nvme)
       states.begin(1, 1);
     else if (i <= first_update)
       states.begin(i + 1, first_update + 1);
@@ -86,25 +83,24 @@ class generator {
   void load(uint32_t micro) { load_ = writer_.emit(kind::load, none, micro).id; }
 
   void expect_gathers() {
-    if (p_.options.tiers.parameters != tier::nvme) return;
-    if (p_.gather_sets.back().numel > 0)
-      shards_.expect(static_cast<uint32_t>(p_.gather_sets.size() - 1), 0, use::forward);
+    if (p_.options().tiers.parameters != tier::nvme) return;
+    if (p_.layout->persistent_parameters().numel > 0) shards_.expect(p_.layout->persistent_set(), 0, use::forward);
     for (const auto& at : residency_.gathers_at)
       for (uint32_t i : at) shards_.expect(residency_.uses[i].unit, residency_.uses[i].micro, residency_.uses[i].kind);
     shards_.begin();
   }
   void gather_persistent() {
-    const auto set = static_cast<uint32_t>(p_.gather_sets.size() - 1);
-    if (p_.gather_sets[set].numel > 0) std::tie(persistent_, persistent_buffer_) = gather(set, {});
+    const auto set = p_.layout->persistent_set();
+    if (p_.layout->gather_sets[set].numel > 0) std::tie(persistent_, persistent_buffer_) = gather(set, {});
   }
   std::pair<uint32_t, uint32_t> gather(uint32_t set, unit_use u) {
     auto& x = writer_.emit(kind::gather, set, u.micro);
     x.use = u.kind;
-    x.bytes = p_.gather_sets[set].numel * core::size_of(p_.options.parameter);
-    x.buffer =
-        writer_.open_buffer(x, pool::gathered, p_.gather_sets[set].elements * core::size_of(p_.options.parameter), set);
+    x.bytes = p_.layout->gather_sets[set].numel * core::size_of(p_.options().parameter);
+    x.buffer = writer_.open_buffer(x, pool::gathered,
+                                   p_.layout->gather_sets[set].elements * core::size_of(p_.options().parameter), set);
     const std::pair<uint32_t, uint32_t> out{x.id, x.buffer};
-    if (p_.options.tiers.parameters == tier::nvme) shards_.feed(out.first);
+    if (p_.options().tiers.parameters == tier::nvme) shards_.feed(out.first);
     return out;
   }
 
@@ -125,28 +121,29 @@ class generator {
       writer_.depend(x, gather_of_use_[source]);
       x.buffer = buffer_of_use_[source];
     }
-    const auto& unit = p_.table->units[residency_.uses[i].unit];
-    if (std::any_of(unit.parameters.begin(), unit.parameters.end(), [&](uint32_t q) { return p_.persistent[q]; }))
+    const auto& unit = p_.table().units[residency_.uses[i].unit];
+    if (std::any_of(unit.parameters.begin(), unit.parameters.end(),
+                    [&](uint32_t q) { return p_.layout->persistent[q]; }))
       writer_.depend(x, persistent_);
     x.use = residency_.uses[i].kind;
   }
 
   void forward(uint32_t i, const unit_use& u) {
-    const auto& unit = p_.table->units[u.unit];
+    const auto& unit = p_.table().units[u.unit];
     for (uint32_t s = 0; s < unit.segments.size(); ++s) {
       auto& x = writer_.emit(kind::forward, u.unit, u.micro);
       x.segment = s;
       x.flops = unit.segments[s].forward_flops;
       need_parameters(x, i);
-      if (u.unit == 0 || u.unit + 1 == p_.table->units.size()) writer_.depend(x, load_);
+      if (u.unit == 0 || u.unit + 1 == p_.table().units.size()) writer_.depend(x, load_);
       last_forward_ = x.id;
       if (s == 0) activations_.after_forward(last_forward_);
     }
   }
 
   void backward(uint32_t i, const unit_use& u) {
-    const auto& unit = p_.table->units[u.unit];
-    if (p_.options.recompute && unit.segments.size() > 0 && u.unit != 0) {
+    const auto& unit = p_.table().units[u.unit];
+    if (p_.options().recompute && unit.segments.size() > 0 && u.unit != 0) {
       auto& x = writer_.emit(kind::recompute, u.unit, u.micro);
       for (const auto& s : unit.segments) x.flops += s.forward_flops;
       need_parameters(x, i);
@@ -167,40 +164,41 @@ class generator {
 
   // Opens the buckets that this backward is the first to write to, and notes those that it completes.
   void write_gradients(instruction& x, const unit_use& u, uint32_t s) {
-    if (!p_.options.overlap) writer_.depend(x, last_reduce_);
-    const size_t reducing_max = p_.options.overlap ? 1 : 0;
-    for (uint32_t q : p_.table->units[u.unit].segments[s].parameters) {
-      const uint32_t b = p_.bucket_of[q];
+    if (!p_.options().overlap) writer_.depend(x, last_reduce_);
+    const size_t reducing_max = p_.options().overlap ? 1 : 0;
+    for (uint32_t q : p_.table().units[u.unit].segments[s].parameters) {
+      const uint32_t b = p_.layout->bucket_of[q];
       if (b == none) continue;  // frozen
       if (bucket_open_[b] == none) {
         for (; reducing_.size() > reducing_max; reducing_.pop_front())
           writer_.close_buffer(reducing_.front().first, reducing_.front().second);
-        const uint64_t bytes = p_.buckets[b].elements * core::size_of(p_.options.bucket_type());
+        const uint64_t bytes = p_.layout->buckets[b].elements * core::size_of(p_.options().bucket_type());
         bucket_open_[b] = writer_.open_buffer(x, pool::buckets, bytes, b);
       }
-      p_.bucket_buffer[size_t{b} * p_.options.accumulation + u.micro] = bucket_open_[b];
+      p_.bucket_buffer[size_t{b} * p_.options().accumulation + u.micro] = bucket_open_[b];
       const auto& last = writes_[q].back();
-      const bool completes = q == p_.buckets[b].parameters.back().parameter && last.unit == u.unit && last.segment == s;
+      const bool completes =
+          q == p_.layout->buckets[b].parameters.back().parameter && last.unit == u.unit && last.segment == s;
       if (completes) completed_.emplace_back(b, x.id);
     }
   }
 
   void reduce_completed(uint32_t micro) {
-    const bool last_micro = micro + 1 == p_.options.accumulation;
+    const bool last_micro = micro + 1 == p_.options().accumulation;
     for (const auto& [b, writer] : completed_) {
-      if (p_.options.buckets_stay() && !last_micro) continue;
-      const bool swaps = p_.swaps_gradients();
+      if (p_.options().buckets_stay() && !last_micro) continue;
+      const bool swaps = p_.layout->swaps_gradients();
       const uint32_t sum = swaps ? gradients_.read_back(b, micro) : none;
       auto& x = writer_.emit(kind::reduce, b, micro);
       if (swaps) gradients_.give_window(x.id, sum);
       x.use = use::backward;
       x.buffer = bucket_open_[b];
-      x.bytes = p_.buckets[b].numel * core::size_of(p_.options.communication);
+      x.bytes = p_.layout->buckets[b].numel * core::size_of(p_.options().communication);
       writer_.depend(x, writer);
       writer_.depend(x, reduced_[b]);  // adds to its sum; collectives may end in any order
       const uint32_t reduced = last_reduce_ = reduced_[b] = x.id;
       p_.buffers[x.buffer].last = reduced;
-      if (!p_.options.buckets_stay()) {
+      if (!p_.options().buckets_stay()) {
         reducing_.emplace_back(bucket_open_[b], reduced);
         bucket_open_[b] = none;
       }
@@ -209,10 +207,10 @@ class generator {
         continue;
       }
       auto& n = writer_.emit(kind::norm, b, micro);
-      n.bytes = p_.buckets[b].numel * core::size_of(p_.options.accumulation_type) / p_.options.ranks;
+      n.bytes = p_.layout->buckets[b].numel * core::size_of(p_.options().accumulation_type) / p_.options().ranks;
       writer_.depend(n, reduced);
       if (swaps) n.staged = gradients_.window_of(b);
-      if (p_.options.buckets_stay()) p_.buffers[bucket_open_[b]].last = n.id;
+      if (p_.options().buckets_stay()) p_.buffers[bucket_open_[b]].last = n.id;
       if (swaps) gradients_.write(b, micro, n.id);
     }
     completed_.clear();
@@ -226,15 +224,14 @@ class generator {
   }
   void release_persistent() {
     if (persistent_ == none) return;
-    auto& x =
-        writer_.emit(kind::release, static_cast<uint32_t>(p_.gather_sets.size() - 1), p_.options.accumulation - 1);
+    auto& x = writer_.emit(kind::release, p_.layout->persistent_set(), p_.options().accumulation - 1);
     x.buffer = persistent_buffer_;
     writer_.close_buffer(x.buffer, x.id);
   }
 
   void vote() {
-    auto& x = writer_.emit(kind::vote, none, p_.options.accumulation - 1);
-    x.bytes = p_.vote_elements() * sizeof(double);
+    auto& x = writer_.emit(kind::vote, none, p_.options().accumulation - 1);
+    x.bytes = p_.layout->vote_elements() * sizeof(double);
     for (const auto& y : p_.instructions)
       if (y.kind == kind::norm) writer_.depend(x, y.id);
     writer_.depend(x, last_forward_);
@@ -243,10 +240,10 @@ class generator {
   }
 
   void count_memory() {
-    const auto& o = p_.options;
+    const auto& o = p_.options();
     auto& m = p_.memory;
-    const uint64_t own = p_.shard_elements[p_.rank], state = p_.state_elements[p_.rank];
-    m.parameters = (o.stage == 3 ? own : p_.full_elements) * core::size_of(o.parameter);
+    const uint64_t own = p_.offsets.shard_elements, state = p_.offsets.state_elements;
+    m.parameters = (o.stage == 3 ? own : p_.layout->full_elements) * core::size_of(o.parameter);
     if (o.tiers.parameters == tier::nvme) m.parameters = cached_bytes();
     m.gathered = writer_.peak_bytes(pool::gathered);
     m.master = o.master_is_parameter() ? 0 : state * core::size_of(o.master());
@@ -259,7 +256,7 @@ class generator {
     m.undo = p_.undo_bytes;
     m.deferred = deferred_bytes(p_);
     if (o.mode == mode::train || o.mode == mode::evaluate)
-      m.votes = (p_.vote_elements() + p_.measured_elements()) * sizeof(double);
+      m.votes = (p_.layout->vote_elements() + p_.layout->measured_elements()) * sizeof(double);
     m.directions = writer_.peak_bytes(pool::directions);
     if (o.mode == mode::train) {
       m.gradients = writer_.peak_bytes(pool::buckets);
@@ -267,26 +264,26 @@ class generator {
     }
     if (o.mode == mode::save) return;
     uint64_t most = 0, inputs = 0;  // of units before that wait for their recompute
-    for (uint32_t u = 0; u < p_.table->units.size(); ++u) {
+    for (uint32_t u = 0; u < p_.table().units.size(); ++u) {
       uint64_t unit = 0;
-      for (const auto& s : p_.table->units[u].segments) unit += s.saved_bytes;
+      for (const auto& s : p_.table().units[u].segments) unit += s.saved_bytes;
       most = std::max(most, unit + inputs);
       if (o.mode != mode::train) continue;
       if (!o.recompute) m.activations += unit;
-      if (o.recompute && activation_window_bytes(p_, u) == 0) inputs += p_.table->units[u].input_bytes;
+      if (o.recompute && activation_window_bytes(*p_.layout, u) == 0) inputs += p_.table().units[u].input_bytes;
     }
     m.activations = std::max(m.activations, most);
   }
 
   [[nodiscard]] uint64_t cached_bytes() const {
     uint64_t elements = 0;
-    for (uint32_t k = 0; k < p_.gather_sets.size(); ++k)
-      if (p_.cached[k]) elements += window_elements(shard_runs(p_, k, p_.rank));
-    return elements * core::size_of(p_.options.parameter);
+    for (uint32_t k = 0; k < p_.layout->gather_sets.size(); ++k)
+      if (p_.layout->cached[k]) elements += window_elements(shard_runs(p_, k));
+    return elements * core::size_of(p_.options().parameter);
   }
   void count_blocks() {
     auto& m = p_.memory;
-    const uint64_t element_bytes = core::size_of(p_.options.master());
+    const uint64_t element_bytes = core::size_of(p_.options().master());
     m.master = p_.resident_elements[static_cast<size_t>(state_part::master)] * element_bytes;
     m.moments = 0;
     for (uint32_t k = 0; k < max_moments; ++k)
@@ -294,7 +291,7 @@ class generator {
     for (pool window : {pool::states, pool::shards, pool::reduced}) m.windows += writer_.peak_bytes(window);
   }
 
-  step_plan& p_;
+  rank_plan& p_;
   plan_writer writer_;
   residency residency_;
   std::vector<std::vector<contribution>> writes_;
@@ -311,34 +308,8 @@ class generator {
 
 }  // namespace
 
-core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const core::model_table> table,
-                                                        const plan_options& options, uint32_t rank) {
-  using core::error_kind;
-  if (table->units.empty() || table->parameters.empty())
-    return core::fail(error_kind::bad_input, "the model has no units");
-  if (options.ranks == 0 || rank >= options.ranks || options.accumulation == 0 || options.stage > 3)
-    return core::fail(error_kind::bug, "plan: impossible degrees or stage");
-  if (!options.optimizer.empty() && options.optimizer.size() != table->parameters.size())
-    return core::fail(error_kind::bug, "plan: the optimizer is told for " + std::to_string(options.optimizer.size()) +
-                                           " parameters, the model has " + std::to_string(table->parameters.size()));
-  auto p = std::make_shared<step_plan>();
-  p->options = options;
-  p->table = std::move(table);
-  p->rank = rank;
-  make_sets(*p);
-  for (uint32_t r = 0; r < options.ranks; ++r)
-    if (p->partition.elements_of(r) == 0)
-      return core::fail(error_kind::bad_input, "parallel.data: " + std::to_string(options.ranks) +
-                                                   " ranks, but the model's " + std::to_string(p->table->numel()) +
-                                                   " parameters can only be cut into " + std::to_string(r) +
-                                                   " parts of at least " + std::to_string(core::partition_grain) +
-                                                   " elements");
-  if (options.mode == mode::train && p->buckets.empty())
-    return core::fail(error_kind::bad_input, "parameter_groups: every parameter is frozen, there is nothing to train");
-  for (uint32_t q = 0; q < p->bucket_of.size(); ++q)
-    if (p->bucket_of[q] == none && p->trains(q))
-      return core::fail(error_kind::bad_input,
-                        p->table->parameters[q].name + ": no segment of the model writes its gradient");
+std::shared_ptr<const rank_plan> generate(std::shared_ptr<const job_layout> layout, uint32_t rank) {
+  auto p = std::make_shared<rank_plan>(own_part(std::move(layout), rank));
   generator(*p).run();
   return p;
 }

@@ -3,14 +3,12 @@
 
 #include <memory>
 
-#include "core/error.hpp"
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
-/// The plan of one rank. Refuses more ranks than the model can be cut into and impossible sizes.
-/// Every rank's plan has the same collectives in the same order. The checker (check.hpp) proves it.
-core::result<std::shared_ptr<const step_plan>> generate(std::shared_ptr<const core::model_table> table,
-                                                        const plan_options& options, uint32_t rank);
+/// The plan of `rank`, one below the layout's ranks. Every rank's plan has the same collectives in the same order. The
+/// checker (check.hpp) proves it.
+std::shared_ptr<const rank_plan> generate(std::shared_ptr<const job_layout> layout, uint32_t rank);
 
 }  // namespace troupe::plan

@@ -8,7 +8,7 @@ namespace troupe::plan {
 
 void write_saves(plan_writer& writer) {
   auto& p = writer.plan();
-  const uint64_t slots = staging_slots(p), slot_bytes = staging_slot_bytes(p);
+  const uint64_t slots = staging_slots(*p.layout), slot_bytes = staging_slot_bytes(*p.layout);
   std::deque<std::pair<uint32_t, uint32_t>> waiting;  // buffer, write
   for (uint32_t b = 0; b < p.snapshots.size(); ++b) {
     if (waiting.size() == slots) {
@@ -29,7 +29,7 @@ void write_saves(plan_writer& writer) {
 
 void wait_for_snapshots(plan_writer& writer) {
   auto& p = writer.plan();
-  std::vector<uint32_t> last(p.table->parameters.size(), none);  // [parameter]: its last snapshot; they end in order
+  std::vector<uint32_t> last(p.table().parameters.size(), none);  // [parameter]: its last snapshot; they end in order
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::writer)])
     if (p.instructions[id].kind == kind::snapshot)
       for (const auto& piece : p.snapshots[p.instructions[id].subject].pieces) last[piece.parameter] = id;

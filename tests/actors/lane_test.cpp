@@ -71,7 +71,7 @@ struct fixture {
   }
   const std::vector<uint32_t>& mine() const { return p->lanes[static_cast<size_t>(plan::lane::compute)]; }
 
-  std::shared_ptr<const plan::step_plan> p = small_plans(2, 3, 3).front();
+  std::shared_ptr<const plan::rank_plan> p = small_plans(2, 3, 3).front();
   std::shared_ptr<seen> hands = std::make_shared<seen>();
   std::vector<uint32_t> reported;
   std::vector<std::string> failures;

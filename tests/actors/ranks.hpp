@@ -22,14 +22,14 @@ inline plan::shared_plans small_plans(uint32_t ranks, uint32_t stage = 3, uint32
   return plan::plans_of(plan::chain_table({3000, 6000, 3000}), plan::small_options(ranks, stage, accumulation));
 }
 
-inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::step_plan> p, const step_order& order = {},
+inline std::shared_ptr<step_context> context_of(std::shared_ptr<const plan::rank_plan> p, const step_order& order = {},
                                                 const job::scaling_rules& rules = {}) {
   return std::make_shared<step_context>(std::make_shared<const program>(std::move(p)), order, rules);
 }
 
 /// The first instruction of the plan for which `wanted` holds.
 template <class F>
-const plan::instruction& find_instruction(const plan::step_plan& p, F wanted) {
+const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
   const auto it = std::find_if(p.instructions.begin(), p.instructions.end(), wanted);
   BOOST_REQUIRE(it != p.instructions.end());
   return *it;
@@ -76,7 +76,7 @@ inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, c
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = parts[r];
     const auto member = join_fabric(x, r, *group);
-    x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
+    x.setup.programs = std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
     x.setup.patience = p;
     x.setup.pulses = pulses;
     for (const auto l :

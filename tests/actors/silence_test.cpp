@@ -13,14 +13,14 @@ namespace {
 
 constexpr int64_t second = 1'000'000'000;
 
-std::shared_ptr<const plan::step_plan> plan_that_saves() {
+std::shared_ptr<const plan::rank_plan> plan_that_saves() {
   auto options = plan::small_options(2, 3);
   options.saves = true;
   return plan::plans_of(plan::chain_table({3000, 6000, 3000}), options).front();
 }
 
 struct fixture {
-  std::shared_ptr<const plan::step_plan> p = plan_that_saves();
+  std::shared_ptr<const plan::rank_plan> p = plan_that_saves();
   std::shared_ptr<step_context> context = context_of(p);
   std::vector<uint32_t> absent = {1};
   missing_members missing = [this](uint64_t) { return absent; };

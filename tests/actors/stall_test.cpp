@@ -9,7 +9,7 @@ using namespace troupe::actors;
 namespace {
 
 struct fixture {
-  std::shared_ptr<const plan::step_plan> p = small_plans(3, 3).front();
+  std::shared_ptr<const plan::rank_plan> p = small_plans(3, 3).front();
   std::shared_ptr<step_context> context = context_of(p, order());
   static step_order order() {
     step_order o;

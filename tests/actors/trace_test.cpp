@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(a_step_without_overlap_exposes_all_its_communication) {
   BOOST_TEST(s.gathers == count(plan::kind::gather));
   BOOST_TEST(s.gathers >= 3U);  // every unit at least once
   BOOST_TEST(s.gathers == s.releases);
-  BOOST_TEST(s.reductions == p.buckets.size());
+  BOOST_TEST(s.reductions == p.layout->buckets.size());
 }
 
 BOOST_AUTO_TEST_CASE(communication_under_compute_is_hidden_and_posting_early_is_not_communicating) {

@@ -13,8 +13,8 @@ namespace {
 
 struct ballot {
   explicit ballot(uint32_t ranks = 2, uint32_t accumulation = 3)
-      : p(small_plans(ranks, 1, accumulation).front()), votes(p->vote_elements(), 0.0) {}
-  std::shared_ptr<const plan::step_plan> p;
+      : p(small_plans(ranks, 1, accumulation).front()), votes(p->layout->vote_elements(), 0.0) {}
+  std::shared_ptr<const plan::rank_plan> p;
   std::vector<double> votes;
 };
 
@@ -33,14 +33,14 @@ BOOST_AUTO_TEST_SUITE(verdict)
 BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_ranks_and_micro_batches) {
   ballot b;
   for (uint32_t r = 0; r < 2; ++r)
-    for (uint32_t m = 0; m < 3; ++m) b.votes[b.p->loss_offset(r, m)] = 10 * r + m;
+    for (uint32_t m = 0; m < 3; ++m) b.votes[b.p->layout->loss_offset(r, m)] = 10 * r + m;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).loss == 6.0);
 }
 
 BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_mean_gradient_without_loss_scale_and_input_scale) {
   ballot b;
   b.votes[0] = 9;
-  b.votes[b.p->num_blocks - 1] = 16;
+  b.votes[b.p->layout->num_blocks - 1] = 16;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).grad_norm == 5.0 / 6, boost::test_tools::tolerance(1e-15));
   BOOST_TEST(judge(*b.p, b.votes, 1024, {}).grad_norm == 5.0 / 6 / 1024, boost::test_tools::tolerance(1e-15));
   job::scaling_rules predivided;
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_mean_gradient_without_loss_scale_an
 
 BOOST_AUTO_TEST_CASE(losses_do_not_count_into_the_norm) {
   ballot b;
-  b.votes[b.p->loss_offset(1, 2)] = 100;
+  b.votes[b.p->layout->loss_offset(1, 2)] = 100;
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).square_sum == 0.0);
 }
 
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(an_infinity_or_a_nan_in_any_block_is_an_overflow_that_skips
   for (const double bad : {infinity, std::nan("")})
     for (const bool skip : {false, true}) {
       ballot b;
-      b.votes[b.p->num_blocks / 2] = bad;
+      b.votes[b.p->layout->num_blocks / 2] = bad;
       job::scaling_rules rules;
       rules.skip_overflow = skip;
       const auto v = judge(*b.p, b.votes, 1, rules);
@@ -121,9 +121,9 @@ BOOST_AUTO_TEST_CASE(a_rank_whose_verdict_differs_in_one_bit_is_named) {
     std::vector<std::shared_ptr<step_context>> ranks;
     for (const auto& p : plans) {
       ranks.push_back(context_of(p));
-      ranks.back()->votes[0] = ranks.back()->votes[p->loss_offset(0, 0)] = 1;
+      ranks.back()->votes[0] = ranks.back()->votes[p->layout->loss_offset(0, 0)] = 1;
     }
-    ranks[2]->votes[in_loss ? plans[2]->loss_offset(0, 0) : 0] = std::nextafter(1.0, 2.0);
+    ranks[2]->votes[in_loss ? plans[2]->layout->loss_offset(0, 0) : 0] = std::nextafter(1.0, 2.0);
     const auto why = disagreement(ranks);
     BOOST_REQUIRE(why.has_value());
     BOOST_TEST(says(why->text, "rank 2"), why->text);

@@ -25,6 +25,21 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   BOOST_TEST(at_most <= of, r.out);
 }
 
+// Far more ranks than this machine could run, each of them counted.
+BOOST_AUTO_TEST_CASE(thousands_of_ranks_are_planned_by_class) {
+  const command_folder f;
+  const auto r = f.troupe({"plan", "job.yaml", "--set", "model.n_layer=6", "--set", "model.n_embd=1024", "--set",
+                           "parallel.data=4096", "--rank", "4095"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "proved"), r.out);
+  unsigned ranks = 0;
+  const std::regex line("rank \\d+(?: and (\\d+) ranks? like it)?, host memory");
+  for (std::sregex_iterator x(r.out.begin(), r.out.end(), line), end; x != end; ++x)
+    ranks += 1 + ((*x)[1].matched ? static_cast<unsigned>(std::stoul((*x)[1].str())) : 0);
+  BOOST_TEST(ranks == 4096U, r.out);
+  BOOST_TEST(has(r.out, "rank 4095"), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(table_dot_and_perfetto_are_well_formed) {
   const command_folder f;
   const auto table = f.troupe({"plan", "job.yaml", "--format", "table", "--rank", "1"});

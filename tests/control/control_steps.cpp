@@ -8,6 +8,7 @@
 
 #include "core/clock.hpp"
 #include "plan/check/check.hpp"
+#include "plan/layout/sets.hpp"
 #include "plan/write/generate.hpp"
 #include "tests/control/idle_company.hpp"
 
@@ -66,14 +67,14 @@ int main(int argc, char** argv) {
   o.persistence_threshold = 0;
   o.max_reuse_distance = 0;
   const auto table = table_of(static_cast<uint32_t>(units));
-  std::vector<std::shared_ptr<const plan::step_plan>> plans;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   int64_t now = core::now_ns();
   uint64_t instructions = 0;
+  const auto layout = plan::make_layout(table, o);
+  if (!layout) return std::fprintf(stderr, "%s\n", layout.error().text.c_str()), 1;
   for (uint32_t r = 0; r < ranks; ++r) {
-    auto p = plan::generate(table, o, r);
-    if (!p) return std::fprintf(stderr, "%s\n", p.error().text.c_str()), 1;
-    instructions += (*p)->instructions.size();
-    plans.push_back(*p);
+    plans.push_back(plan::generate(*layout, r));
+    instructions += plans.back()->instructions.size();
   }
   const double generate_s = seconds_since(now);
   if (auto ok = plan::check(plans); !ok) return std::fprintf(stderr, "%s\n", ok.error().text.c_str()), 1;

@@ -37,13 +37,14 @@ class idle_executor final : public executor {
 /// One actor system without threads; `plans` holds a training plan for each rank.
 class idle_company {
  public:
-  explicit idle_company(const std::vector<std::shared_ptr<const plan::step_plan>>& plans) {
+  explicit idle_company(const std::vector<std::shared_ptr<const plan::rank_plan>>& plans) {
     auto group = fabric::in_process_group::make(static_cast<uint32_t>(plans.size()));
     std::vector<rank_parts> parts(plans.size());
     for (uint32_t r = 0; r < plans.size(); ++r) {
       auto& x = parts[r];
       const auto member = join_fabric(x, r, *group);
-      x.setup.programs.push_back(std::make_shared<const program>(plans[r]));
+      x.setup.programs =
+          std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
       for (uint32_t l = 1; l < plan::num_lanes; ++l)
         x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? member : nullptr] {
           return std::make_unique<idle_executor>(held);

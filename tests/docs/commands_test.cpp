@@ -131,7 +131,8 @@ void check_console(const reader& r, const block& b) {
     const auto end = std::find_if(line + 1, b.lines.end(), [](const auto& l) { return l.starts_with("$ "); });
     const auto did = r.type(line->substr(2));
     const auto differs = difference({line + 1, end}, did.out);
-    BOOST_TEST(differs.empty(), b.place() << ": " << *line << ": " << differs << "\nall of it:\n" << did.out.substr(0, 4000));
+    BOOST_TEST(differs.empty(), b.place() << ": " << *line << ": " << differs << "\nall of it:\n"
+                                          << did.out.substr(0, 4000));
     line = end;
   }
 }

@@ -19,7 +19,7 @@ settings degrees(int ranks, int accumulation) {
 }
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 
-uint32_t count(const plan::step_plan& p, plan::kind k) {
+uint32_t count(const plan::rank_plan& p, plan::kind k) {
   return static_cast<uint32_t>(std::count_if(p.instructions.begin(), p.instructions.end(), [k](const auto& x) {
     return x.kind == k && x.what == plan::swapped::activations;
   }));
@@ -43,13 +43,13 @@ class comparison {
       const auto s = job_.open(set);
       check_same(result_of(*s, steps), reference_);
       const auto& p = s->training_plan(0);
-      const auto recomputed = static_cast<uint32_t>(p.table->units.size() - 1);
+      const auto recomputed = static_cast<uint32_t>(p.table().units.size() - 1);
       const uint32_t wanted = units == 0 ? recomputed : std::min(units, recomputed);
       const uint32_t filed = tier == "nvme" && wanted > windows ? wanted - windows : 0;
-      BOOST_TEST(count(p, plan::kind::swap_out) == filed * p.options.accumulation);
-      BOOST_TEST(count(p, plan::kind::swap_in) == filed * p.options.accumulation);
+      BOOST_TEST(count(p, plan::kind::swap_out) == filed * p.options().accumulation);
+      BOOST_TEST(count(p, plan::kind::swap_in) == filed * p.options().accumulation);
       uint64_t bytes = 0;
-      for (uint32_t u = 1; u <= wanted - filed; ++u) bytes += (p.table->units[u].input_bytes + 4095) / 4096 * 4096;
+      for (uint32_t u = 1; u <= wanted - filed; ++u) bytes += (p.table().units[u].input_bytes + 4095) / 4096 * 4096;
       BOOST_TEST(s->memory()[0].resident.offloaded_activations == bytes);
     }
   }

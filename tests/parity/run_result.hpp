@@ -35,10 +35,10 @@ inline run_result result_of(actors::session& s, uint64_t steps) {
     out.second.push_back(moment_of(s, q, 1));
   }
   const auto& p = s.training_plan(0);
-  out.buckets = p.buckets.size();
+  out.buckets = p.layout->buckets.size();
   out.sub_groups = p.sub_groups.size();
   out.peak_live = p.peak_live_elements;
-  out.parameter = p.options.parameter;
+  out.parameter = p.options().parameter;
   out.model = s.table().numel();
   out.memory = s.memory()[0].resident;
   return out;

@@ -11,7 +11,7 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
   meetings_ = 2 * n;
   next_.resize(2 * n + ranks[0]->num_collectives);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
-    const step_plan& p = *ranks[r];
+    const rank_plan& p = *ranks[r];
     for (const auto& x : p.instructions) {
       if (!runs(x, taken)) continue;
       edge(start(r, x.id), x.lane == lane::fabric ? meetings_ + x.sequence : end(r, x.id));

@@ -11,8 +11,14 @@ BOOST_AUTO_TEST_SUITE(partition)
 
 namespace {
 
+std::vector<slice> slices(const troupe::plan::partition& p, uint32_t parameter) {
+  std::vector<slice> out;
+  for (uint32_t r = 0; r < p.ranks(); ++r) out.push_back(p.of(parameter, r));
+  return out;
+}
+
 std::vector<slice> cut(uint64_t numel, uint32_t ranks) {
-  return make_partition(*chain_table({numel}), ranks, false).slices[0];
+  return slices(make_partition(*chain_table({numel}), ranks, false), 0);
 }
 
 bool equal(const std::vector<slice>& a, const std::vector<slice>& b) { return a == b; }
@@ -38,31 +44,31 @@ BOOST_AUTO_TEST_CASE(one_rank_owns_everything) { BOOST_TEST(equal(cut(5000, 1), 
 BOOST_AUTO_TEST_CASE(blocks_left_over_go_to_the_ranks_that_own_least) {
   // The first parameter leaves rank 0 with 3072 against 2048: the block of the second goes to rank 1.
   const auto p = make_partition(*chain_table({5120, 700, 700}), 2, false);
-  BOOST_TEST(equal(p.slices[0], {{0, 3072}, {3072, 2048}}));
-  BOOST_TEST(equal(p.slices[1], {{0, 0}, {0, 700}}));
-  BOOST_TEST(equal(p.slices[2], {{0, 0}, {0, 700}}));
+  BOOST_TEST(equal(slices(p, 0), {{0, 3072}, {3072, 2048}}));
+  BOOST_TEST(equal(slices(p, 1), {{0, 0}, {0, 700}}));
+  BOOST_TEST(equal(slices(p, 2), {{0, 0}, {0, 700}}));
   BOOST_TEST(p.elements_of(0) == 3072U);
   BOOST_TEST(p.elements_of(1) == 3448U);
 }
 
 BOOST_AUTO_TEST_CASE(round_robin_takes_turns_from_one_parameter_to_the_next) {
   const auto p = make_partition(*chain_table({700, 700, 700, 2048 + 700}), 2, true);
-  BOOST_TEST(equal(p.slices[0], {{0, 700}, {700, 0}}));
-  BOOST_TEST(equal(p.slices[1], {{0, 0}, {0, 700}}));
-  BOOST_TEST(equal(p.slices[2], {{0, 700}, {700, 0}}));
-  BOOST_TEST(equal(p.slices[3], {{0, 1024}, {1024, 1724}}));
+  BOOST_TEST(equal(slices(p, 0), {{0, 700}, {700, 0}}));
+  BOOST_TEST(equal(slices(p, 1), {{0, 0}, {0, 700}}));
+  BOOST_TEST(equal(slices(p, 2), {{0, 700}, {700, 0}}));
+  BOOST_TEST(equal(slices(p, 3), {{0, 1024}, {1024, 1724}}));
 }
 
 BOOST_AUTO_TEST_CASE(any_cut_covers_each_parameter_in_rank_order_at_block_boundaries) {
   for (uint64_t seed = 0; seed < 100; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
-      const auto ranks = static_cast<uint32_t>(1 + random() % 8);
+      const auto ranks = static_cast<uint32_t>(1 + random() % (seed % 2 == 0 ? 8 : 200));
       const bool round_robin = random() % 2 == 0;
       const auto p = make_partition(*table, ranks, round_robin);
-      for (size_t q = 0; q < table->parameters.size(); ++q) {
+      for (uint32_t q = 0; q < table->parameters.size(); ++q) {
         uint64_t end = 0;
-        for (const auto& s : p.slices[q]) {
+        for (const auto& s : slices(p, q)) {
           BOOST_TEST(s.first == end);
           BOOST_TEST((s.count == 0 || s.first % troupe::core::partition_grain == 0));
           end += s.count;

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "plan/step_plan.hpp"
+#include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
 
 /// The same plan with its instructions in another serial order, given as ids.
-inline void reorder(step_plan& p, const std::vector<uint32_t>& order) {
+inline void reorder(rank_plan& p, const std::vector<uint32_t>& order) {
   std::vector<uint32_t> number(order.size());
   for (uint32_t i = 0; i < order.size(); ++i) number[order[i]] = i;
   std::vector<instruction> moved;

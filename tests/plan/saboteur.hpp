@@ -14,11 +14,11 @@
 
 namespace troupe::plan {
 
-using plans = std::vector<step_plan>;
+using plans = std::vector<rank_plan>;
 
 inline shared_plans shared(const plans& all) {
   shared_plans out;
-  for (const auto& p : all) out.push_back(std::make_shared<const step_plan>(p));
+  for (const auto& p : all) out.push_back(std::make_shared<const rank_plan>(p));
   return out;
 }
 
@@ -28,7 +28,7 @@ using excuse = std::function<bool(const shared_plans&)>;
 /// Changes one random place of one rank's plan. Each change returns whether there was such a place.
 class saboteur {
  public:
-  saboteur(step_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
+  saboteur(rank_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
 
   bool drop_dependency() {
     auto* x = any([](const instruction& i) { return !i.after.empty(); });
@@ -184,14 +184,15 @@ class saboteur {
   }
   bool change_set() {
     std::vector<parameter_set*> sets;
-    for (auto* kind : {&p_.gather_sets, &p_.buckets, &p_.matrix_sets, &p_.publish_sets})
+    job_layout& l = layout();
+    for (auto* kind : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets})
       for (auto& s : *kind)
         if (!s.parameters.empty()) sets.push_back(&s);
     parameter_set& s = *sets[below(sets.size())];
     placement& x = s.parameters[below(s.parameters.size())];
     switch (below(3)) {
       case 0:
-        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table().parameters.size());
         break;
       case 1:
         x.offset += 32;
@@ -199,31 +200,30 @@ class saboteur {
       default:
         s.parameters.pop_back();
     }
-    return p_.table->parameters.size() > 1;
+    return p_.table().parameters.size() > 1;
   }
   bool change_layout() {
-    const size_t q = below(p_.table->parameters.size());
+    const size_t q = below(p_.table().parameters.size());
+    job_layout& l = layout();
     switch (below(7)) {
       case 0:
-        p_.full_offset[q] += 16;
+        l.full_offset[q] += 16;
         break;
       case 1:
-        p_.full_offset[q] = p_.full_offset[(q + 1) % p_.full_offset.size()];
-        return p_.full_offset.size() > 1;
+        l.full_offset[q] = l.full_offset[(q + 1) % l.full_offset.size()];
+        return l.full_offset.size() > 1;
       case 2:
-        p_.full_elements -= 32;
+        l.full_elements -= 32;
         break;
-      case 3: {
-        const size_t r = below(p_.options.ranks);
-        if (p_.partition.slices[q][r].count == 0) return false;
-        p_.shard_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
+      case 3:
+        if (l.partition.of(static_cast<uint32_t>(q), p_.rank).count == 0) return false;
+        p_.offsets.shard[q] += below(2) == 0 ? 16 : 1'000'000'000;
         break;
-      }
       case 4:
-        p_.block_offset[q] += 1;
+        l.block_offset[q] += 1;
         break;
       case 5:
-        p_.gather_sets[below(p_.gather_sets.size())].numel += 1;
+        l.gather_sets[below(l.gather_sets.size())].numel += 1;
         break;
       default:
         if (p_.sub_groups.empty()) return false;
@@ -238,7 +238,7 @@ class saboteur {
     auto& x = g.pieces[below(g.pieces.size())];
     switch (below(4)) {
       case 0:
-        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table->parameters.size());
+        x.parameter = static_cast<uint32_t>((x.parameter + 1) % p_.table().parameters.size());
         break;
       case 1:
         x.range.count -= 1;
@@ -249,7 +249,7 @@ class saboteur {
       default:
         x.range.first += 1;
     }
-    return p_.table->parameters.size() > 1;
+    return p_.table().parameters.size() > 1;
   }
   bool drop_piece() {
     if (p_.sub_groups.empty()) return false;
@@ -261,18 +261,20 @@ class saboteur {
   }
   bool change_states() {
     if (p_.sub_groups.empty()) return false;
-    const size_t q = below(p_.table->parameters.size()), r = below(p_.options.ranks);
+    const auto q = static_cast<uint32_t>(below(p_.table().parameters.size()));
     switch (below(4)) {
       case 0:
-        if (p_.state_slice(static_cast<uint32_t>(q), static_cast<uint32_t>(r)).count == 0) return false;
-        p_.state_offset[r][q] += below(2) == 0 ? 16 : 1'000'000'000;
+        if (p_.own_states(q).count == 0) return false;
+        p_.offsets.state[q] += below(2) == 0 ? 16 : 1'000'000'000;
         break;
       case 1:
-        p_.state_elements[r] /= 2;
-        return p_.state_elements[r] > 0;
-      case 2:
-        p_.matrix_owner[q] = p_.matrix_owner[q] == none ? 0 : p_.options.ranks;
+        p_.offsets.state_elements /= 2;
+        return p_.offsets.state_elements > 0;
+      case 2: {
+        uint32_t& owner = layout().matrix_owner[q];
+        owner = owner == none ? 0 : p_.options().ranks;
         break;
+      }
       default: {
         auto& g = p_.sub_groups[below(p_.sub_groups.size())];
         g.need = g.need == update_need::elements ? update_need::parameter_norms : update_need::elements;
@@ -281,18 +283,18 @@ class saboteur {
     return true;
   }
   bool change_moments() {
-    const size_t q = below(p_.table->parameters.size()), k = below(max_moments);
+    const size_t q = below(p_.table().parameters.size()), k = below(max_moments);
     const auto id = static_cast<uint32_t>(q);
-    if (k >= p_.options.update_of(id).moments || p_.state_slice(id, p_.rank).count == 0) return false;
+    if (k >= p_.options().update_of(id).moments || p_.own_states(id).count == 0) return false;
     p_.moment_offset[k][q] += below(2) == 0 ? 16 : 1'000'000'000;
     return true;
   }
+  // As for another number of ranks, or for a parameter of another size.
   bool cut_elsewhere() {
-    auto& slices = p_.partition.slices[below(p_.partition.slices.size())];
-    if (slices.size() < 2 || slices.front().count == 0) return false;
-    --slices.front().count;
-    --slices[1].first;
-    ++slices[1].count;
+    core::model_table other = p_.table();
+    const bool grows = below(2) == 0;
+    if (grows) other.parameters[below(other.parameters.size())].shape.push_back(2);
+    layout().partition = make_partition(other, p_.options().ranks + (grows ? 0 : 1), p_.options().round_robin);
     return true;
   }
   bool stand_twice_in_a_lane() {
@@ -342,7 +344,7 @@ class saboteur {
     instruction again = p_.instructions[below(p_.instructions.size())];
     again.id = static_cast<uint32_t>(p_.instructions.size());
     if (again.lane == lane::fabric) again.sequence = p_.num_collectives++;
-    if (below(2) == 0) again.micro = static_cast<uint32_t>(below(p_.options.accumulation));
+    if (below(2) == 0) again.micro = static_cast<uint32_t>(below(p_.options().accumulation));
     p_.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
     p_.instructions.push_back(std::move(again));
     return true;
@@ -447,10 +449,10 @@ class saboteur {
         p_.memory.gathered += 64;
         break;
       case 2:
-        p_.num_blocks += 1;
+        layout().num_blocks += 1;
         break;
       default:
-        if (!p_.gathers()) return false;
+        if (!p_.layout->gathers()) return false;
         p_.peak_live_elements += 1;
     }
     return true;
@@ -463,6 +465,11 @@ class saboteur {
 
  private:
   static bool moves_activations(const instruction& i) { return i.what == swapped::activations; }
+  // What all ranks share, as only this one's plan has it.
+  job_layout& layout() {
+    if (layout_ == nullptr) p_.layout = layout_ = std::make_shared<job_layout>(*p_.layout);
+    return *layout_;
+  }
   size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
   template <class F>
   instruction* any(F wanted) {
@@ -536,7 +543,8 @@ class saboteur {
   }
 
   std::mt19937_64 random_;
-  step_plan& p_;
+  rank_plan& p_;
+  std::shared_ptr<job_layout> layout_;
   std::vector<excuse> excuses_;
 };
 

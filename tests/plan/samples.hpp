@@ -8,12 +8,13 @@
 #include <string>
 #include <vector>
 
+#include "plan/layout/sets.hpp"
 #include "plan/write/generate.hpp"
 
 namespace troupe::plan {
 
 using shared_table = std::shared_ptr<const core::model_table>;
-using shared_plans = std::vector<std::shared_ptr<const step_plan>>;
+using shared_plans = std::vector<std::shared_ptr<const rank_plan>>;
 
 /// Writes tables: parameters by size, units by segments.
 class table_writer {
@@ -97,13 +98,25 @@ inline shared_table random_table(std::mt19937_64& random) {
   return w.done();
 }
 
-inline shared_plans plans_of(const shared_table& table, const plan_options& options) {
+inline std::shared_ptr<const job_layout> layout_of(const shared_table& table, const plan_options& options) {
+  auto made = make_layout(table, options);
+  BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+  return *made;
+}
+
+inline shared_plans plans_of(const std::shared_ptr<const job_layout>& layout) {
   shared_plans out;
-  for (uint32_t r = 0; r < options.ranks; ++r) {
-    auto p = generate(table, options, r);
-    BOOST_REQUIRE_MESSAGE(p.has_value(), (p ? "" : p.error().text));
-    out.push_back(*p);
-  }
+  for (uint32_t r = 0; r < layout->options.ranks; ++r) out.push_back(generate(layout, r));
+  return out;
+}
+inline shared_plans plans_of(const shared_table& table, const plan_options& options) {
+  return plans_of(layout_of(table, options));
+}
+
+/// Memory for one rank's plan.
+inline pool_sizes pools_of(const rank_plan& p) {
+  pool_sizes out;
+  std::copy(std::begin(p.pool_bytes), std::end(p.pool_bytes), out.bytes);
   return out;
 }
 

@@ -25,7 +25,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);
   // Until something of the model trains.
-  for (options.mode = plan::mode::train; !plan::generate(table, options, 0); options.mode = plan::mode::train) {
+  for (options.mode = plan::mode::train; !plan::make_layout(table, options); options.mode = plan::mode::train) {
     table = plan::random_table(random);
     options = plan::random_options(*table, random);
   }

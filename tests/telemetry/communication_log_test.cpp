@@ -18,7 +18,7 @@ uint64_t count_of(const std::vector<communication_row>& rows, const std::string&
   return n;
 }
 
-uint64_t num_of(const plan::step_plan& p, plan::kind k) {
+uint64_t num_of(const plan::rank_plan& p, plan::kind k) {
   uint64_t n = 0;
   for (const auto& x : p.instructions) n += x.kind == k;
   return n;
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(rows_count_the_plans_collectives_and_sum_their_times) {
     const uint64_t gathers =
         num_of(p, plan::kind::gather) + num_of(p, plan::kind::publish) + num_of(p, plan::kind::vote);
     BOOST_TEST(count_of(rows, "all_gather_into_tensor") == 2 * gathers);
-    BOOST_TEST(count_of(rows, p.options.reduce_to_all() ? "all_reduce" : "reduce_scatter_tensor") ==
+    BOOST_TEST(count_of(rows, p.options().reduce_to_all() ? "all_reduce" : "reduce_scatter_tensor") ==
                2 * num_of(p, plan::kind::reduce));
     double ms = 0, wanted = 0;
     for (const auto& r : rows) ms += r.latency_ms;

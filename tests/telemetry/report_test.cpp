@@ -125,15 +125,17 @@ BOOST_AUTO_TEST_CASE(a_hosts_comma_locale_changes_nothing_of_it) {
 
 BOOST_AUTO_TEST_CASE(hostile_names_stay_text) {
   const std::string evil = "</title></style></pre>\"'><script>alert(1)</script><img src=x onerror=alert(1)>";
-  auto table = std::make_shared<core::model_table>(*step[0].plan->table);
+  auto table = std::make_shared<core::model_table>(step[0].plan->table());
   for (auto& u : table->units) {
     u.name = evil;
     for (auto& s : u.segments) s.name = evil;
   }
   for (auto& r : step) {
-    auto p = std::make_shared<plan::step_plan>(*r.plan);
-    p->table = table;
-    for (auto& set : p->gather_sets) set.name = evil;
+    auto p = std::make_shared<plan::rank_plan>(*r.plan);
+    auto layout = std::make_shared<plan::job_layout>(*p->layout);
+    layout->table = table;
+    for (auto& set : layout->gather_sets) set.name = evil;
+    p->layout = layout;
     r.plan = p;
   }
   profile_sums sums;

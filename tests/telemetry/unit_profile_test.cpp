@@ -22,7 +22,7 @@ BOOST_AUTO_TEST_CASE(times_are_means_per_micro_batch_and_sum_to_the_lanes) {
   sums.add(step);
   sums.add(step);
   const auto units = sums.units();
-  BOOST_TEST_REQUIRE(units.size() == step[0].plan->table->units.size());
+  BOOST_TEST_REQUIRE(units.size() == step[0].plan->table().units.size());
   double forward = 0, backward = 0;
   for (const auto& u : units) {
     BOOST_TEST(u.forward_ms() > 0, u.name);
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(times_are_means_per_micro_batch_and_sum_to_the_lanes) {
 
 BOOST_AUTO_TEST_CASE(parameters_and_flops_are_the_tables) {
   const auto step = played_gpt(1);
-  const auto& table = *step[0].plan->table;
+  const auto& table = step[0].plan->table();
   profile_sums sums;
   sums.add(step);
   const auto units = sums.units();

@@ -37,7 +37,7 @@ BOOST_AUTO_TEST_SUITE(fabric_executor)
 
 BOOST_AUTO_TEST_CASE(what_a_collective_reads_outlives_the_place_in_the_group) {
   const auto p = small_plans(2)[0];
-  const auto allocated = rank_memory::allocate({p});
+  const auto allocated = rank_memory::allocate(p, plan::pools_of(*p));
   BOOST_TEST_REQUIRE(allocated.has_value());
   const std::shared_ptr<rank_memory> memory = *allocated;
   const auto& gather = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::gather; });

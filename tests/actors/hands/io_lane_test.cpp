@@ -21,8 +21,8 @@ using namespace troupe::actors;
 
 namespace {
 
-std::shared_ptr<const plan::step_plan> swapped_plan(core::dtype parameter, bool gradients) {
-  auto o = small_plans(2, 3, 2).front()->options;
+std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool gradients) {
+  auto o = small_plans(2, 3, 2).front()->options();
   o.parameter = o.communication = parameter;
   o.accumulation_type = core::dtype::f32;
   o.sub_group = 5000;
@@ -30,15 +30,15 @@ std::shared_ptr<const plan::step_plan> swapped_plan(core::dtype parameter, bool 
   o.tiers.swap_gradients = gradients;
   o.tiers.read_ahead = o.tiers.write_behind = true;
   o.tiers.state_slots = 2;
-  return plan::generate(small_plans(2, 3, 2).front()->table, o, 1).value();
+  return plan::plans_of(small_plans(2, 3, 2).front()->layout->table, o)[1];
 }
 
 /// A rank whose io lane is played by the test: no actor, one thread.
 class hands {
  public:
   using disturbance = std::function<int64_t(const storage::io_request&, int64_t)>;
-  explicit hands(std::shared_ptr<const plan::step_plan> p, const disturbance& disturb = {}) : plan_(std::move(p)) {
-    memory_ = rank_memory::allocate({plan_}).value();
+  explicit hands(std::shared_ptr<const plan::rank_plan> p, const disturbance& disturb = {}) : plan_(std::move(p)) {
+    memory_ = rank_memory::allocate(plan_, plan::pools_of(*plan_)).value();
     space_ = storage::swap_space::open({.folder = folder_.path() / "swap", .wanted = {}}).value();
     memory_->use_swap_file(space_->create("rank", plan_->swap_file_bytes).value());
     storage::swap_queue_options options;
@@ -102,7 +102,7 @@ class hands {
       if (plan_->instructions[id].what == what && plan_->instructions[id].kind == kind) out.push_back(id);
     return out;
   }
-  const plan::step_plan& plan() const { return *plan_; }
+  const plan::rank_plan& plan() const { return *plan_; }
   rank_memory& memory() { return *memory_; }
   io_executor& io() { return *io_; }
   std::filesystem::path file() const { return space_->path() / "rank.swap"; }
@@ -116,7 +116,7 @@ class hands {
   }
 
   tests::scratch_folder folder_;
-  std::shared_ptr<const plan::step_plan> plan_;
+  std::shared_ptr<const plan::rank_plan> plan_;
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<storage::swap_space> space_;
   std::shared_ptr<storage::event_watch> watch_ = storage::event_watch::start().value();
@@ -181,18 +181,18 @@ BOOST_AUTO_TEST_CASE(what_is_written_of_a_sub_group_is_read_again_and_seen_by_ga
         std::find_if(out.begin(), out.end(), [&](uint32_t id) { return h.plan().instructions[id].subject == group; });
     const auto& expected = wrote[static_cast<size_t>(which - out.begin())];
     // The gradient is its bucket's to write: here it was never written, and reads as zeros.
-    const uint64_t from = plan::part_offset(h.plan(), h.plan().blocks[group], plan::state_part::master);
+    const uint64_t from = plan::part_offset(*h.plan().layout, h.plan().blocks[group], plan::state_part::master);
     BOOST_TEST(std::equal(expected.begin() + static_cast<long>(from), expected.end(),
                           h.window(in[k]).begin() + static_cast<long>(from)));
   }
   const uint32_t shards = h.swaps(plan::swapped::shards, plan::kind::swap_in).front();
   BOOST_REQUIRE(h.run(shards).has_value());
   const auto& x = h.plan().instructions[shards];
-  for (const auto& run : plan::shard_runs(h.plan(), x.subject, h.plan().rank)) {
+  for (const auto& run : plan::shard_runs(h.plan(), x.subject)) {
     const auto& b = plan::block_at(h.plan(), run.first);
     const auto which = std::find_if(
         out.begin(), out.end(), [&](uint32_t id) { return &h.plan().blocks[h.plan().instructions[id].subject] == &b; });
-    const uint64_t at = plan::part_offset(h.plan(), b, plan::state_part::master) + (run.first - b.first) * 4;
+    const uint64_t at = plan::part_offset(*h.plan().layout, b, plan::state_part::master) + (run.first - b.first) * 4;
     const uint64_t bytes = std::min(run.count, b.first + b.elements - run.first) * 4;
     BOOST_TEST(std::memcmp(h.window(shards).data() + run.slot * 4,
                            wrote[static_cast<size_t>(which - out.begin())].data() + at, bytes) == 0);

@@ -32,7 +32,7 @@ struct rig {
     list->group_of.assign(table->parameters.size(), 0);
     groups = list;
     for (const auto& p : plans) {
-      auto m = rank_memory::allocate({p});
+      auto m = rank_memory::allocate(p, plan::pools_of(*p));
       BOOST_REQUIRE(m.has_value());
       BOOST_REQUIRE((*m)->take_staging().has_value());
       fill(**m, *p);
@@ -87,8 +87,8 @@ struct rig {
     BOOST_TEST(folder->content.run.step == step);
     const auto source = checkpoint::source_of(*folder);
     size_t tensors = 0;
-    for (uint32_t q = 0; q < plans[0]->table->parameters.size(); ++q) {
-      const bool trains = plans[0]->trains(q);
+    for (uint32_t q = 0; q < plans[0]->table().parameters.size(); ++q) {
+      const bool trains = plans[0]->layout->trains(q);
       if (!trains && !frozen) continue;
       const std::pair<uint32_t, const char*> parts[] = {
           {plan::saved_weights, ""}, {plan::saved_moment, "exp_avg"}, {plan::saved_moment + 1, "exp_avg_sq"}};
@@ -103,16 +103,16 @@ struct rig {
     BOOST_TEST(source.tensors.size() == tensors);
   }
 
-  std::vector<std::shared_ptr<const plan::step_plan>> plans;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   std::vector<std::shared_ptr<rank_memory>> memory;
   std::shared_ptr<const job::optimizer_groups> groups;
 
  private:
-  void fill(const rank_memory& m, const plan::step_plan& p) const {
-    for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-      const plan::slice held = plan::saved_slice(p, q, p.rank);
-      std::vector<uint32_t> parts{p.trains(q) ? plan::saved_weights : plan::saved_frozen};
-      if (p.trains(q)) parts.insert(parts.end(), {plan::saved_moment, plan::saved_moment + 1});
+  void fill(const rank_memory& m, const plan::rank_plan& p) const {
+    for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
+      const plan::slice held = plan::saved_slice(*p.layout, q, p.rank);
+      std::vector<uint32_t> parts{p.layout->trains(q) ? plan::saved_weights : plan::saved_frozen};
+      if (p.layout->trains(q)) parts.insert(parts.end(), {plan::saved_moment, plan::saved_moment + 1});
       for (uint32_t part : parts) {
         auto* to = reinterpret_cast<float*>(state_store(m).in_memory(q, part_of({q, part, held, 0}), held));
         for (uint64_t i = 0; i < held.count; ++i) to[i] = value_of(q, part + salt_, held.first + i);
@@ -121,7 +121,7 @@ struct rig {
   }
   void expect_tensor(fake_files& files, const checkpoint::tensor_source& source, uint32_t q, uint32_t part,
                      checkpoint::tensor_kind kind, const char* moment) const {
-    const auto& parameter = plans[0]->table->parameters[q];
+    const auto& parameter = plans[0]->table().parameters[q];
     const checkpoint::wanted_slice all{parameter.name,    kind, moment, core::dtype::f32, parameter.shape, 0,
                                        parameter.numel(), 0};
     const auto load = checkpoint::plan_load(source, std::span(&all, 1));

@@ -24,12 +24,12 @@ constexpr state_part all_parts[] = {state_part::gradient, state_part::master, st
 
 /// A rank's memory and file, and a plain copy of everything that was written.
 struct rank_of_states {
-  explicit rank_of_states(const std::shared_ptr<const plan::step_plan>& plan) {
-    auto taken = rank_memory::allocate({plan});
+  explicit rank_of_states(const std::shared_ptr<const plan::rank_plan>& plan) {
+    auto taken = rank_memory::allocate(plan, plan::pools_of(*plan));
     BOOST_REQUIRE(taken.has_value());
     memory = *taken;
     if (plan->swap_file_bytes > 0) {
-      auto file = storage::swap_file::in_memory("states", plan->swap_file_bytes, plan->options.tiers.checksums);
+      auto file = storage::swap_file::in_memory("states", plan->swap_file_bytes, plan->options().tiers.checksums);
       BOOST_REQUIRE(file.has_value());
       memory->use_swap_file(*file);
     }
@@ -37,12 +37,12 @@ struct rank_of_states {
 
   /// In fp32 the master weight is the weight: one copy of both, at the weight's place.
   [[nodiscard]] bool is_alias(state_part part) const {
-    return part == state_part::master && memory->plan().options.master_is_parameter();
+    return part == state_part::master && memory->plan().options().master_is_parameter();
   }
 
   void write_random(std::mt19937_64& random) {
     const state_store store(*memory);
-    for (uint32_t q = 0; q < memory->plan().table->parameters.size(); ++q)
+    for (uint32_t q = 0; q < memory->plan().table().parameters.size(); ++q)
       for (const auto part : all_parts) {
         const auto held = store.held(q, part);
         if (held.count == 0 || is_alias(part)) continue;
@@ -61,7 +61,7 @@ struct rank_of_states {
 
   void check_reads(std::mt19937_64& random) const {
     const state_store store(*memory);
-    for (uint32_t q = 0; q < memory->plan().table->parameters.size(); ++q)
+    for (uint32_t q = 0; q < memory->plan().table().parameters.size(); ++q)
       for (const auto part : all_parts) {
         const auto held = store.held(q, part);
         if (held.count == 0) continue;
@@ -89,9 +89,10 @@ struct rank_of_states {
         bytes window;
         if (!p.blocks.empty()) {
           const auto& b = plan::block_at(p, piece.state_offset);
-          window.resize(std::max<uint64_t>(1, plan::extent_bytes(p, b)));
-          if (plan::extent_bytes(p, b) > 0)
-            BOOST_REQUIRE(memory->swap_file()->read(b.file_offset, std::span(window).first(plan::extent_bytes(p, b))));
+          window.resize(std::max<uint64_t>(1, plan::extent_bytes(*p.layout, b)));
+          if (plan::extent_bytes(*p.layout, b) > 0)
+            BOOST_REQUIRE(
+                memory->swap_file()->read(b.file_offset, std::span(window).first(plan::extent_bytes(*p.layout, b))));
         }
         const auto same = [&](state_part part, const std::byte* at) {
           bytes wanted(piece.range.count * core::size_of(store.type_of(part)));
@@ -101,10 +102,10 @@ struct rank_of_states {
                      "parameter " << piece.parameter << ", part " << int(part));
         };
         same(state_part::master, memory->master(piece, window.data()));
-        for (uint32_t k = 0; k < p.options.update_of(piece.parameter).moments; ++k)
+        for (uint32_t k = 0; k < p.options().update_of(piece.parameter).moments; ++k)
           same(plan::moment_part(k), memory->moment(piece, k, window.data()));
         same(state_part::gradient, memory->gradient(piece, window.data()));
-        if (!p.options.master_is_parameter()) same(state_part::copy, memory->copy(piece, window.data()));
+        if (!p.options().master_is_parameter()) same(state_part::copy, memory->copy(piece, window.data()));
       }
   }
 
@@ -112,12 +113,12 @@ struct rank_of_states {
   [[nodiscard]] uint64_t check_caches() const {
     const auto& p = memory->plan();
     uint64_t caches = 0;
-    for (uint32_t set = 0; set < p.cached.size(); ++set) {
-      if (!p.cached[set]) continue;
-      const auto runs = plan::shard_runs(p, set, p.rank);
-      const uint64_t element = core::size_of(p.options.parameter);
-      for (const auto& x : p.gather_sets[set].parameters) {
-        const auto own = p.partition.of(x.parameter, p.rank);
+    for (uint32_t set = 0; set < p.layout->cached.size(); ++set) {
+      if (!p.layout->cached[set]) continue;
+      const auto runs = plan::shard_runs(p, set);
+      const uint64_t element = core::size_of(p.options().parameter);
+      for (const auto& x : p.layout->gather_sets[set].parameters) {
+        const auto own = p.layout->partition.of(x.parameter, p.rank);
         if (own.count == 0) continue;
         const std::byte* at =
             memory->cached(set) + plan::in_window(runs, plan::linear_place(p, x.parameter, own.first)) * element;
@@ -148,16 +149,17 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_again_wherever_it_lies) {
     if (random() % 2 == 0) options.tiers.resident_parameters = 20'000;
     if (options.tiers.swaps())
       for (auto& x : options.optimizer) x.need = plan::update_need::elements;
+    const auto layout = plan::make_layout(table, options);
+    if (!layout) continue;  // a model too small for its ranks, or all frozen
     for (uint32_t r = 0; r < options.ranks; ++r) {
-      const auto made = plan::generate(table, options, r);
-      if (!made) break;  // a model too small for its ranks, or all frozen
+      const auto made = plan::generate(*layout, r);
       BOOST_TEST_CONTEXT("seed " << seed << ", rank " << r << ", stage " << options.stage) {
-        rank_of_states one(*made);
+        rank_of_states one(made);
         one.write_random(random);
         one.check_reads(random);
         one.check_step_sees_it();
         cached += one.check_caches();
-        ((*made)->swap_file_bytes > 0 ? swapped : resident) += 1;
+        (made->swap_file_bytes > 0 ? swapped : resident) += 1;
       }
     }
   }

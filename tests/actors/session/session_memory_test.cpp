@@ -69,10 +69,10 @@ constexpr uint64_t alignment_elements = 32;
 uint64_t padded(uint64_t elements) { return core::round_up(elements, alignment_elements); }
 
 // Each parameter is cut at multiples of 1,024 elements; how many blocks a rank gets is the plan's choice.
-uint64_t slice_elements(const plan::step_plan& p, uint32_t rank, bool with_padding) {
+uint64_t slice_elements(const plan::rank_plan& p, uint32_t rank, bool with_padding) {
   uint64_t n = 0;
-  for (uint32_t q = 0; q < p.table->parameters.size(); ++q) {
-    const auto own = p.partition.of(q, rank);
+  for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
+    const auto own = p.layout->partition.of(q, rank);
     if (own.count > 0) BOOST_TEST(own.first % 1024 == 0U);
     n += with_padding ? padded(own.count) : own.count;
   }
@@ -115,20 +115,20 @@ void check_formulas(const job_case& c, const actors::session& session) {
       // The tied weight's own bucket is open from the head's backward to the embedding's. Of the others those that one
       // unit writes to are open, and at most two more are being reduced.
       uint64_t tied = 0, largest = 0, open = 0;
-      for (const auto& b : p.buckets)
+      for (const auto& b : p.layout->buckets)
         if (b.parameters.front().parameter == 0)
           tied = b.elements;
         else
           largest = std::max(largest, b.elements);
-      for (const auto& u : p.table->units) {
+      for (const auto& u : p.table().units) {
         std::set<uint32_t> written;
         for (uint32_t q : u.parameters)
-          if (q != 0) written.insert(p.bucket_of[q]);
+          if (q != 0) written.insert(p.layout->bucket_of[q]);
         uint64_t elements = 0;
-        for (uint32_t b : written) elements += p.buckets[b].elements;
+        for (uint32_t b : written) elements += p.layout->buckets[b].elements;
         open = std::max(open, elements);
       }
-      BOOST_TEST(p.buckets.size() >= 5U);
+      BOOST_TEST(p.layout->buckets.size() >= 5U);
       BOOST_TEST(m.gradients >= (tied + largest) * c.width());
       BOOST_TEST(m.gradients <= (tied + open + 2 * largest) * c.width());
     }
@@ -220,7 +220,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_leave_the_memory_of_activations) {
   const auto memory_with = [&](const std::string& tier) {
     auto s = job.open(common + settings{"cluster.offload_activations=" + tier});
     step_of(*s);
-    BOOST_TEST(s->training_plan(0).table->units[1].input_bytes == input);
+    BOOST_TEST(s->training_plan(0).table().units[1].input_bytes == input);
     return s->memory()[0];
   };
   const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");

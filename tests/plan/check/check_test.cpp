@@ -25,7 +25,7 @@ void passes(const shared_table& table, const plan_options& o) {
 template <class F>
 void refused(const shared_table& table, const plan_options& o, F change, const std::string& what) {
   auto plans = plans_of(table, o);
-  auto broken = std::make_shared<step_plan>(*plans.back());
+  auto broken = std::make_shared<rank_plan>(*plans.back());
   change(*broken);
   plans.back() = broken;
   const auto proved = troupe::plan::check(plans);
@@ -33,7 +33,7 @@ void refused(const shared_table& table, const plan_options& o, F change, const s
   BOOST_TEST(proved.error().text.find(what) != std::string::npos, proved.error().text << " does not say: " << what);
 }
 
-uint32_t first_of(const step_plan& p, kind k) {
+uint32_t first_of(const rank_plan& p, kind k) {
   for (const auto& x : p.instructions)
     if (x.kind == k) return x.id;
   return none;
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto options = random_options(*table, random);
-      if (!generate(table, options, 0)) continue;  // fewer blocks than ranks
+      if (!make_layout(table, options)) continue;  // fewer blocks than ranks
       passes(table, options);
       ++proved;
     }
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_hundred_layers_are_written_and_proved_in_no_absurd_time) 
 BOOST_AUTO_TEST_CASE(a_collective_that_differs_on_one_rank_is_named_on_both) {
   refused(
       gpt_table(1, 64, 256, false), small_options(2, 3),
-      [](step_plan& p) { p.instructions[first_of(p, kind::gather)].use = use::backward; },
+      [](rank_plan& p) { p.instructions[first_of(p, kind::gather)].use = use::backward; },
       "the plan of rank 1: gather unit 0, backward (instruction 1) is collective 0, where rank 0 has gather unit 0, "
       "forward");
 }
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_collective_that_differs_on_one_rank_is_named_on_both) {
 BOOST_AUTO_TEST_CASE(a_use_that_does_not_wait_for_its_gather_is_named) {
   refused(
       gpt_table(1, 64, 256, false), small_options(2, 3),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         auto& after = p.instructions[first_of(p, kind::forward)].after;
         std::erase(after, first_of(p, kind::gather));
       },
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_use_that_does_not_wait_for_its_gather_is_named) {
 BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
   refused(
       gpt_table(2, 64, 256, false), small_options(2, 2),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         for (auto& x : p.instructions)
           if (x.kind == kind::backward)
             std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_slot_taken_before_its_last_reader_is_named) {
 BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
   refused(
       gpt_table(1, 64, 256, false), small_options(2, 1),
-      [](step_plan& p) { p.instructions[first_of(p, kind::update)].guard = guard::always; },
+      [](rank_plan& p) { p.instructions[first_of(p, kind::update)].guard = guard::always; },
       "runs even if the vote finds an overflow");
 }
 
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(an_update_that_an_overflow_does_not_stop_is_named) {
 BOOST_AUTO_TEST_CASE(reductions_that_add_to_one_sum_wait_for_each_other) {
   refused(
       chain_table({4096, 4096}), small_options(1, 2, 2),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         for (auto& x : p.instructions)
           if (x.kind == kind::reduce && x.micro == 1)
             std::erase_if(x.after, [&](uint32_t on) { return p.instructions[on].kind == kind::reduce; });
@@ -169,7 +169,7 @@ BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
   // load, forward, backward, load, forward, backward, then the rest.
   refused(
       chain_table({4096}), small_options(1, 0, 2),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         std::vector<uint32_t> order = {0, 1, 3, 4, 2};
         for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
         reorder(p, order);
@@ -181,7 +181,7 @@ BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
 
 BOOST_AUTO_TEST_CASE(what_always_runs_may_not_wait_for_what_a_skipped_step_leaves_out) {
   const auto plans = plans_of(chain_table({4096}), small_options(1, 0));
-  auto p = std::make_shared<step_plan>(*plans[0]);
+  auto p = std::make_shared<rank_plan>(*plans[0]);
   instruction late = p->instructions[p->lanes[static_cast<size_t>(lane::compute)].back()];
   late.id = static_cast<uint32_t>(p->instructions.size());
   late.after = {first_of(*p, kind::update)};
@@ -198,63 +198,80 @@ BOOST_AUTO_TEST_CASE(what_always_runs_may_not_wait_for_what_a_skipped_step_leave
 }
 
 // A plan may come from anywhere: whatever is wrong with its tables is said before anything is looked up in them.
-BOOST_AUTO_TEST_CASE(tables_that_do_not_fit_together_are_refused_without_being_read) {
-  const std::vector<std::function<void(step_plan&)>> changes = {
-      [](step_plan& p) { p.table = nullptr; },
-      [](step_plan& p) { p.table = std::make_shared<const troupe::core::model_table>(); },
-      [](step_plan& p) {
-        auto t = *p.table;
-        t.units[0].parameters[0] = 99;
-        p.table = std::make_shared<const troupe::core::model_table>(t);
-      },
-      [](step_plan& p) {
-        auto t = *p.table;
-        t.units[1].segments[0].parameters[0] = 0;
-        p.table = std::make_shared<const troupe::core::model_table>(t);
-      },
-      [](step_plan& p) { p.options.accumulation = 0; },
-      [](step_plan& p) { p.options.ranks = 0; },
-      [](step_plan& p) { p.options.stage = 4; },
-      [](step_plan& p) { p.rank = 7; },
-      [](step_plan& p) { p.lanes.pop_back(); },
-      [](step_plan& p) { p.gather_sets.pop_back(); },
-      [](step_plan& p) { p.persistent.clear(); },
-      [](step_plan& p) { p.full_offset.clear(); },
-      [](step_plan& p) { p.block_offset.clear(); },
-      [](step_plan& p) { p.shard_offset.clear(); },
-      [](step_plan& p) { p.shard_offset[0].clear(); },
-      [](step_plan& p) { p.shard_elements.clear(); },
-      [](step_plan& p) { p.partition.slices.clear(); },
-      [](step_plan& p) { p.partition.slices[0].clear(); },
-      [](step_plan& p) { p.bucket_of.clear(); },
-      [](step_plan& p) { p.bucket_of[0] = none; },
-      [](step_plan& p) { p.bucket_buffer.clear(); },
-      [](step_plan& p) { p.bucket_buffer[0] = none; },
-      [](step_plan& p) { p.gather_sets[0].parameters[0].parameter = 99; },
-      [](step_plan& p) { p.sub_groups[0].pieces[0].parameter = 99; },
-      [](step_plan& p) { p.buffers.clear(); },
-      [](step_plan& p) { p.buffers[0].last = none; },
-      [](step_plan& p) { p.instructions.clear(); },
-      [](step_plan& p) { p.instructions.pop_back(); },
-      [](step_plan& p) { p.instructions[3].id = 99; },
-      [](step_plan& p) { p.instructions[3].lane = lane::control; },
-      [](step_plan& p) { p.instructions[3].after.push_back(none); },
-      [](step_plan& p) { p.instructions[3].after.push_back(3); },
-      [](step_plan& p) { p.instructions[3].buffer = 99; },
-      [](step_plan& p) { p.instructions[3].micro = 99; },
-      [](step_plan& p) { p.instructions[3].subject = 99; },
-      [](step_plan& p) { p.instructions[3].segment = 99; },
-      [](step_plan& p) { p.instructions[1].sequence = none; },
-      [](step_plan& p) { p.instructions[1].communicator = 1; },
-      [](step_plan& p) { p.lanes[1][0] = 999; },
-      [](step_plan& p) { p.lanes[1].pop_back(); },
-      [](step_plan& p) { p.lanes[1].push_back(p.lanes[2].back()), p.lanes[2].pop_back(); },
-      [](step_plan& p) { p.num_collectives += 1; },
+BOOST_AUTO_TEST_CASE(shared_tables_that_do_not_fit_together_are_refused_without_being_read) {
+  const auto with_table = [](job_layout& l, auto change) {
+    auto t = *l.table;
+    change(t);
+    l.table = std::make_shared<const troupe::core::model_table>(t);
+  };
+  const std::vector<std::function<void(job_layout&)>> changes = {
+      [](job_layout& l) { l.table = nullptr; },
+      [](job_layout& l) { l.table = std::make_shared<const troupe::core::model_table>(); },
+      [&](job_layout& l) { with_table(l, [](auto& t) { t.units[0].parameters[0] = 99; }); },
+      [&](job_layout& l) { with_table(l, [](auto& t) { t.units[1].segments[0].parameters[0] = 0; }); },
+      [](job_layout& l) { l.options.accumulation = 0; },
+      [](job_layout& l) { l.options.ranks = 0; },
+      [](job_layout& l) { l.options.stage = 4; },
+      [](job_layout& l) { l.gather_sets.pop_back(); },
+      [](job_layout& l) { l.persistent.clear(); },
+      [](job_layout& l) { l.full_offset.clear(); },
+      [](job_layout& l) { l.block_offset.clear(); },
+      [](job_layout& l) { l.bucket_of.clear(); },
+      [](job_layout& l) { l.bucket_of[0] = none; },
+      [](job_layout& l) { l.gather_sets[0].parameters[0].parameter = 99; },
+      [](job_layout& l) { l.partition = make_partition(*l.table, 3, false); },
+      [](job_layout& l) { l.partition = make_partition({}, 2, false); },
+  };
+  for (size_t i = 0; i < changes.size(); ++i) {
+    const auto layout = layout_of(chain_table({4096, 4096}), small_options(2, 3));
+    auto broken = std::make_shared<job_layout>(*layout);
+    changes[i](*broken);
+    for (const size_t others : {0U, 1U}) {  // one rank's alone, or all ranks'
+      auto plans = plans_of(layout);
+      for (size_t r = others; r < 2; ++r) {
+        auto p = std::make_shared<rank_plan>(*plans[r]);
+        p->layout = broken;
+        plans[r] = p;
+      }
+      BOOST_TEST(!troupe::plan::check(plans).has_value(), "change " << i << " of " << 2 - others << " plans passed");
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tables_of_one_rank_that_do_not_fit_together_are_refused_without_being_read) {
+  const std::vector<std::function<void(rank_plan&)>> changes = {
+      [](rank_plan& p) { p.layout = nullptr; },
+      [](rank_plan& p) { p.rank = 7; },
+      [](rank_plan& p) { p.lanes.pop_back(); },
+      [](rank_plan& p) { p.offsets.shard.clear(); },
+      [](rank_plan& p) { p.offsets.state.pop_back(); },
+      [](rank_plan& p) { p.moment_offset[0].clear(); },
+      [](rank_plan& p) { p.bucket_buffer.clear(); },
+      [](rank_plan& p) { p.bucket_buffer[0] = none; },
+      [](rank_plan& p) { p.sub_groups[0].pieces[0].parameter = 99; },
+      [](rank_plan& p) { p.buffers.clear(); },
+      [](rank_plan& p) { p.buffers[0].last = none; },
+      [](rank_plan& p) { p.instructions.clear(); },
+      [](rank_plan& p) { p.instructions.pop_back(); },
+      [](rank_plan& p) { p.instructions[3].id = 99; },
+      [](rank_plan& p) { p.instructions[3].lane = lane::control; },
+      [](rank_plan& p) { p.instructions[3].after.push_back(none); },
+      [](rank_plan& p) { p.instructions[3].after.push_back(3); },
+      [](rank_plan& p) { p.instructions[3].buffer = 99; },
+      [](rank_plan& p) { p.instructions[3].micro = 99; },
+      [](rank_plan& p) { p.instructions[3].subject = 99; },
+      [](rank_plan& p) { p.instructions[3].segment = 99; },
+      [](rank_plan& p) { p.instructions[1].sequence = none; },
+      [](rank_plan& p) { p.instructions[1].communicator = 1; },
+      [](rank_plan& p) { p.lanes[1][0] = 999; },
+      [](rank_plan& p) { p.lanes[1].pop_back(); },
+      [](rank_plan& p) { p.lanes[1].push_back(p.lanes[2].back()), p.lanes[2].pop_back(); },
+      [](rank_plan& p) { p.num_collectives += 1; },
   };
   for (size_t i = 0; i < changes.size(); ++i)
     for (const size_t rank : {0U, 1U}) {
       auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 3));
-      auto broken = std::make_shared<step_plan>(*plans[rank]);
+      auto broken = std::make_shared<rank_plan>(*plans[rank]);
       BOOST_REQUIRE((broken->instructions[3].kind == kind::forward && broken->instructions[1].lane == lane::fabric));
       changes[i](*broken);
       plans[rank] = broken;

@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_a_walk_of_the_graph_on_any_plan) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       auto options = random_options(*table, random);
-      if (!generate(table, options, 0)) continue;
+      if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       compare(plans, branch::not_skipped, random);
       compare(plans, branch::skipped, random);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(collectives_start_in_order_but_may_end_in_any) {
 
 BOOST_AUTO_TEST_CASE(a_cycle_is_named) {
   const auto plans = plans_of(chain_table({4096, 4096}), small_options(2, 3));
-  auto broken = std::make_shared<step_plan>(*plans[1]);
+  auto broken = std::make_shared<rank_plan>(*plans[1]);
   uint32_t gather = none;
   for (const auto& x : broken->instructions)
     if (x.kind == kind::gather && gather == none) gather = x.id;

@@ -12,7 +12,7 @@ namespace {
 
 constexpr cost_model plain{.flops_per_s = 1e9, .copy_bytes_per_s = 1e9, .latency_s = 0};
 
-const instruction& first_of(const step_plan& p, kind k) {
+const instruction& first_of(const rank_plan& p, kind k) {
   return *std::find_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; });
 }
 
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto options = random_options(*table, random);
-      if (!generate(table, options, 0)) continue;
+      if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       const auto t = predict(plans, default_costs(options.parameter));
       BOOST_REQUIRE(t.ranks.size() == plans.size());

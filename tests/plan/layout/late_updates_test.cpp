@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(what_is_put_by_is_an_owner_of_its_own) {
       for (const auto& p : plans) {
         uint64_t bytes = 0;
         for (uint32_t q = 0; q < 2; ++q) {
-          const uint64_t own = p->state_slice(q, p->rank).count, columns = q == 0 ? 96 : 32;
+          const uint64_t own = p->own_states(q).count, columns = q == 0 ? 96 : 32;
           BOOST_TEST(defers(*p, q) == (own > 0));
           elements += own;
           if (own > 0) bytes += own * sizeof(float) + columns * 9;

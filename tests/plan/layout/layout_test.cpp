@@ -1,5 +1,6 @@
 #include "plan/layout/layout.hpp"
 
+#include "plan/layout/pieces.hpp"
 #include "tests/plan/samples.hpp"
 
 using namespace troupe::plan;
@@ -16,6 +17,8 @@ shared_plans example(const plan_options& o) {
   w.unit({{a, b}});
   return plans_of(w.done(), o);
 }
+
+collective_pieces moved(const std::shared_ptr<const rank_plan>& p) { return collective_pieces(*p->layout); }
 
 using pieces = std::vector<moved_piece>;
 bool equal(const pieces& a, const pieces& b) { return a == b; }
@@ -41,54 +44,57 @@ BOOST_AUTO_TEST_CASE(a_set_keeps_the_order_it_is_given) {
 }
 
 BOOST_AUTO_TEST_CASE(slices_lie_one_after_the_other_in_their_owners_shard) {
-  const auto p = example(small_options(2, 3))[0];
-  BOOST_TEST((p->partition.slices[1] == std::vector<slice>{{0, 1024}, {1024, 1976}}));
-  BOOST_TEST(p->shard_offset[0] == (std::vector<uint64_t>{0, 1024}), boost::test_tools::per_element());
-  BOOST_TEST(p->shard_offset[1] == (std::vector<uint64_t>{0, 480}), boost::test_tools::per_element());
-  BOOST_TEST(p->shard_elements == (std::vector<uint64_t>{2048, 480 + 1984}), boost::test_tools::per_element());
-  BOOST_TEST(p->full_offset == (std::vector<uint64_t>{0, 1504}), boost::test_tools::per_element());
-  BOOST_TEST(p->full_elements == 1504U + 3008U);
+  const auto all = example(small_options(2, 3));
+  const auto& p = all[0];
+  BOOST_TEST((p->layout->partition.of(1, 0) == slice{0, 1024}));
+  BOOST_TEST((p->layout->partition.of(1, 1) == slice{1024, 1976}));
+  BOOST_TEST(p->offsets.shard == (std::vector<uint64_t>{0, 1024}), boost::test_tools::per_element());
+  BOOST_TEST(all[1]->offsets.shard == (std::vector<uint64_t>{0, 480}), boost::test_tools::per_element());
+  BOOST_TEST(p->offsets.shard_elements == 2048U);
+  BOOST_TEST(all[1]->offsets.shard_elements == 480U + 1984U);
+  BOOST_TEST(p->layout->full_offset == (std::vector<uint64_t>{0, 1504}), boost::test_tools::per_element());
+  BOOST_TEST(p->layout->full_elements == 1504U + 3008U);
 }
 
 BOOST_AUTO_TEST_CASE(a_gather_moves_each_owners_slice_to_its_place_in_the_set) {
   const pieces wanted = {{0, 0, 0, 1024}, {1, 0, 1024, 476}, {0, 1024, 1504, 1024}, {1, 480, 2528, 1976}};
-  for (const auto& p : example(small_options(2, 3))) BOOST_TEST(equal(gather_pieces(*p, 0), wanted));
+  for (const auto& p : example(small_options(2, 3))) BOOST_TEST(equal(moved(p).gather(0), wanted));
 }
 
 BOOST_AUTO_TEST_CASE(a_reduction_of_a_bucket_that_stays_is_in_place) {
   const pieces wanted = {{0, 0, 0, 1024}, {1, 1024, 1024, 476}, {0, 1504, 1504, 1024}, {1, 2528, 2528, 1976}};
-  BOOST_TEST(equal(reduce_pieces(*example(small_options(2, 1))[0], 0), wanted));
-  BOOST_TEST(equal(reduce_pieces(*example(small_options(2, 0))[0], 0), wanted));
+  BOOST_TEST(equal(moved(example(small_options(2, 1))[0]).reduce(0), wanted));
+  BOOST_TEST(equal(moved(example(small_options(2, 0))[0]).reduce(0), wanted));
 }
 
 BOOST_AUTO_TEST_CASE(a_reduction_of_a_reused_slot_goes_to_the_owners_shard_or_at_stage_0_to_the_full_layout) {
   const pieces sharded = {{0, 0, 0, 1024}, {1, 1024, 0, 476}, {0, 1504, 1024, 1024}, {1, 2528, 480, 1976}};
-  BOOST_TEST(equal(reduce_pieces(*example(small_options(2, 2))[0], 0), sharded));
-  BOOST_TEST(equal(reduce_pieces(*example(small_options(2, 3, 2))[0], 0), sharded));
+  BOOST_TEST(equal(moved(example(small_options(2, 2))[0]).reduce(0), sharded));
+  BOOST_TEST(equal(moved(example(small_options(2, 3, 2))[0]).reduce(0), sharded));
   auto o = small_options(2, 0, 2);
   o.sum_micro_first = false;
   const pieces full = {{0, 0, 0, 1024}, {1, 1024, 1024, 476}, {0, 1504, 1504, 1024}, {1, 2528, 2528, 1976}};
-  BOOST_TEST(equal(reduce_pieces(*example(o)[0], 0), full));
+  BOOST_TEST(equal(moved(example(o)[0]).reduce(0), full));
 }
 
 BOOST_AUTO_TEST_CASE(publishing_moves_owned_elements_within_the_full_layout) {
   const pieces wanted = {{0, 0, 0, 1024}, {1, 1024, 1024, 476}, {0, 1504, 1504, 1024}, {1, 2528, 2528, 1976}};
-  BOOST_TEST(equal(publish_pieces(*example(small_options(2, 1))[0], 0), wanted));
+  BOOST_TEST(equal(moved(example(small_options(2, 1))[0]).publish(0), wanted));
 }
 
 BOOST_AUTO_TEST_CASE(a_vote_carries_each_owners_square_sums_and_each_ranks_losses) {
   const auto p = example(small_options(2, 1, 3))[0];
-  BOOST_TEST(p->num_blocks == 5U);
-  BOOST_TEST(p->vote_elements() == 5U + 2 * 3);
+  BOOST_TEST(p->layout->num_blocks == 5U);
+  BOOST_TEST(p->layout->vote_elements() == 5U + 2 * 3);
   BOOST_TEST(
-      equal(vote_pieces(*p), {{0, 0, 0, 1}, {1, 1, 1, 1}, {0, 2, 2, 1}, {1, 3, 3, 2}, {0, 5, 5, 3}, {1, 8, 8, 3}}));
-  BOOST_TEST(p->loss_offset(1, 2) == 10U);
+      equal(moved(p).vote(), {{0, 0, 0, 1}, {1, 1, 1, 1}, {0, 2, 2, 1}, {1, 3, 3, 2}, {0, 5, 5, 3}, {1, 8, 8, 3}}));
+  BOOST_TEST(p->layout->loss_offset(1, 2) == 10U);
 }
 
 BOOST_AUTO_TEST_CASE(a_forward_only_vote_carries_losses_alone) {
   auto o = small_options(2, 3);
   o.mode = mode::evaluate;
-  BOOST_TEST(equal(vote_pieces(*example(o)[0]), {{0, 0, 0, 1}, {1, 1, 1, 1}}));
+  BOOST_TEST(equal(moved(example(o)[0]).vote(), {{0, 0, 0, 1}, {1, 1, 1, 1}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_reduced_gradient_lies_where_its_reduction_put_it) {

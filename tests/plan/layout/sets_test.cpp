@@ -11,16 +11,16 @@ namespace {
 using groups = std::vector<std::vector<uint64_t>>;
 
 /// Sizes of what each set holds.
-groups sizes_of(const step_plan& p, const std::vector<parameter_set>& all) {
+groups sizes_of(const rank_plan& p, const std::vector<parameter_set>& all) {
   groups out;
   for (const auto& s : all) {
     out.emplace_back();
-    for (const auto& x : s.parameters) out.back().push_back(p.table->parameters[x.parameter].numel());
+    for (const auto& x : s.parameters) out.back().push_back(p.table().parameters[x.parameter].numel());
   }
   return out;
 }
 
-std::shared_ptr<const step_plan> plan_of(const shared_table& table, const plan_options& o) {
+std::shared_ptr<const rank_plan> plan_of(const shared_table& table, const plan_options& o) {
   return plans_of(table, o)[0];
 }
 
@@ -30,7 +30,7 @@ groups buckets_of(std::vector<uint64_t> in_order_of_backward, uint64_t limit) {
   auto o = small_options(1, 0);
   o.reduce_bucket = limit;
   const auto p = plan_of(chain_table(numels), o);
-  return sizes_of(*p, p->buckets);
+  return sizes_of(*p, p->layout->buckets);
 }
 
 groups sub_groups_of(const std::vector<uint64_t>& numels, uint64_t limit) {
@@ -49,7 +49,7 @@ std::vector<bool> persistent(const std::vector<uint64_t>& numels, uint64_t each,
   auto o = small_options(1, 3);
   o.persistence_threshold = each;
   o.model_persistence_threshold = all;
-  return plan_of(chain_table(numels), o)->persistent;
+  return plan_of(chain_table(numels), o)->layout->persistent;
 }
 
 bool equal(const groups& a, const groups& b) { return a == b; }
@@ -75,8 +75,8 @@ BOOST_AUTO_TEST_CASE(a_parameter_that_two_segments_write_has_a_bucket_of_its_own
   w.unit({{w.parameter(20)}});
   w.unit({{w.parameter(30), shared}});
   const auto p = plan_of(w.done(), small_options(1, 0));
-  BOOST_TEST(equal(sizes_of(*p, p->buckets), {{30, 20}, {100}, {10}}));
-  const auto writes = contributions(*p->table);
+  BOOST_TEST(equal(sizes_of(*p, p->layout->buckets), {{30, 20}, {100}, {10}}));
+  const auto writes = contributions(p->table());
   BOOST_REQUIRE(writes[shared].size() == 2);
   BOOST_TEST(writes[shared][0].unit == 2U);
   BOOST_TEST(writes[shared][1].unit == 0U);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_follows_units_ends_with_its_unit_unless_it_is
   o.reduce_bucket = segment_bucket(*table);
   o.buckets_follow_units = true;
   const auto p = plan_of(table, o);
-  BOOST_TEST(equal(sizes_of(*p, p->buckets), {{20, 700'000, 30}, {900'000}, {600'000}, {10}}));
+  BOOST_TEST(equal(sizes_of(*p, p->layout->buckets), {{20, 700'000, 30}, {900'000}, {600'000}, {10}}));
 }
 
 BOOST_AUTO_TEST_CASE(a_segments_bucket_holds_what_the_largest_segment_completes_by_itself) {
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(sub_groups_hold_what_the_rank_owns_and_at_stage_0_everythin
     for (const auto& p : plans) {
       uint64_t n = 0;
       for (const auto& g : p->sub_groups) n += g.elements;
-      BOOST_TEST(n == (stage == 0 ? 8000U : p->partition.elements_of(p->rank)));
+      BOOST_TEST(n == (stage == 0 ? 8000U : p->layout->partition.elements_of(p->rank)));
     }
   }
 }
@@ -141,13 +141,13 @@ BOOST_AUTO_TEST_CASE(publish_sets_stay_within_the_all_gather_bucket) {
     auto o = small_options(1, stage);
     o.allgather_bucket = 10;
     const auto p = plan_of(chain_table({4, 6, 25, 3, 8}), o);
-    BOOST_TEST(equal(sizes_of(*p, p->publish_sets), {{4, 6}, {25}, {3}, {8}}));
+    BOOST_TEST(equal(sizes_of(*p, p->layout->publish_sets), {{4, 6}, {25}, {3}, {8}}));
   }
 }
 
 BOOST_AUTO_TEST_CASE(only_stages_1_and_2_publish) {
   for (const uint32_t stage : {0U, 3U})
-    BOOST_TEST(plan_of(chain_table({4000, 6000}), small_options(2, stage))->publish_sets.empty());
+    BOOST_TEST(plan_of(chain_table({4000, 6000}), small_options(2, stage))->layout->publish_sets.empty());
 }
 
 // zero.md 7.4.
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_beyond_the_models_threshold_is_skipped_and_late
 BOOST_AUTO_TEST_CASE(nothing_is_persistent_below_stage_3) {
   auto o = small_options(1, 2);
   o.persistence_threshold = 1'000'000;
-  BOOST_TEST(equal(plan_of(chain_table({100, 200}), o)->persistent, {false, false}));
+  BOOST_TEST(equal(plan_of(chain_table({100, 200}), o)->layout->persistent, {false, false}));
 }
 
 BOOST_AUTO_TEST_CASE(gather_sets_hold_what_a_unit_reads_and_is_not_persistent) {
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(gather_sets_hold_what_a_unit_reads_and_is_not_persistent) {
   auto o = small_options(1, 3);
   o.persistence_threshold = 20;
   const auto p = plan_of(w.done(), o);
-  BOOST_TEST(equal(sizes_of(*p, p->gather_sets), {{2000}, {3000}, {10, 20}}));
+  BOOST_TEST(equal(sizes_of(*p, p->layout->gather_sets), {{2000}, {3000}, {10, 20}}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -28,7 +28,7 @@ plan_options options_with(tier where, uint32_t accumulation = 1) {
   return o;
 }
 
-std::vector<const instruction*> swaps_of(const step_plan& p, kind k, uint32_t micro = 0) {
+std::vector<const instruction*> swaps_of(const rank_plan& p, kind k, uint32_t micro = 0) {
   std::vector<const instruction*> out;
   for (const auto& x : p.instructions)
     if (x.kind == k && x.what == swapped::activations && x.micro == micro) out.push_back(&x);
@@ -41,7 +41,7 @@ std::vector<uint32_t> subjects(const std::vector<const instruction*>& all) {
   return out;
 }
 
-uint32_t last_backward(const step_plan& p, uint32_t unit) {
+uint32_t last_backward(const rank_plan& p, uint32_t unit) {
   uint32_t out = none;
   for (const auto& x : p.instructions)
     if (x.kind == kind::backward && x.subject == unit) out = x.id;
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(extents_lie_behind_those_of_states) {
   require_sound(all);
   const auto& p = *all[0];
   uint64_t end = 0;
-  for (const auto& b : p.blocks) end += extent_bytes(p, b);
+  for (const auto& b : p.blocks) end += extent_bytes(*p.layout, b);
   BOOST_TEST(end > 0U);
   for (uint32_t u = 1; u <= head; ++u) {
     BOOST_TEST(p.activation_extents[u].offset == end);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_their_way_there_and_back_is_caught) {
     o.tiers.activations = random() % 4 == 0 ? tier::cpu : tier::nvme;
     o.tiers.activation_units = 0xFFFFFFFF;
     o.tiers.activation_slots = 1;
-    if (!generate(table, o, 0)) continue;
+    if (!make_layout(table, o)) continue;
     const auto whole = plans_of(table, o);
     require_sound(whole);
     for (const auto& [name, change] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {

@@ -19,13 +19,13 @@ plan_options ahead(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   return o;
 }
 
-uint32_t vote_of(const step_plan& p) {
+uint32_t vote_of(const rank_plan& p) {
   const auto x = std::find_if(p.instructions.begin(), p.instructions.end(),
                               [](const instruction& i) { return i.kind == kind::vote; });
   return x->id;
 }
 
-std::vector<const instruction*> all_of(const step_plan& p, kind k) {
+std::vector<const instruction*> all_of(const rank_plan& p, kind k) {
   std::vector<const instruction*> out;
   for (const auto& x : p.instructions)
     if (x.kind == k) out.push_back(&x);
@@ -33,7 +33,7 @@ std::vector<const instruction*> all_of(const step_plan& p, kind k) {
 }
 
 /// Instruction `id` at another place in the order, without waiting for what now comes later.
-void move(step_plan& p, uint32_t id, uint32_t place) {
+void move(rank_plan& p, uint32_t id, uint32_t place) {
   std::vector<uint32_t> order;
   for (const auto& x : p.instructions)
     if (x.id != id) order.push_back(x.id);
@@ -59,7 +59,7 @@ shared_table read_by_a_frozen_unit() {
 template <class F>
 void refused(const plan_options& o, F change, const std::string& what) {
   auto plans = plans_of(gpt_table(2, 64, 256, true), o);
-  auto broken = std::make_shared<step_plan>(*plans.back());
+  auto broken = std::make_shared<rank_plan>(*plans.back());
   change(*broken);
   plans.back() = broken;
   const auto proved = troupe::plan::check(plans);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       auto options = random_options(*table, random);
       options.speculate = true;
       options.may_skip = random() % 2 == 0;
-      if (!generate(table, options, 0)) continue;
+      if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       const auto ok = troupe::plan::check(plans);
       BOOST_TEST(ok.has_value(), (ok ? "" : ok.error().text));
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
     uint64_t elements = 0;
     for (const auto& g : plans[r]->sub_groups) elements += g.elements;
     BOOST_TEST(m.undo >= elements * 14);  // master, two moments, the copy
-    BOOST_TEST(m.undo <= elements * 14 + plans[r]->table->parameters.size() * 4 * 64);
+    BOOST_TEST(m.undo <= elements * 14 + plans[r]->table().parameters.size() * 4 * 64);
     BOOST_TEST(m.total() == without[r]->memory.total() + m.undo);
     const auto owners = owners_of(m);
     BOOST_TEST(std::any_of(owners.begin(), owners.end(),
@@ -198,7 +198,7 @@ BOOST_AUTO_TEST_CASE(updates_hide_behind_backward) {
 BOOST_AUTO_TEST_CASE(an_update_ahead_of_its_gradients_is_named) {
   for (const uint32_t stage : {1U, 2U, 3U})
     refused(
-        ahead(2, stage), [](step_plan& p) { move(p, all_of(p, kind::update).front()->id, 0); },
+        ahead(2, stage), [](rank_plan& p) { move(p, all_of(p, kind::update).front()->id, 0); },
         "whose result it reads");
 }
 
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
   const auto sound = troupe::plan::check(plans);
   BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
   for (auto& shared : plans) {
-    auto p = std::make_shared<step_plan>(*shared);
+    auto p = std::make_shared<rank_plan>(*shared);
     auto& after = p->instructions[all_of(*p, kind::update).front()->id].after;
     std::erase_if(after, [&](uint32_t on) { return p->instructions[on].lane == lane::compute; });
     shared = p;
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
   const auto sound = troupe::plan::check(plans);
   BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
   for (auto& shared : plans) {
-    auto p = std::make_shared<step_plan>(*shared);
+    auto p = std::make_shared<rank_plan>(*shared);
     const auto* hasty = all_of(*p, kind::update).front();
     const uint32_t gather = all_of(*p, kind::gather).back()->id, norm = all_of(*p, kind::norm).front()->id;
     BOOST_TEST(hasty->id > gather);
@@ -244,13 +244,13 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
 
 BOOST_AUTO_TEST_CASE(an_update_that_is_not_taken_back_is_named) {
   refused(
-      ahead(2, 3), [](step_plan& p) { p.instructions[all_of(p, kind::undo).front()->id].guard = guard::not_skipped; },
+      ahead(2, 3), [](rank_plan& p) { p.instructions[all_of(p, kind::undo).front()->id].guard = guard::not_skipped; },
       "takes back what has to stay");
   refused(
-      ahead(2, 3), [](step_plan& p) { p.undo_offset[0] = no_undo; }, "the undo copy of sub-group 1 starts at byte");
+      ahead(2, 3), [](rank_plan& p) { p.undo_offset[0] = no_undo; }, "the undo copy of sub-group 1 starts at byte");
   refused(
       ahead(2, 3),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         for (const auto* x : all_of(p, kind::undo)) std::erase(p.instructions[x->id].after, vote_of(p));
       },
       "when the step is skipped: ");
@@ -258,14 +258,14 @@ BOOST_AUTO_TEST_CASE(an_update_that_is_not_taken_back_is_named) {
 
 BOOST_AUTO_TEST_CASE(undo_copies_that_share_bytes_are_named) {
   refused(
-      ahead(2, 1), [](step_plan& p) { p.undo_offset[1] = p.undo_offset[0]; },
+      ahead(2, 1), [](rank_plan& p) { p.undo_offset[1] = p.undo_offset[0]; },
       "the undo copy of sub-group 1 starts at byte 0");
 }
 
 BOOST_AUTO_TEST_CASE(parameters_are_published_only_after_the_last_undo) {
   refused(
       ahead(2, 2),
-      [](step_plan& p) {
+      [](rank_plan& p) {
         for (const auto* x : all_of(p, kind::publish))
           std::erase(p.instructions[x->id].after, all_of(p, kind::undo).back()->id);
       },

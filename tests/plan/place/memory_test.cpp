@@ -15,14 +15,14 @@ namespace {
 /// Elements with the gaps that 64-byte starts leave, for elements of 2 bytes and more.
 uint64_t padded(uint64_t n) { return troupe::core::round_up(n, 32); }
 
-uint64_t padded_whole(const step_plan& p) {
+uint64_t padded_whole(const rank_plan& p) {
   uint64_t n = 0;
-  for (const auto& q : p.table->parameters) n += padded(q.numel());
+  for (const auto& q : p.table().parameters) n += padded(q.numel());
   return n;
 }
-uint64_t padded_own(const step_plan& p) {
+uint64_t padded_own(const rank_plan& p) {
   uint64_t n = 0;
-  for (const auto& slices : p.partition.slices) n += padded(slices[p.rank].count);
+  for (uint32_t q = 0; q < p.table().parameters.size(); ++q) n += padded(p.layout->partition.of(q, p.rank).count);
   return n;
 }
 
@@ -30,7 +30,7 @@ uint64_t padded_own(const step_plan& p) {
 struct slots_in_use {
   uint64_t peak = 0, largest = 0;
 };
-slots_in_use bucket_slots(const step_plan& p) {
+slots_in_use bucket_slots(const rank_plan& p) {
   slots_in_use out;
   std::vector<int64_t> change(p.instructions.size() + 1, 0);
   for (const auto& b : p.buffers) {
@@ -70,8 +70,8 @@ void for_each_case(const shared_table& table, F f) {
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_accumulation) {
-  for_each_case(gpt_table(2, 65, 257, true), [](const step_plan& p) {
-    const auto& o = p.options;
+  for_each_case(gpt_table(2, 65, 257, true), [](const rank_plan& p) {
+    const auto& o = p.options();
     const uint64_t whole = padded_whole(p), own = padded_own(p), state = o.stage == 0 ? whole : own;
     const uint64_t master = o.parameter == dtype::f64 ? 8 : 4;
     // In place for the whole step: stages 0 and 1, or whenever micro-batches are summed first.
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
     BOOST_TEST(p.memory.accumulated == (stays ? 0 : state * size_of(o.accumulation_type)));
     if (stays) BOOST_TEST(p.memory.gradients == whole * size_of(o.accumulation_type));
     uint64_t blocks = 0;
-    for (const auto& q : p.table->parameters) blocks += troupe::core::div_up(q.numel(), 1024);
+    for (const auto& q : p.table().parameters) blocks += troupe::core::div_up(q.numel(), 1024);
     BOOST_TEST(p.memory.votes == 8 * (blocks + o.ranks * o.accumulation));
     BOOST_TEST((p.memory.gathered > 0) == (o.stage == 3));
   });
@@ -111,10 +111,10 @@ BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
 // zero.md 13.2, for P elements that fill their blocks, where the order of sums is the stage's own: 16-bit gradients as
 // the table has them, or 2 bytes more for each gradient that is kept in fp32 (its "18 to 20 P").
 BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_named_buffers) {
-  for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const step_plan& p) {
-    const auto& o = p.options;
+  for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const rank_plan& p) {
+    const auto& o = p.options();
     if (size_of(o.parameter) != 2 || o.sum_micro_first != (o.stage <= 1)) return;
-    const uint64_t n = p.table->numel(), share = n / o.ranks, wider = size_of(o.accumulation_type) - 2;
+    const uint64_t n = p.table().numel(), share = n / o.ranks, wider = size_of(o.accumulation_type) - 2;
     const uint64_t allowed[] = {(16 + wider) * n, (4 + wider) * n + 12 * share, 2 * n + (14 + wider) * share,
                                 (16 + wider) * share};
     const bool reused = !o.buckets_stay();

@@ -107,16 +107,16 @@ BOOST_AUTO_TEST_CASE(a_graph_has_a_cluster_for_each_lane_and_an_edge_for_each_wa
 BOOST_AUTO_TEST_CASE(a_memory_summary_lists_owners_the_sum_and_whether_the_budget_holds) {
   auto o = small_options(2, 3);
   const auto table = gpt_table(2, 64, 256, false);
-  const auto plain = memory_summary(plans_of(table, o));
+  const auto plain = memory_summary(predict(plans_of(table, o), {}));
   for (const char* part : {"rank 0, host memory", "rank 1, host memory", "moments", "gathered parameters", "in all"})
     BOOST_TEST(plain.find(part) != std::string::npos, part);
   BOOST_TEST(plain.find("budget") == std::string::npos);
   BOOST_TEST(plain.find("master") == std::string::npos, "owners of nothing are left out");
   const auto needed = plans_of(table, o)[0]->memory.total();
   o.memory_budget_bytes = 2 * needed;
-  BOOST_TEST(memory_summary(plans_of(table, o)).find("fits, left over") != std::string::npos);
+  BOOST_TEST(memory_summary(predict(plans_of(table, o), {})).find("fits, left over") != std::string::npos);
   o.memory_budget_bytes = needed / 2;
-  BOOST_TEST(memory_summary(plans_of(table, o)).find("DOES NOT FIT") != std::string::npos);
+  BOOST_TEST(memory_summary(predict(plans_of(table, o), {})).find("DOES NOT FIT") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

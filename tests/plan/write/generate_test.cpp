@@ -11,7 +11,7 @@ BOOST_AUTO_TEST_SUITE(generate)
 
 namespace {
 
-std::map<kind, uint32_t> count(const step_plan& p) {
+std::map<kind, uint32_t> count(const rank_plan& p) {
   std::map<kind, uint32_t> out;
   for (const auto& x : p.instructions) ++out[x.kind];
   return out;
@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(a_forward_only_plan_has_no_backward_and_generation_no_vote)
 
 BOOST_AUTO_TEST_CASE(small_buckets_and_sub_groups_give_at_least_four_of_each) {
   const auto p = plans_of(gpt_table(2, 64, 256, true), small_options(2, 3))[0];
-  BOOST_TEST(p->buckets.size() >= 4U);
+  BOOST_TEST(p->layout->buckets.size() >= 4U);
   BOOST_TEST(p->sub_groups.size() >= 4U);
-  BOOST_TEST(p->peak_live_elements < p->table->numel(), "live parameters stay below the whole model");
+  BOOST_TEST(p->peak_live_elements < p->table().numel(), "live parameters stay below the whole model");
 }
 
 BOOST_AUTO_TEST_CASE(instructions_are_named_for_people) {
@@ -87,32 +87,31 @@ BOOST_AUTO_TEST_CASE(instructions_are_named_for_people) {
 BOOST_AUTO_TEST_CASE(more_ranks_than_the_model_can_be_cut_into_are_refused) {
   auto o = small_options(3, 1);
   const auto two_blocks = chain_table({1024, 1000});
-  const auto refused = troupe::plan::generate(two_blocks, o, 0);
+  const auto refused = troupe::plan::make_layout(two_blocks, o);
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST((refused.error().kind == troupe::core::error_kind::bad_input));
   BOOST_TEST(refused.error().text.find("3 ranks") != std::string::npos);
   BOOST_TEST(refused.error().text.find("2 parts") != std::string::npos);
   o.ranks = 2;
-  BOOST_TEST(troupe::plan::generate(two_blocks, o, 1).has_value());
+  BOOST_TEST(troupe::plan::make_layout(two_blocks, o).has_value());
 }
 
 BOOST_AUTO_TEST_CASE(a_model_without_units_or_with_an_unwritten_parameter_is_refused) {
-  BOOST_TEST(!troupe::plan::generate(table_writer().done(), small_options(1, 0), 0).has_value());
+  BOOST_TEST(!troupe::plan::make_layout(table_writer().done(), small_options(1, 0)).has_value());
   table_writer w;
   w.unit({{w.parameter(2000)}});
   w.parameter(3000);
-  const auto refused = troupe::plan::generate(w.done(), small_options(1, 0), 0);
+  const auto refused = troupe::plan::make_layout(w.done(), small_options(1, 0));
   BOOST_REQUIRE(!refused.has_value());
   BOOST_TEST(refused.error().text.find("p1") != std::string::npos, refused.error().text);
 }
 
 BOOST_AUTO_TEST_CASE(impossible_degrees_are_refused) {
   auto o = small_options(2, 1);
-  BOOST_TEST(!troupe::plan::generate(three_units, o, 2).has_value());
   o.accumulation = 0;
-  BOOST_TEST(!troupe::plan::generate(three_units, o, 0).has_value());
+  BOOST_TEST(!troupe::plan::make_layout(three_units, o).has_value());
   o = small_options(2, 4);
-  BOOST_TEST(!troupe::plan::generate(three_units, o, 0).has_value());
+  BOOST_TEST(!troupe::plan::make_layout(three_units, o).has_value());
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -11,11 +11,11 @@ namespace {
 constexpr update_need elements = update_need::elements, norms = update_need::parameter_norms,
                       matrix = update_need::whole_matrix;
 
-size_t count(const step_plan& p, kind k) {
+size_t count(const rank_plan& p, kind k) {
   return static_cast<size_t>(
       std::count_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; }));
 }
-uint32_t first(const step_plan& p, kind k) {
+uint32_t first(const rank_plan& p, kind k) {
   const auto it =
       std::find_if(p.instructions.begin(), p.instructions.end(), [k](const instruction& x) { return x.kind == k; });
   return it == p.instructions.end() ? none : it->id;
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(norms_meet_once_where_parameters_are_cut) {
     BOOST_TEST(count(*p, kind::measure) == (stage == 0 ? 0U : 1U));
     BOOST_TEST(count(*p, kind::prepare) == p->sub_groups.size());
     BOOST_TEST(p->sub_groups.size() > 1U);
-    BOOST_TEST(p->measured_elements() == 2 * p->num_blocks);
+    BOOST_TEST(p->layout->measured_elements() == 2 * p->layout->num_blocks);
   }
 }
 
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_whole_in_two_slots_while_elements_are_updated)
   optimizer[1] = {2, elements};
   for (uint32_t stage = 0; stage <= 3; ++stage) {
     const auto p = plans_with(optimizer, 2, stage)[0];
-    const size_t sets = p->matrix_sets.size();
+    const size_t sets = p->layout->matrix_sets.size();
     BOOST_TEST(sets >= 4U);
     BOOST_TEST(count(*p, kind::collect) == (stage == 0 ? 0 : sets));
     BOOST_TEST(count(*p, kind::orthogonalise) == sets);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_whole_in_two_slots_while_elements_are_updated)
 BOOST_AUTO_TEST_CASE(matrices_fall_evenly_to_the_ranks) {
   const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {1, matrix}), 3, 3)[0];
   std::vector<uint64_t> load(3, 0);
-  for (uint32_t q = 0; q < sizes.size(); ++q) load[p->matrix_owner[q]] += sizes[q];
+  for (uint32_t q = 0; q < sizes.size(); ++q) load[p->layout->matrix_owner[q]] += sizes[q];
   BOOST_TEST(*std::max_element(load.begin(), load.end()) <= 16384U);
 }
 
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_are_gathered_but_have_no_gradient_and_no_
     for (const auto& p : all) {
       moments += p->memory.moments;
       for (const auto& g : p->sub_groups) updated += g.elements;
-      for (uint32_t q : {0U, 2U}) BOOST_TEST(p->bucket_of[q] == none);
-      for (const auto& set : p->publish_sets)
+      for (uint32_t q : {0U, 2U}) BOOST_TEST(p->layout->bucket_of[q] == none);
+      for (const auto& set : p->layout->publish_sets)
         for (const auto& x : set.parameters) BOOST_TEST((x.parameter != 0 && x.parameter != 2));
       BOOST_TEST(count(*p, kind::gather) == count(*plans_with({}, 2, stage)[0], kind::gather));
     }
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(nothing_to_train_is_refused) {
   w.unit({{w.parameter(2048)}});
   w.unit({{w.parameter(2048)}});
   w.freeze({0, 1});
-  const auto p = generate(w.done(), small_options(2, 3), 0);
+  const auto p = make_layout(w.done(), small_options(2, 3));
   BOOST_TEST_REQUIRE(!p.has_value());
   BOOST_TEST(p.error().text.find("every parameter is frozen") != std::string::npos, p.error().text);
 }
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(nothing_to_train_is_refused) {
 BOOST_AUTO_TEST_CASE(an_optimizer_for_another_model_is_refused) {
   auto o = small_options(2, 3);
   o.optimizer.assign(2, {});
-  const auto p = generate(chain_table(sizes), o, 0);
+  const auto p = make_layout(chain_table(sizes), o);
   BOOST_TEST_REQUIRE(!p.has_value());
   BOOST_TEST(p.error().text.find("told for 2 parameters, the model has 6") != std::string::npos, p.error().text);
 }

@@ -1,5 +1,6 @@
-// One rank's part of one optimizer step, before it is done: instructions, buffers and layouts.
-// Immutable once generated; actors, simulator, checker and tools read the same object.
+// One rank's part of one optimizer step, before it is done: instructions, buffers, and where its own elements lie.
+// Immutable once generated; actors, simulator, checker and tools read the same object. What all ranks have in common is
+// job_layout.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "core/dtype.hpp"
-#include "core/model_table.hpp"
 #include "plan/instruction.hpp"
-#include "plan/options.hpp"
-#include "plan/partition.hpp"
+#include "plan/job_layout.hpp"
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {
@@ -23,29 +21,18 @@ namespace troupe::plan {
 enum class pool : uint8_t { gathered, buckets, directions, staging, states, shards, reduced, activations };
 inline constexpr uint32_t num_pools = 8;
 
+/// Bytes of a rank's pools.
+struct pool_sizes {
+  uint64_t bytes[num_pools] = {};
+  [[nodiscard]] uint64_t of(pool k) const { return bytes[static_cast<size_t>(k)]; }
+};
+
 /// A slot: bytes [offset, offset + bytes) of a pool, from the start of `first` to the end of `last`.
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
   uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block, sub-group or unit
   uint32_t first = none, last = none;  ///< instructions that open and close its life
-};
-
-/// A parameter inside a set, `offset` in elements from the set's start. Starts are 64-byte aligned.
-struct placement {
-  uint32_t parameter = 0;
-  uint64_t offset = 0;
-  bool operator==(const placement&) const = default;
-};
-
-/// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a matrix set, a publish
-/// set.
-struct parameter_set {
-  std::string name;
-  std::vector<placement> parameters;
-  uint64_t elements = 0;  ///< including gaps
-  uint64_t numel = 0;     ///< without gaps
-  bool operator==(const parameter_set&) const = default;
 };
 
 /// In the place of a sub-group's undo copy: it is updated after the vote.
@@ -113,77 +100,42 @@ struct owner_bytes {
 /// Every field of the table, in its order.
 std::vector<owner_bytes> owners_of(const memory_table& m);
 
-struct step_plan {  ///< one rank's step
-  plan_options options;
-  std::shared_ptr<const core::model_table> table;
-  plan::partition partition;
+struct rank_plan {  ///< one rank's step
+  std::shared_ptr<const job_layout> layout;
   uint32_t rank = 0;
 
   std::vector<instruction> instructions;     ///< a valid serial order of the step
   std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: ids in order
   std::vector<buffer> buffers;
   uint64_t pool_bytes[num_pools] = {};
-  uint32_t num_collectives = 0;  ///< of this step, communicator 0
+  uint32_t num_collectives = 0;         ///< of this step, communicator 0
+  std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index in buffers
 
-  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
-  std::vector<parameter_set> buckets;      ///< in order of completion
-  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
-  std::vector<parameter_set> publish_sets;
+  rank_offsets offsets;
   std::vector<sub_group> sub_groups;
   std::vector<uint64_t> undo_offset;  ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
   uint64_t undo_bytes = 0;            ///< of all undo copies
   std::vector<swap_block> blocks;     ///< where something is swapped: one per sub-group, then the frozen ones
-  std::vector<bool> cached;           ///< [gather set]: swapped slices that stay in memory as well
   std::vector<file_range> activation_extents;  ///< [unit]: of its input in the swap file
   uint64_t swap_file_bytes = 0;
-  std::vector<snapshot_block> snapshots;  ///< plans that save: in the order of the file
-  std::vector<bool> persistent;           ///< [parameter]
-  std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
-  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none where nobody does
-  std::vector<uint32_t> bucket_buffer;    ///< [bucket * accumulation + micro]: index in buffers
-
-  std::vector<uint64_t> full_offset;                ///< [parameter]: in the full layout, elements
-  std::vector<std::vector<uint64_t>> shard_offset;  ///< [rank][parameter]: in that rank's slice layout
-  uint64_t full_elements = 0;
-  std::vector<uint64_t> shard_elements;              ///< [rank]
-  std::vector<std::vector<uint64_t>> state_offset;   ///< [rank][parameter]: in its master weights and reduced gradients
-  std::vector<uint64_t> state_elements;              ///< [rank]
-  std::vector<std::vector<uint64_t>> bucket_begin;   ///< [rank][bucket], and the end: where states are swapped
+  std::vector<snapshot_block> snapshots;             ///< plans that save: in the order of the file
   uint64_t resident_elements[num_state_parts] = {};  ///< of blocks, in the pools of parts that are not swapped
   std::vector<uint64_t> moment_offset[max_moments];  ///< [parameter]: in this rank's first, second moments
   uint64_t moment_elements[max_moments] = {};
-  std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
-  uint64_t num_blocks = 0;
   memory_table memory;
   uint64_t peak_live_elements = 0;  ///< of gathered parameters
 
-  /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
-  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.ranks} * options.accumulation; }
-  [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
-    return num_blocks + uint64_t{r} * options.accumulation + micro;
-  }
-  [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  [[nodiscard]] const plan_options& options() const { return layout->options; }
+  [[nodiscard]] const core::model_table& table() const { return *layout->table; }
   /// Sub-group `g` is updated before the vote, and the update undone if the step is skipped.
   [[nodiscard]] bool speculates(uint32_t g) const { return undo_offset[g] != no_undo; }
-  /// Slices of gather set `set` come from a file before they are gathered.
-  [[nodiscard]] bool reads_shards(uint32_t set) const {
-    return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;
-  }
-  [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
-  [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
-  /// What `parameter` needs; elements where it is frozen.
-  [[nodiscard]] update_need need_of(uint32_t parameter) const {
-    return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
-  }
-  /// Square sums per block of weights, then of update directions. In doubles; 0 where no parameter needs norms.
-  [[nodiscard]] uint64_t measured_elements() const;
-  /// The elements of `parameter` that `rank` keeps states of.
-  [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const;
+  /// The elements of `parameter` that this rank keeps states of.
+  [[nodiscard]] slice own_states(uint32_t parameter) const { return layout->state_slice(parameter, rank); }
   /// "gather block 3, micro 0, backward": how errors, traces and tables name an instruction.
   [[nodiscard]] std::string describe(uint32_t id) const;
 };
 
 /// The plans of all ranks of one step, in rank order.
-using rank_plans = std::span<const std::shared_ptr<const step_plan>>;
+using rank_plans = std::span<const std::shared_ptr<const rank_plan>>;
 
 }  // namespace troupe::plan

@@ -1,0 +1,51 @@
+// The plans of one kind of step: what all ranks share, and one plan for each class of ranks, proved. Owns when plans
+// are written and how far they are proved; how, is the plan's own business.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "core/error.hpp"
+#include "plan/check/check.hpp"
+#include "plan/layout/classes.hpp"
+#include "plan/rank_plan.hpp"
+
+namespace troupe::job {
+
+/// Asked several times a second while plans are written; an error ends it. May be empty.
+using go_on = std::function<core::result<void>()>;
+
+/// Up to so many ranks the checker proves the plan of every one beside those of the classes.
+inline constexpr uint32_t proved_ranks_max = 64;
+
+class step_plans {
+ public:
+  /// Writes one plan for each class. Errors: `plan::make_layout`'s, and those of `more`.
+  static core::result<step_plans> write(std::shared_ptr<const core::model_table> table,
+                                        const plan::plan_options& options, const go_on& more = {});
+  /// Proves them for all ranks. Errors: the checker's.
+  [[nodiscard]] core::result<void> prove() const { return plan::check_classes(classes_, plans_); }
+
+  [[nodiscard]] const plan::job_layout& layout() const { return *layout_; }
+  [[nodiscard]] uint32_t ranks() const { return layout_->options.ranks; }
+  [[nodiscard]] const std::vector<plan::rank_class>& classes() const { return classes_; }
+  /// One for each class, in their order.
+  [[nodiscard]] plan::rank_plans plans() const { return plans_; }
+  /// The plan of the class that `rank` is of: all that is not whose elements they are is that rank's too.
+  [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
+  /// The plan of `rank` itself.
+  [[nodiscard]] std::shared_ptr<const plan::rank_plan> of(uint32_t rank) const;
+
+  /// The plans of all ranks, in rank order; of up to `proved_ranks_max` each is proved, and has to come out as its
+  /// class did.
+  [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> all(const go_on& more = {}) const;
+
+ private:
+  std::shared_ptr<const plan::job_layout> layout_;
+  std::vector<plan::rank_class> classes_;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans_;  // [class]
+  std::vector<uint32_t> class_of_;                             // [rank]
+};
+
+}  // namespace troupe::job

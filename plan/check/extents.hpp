@@ -1,0 +1,44 @@
+// Runs of elements or bytes that must not overlap. The checker's own; not for others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/math.hpp"
+
+namespace troupe::plan::rules {
+
+/// Elements, half open.
+struct extent {
+  uint64_t first = 0, end = 0;
+};
+
+/// Sorts; true where no two overlap and none ends beyond `elements`.
+inline bool apart(std::vector<extent>& all, uint64_t elements) {
+  std::erase_if(all, [](const extent& x) { return x.first == x.end; });
+  std::sort(all.begin(), all.end(), [](const extent& a, const extent& b) { return a.first < b.first; });
+  uint64_t end = 0;
+  for (const auto& x : all) {
+    if (x.first < end || x.end > elements) return false;
+    end = x.end;
+  }
+  return true;
+}
+
+/// Elements of at least 2 bytes between starts of parameters.
+inline constexpr uint64_t start_grain = core::parameter_alignment_bytes / 2;
+
+/// Whether every parameter of which something is held (`count` elements of it, by its number) starts at its boundary,
+/// and none lies on another or beyond `elements`.
+template <class Count>
+bool lies_well(const std::vector<uint64_t>& at, uint64_t elements, Count count) {
+  std::vector<extent> all;
+  for (uint32_t q = 0; q < at.size(); ++q) {
+    if (at[q] % start_grain != 0 && count(q) > 0) return false;
+    all.push_back({at[q], at[q] + count(q)});
+  }
+  return apart(all, elements);
+}
+
+}  // namespace troupe::plan::rules

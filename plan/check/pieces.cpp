@@ -1,0 +1,136 @@
+// Collectives move every element once, from where its owner has it to where it belongs.
+#include <algorithm>
+#include <optional>
+
+#include "core/math.hpp"
+#include "plan/check/extents.hpp"
+#include "plan/check/rules.hpp"
+#include "plan/layout/layout.hpp"
+#include "plan/layout/pieces.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+uint64_t numel(const job_layout& l, uint32_t q) { return l.table->parameters[q].numel(); }
+
+// Finds the parameter at an element of a set; its placements are apart.
+std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_t element) {
+  auto it = std::upper_bound(sorted.begin(), sorted.end(), element,
+                             [](uint64_t e, const placement& x) { return e < x.offset; });
+  if (it == sorted.begin()) return std::nullopt;
+  return *std::prev(it);
+}
+
+enum class purpose : uint8_t { gather, reduce, collect, publish };
+
+/// Where an element lies on the other side of the collective, given its place on the side that the set describes.
+uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose why, const parameter_set& set,
+                    uint32_t q, uint32_t owner, uint64_t first) {
+  const rank_offsets& at = all.offsets(owner);
+  switch (why) {
+    case purpose::gather: {
+      const uint64_t inside = first - l.partition.of(q, owner).first;
+      if (l.options.tiers.parameters != tier::nvme) return at.shard[q] + inside;
+      const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
+      return in_window(shard_runs(l, index, owner, at), at.state[q] + inside);
+    }
+    case purpose::reduce:
+      return reduced_gradient(l, owner, at, q, first).offset;
+    case purpose::publish:
+      return l.full_offset[q] + first;
+    case purpose::collect:
+      return offset_in(set, q) + first;
+  }
+  return 0;
+}
+
+core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
+                         const std::vector<moved_piece>& all) {
+  std::vector<placement> members = set.parameters;
+  if (why == purpose::publish)
+    for (auto& x : members) x.offset = l.full_offset[x.parameter];
+  std::sort(members.begin(), members.end(), [](const placement& a, const placement& b) { return a.offset < b.offset; });
+  std::vector<extent> covered;
+  uint64_t total = 0;
+  for (const auto& x : all) {
+    const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
+    const auto member = member_at(members, here);
+    if (!member || x.owner >= l.options.ranks) return broken(l, set.name + ": a piece has no owner or no parameter");
+    const uint64_t first = here - member->offset;
+    const slice& s = l.partition.of(member->parameter, x.owner);
+    if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
+        there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
+      return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
+                           " is not its owner's or goes to the wrong place");
+    covered.push_back({here, here + x.count});
+    total += x.count;
+  }
+  const uint64_t bound = why == purpose::publish ? l.full_elements : set.elements;
+  if (total != set.numel || !apart(covered, bound))
+    return broken(l, set.name + ": its pieces do not cover each parameter exactly once");
+  return {};
+}
+
+// Each matrix goes whole from the rank that made it orthogonal.
+core::result<void> spreads(const job_layout& l, const parameter_set& set, const std::vector<moved_piece>& all) {
+  bool sound = all.size() == set.parameters.size();
+  for (size_t i = 0; i < all.size() && sound; ++i) {
+    const placement& x = set.parameters[i];
+    sound = all[i] == moved_piece{l.matrix_owner[x.parameter], x.offset, x.offset, numel(l, x.parameter)};
+  }
+  if (!sound) return broken(l, set.name + ": an orthogonal matrix does not come whole from its owner");
+  return {};
+}
+
+// In place, and every block of a parameter whose norm is needed exactly once, from the rank that owns the block.
+core::result<void> measure_covers(const job_layout& l, const std::vector<moved_piece>& all) {
+  std::vector<extent> covered;
+  uint64_t total = 0, wanted = 0;
+  for (const auto& x : all) {
+    if (x.from != x.to || x.owner >= l.options.ranks) return broken(l, "a piece of the measure moves elsewhere");
+    covered.push_back({x.to, x.to + x.count});
+    total += x.count;
+  }
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (l.need_of(q) == update_need::parameter_norms) wanted += 2 * core::div_up(numel(l, q), core::partition_grain);
+  if (total != wanted || !apart(covered, l.measured_elements()))
+    return broken(l, "the measure's pieces do not cover each square sum exactly once");
+  return {};
+}
+
+core::result<void> vote_covers(const job_layout& l, const std::vector<moved_piece>& all) {
+  std::vector<extent> covered;
+  uint64_t total = 0;
+  for (const auto& x : all) {
+    if (x.from != x.to || x.owner >= l.options.ranks) return broken(l, "a piece of the vote moves elsewhere");
+    covered.push_back({x.to, x.to + x.count});
+    total += x.count;
+  }
+  if (total != l.vote_elements() || !apart(covered, l.vote_elements()))
+    return broken(l, "the vote's pieces do not cover each square sum and loss exactly once");
+  return {};
+}
+
+}  // namespace
+
+core::result<void> pieces(const job_layout& l) {
+  const collective_pieces all(l);
+  const auto each = [&](purpose why, const std::vector<parameter_set>& sets, auto list_of) -> core::result<void> {
+    for (uint32_t i = 0; i < sets.size(); ++i)
+      if (auto ok = moves(l, all, why, sets[i], (all.*list_of)(i)); !ok) return ok;
+    return {};
+  };
+  if (l.gathers())
+    if (auto ok = each(purpose::gather, l.gather_sets, &collective_pieces::gather); !ok) return ok;
+  if (auto ok = each(purpose::reduce, l.buckets, &collective_pieces::reduce); !ok) return ok;
+  if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
+  for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
+    if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;
+  if (l.options.mode == mode::train)
+    if (auto ok = measure_covers(l, all.measure()); !ok) return ok;
+  if (auto ok = each(purpose::publish, l.publish_sets, &collective_pieces::publish); !ok) return ok;
+  if (l.options.mode != mode::train && l.options.mode != mode::evaluate) return {};
+  return vote_covers(l, all.vote());
+}
+
+}  // namespace troupe::plan::rules

@@ -1,0 +1,87 @@
+// What all ranks of a step have in common: options, model, who owns what, which parameters move together. One object
+// for all plans of a job and a kind of step; immutable once made. What is one rank's own is rank_plan.hpp's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model_table.hpp"
+#include "plan/options.hpp"
+#include "plan/partition.hpp"
+#include "plan/tiers.hpp"
+
+namespace troupe::plan {
+
+/// A parameter inside a set, `offset` in elements from the set's start. Starts are 64-byte aligned.
+struct placement {
+  uint32_t parameter = 0;
+  uint64_t offset = 0;
+  bool operator==(const placement&) const = default;
+};
+
+/// Parameters that move together: a gather set (a unit's, or the persistent ones), a bucket, a matrix set, a publish
+/// set.
+struct parameter_set {
+  std::string name;
+  std::vector<placement> parameters;
+  uint64_t elements = 0;  ///< including gaps
+  uint64_t numel = 0;     ///< without gaps
+  bool operator==(const parameter_set&) const = default;
+};
+
+/// Where one rank's slices and states lie in memory, in elements. [parameter]
+struct rank_offsets {
+  std::vector<uint64_t> shard;  ///< in its slice layout
+  std::vector<uint64_t> state;  ///< in its master weights and reduced gradients
+  uint64_t shard_elements = 0, state_elements = 0;
+  std::vector<uint64_t> bucket_begin;  ///< [bucket], and the end: where states are swapped
+  bool operator==(const rank_offsets&) const = default;
+};
+
+struct job_layout {  ///< of one kind of step
+  plan_options options;
+  std::shared_ptr<const core::model_table> table;
+  plan::partition partition;
+
+  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
+  std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train
+  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
+  std::vector<parameter_set> publish_sets;
+  std::vector<parameter_set> state_runs;  ///< where states are swapped: neighbours in every rank's linear layout
+  std::vector<bool> cached;               ///< [gather set]: swapped slices that stay in memory as well
+  std::vector<bool> persistent;           ///< [parameter]
+  std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
+  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none where nobody does
+  std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout, elements
+  uint64_t full_elements = 0;
+  std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
+  uint64_t num_blocks = 0;
+
+  /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
+  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.ranks} * options.accumulation; }
+  [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
+    return num_blocks + uint64_t{r} * options.accumulation + micro;
+  }
+  [[nodiscard]] bool gathers() const { return options.stage == 3; }
+  /// The gather set of the parameters that stay gathered for the whole step; it may be empty.
+  [[nodiscard]] uint32_t persistent_set() const { return static_cast<uint32_t>(gather_sets.size() - 1); }
+  [[nodiscard]] const parameter_set& persistent_parameters() const { return gather_sets[persistent_set()]; }
+  /// Slices of gather set `set` come from a file before they are gathered.
+  [[nodiscard]] bool reads_shards(uint32_t set) const {
+    return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;
+  }
+  [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
+  [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
+  /// What `parameter` needs; elements where it is frozen.
+  [[nodiscard]] update_need need_of(uint32_t parameter) const {
+    return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
+  }
+  /// Square sums per block of weights, then of update directions. In doubles; 0 where no parameter needs norms.
+  [[nodiscard]] uint64_t measured_elements() const;
+  /// The elements of `parameter` that `rank` keeps states of.
+  [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const;
+};
+
+}  // namespace troupe::plan

@@ -1,0 +1,107 @@
+#include "plan/layout/classes.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "plan/late_updates.hpp"
+#include "plan/layout/own.hpp"
+#include "plan/layout/update_memory.hpp"
+
+namespace troupe::plan {
+namespace {
+
+using numbers = std::vector<uint64_t>;
+
+/// Appends the different ones of `all`, after how many they are.
+template <class Of>
+void add_set(numbers& to, std::vector<Of> all) {
+  std::ranges::sort(all);
+  const auto [end, last] = std::ranges::unique(all);
+  all.erase(end, last);
+  to.push_back(all.size());
+  to.insert(to.end(), all.begin(), all.end());
+}
+
+void add_sizes(numbers& to, const rank_plan& p) {
+  const job_layout& l = *p.layout;
+  to.insert(to.end(),
+            {p.offsets.shard_elements, p.offsets.state_elements, p.undo_bytes, p.swap_file_bytes, deferred_bytes(p)});
+  for (size_t b = 1; b < p.offsets.bucket_begin.size(); ++b)
+    to.push_back(p.offsets.bucket_begin[b] - p.offsets.bucket_begin[b - 1]);
+  to.insert(to.end(), std::begin(p.moment_elements), std::end(p.moment_elements));
+  to.insert(to.end(), std::begin(p.resident_elements), std::end(p.resident_elements));
+  for (uint32_t set = 0; set < l.gather_sets.size() && l.options.tiers.parameters == tier::nvme; ++set)
+    to.push_back(window_elements(shard_runs(p, set)));
+}
+
+// Who changes what is copied.
+void add_snapshots(numbers& to, const rank_plan& p) {
+  std::vector<std::vector<uint32_t>> groups_of(p.table().parameters.size());
+  for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
+    for (const auto& x : p.sub_groups[g].pieces) groups_of[x.parameter].push_back(g);
+  for (const auto& s : p.snapshots) {
+    to.insert(to.end(), {s.bytes, s.frozen ? 1U : 0U});
+    std::vector<uint32_t> groups;
+    for (const auto& x : s.pieces)
+      groups.insert(groups.end(), groups_of[x.parameter].begin(), groups_of[x.parameter].end());
+    add_set(to, std::move(groups));
+  }
+}
+
+// Which buckets gradients come from, and which gathers and publishes read what an update changes.
+void add_pieces(numbers& to, const job_layout& l, const std::vector<owned_piece>& pieces,
+                const std::vector<std::vector<uint32_t>>& sets_of) {
+  std::vector<uint32_t> buckets, sets;
+  uint64_t undo = 0;
+  for (const auto& x : pieces) {
+    if (!l.bucket_of.empty()) buckets.push_back(l.bucket_of[x.parameter]);
+    sets.insert(sets.end(), sets_of[x.parameter].begin(), sets_of[x.parameter].end());
+    undo += undo_bytes(l, x);
+  }
+  to.push_back(undo);
+  add_set(to, std::move(buckets));
+  add_set(to, std::move(sets));
+}
+
+}  // namespace
+
+rank_shapes::rank_shapes(const job_layout& l) : l_(l), sets_of_(l.table->parameters.size()) {
+  for (uint32_t u = 0; u < l.table->units.size(); ++u)
+    for (uint32_t q : l.table->units[u].parameters) sets_of_[q].push_back(u);
+  for (uint32_t q = 0; q < sets_of_.size(); ++q)
+    if (l.persistent[q]) sets_of_[q].push_back(l.persistent_set());
+  for (uint32_t k = 0; k < l.publish_sets.size(); ++k)
+    for (const auto& x : l.publish_sets[k].parameters)
+      sets_of_[x.parameter].push_back(static_cast<uint32_t>(l.gather_sets.size()) + k);
+}
+
+numbers rank_shapes::of(const rank_plan& own) const {
+  numbers out;
+  add_sizes(out, own);
+  for (const auto& g : own.sub_groups) {
+    out.insert(out.end(), {g.elements, static_cast<uint64_t>(g.need), g.matrices});
+    add_pieces(out, l_, g.pieces, sets_of_);
+  }
+  for (const auto& b : own.blocks) {
+    out.insert(out.end(), {b.elements, b.swapped, b.frozen ? 1U : 0U});
+    add_pieces(out, l_, b.pieces, sets_of_);
+  }
+  add_snapshots(out, own);
+  for (uint32_t q = 0; q < l_.matrix_owner.size(); ++q)
+    if (l_.matrix_owner[q] == own.rank) out.push_back(q);  // no two ranks make the same matrix orthogonal
+  return out;
+}
+
+std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout) {
+  const rank_shapes shapes(*layout);
+  std::vector<rank_class> out;
+  std::map<numbers, size_t> known;
+  for (uint32_t r = 0; r < layout->options.ranks; ++r) {
+    const auto [it, fresh] = known.try_emplace(shapes.of(own_part(layout, r)), out.size());
+    if (fresh) out.emplace_back();
+    out[it->second].ranks.push_back(r);
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

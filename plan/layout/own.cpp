@@ -1,0 +1,97 @@
+#include "plan/layout/own.hpp"
+
+#include <algorithm>
+
+#include "core/math.hpp"
+#include "plan/layout/activation_extents.hpp"
+#include "plan/layout/layout.hpp"
+#include "plan/layout/saves.hpp"
+#include "plan/layout/update_memory.hpp"
+
+namespace troupe::plan {
+namespace {
+
+constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements of at least 2 bytes
+
+void place_moments(rank_plan& p) {
+  for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
+    for (uint32_t k = 0; k < max_moments; ++k) {
+      p.moment_offset[k].push_back(p.moment_elements[k]);
+      if (k < p.options().update_of(q).moments) p.moment_elements[k] += core::round_up(p.own_states(q).count, grain);
+    }
+}
+
+// Where states are swapped, a sub-group is a block of the linear layout.
+void make_swapped_sub_groups(rank_plan& p) {
+  for (const auto& b : p.blocks) {
+    if (b.frozen) continue;
+    sub_group g;
+    g.pieces = b.pieces;
+    for (const auto& x : b.pieces) g.elements += x.range.count;
+    p.sub_groups.push_back(std::move(g));
+  }
+}
+
+// zero.md 7.6: a sub-group closes when its sum reaches the limit, so it may exceed it by one parameter.
+void make_sub_groups(rank_plan& p) {
+  sub_group open;
+  const auto add = [&](sub_group& to, uint32_t q) {
+    const slice range = p.own_states(q);
+    if (range.count == 0) return;
+    to.pieces.push_back({q, range, p.offsets.state[q]});
+    to.elements += range.count;
+    to.need = std::max(to.need, p.layout->need_of(q));
+  };
+  for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
+    if (p.layout->need_of(q) == update_need::whole_matrix) continue;
+    add(open, q);
+    if (open.elements >= p.options().sub_group) {
+      p.sub_groups.push_back(std::move(open));
+      open = {};
+    }
+  }
+  if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
+  // All ranks meet over every matrix set, so each has a sub-group for it, perhaps an empty one.
+  for (uint32_t k = 0; k < p.layout->matrix_sets.size(); ++k) {
+    sub_group g;
+    for (const auto& x : p.layout->matrix_sets[k].parameters) add(g, x.parameter);
+    g.need = update_need::whole_matrix;
+    g.matrices = k;
+    p.sub_groups.push_back(std::move(g));
+  }
+}
+
+}  // namespace
+
+rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
+  rank_offsets out;
+  const auto parameters = static_cast<uint32_t>(l.table->parameters.size());
+  const bool linear = l.options.tiers.swaps();
+  for (uint32_t q = 0; q < parameters; ++q) {
+    out.shard.push_back(out.shard_elements);
+    out.shard_elements += core::round_up(l.partition.of(q, rank).count, grain);
+    if (linear) continue;
+    // Frozen parameters have no states: what stands here for them is not used.
+    out.state.push_back(out.state_elements);
+    out.state_elements += core::round_up(l.state_slice(q, rank).count, grain);
+  }
+  if (linear) lay_out_linear(l, rank, out);
+  return out;
+}
+
+rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank) {
+  rank_plan p;
+  p.layout = std::move(layout);
+  p.rank = rank;
+  p.offsets = offsets_of(*p.layout, p.rank);
+  place_moments(p);
+  if (p.options().tiers.swaps()) make_swap_blocks(p);
+  place_activations(p);
+  if (p.options().saves) p.snapshots = snapshot_blocks(p);
+  if (p.options().mode != mode::train) return p;
+  p.options().tiers.swaps() ? make_swapped_sub_groups(p) : make_sub_groups(p);
+  place_undo_copies(p);
+  return p;
+}
+
+}  // namespace troupe::plan

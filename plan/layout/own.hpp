@@ -1,0 +1,17 @@
+// What is one rank's own before any instruction is written: where its elements lie, what it updates in which pieces,
+// what it swaps and what it saves. Functions of the layout that all ranks share and the rank's number.
+#pragma once
+
+#include <memory>
+
+#include "plan/rank_plan.hpp"
+
+namespace troupe::plan {
+
+/// Where the slices and states of `rank` lie.
+rank_offsets offsets_of(const job_layout& l, uint32_t rank);
+
+/// A plan of `rank` with everything but instructions, lanes, buffers and memory.
+rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank);
+
+}  // namespace troupe::plan

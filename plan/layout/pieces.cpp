@@ -1,0 +1,116 @@
+#include "plan/layout/pieces.hpp"
+
+#include "core/math.hpp"
+#include "plan/layout/own.hpp"
+
+namespace troupe::plan {
+namespace {
+
+template <class From, class To>
+std::vector<moved_piece> slices_of(const job_layout& l, const parameter_set& set, From from, To to) {
+  std::vector<moved_piece> out;
+  for (const auto& place : set.parameters)
+    for (uint32_t r = 0; r < l.options.ranks; ++r) {
+      const slice s = l.partition.of(place.parameter, r);
+      if (s.count > 0) out.push_back({r, from(place, s, r), to(place, s, r), s.count});
+    }
+  return out;
+}
+
+uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset + s.first; }
+
+}  // namespace
+
+collective_pieces::collective_pieces(const job_layout& l) : l_(l) {
+  for (uint32_t r = 0; r < l.options.ranks; ++r) offsets_.push_back(offsets_of(l, r));
+}
+
+std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
+  if (l_.options.tiers.parameters != tier::nvme)
+    return slices_of(
+        l_, l_.gather_sets[set],
+        [&](const placement& x, const slice&, uint32_t r) { return offsets_[r].shard[x.parameter]; }, in_set);
+  std::vector<std::vector<shard_run>> runs;
+  for (uint32_t r = 0; r < l_.options.ranks; ++r) runs.push_back(shard_runs(l_, set, r, offsets_[r]));
+  return slices_of(
+      l_, l_.gather_sets[set],
+      [&](const placement& x, const slice&, uint32_t r) { return in_window(runs[r], offsets_[r].state[x.parameter]); },
+      in_set);
+}
+
+std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
+  const auto& o = l_.options;
+  return slices_of(l_, l_.buckets[bucket], in_set, [&](const placement& x, const slice& s, uint32_t r) {
+    if (o.buckets_stay()) return x.offset + s.first;
+    if (l_.swaps_gradients()) return offsets_[r].state[x.parameter] - offsets_[r].bucket_begin[bucket];
+    return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
+  });
+}
+
+std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
+  const auto place = [&](const placement& x, const slice& s, uint32_t) {
+    return l_.full_offset[x.parameter] + s.first;
+  };
+  return slices_of(l_, l_.publish_sets[set], place, place);
+}
+
+std::vector<moved_piece> collective_pieces::measure() const {
+  std::vector<moved_piece> out;
+  for (uint32_t q = 0; q < l_.table->parameters.size(); ++q)
+    for (uint32_t r = 0; r < l_.options.ranks && l_.need_of(q) == update_need::parameter_norms; ++r) {
+      const slice s = l_.partition.of(q, r);
+      if (s.count == 0) continue;
+      const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
+      const uint64_t blocks = core::div_up(s.count, core::partition_grain);
+      for (uint64_t place : {at, l_.num_blocks + at}) out.push_back({r, place, place, blocks});
+    }
+  return out;
+}
+
+std::vector<moved_piece> collective_pieces::collect(uint32_t set) const {
+  return slices_of(l_, l_.matrix_sets[set], in_set, in_set);
+}
+
+std::vector<moved_piece> collective_pieces::spread(uint32_t set) const {
+  std::vector<moved_piece> out;
+  for (const auto& x : l_.matrix_sets[set].parameters)
+    out.push_back({l_.matrix_owner[x.parameter], x.offset, x.offset, l_.table->parameters[x.parameter].numel()});
+  return out;
+}
+
+std::vector<moved_piece> collective_pieces::vote() const {
+  std::vector<moved_piece> out;
+  for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q)
+    for (uint32_t r = 0; r < l_.options.ranks && l_.trains(q); ++r) {
+      const slice s = l_.partition.of(q, r);
+      if (s.count == 0) continue;
+      const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
+      out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});
+    }
+  for (uint32_t r = 0; r < l_.options.ranks; ++r)
+    out.push_back({r, l_.loss_offset(r, 0), l_.loss_offset(r, 0), l_.options.accumulation});
+  return out;
+}
+
+std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
+  switch (x.kind) {
+    case kind::gather:
+      return gather(x.subject);
+    case kind::reduce:
+      return reduce(x.subject);
+    case kind::publish:
+      return publish(x.subject);
+    case kind::vote:
+      return vote();
+    case kind::measure:
+      return measure();
+    case kind::collect:
+      return collect(x.subject);
+    case kind::spread:
+      return spread(x.subject);
+    default:
+      return {};
+  }
+}
+
+}  // namespace troupe::plan

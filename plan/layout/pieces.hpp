@@ -1,0 +1,51 @@
+// What each collective of a step moves, element by element: from whom, from where, to where. Pure functions of the
+// layout that all ranks share, so that every rank, the fabric and the checker see the same lists.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/instruction.hpp"
+#include "plan/job_layout.hpp"
+
+namespace troupe::plan {
+
+/// A run of elements that a collective moves; the fabric's `piece` field for field.
+struct moved_piece {
+  uint32_t owner = 0;
+  uint64_t from = 0, to = 0, count = 0;
+  bool operator==(const moved_piece&) const = default;
+};
+
+class collective_pieces {
+ public:
+  /// Works out where every rank's slices lie; keeps `l`, which has to outlive it.
+  explicit collective_pieces(const job_layout& l);
+
+  /// From the owner's slice layout (or its window) into the set's.
+  [[nodiscard]] std::vector<moved_piece> gather(uint32_t set) const;
+  /// From the bucket's layout to where reduced gradients lie (in place, full or slice layout).
+  [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
+  /// Within the full layout.
+  [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
+  /// Within the doubles of `job_layout::measured_elements`.
+  [[nodiscard]] std::vector<moved_piece> measure() const;
+  /// Every owner's slices, within the matrix set.
+  [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
+  /// Whole matrices from those who made them orthogonal, within the matrix set.
+  [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
+  /// Within the vote's doubles.
+  [[nodiscard]] std::vector<moved_piece> vote() const;
+
+  /// What a collective instruction moves; nothing for others.
+  [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
+
+  /// Where the slices and states of `rank` lie.
+  [[nodiscard]] const rank_offsets& offsets(uint32_t rank) const { return offsets_[rank]; }
+
+ private:
+  const job_layout& l_;
+  std::vector<rank_offsets> offsets_;  // [rank]
+};
+
+}  // namespace troupe::plan

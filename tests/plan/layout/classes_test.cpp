@@ -1,0 +1,109 @@
+// Ranks of a class have the same plans but for whose elements they name, and one plan of each class proves what all
+// ranks' plans prove.
+#include "plan/layout/classes.hpp"
+
+#include <algorithm>
+
+#include "plan/check/check.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(classes)
+
+namespace {
+
+/// Everything of an instruction, printed.
+std::string printed(const rank_plan& p, const instruction& x) {
+  std::string out = p.describe(x.id) + " segment " + std::to_string(x.segment) + " bytes " + std::to_string(x.bytes) +
+                    " flops " + std::to_string(x.flops) + " guard " + std::to_string(static_cast<int>(x.guard)) +
+                    " buffer " + std::to_string(x.buffer) + " window " + std::to_string(x.staged) + " after";
+  for (uint32_t on : x.after) out.append(" ").append(std::to_string(on));
+  return out;
+}
+
+void look_alike(const rank_plan& a, const rank_plan& b) {
+  BOOST_TEST_REQUIRE(a.instructions.size() == b.instructions.size());
+  for (size_t i = 0; i < a.instructions.size(); ++i)
+    BOOST_TEST(printed(a, a.instructions[i]) == printed(b, b.instructions[i]));
+  BOOST_TEST((a.lanes == b.lanes));
+  BOOST_TEST(std::equal(a.pool_bytes, a.pool_bytes + num_pools, b.pool_bytes));
+  BOOST_TEST_REQUIRE(a.buffers.size() == b.buffers.size());
+  for (size_t i = 0; i < a.buffers.size(); ++i) {
+    const auto &x = a.buffers[i], &y = b.buffers[i];
+    BOOST_TEST((x.pool == y.pool && x.offset == y.offset && x.bytes == y.bytes && x.subject == y.subject &&
+                x.first == y.first && x.last == y.last));
+  }
+  const auto mine = owners_of(a.memory), others = owners_of(b.memory);
+  for (size_t i = 0; i < mine.size(); ++i)
+    BOOST_TEST(mine[i].bytes == others[i].bytes, "" << mine[i].owner << " differ");
+}
+
+shared_plans representatives(const std::vector<rank_class>& classes, const shared_plans& all) {
+  shared_plans out;
+  for (const auto& c : classes) out.push_back(all[c.representative()]);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_what_all_plans_prove) {
+  uint64_t classes_seen = 0, shared_by_many = 0;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto table = seed % 2 == 0 ? random_table(random) : gpt_table(2, 64, 512, seed % 4 == 1);
+    auto options = random_options(*table, random);
+    options.ranks = static_cast<uint32_t>(1 + random() % 6);
+    const auto layout = make_layout(table, options);
+    if (!layout) continue;
+    BOOST_TEST_CONTEXT("seed " << seed << ", stage " << options.stage << ", ranks " << options.ranks) {
+      const auto all = plans_of(*layout);
+      const auto found = classes_of(*layout);
+      uint64_t ranks = 0;
+      for (const auto& c : found) {
+        BOOST_TEST(std::is_sorted(c.ranks.begin(), c.ranks.end()));
+        for (uint32_t r : c.ranks) look_alike(*all[c.representative()], *all[r]);
+        ranks += c.ranks.size();
+        shared_by_many += c.ranks.size() > 1 ? 1 : 0;
+      }
+      BOOST_TEST(ranks == options.ranks);
+      classes_seen += found.size();
+      const auto each = check(all), by_class = check_classes(found, representatives(found, all));
+      BOOST_TEST(each.has_value() == by_class.has_value(), (each ? by_class.error().text : each.error().text));
+    }
+  }
+  BOOST_TEST(classes_seen > 200U);
+  BOOST_TEST(shared_by_many > 50U);
+}
+
+BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_take_in_one_that_differs_are_refused) {
+  const auto layout = layout_of(gpt_table(2, 64, 512, true), small_options(4, 3));
+  const auto all = plans_of(layout);
+  const auto found = classes_of(layout);
+  BOOST_TEST_REQUIRE(check_classes(found, representatives(found, all)).has_value());
+  auto missing = found;
+  missing.back().ranks.pop_back();
+  if (missing.back().ranks.empty()) missing.pop_back();
+  BOOST_TEST(!check_classes(missing, representatives(missing, all)).has_value());
+  const auto uneven = layout_of(chain_table({1024 * 3, 1024 * 2}), small_options(2, 3));
+  const auto two = plans_of(uneven);
+  BOOST_TEST_REQUIRE(classes_of(uneven).size() == 2U);
+  const std::vector<rank_class> one = {{{0, 1}}};
+  const auto refused = check_classes(one, shared_plans{two[0]});
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.find("is not of the class that rank 0 stands for") != std::string::npos,
+             refused.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(a_broken_plan_of_a_class_is_found) {
+  const auto layout = layout_of(gpt_table(2, 64, 512, true), small_options(4, 3));
+  const auto found = classes_of(layout);
+  auto plans = representatives(found, plans_of(layout));
+  auto broken = std::make_shared<rank_plan>(*plans.back());
+  for (auto& x : broken->instructions)
+    if (x.kind == kind::update) x.after.clear();
+  plans.back() = broken;
+  BOOST_TEST(!check_classes(found, plans).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

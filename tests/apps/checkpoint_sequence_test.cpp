@@ -1,4 +1,4 @@
-// The README's commands for checkpoints, taken from the README and run: train, kill, go on at other degrees, export.
+// The README's commands for checkpoints, taken from the README and run: train, kill, resume at other degrees, export.
 #include <signal.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ namespace {
 /// Words of the lines that begin with `troupe` in the README's section, comments left out.
 std::vector<std::vector<std::string>> commands_of_the_readme() {
   const auto readme = scratch_folder::read(fs::path(TROUPE_SOURCE_DIR) / "README.md");
-  const auto section = readme.find("## Saving and going on");
+  const auto section = readme.find("## Saving and resuming");
   const auto begin = readme.find("```sh", section), end = readme.find("\n```\n", begin);
   std::vector<std::vector<std::string>> out;
   std::istringstream lines(readme.substr(begin, end - begin));

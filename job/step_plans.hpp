@@ -19,6 +19,7 @@ using go_on = std::function<core::result<void>()>;
 /// Up to so many ranks the checker proves the plan of every one beside those of the classes.
 inline constexpr uint32_t proved_ranks_max = 64;
 
+/// Immutable once written; copies share what they hold.
 class step_plans {
  public:
   /// Writes one plan for each class. Errors: `plan::make_layout`'s, and those of `more`.

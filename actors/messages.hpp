@@ -15,6 +15,7 @@
 #include "core/error.hpp"
 #include "plan/plan_choice.hpp"
 #include "telemetry/report.hpp"
+#include "telemetry/spans.hpp"
 #include "telemetry/step_values.hpp"
 
 namespace troupe::actors {
@@ -119,7 +120,7 @@ struct move_data {
 /// session -> telemetry: what a step measured and its spans. `place` bounds how many are under way.
 struct record_step {
   std::shared_ptr<const telemetry::step_values> values;
-  std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
+  std::shared_ptr<const std::vector<telemetry::rank_spans>> spans;
   record_queue::place place;
 };
 /// session -> telemetry: a loss of the validation part.

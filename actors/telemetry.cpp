@@ -9,10 +9,10 @@
 namespace troupe::actors {
 namespace {
 
-std::string whole_trace(const std::string& events, const run_contexts& ranks) {
+std::string whole_trace(const std::string& events, const std::vector<telemetry::rank_spans>& ranks) {
   std::string head = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  for (const auto& c : ranks) {
-    const std::string pid = std::to_string(c->plan().rank);
+  for (const auto& r : ranks) {
+    const std::string pid = std::to_string(r.plan->rank);
     head += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":" + pid + ",\"args\":{\"name\":\"rank " + pid + "\"}},\n";
     for (uint32_t l = 0; l < plan::num_lanes; ++l)
       head += "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" + pid + ",\"tid\":" + std::to_string(l) +
@@ -24,10 +24,10 @@ std::string whole_trace(const std::string& events, const run_contexts& ranks) {
 void trace(telemetry_state& s, const record_step& m) {
   const uint64_t step = m.values->step - 1;
   if (s.setup.trace_file.empty() || step < s.setup.from_step || step >= s.setup.from_step + s.setup.steps) return;
-  if (s.zero_ns == 0) s.zero_ns = m.contexts->front()->spans.front().start_ns.load();
+  if (s.zero_ns == 0) s.zero_ns = m.spans->front().spans.front().start_ns;
   if (!s.events.empty()) s.events += ",\n";
-  s.events += telemetry::trace_events(spans_of(*m.contexts), step, s.zero_ns);
-  auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.contexts));
+  s.events += telemetry::trace_events(*m.spans, step, s.zero_ns);
+  auto wrote = checkpoint::write_file_atomically(s.setup.trace_file, whole_trace(s.events, *m.spans));
   if (!wrote && !s.complained && s.setup.complain) {
     s.complained = true;
     s.setup.complain(wrote.error());
@@ -89,7 +89,7 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
         auto& s = self->state;
         trace(s, m);
         if (!s.setup.recorder) return;
-        s.setup.recorder->step(*m.values, spans_of(*m.contexts));
+        s.setup.recorder->step(*m.values, *m.spans);
         show_profile(s);
       },
       [self](const record_validation& m) {

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "actors/messages.hpp"
-#include "actors/spans.hpp"
 #include "telemetry/recorder.hpp"
 
 namespace troupe::actors {

@@ -124,7 +124,7 @@ struct session::parts {
   void end_actors();
   telemetry_setup make_telemetry();
   core::result<void> open_records();
-  void record(const step_report& r, std::shared_ptr<const run_contexts> contexts);
+  void record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans);
   void record_loss(double loss);
   session_records finish(session_ending ending);
   [[nodiscard]] std::vector<telemetry::memory_row> memory_rows() const;

@@ -20,6 +20,7 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
+#include "actors/spans.hpp"
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
@@ -305,9 +306,10 @@ core::result<step_report> session::step() {
   report.skipped = did->result.skipped;
   report.save_asked = did->save_asked;
   report.tokens = p.data.shape.global_rows() * p.plan.sequence;
-  report.lanes = telemetry::summarise(spans_of(*did->contexts), core::usable_cores());
+  auto spans = std::make_shared<const std::vector<telemetry::rank_spans>>(spans_of(*did->contexts));
+  report.lanes = telemetry::summarise(*spans, core::usable_cores());
   report.lanes.control.between_s = report.seconds - report.lanes.whole_s;
-  p.record(report, did->contexts);
+  p.record(report, std::move(spans));
   if (!report.skipped) {
     ++p.applied;
     ++p.scheduled;

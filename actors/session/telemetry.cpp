@@ -124,7 +124,7 @@ void session::parts::log_memory(const std::string& when) {
   recording.lines->put_lines(telemetry::memory_breakdown(when, memory_rows(), telemetry::process_resident_bytes()));
 }
 
-void session::parts::record(const step_report& r, std::shared_ptr<const run_contexts> contexts) {
+void session::parts::record(const step_report& r, std::shared_ptr<const std::vector<telemetry::rank_spans>> spans) {
   if (recording.is_closed) return;
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
@@ -148,7 +148,7 @@ void session::parts::record(const step_report& r, std::shared_ptr<const run_cont
   recording.step_seconds += r.seconds;
   if (r.step == 1) log_memory("after the first step");
   if (auto place = recording.queue.admit())
-    post(actors->telemetry, record_step{std::move(v), std::move(contexts), std::move(place)});
+    post(actors->telemetry, record_step{std::move(v), std::move(spans), std::move(place)});
 }
 
 void session::parts::record_loss(double loss) {

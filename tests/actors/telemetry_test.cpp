@@ -5,6 +5,7 @@
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
+#include "actors/spans.hpp"
 #include "tests/actors/one_thread.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"
@@ -15,16 +16,16 @@ using tests::scratch_folder;
 
 namespace {
 
-std::shared_ptr<const run_contexts> spans_of(const plan::shared_plans& plans) {
-  run_contexts out;
+std::shared_ptr<const std::vector<::troupe::telemetry::rank_spans>> made_up_spans(const plan::shared_plans& plans) {
+  run_contexts ranks;
   for (const auto& p : plans) {
-    out.push_back(context_of(p));
+    ranks.push_back(context_of(p));
     for (const auto& x : p->instructions) {
-      out.back()->spans[x.id].start_ns = 1000 * (x.id + 1);
-      out.back()->spans[x.id].end_ns = 1000 * (x.id + 2);
+      ranks.back()->spans[x.id].start_ns = 1000 * (x.id + 1);
+      ranks.back()->spans[x.id].end_ns = 1000 * (x.id + 2);
     }
   }
-  return std::make_shared<const run_contexts>(std::move(out));
+  return std::make_shared<const std::vector<::troupe::telemetry::rank_spans>>(spans_of(ranks));
 }
 
 struct fixture {
@@ -61,7 +62,7 @@ struct fixture {
   }
   scratch_folder scratch;
   plan::shared_plans plans = small_plans(2);
-  std::shared_ptr<const run_contexts> spans = spans_of(plans);
+  std::shared_ptr<const std::vector<::troupe::telemetry::rank_spans>> spans = made_up_spans(plans);
   std::vector<std::string> lines, warnings;
   one_thread world;
 };

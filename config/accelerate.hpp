@@ -13,7 +13,7 @@ bool is_accelerate_file(const node& root);
 /// of the key table, everything else it knows of machines and launchers left out. Unknown keys are warned about.
 node_ptr accelerate_root(const node& root, reporter& report);
 
-/// What stands inside a `deepspeed_config` mapping: DeepSpeed's own keys as they are, Accelerate's spellings of them
+/// The contents of a `deepspeed_config` mapping: DeepSpeed's own keys as they are, Accelerate's spellings of them
 /// (`zero_stage`, `offload_optimizer_device`) where DeepSpeed has them.
 node_ptr accelerate_section(const node& section);
 

@@ -1,4 +1,4 @@
-// What keys wait for that do not act yet: one name for each, so that a capability that arrives is found in all its
+// Capabilities that keys wait for before they act: one name for each, so that one that arrives is found in all its
 // keys.
 #pragma once
 

@@ -34,7 +34,7 @@ struct entry {  ///< a key, where it stands, and its value
   node_ptr value;
 };
 
-/// What a value is before its key says what it should be. `plain`: unquoted YAML text, or a JSON number or literal.
+/// How a value is written, before its key is known. `plain`: unquoted YAML text, or a JSON number or literal.
 enum class node_kind : uint8_t { null, plain, quoted, sequence, mapping };
 
 struct node {  ///< a value of YAML or JSON, with its place

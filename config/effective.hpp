@@ -1,4 +1,4 @@
-// What a run will see: every key's value and where it comes from, and the model's keys as one JSON object.
+// The effective configuration: every key's value and where it comes from, and the model's keys as one JSON object.
 #pragma once
 
 #include "config/resolve.hpp"

@@ -14,10 +14,11 @@ namespace troupe::config {
 /// it.
 std::string explain(const loaded& what, bool json, bool only_given = false);
 
-/// What waits for capabilities that are not there yet, as docs/deepspeed.md has it.
+/// Keys that wait for capabilities, as docs/deepspeed.md has it.
 std::string waiting_markdown();
 
-/// What is wrong, as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0: the whole file.
+/// Errors and warnings as a JSON array of `{"severity", "file", "line", "column", "key", "text"}`; line 0: the whole
+/// file.
 std::string as_json(const std::vector<diagnostic>& all);
 
 /// A YAML file that loads to the same configuration from any folder: all paths absolute, nothing left to defaults.

@@ -11,7 +11,7 @@ struct is_item_field : std::false_type {};
 template <class T>
 struct is_item_field<item_field_of<T>> : std::true_type {};
 
-/// What one value is put in, and how that is told again.
+/// The field of one value, and how it is shown.
 class writer {
  public:
   writer(const key_info& key, const node& value, const std::filesystem::path& folder)

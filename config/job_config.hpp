@@ -58,7 +58,7 @@ struct zero_section {  ///< `zero_optimization`
   }
 };
 
-/// What is summed first: ranks (per micro-batch) or micro-batches (per step).
+/// The first of two sums: over ranks (per micro-batch) or over micro-batches (per step).
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
 struct job_config {            ///< a validated job, never changed once loaded

@@ -64,7 +64,7 @@ struct alias {
   bool deprecated = false;
 };
 
-/// What a key has where the `type` beside it is this one, if nothing is given.
+/// The default of a key where the `type` beside it is this one.
 struct default_of_type {
   std::string_view type;
   std::string_view text;
@@ -80,7 +80,7 @@ struct key_info {  ///< a key as users know it
   bool below_most = false;            ///< then `most` itself is excluded
   std::vector<std::string_view> choices;
   std::vector<alias> aliases;
-  std::string_view deprecation;  ///< what to write instead; empty: not deprecated
+  std::string_view deprecation;  ///< its replacement; empty: not deprecated
   std::string_view meaning;
   effect acts = effect::acts;
   std::string_view reason;      ///< why no_effect

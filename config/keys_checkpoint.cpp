@@ -25,7 +25,7 @@ hand_made policy_field(const char* name, const char* other) {
 void add_writing_keys(key_rows& t) {
   section_rows key(t, "checkpoint", "When and how checkpoints are written.");
   key("every_steps", integer, "0",
-      "Steps between checkpoints in the output folder, and one at the end; a run that finds one there goes on from it. "
+      "Steps between checkpoints in the output folder, and one at the end; a run that finds one there resumes from it. "
       "0: none by steps.")
       .at_least(0)
       .into<section_of, &checkpoints::every_steps>();
@@ -40,7 +40,7 @@ void add_writing_keys(key_rows& t) {
   key("keep_every", integer, "0", "Checkpoints of multiples of so many steps stay for good; 0: none do.")
       .at_least(0)
       .into<section_of, &checkpoints::keep_every>();
-  key("asynchronous", boolean, "true", "Write while training goes on; false: training waits for each checkpoint.")
+  key("asynchronous", boolean, "true", "Write while training continues; false: training waits for each checkpoint.")
       .into<section_of, &checkpoints::asynchronous>();
   key("staging_bytes", bytes, "67108864",
       "Memory of each rank that copies for asynchronous checkpoints go through; training waits while it is full.")

@@ -249,7 +249,7 @@ void add_run_keys(key_rows& t) {
       .at_most(86400)
       .into<&job::stall_after_s>()
       .means(
-          "Silence after which a run ends with an error: every lane waits for somebody else and nobody shows progress; "
+          "Silence after which a run ends with an error: every lane waits for another and none shows progress; "
           "0: 30 s. Who waits for a disk or for data is not silent, however long. Who computes has 60 s or 100 x the "
           "longest instruction of the steps before, before the first one 300 s or 100 x the predicted one, and never "
           "less than this.");

@@ -41,7 +41,7 @@ hand_made activations_device() {
           [](const job& c) { return text_of(c.offload_activations); }};
 }
 
-/// What both sections have.
+/// Keys of both sections.
 template <auto Section>
 void add_shared(section_rows& key, hand_made device, const char* buffers, std::string_view of_buffers) {
   key("device", text, "none", "The memory they live in: none (the device's), cpu, or nvme (swap files in nvme_path).")
@@ -142,7 +142,7 @@ void add_zenflow(key_rows& t) {
   section_rows key(
       t, "zero_optimization.zenflow",
       "Device cpu: of every matrix, update the columns with the largest gradients in each step and the others later, "
-      "with the mean of what was put by; on where the section stands.");
+      "with the mean of the deferred gradients; on where the section stands.");
   key("topk_ratio", number, "0.1", "The share of a matrix's columns that is updated in every step.")
       .above(0)
       .below(1)

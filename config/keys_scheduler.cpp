@@ -150,7 +150,7 @@ void add_torch_curves(key_rows& t) {
   curve_rows torch(t, {"CosineAnnealingLR", "LinearLR", "PolynomialLR"});
   torch("last_epoch", integer, "-1", "The step the curve starts behind.")
       .just("-1")
-      .ignored("a run goes on from its checkpoint");
+      .ignored("a run resumes from its checkpoint");
 }
 
 }  // namespace
@@ -174,7 +174,7 @@ void add_scheduler_keys(key_rows& t) {
   curve_rows(t, {"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest", "OneCycle"})(
       "last_batch_iteration", integer, "-1", "The step the curve starts behind.")
       .just("-1")
-      .ignored("a run goes on from its checkpoint");
+      .ignored("a run resumes from its checkpoint");
 }
 
 }  // namespace troupe::config

@@ -60,7 +60,7 @@ class loading {
  private:
   load_result give_up() { return tl::unexpected(report_.in_order(diagnostic::error)); }
 
-  /// The document's root, in whatever form the text is; null when there is none to go on with.
+  /// The document's root, in whatever form the text is; null when there is none to continue with.
   node_ptr read_root(std::string_view text, uint32_t number) {
     const std::string& name = report_.sources[number].name;
     const bool is_yaml = name.ends_with(".yaml") || name.ends_with(".yml");

@@ -32,8 +32,8 @@ struct diagnostic {  ///< an error or a warning, with its place
 /// All of them, one a line.
 std::string render(const std::vector<diagnostic>& all);
 
-/// What a file is taken for. A plain DeepSpeed file says nothing of model, data and steps, and what cannot be honoured
-/// yet is said there, not refused.
+/// The kind of file that is expected. A plain DeepSpeed file has no model, data and steps; keys that cannot be honoured
+/// yet are told there, not refused.
 enum class reading : uint8_t {
   job,
   deepspeed_only,
@@ -49,10 +49,10 @@ struct key_problem {  ///< something wrong with a key, or with all of a section
 struct load_options {  ///< how a file is read
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
-  bool strict = false;  ///< what would be a warning is an error
+  bool strict = false;  ///< warnings are errors
   std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
   reading read_as = reading::job;
-  /// What else is wrong with a job, as others know it: asked of one whose model's keys are known and of their types.
+  /// Further errors of a job, as others know them: asked of one whose model's keys are known and of their types.
   /// `sound`: nothing else has been found.
   std::function<std::vector<key_problem>(const job_config&, bool sound)> also = {};
 };
@@ -66,7 +66,7 @@ struct effective_value {
   const key_info* row = nullptr;
 };
 
-struct loaded {  ///< what came of it
+struct loaded {  ///< a configuration that was accepted
   job_config config;
   bool deepspeed_only = false;  ///< then `config` describes no run: it has no model, data or steps
   std::vector<diagnostic> warnings;

@@ -18,7 +18,7 @@ inline constexpr uint64_t offload_buffers_max = 65536;  ///< swap windows
 
 enum class offload_device : uint8_t { none, cpu, nvme };  ///< none: device memory
 
-struct offload_section {  ///< what both offload sections say
+struct offload_section {  ///< keys of both offload sections
   offload_device device = offload_device::none;
   std::filesystem::path nvme_path;  ///< absolute; given with device nvme
   uint64_t buffer_count = 4;        ///< swap buffers (windows)

@@ -73,7 +73,7 @@ class placement {
     stage_3(in(optimizer, "ratio"), zero_.offload_optimizer.ratio < 1);
   }
 
-  /// What device nvme wants of each section.
+  /// Keys that device nvme needs in each section.
   void swapped() {
     const offload_section* parts[] = {&zero_.offload_param, &zero_.offload_optimizer};
     for (const offload_section* part : parts) {

@@ -99,7 +99,7 @@ class json_reader {
     }
   }
 
-  /// What stands between an opening bracket and its closing one.
+  /// Everything between an opening bracket and its closing one.
   template <class Item>
   void items(char closing, Item item) {
     next();

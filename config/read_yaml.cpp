@@ -1,5 +1,5 @@
 // YAML into nodes, through yaml-cpp's events: its own tree would accept duplicate names and expand aliases
-// before anybody could count them, and every limit here ends the parser from inside an event.
+// before they could be counted, and every limit here ends the parser from inside an event.
 #include <fmt/format.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>

@@ -1,4 +1,4 @@
-// What was given, by canonical key: a tree of names turned into rows of the key table with their values, checked
+// The given values by canonical key: a tree of names turned into rows of the key table with their values, checked
 // one by one. Leaves rules between keys to resolve.hpp.
 #pragma once
 
@@ -64,7 +64,7 @@ struct setting {
   place name_at;
   bool held_back = false;  ///< known, but nothing here can honour it yet: never stored
   size_t item = 0;         ///< of a key of a list: which
-  bool made = false;       ///< nobody wrote it: an older key beside it stands for it
+  bool made = false;       ///< not in the file: an older key there stands for it
 };
 
 /// Given keys by canonical name. A key whose value was refused is not in `given`, but in `refused`.
@@ -95,7 +95,7 @@ struct settings {
   void override_with(settings other, reporter& report);
 };
 
-/// What a document is read for.
+/// The purpose of reading a document.
 enum class purpose : uint8_t {
   job,        ///< to run it: what cannot be honoured is refused
   host_job,   ///< likewise, of a host program that brings its own model and batches

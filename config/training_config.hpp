@@ -29,7 +29,7 @@ struct optimizer_section {
   std::optional<double> muon_lr, adam_lr = {};  ///< muon: of matrices, of everything else; none: `lr`
 };
 
-/// What differs for the parameters whose name a pattern matches.
+/// Settings of the parameters whose name a pattern matches.
 struct parameter_group {
   std::string match;                       ///< RE2, searched in the name; the first group that matches a name has it
   std::optional<double> lr, weight_decay;  ///< none: the optimizer's

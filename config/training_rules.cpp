@@ -36,7 +36,7 @@ class training {
   [[nodiscard]] const setting* value_of(std::string_view key) const { return given_.value_of(key); }
   [[nodiscard]] bool has(std::string_view key) const { return value_of(key) != nullptr || given_.was_refused(key); }
 
-  /// What every item of a list must have.
+  /// Keys that every item of a list must have.
   void items_are_whole() {
     for (const key_info& row : key_table()) {
       if (!row.required || !row.in_list()) continue;

@@ -29,7 +29,7 @@ class tree_builder {
   void close();
   /// A value, or the name of an entry where the open mapping waits for one.
   void scalar(node_kind kind, std::string text, place where, size_t anchor = 0);
-  /// What was anchored before, once more. Throws refusal when that is still open.
+  /// The node anchored before, once more. Throws refusal when that is still open.
   void alias(size_t anchor, place where);
 
   [[nodiscard]] document take() { return {std::move(root_), std::move(problems_)}; }
@@ -40,7 +40,7 @@ class tree_builder {
     size_t anchor = 0;
     std::optional<entry> pending;
     std::unordered_map<std::string, place> names;
-    std::optional<entry> merge;  ///< what stands at `<<`
+    std::optional<entry> merge;  ///< the value of `<<`
     bool pending_merge = false;
   };
   void take_over(frame& into, const entry& merge);

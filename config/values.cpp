@@ -54,7 +54,7 @@ bool in_range(const key_info& key, double v) {
   return !(key.most && (key.below_most ? v >= *key.most : v > *key.most));
 }
 
-/// What the type of a field can hold beyond its key's range.
+/// The limits of a field's type, beyond its key's range.
 bool fits_field(const key_info& key, const whole& v) {
   if (std::holds_alternative<field_of<uint32_t>>(key.into_field))
     return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();

@@ -1,4 +1,4 @@
-// What waits for capabilities that are not there yet: which keys, and which of their values. From the key table alone.
+// Keys and values that wait for capabilities that are not there yet. From the key table alone.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What went wrong, for whoever has to act on it. Owns the error value and its kinds; every folder
+// Errors, for whoever has to act on them. Owns the error value and its kinds; every folder
 // returns `core::result<T>` for what the world does to us and asserts what only our own bug can do.
 #pragma once
 

@@ -21,7 +21,7 @@ inline constexpr size_t max_json_depth = 100;
 /// Why a text is not read.
 struct json_problem {
   error_kind kind = error_kind::bad_input;
-  size_t byte = 0;  ///< where in the text, from 1; 0 where nobody knows
+  size_t byte = 0;  ///< where in the text, from 1; 0 where unknown
   std::string why;  ///< "broken JSON at byte 12 of 40"
 };
 

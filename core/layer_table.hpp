@@ -10,7 +10,7 @@
 
 namespace troupe::core {
 
-/// What a layer computes. `other`: a module whose type says nothing.
+/// The computation of a layer. `other`: a module whose type says nothing.
 enum class layer_kind : uint8_t {
   linear,
   embedding,           ///< rows looked up by token

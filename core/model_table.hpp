@@ -26,7 +26,7 @@ struct parameter_info {
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 
-/// A part of a unit with its own autograd segment; what communicates lies between segments.
+/// A part of a unit with its own autograd segment; communication lies between segments.
 struct segment_info {
   std::string name;                  ///< "attention", "mlp", "embedding", "head"
   std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
@@ -34,7 +34,7 @@ struct segment_info {
   uint64_t saved_bytes = 0;          ///< activations kept from forward to backward, one micro-batch
 };
 
-/// What is gathered and released together.
+/// Parameters and segments that are gathered and released together.
 struct unit_info {
   std::string name;                  ///< "embedding", "block 3", "head"
   std::vector<uint32_t> parameters;  ///< all that its segments read; a tied one stands in two units
@@ -49,7 +49,7 @@ struct model_table {  ///< a model as units, segments and parameters
   /// that reads it, every other in one.
   std::vector<layer_info> layers;
 
-  /// What a segment computes with, in order.
+  /// The layers of a segment, in order.
   [[nodiscard]] std::span<const layer_info> layers_of(uint32_t unit, uint32_t segment) const {
     const auto here = [&](const layer_info& l) { return l.unit == unit && l.segment == segment; };
     size_t first = 0;

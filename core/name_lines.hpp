@@ -1,4 +1,4 @@
-// What a person wrote of the names that a checkpoint's tensors are to have, line by line and not yet understood:
+// A file of names for a checkpoint's tensors, as a person wrote it, line by line and not yet understood:
 // config/ reads such a file, checkpoint/source/name_rules.hpp knows what its lines mean.
 #pragma once
 
@@ -17,7 +17,7 @@ struct name_line {        ///< `left: right`
   int line = 0;  ///< in the file, from 1
 };
 
-/// What a file of names says, line by line.
+/// A file of names, line by line.
 struct name_lines {
   std::string where;  ///< the file, for messages
   std::vector<name_line> lines;

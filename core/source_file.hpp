@@ -21,7 +21,7 @@
 
 namespace troupe::core {
 
-/// What the system said last, as words: "No such file or directory".
+/// The system's last error as words: "No such file or directory".
 inline std::string system_message(int number) { return std::generic_category().message(number); }
 
 /// As many bytes as there were when it was opened. Movable; any number of threads may read.
@@ -49,7 +49,7 @@ class source_file {
     return std::move(out).known();
   }
 
-  /// What an open descriptor holds now from byte `begin` on; `name` is for errors. Takes the descriptor over.
+  /// The contents of an open descriptor from byte `begin` on; `name` is for errors. Takes the descriptor over.
   static result<source_file> of(int fd, std::string name, uint64_t begin = 0) {
     source_file out;
     out.name_ = std::move(name);

@@ -1,4 +1,4 @@
-// Copies that nobody reads soon: past the cache, so that what computes beside them keeps its own there.
+// Copies that are not read soon: past the cache, so that computations beside them keep their data there.
 #pragma once
 
 #include <cstddef>

@@ -84,7 +84,7 @@ inline std::string json_string(std::string_view s) {
   return out += '"';
 }
 
-/// What stands in for std::tolower, std::isalnum, std::isspace and std::iscntrl, which ask the locale.
+/// Replacements of std::tolower, std::isalnum, std::isspace and std::iscntrl, which ask the locale.
 constexpr char ascii_lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 constexpr bool is_ascii_word(char c) {  ///< a letter or a digit
   return (ascii_lower(c) >= 'a' && ascii_lower(c) <= 'z') || (c >= '0' && c <= '9');

@@ -1,4 +1,4 @@
-// What one micro-batch of one rank holds. Pure functions of corpus and place: any thread may
+// The contents of one rank's micro-batch. Pure functions of corpus and place: any thread may
 // call them for any step, in any order, with the same answer.
 #pragma once
 
@@ -11,7 +11,7 @@
 namespace troupe::data {
 
 /// How a step's global batch is cut. Step `s` takes positions [s * B, (s + 1) * B) of the order, B = global_rows();
-/// where a run goes on from one with another B, step first_step begins at first_sample and the others follow it. Inside
+/// where a run resumes from one with another B, step first_step begins at first_sample and the others follow it. Inside
 /// a step micro-batch is slowest, then rank, then row:
 ///   position = begin of s + (micro * ranks + rank) * rows + row
 /// so the set of samples of a step depends on B alone, never on how it was cut.

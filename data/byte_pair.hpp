@@ -16,12 +16,12 @@
 
 namespace troupe::data {
 
-/// What a pair of tokens becomes, by the pair. Open addressing, at most half full.
+/// The token that a pair becomes, by the pair. Open addressing, at most half full.
 class merge_table {
  public:
   struct merge {
     uint32_t rank = no_rank;  ///< its line in merges.txt, from 0: the lower, the earlier it is done
-    uint32_t token = 0;       ///< what stands there afterwards
+    uint32_t token = 0;       ///< that takes the pair's place
   };
   static constexpr uint32_t no_rank = ~uint32_t{0};
 
@@ -39,7 +39,7 @@ class merge_table {
   std::vector<slot> slots_;
 };
 
-/// What vocab.json and merges.txt say.
+/// The contents of vocab.json and merges.txt.
 struct byte_pair_vocabulary {
   std::vector<std::string> bytes_of;     ///< of each token; empty where the numbers have a gap
   std::array<uint32_t, 256> token_of{};  ///< of each single byte

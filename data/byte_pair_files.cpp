@@ -41,7 +41,7 @@ struct byte_alphabet {
     return out;
   }
 
-  /// What a word of the vocabulary stands for; a word with other characters (a special token) for itself.
+  /// The text that a word of the vocabulary stands for; a word with other characters (a special token) for itself.
   [[nodiscard]] std::string bytes_of(std::string_view word) const {
     std::string out;
     for (std::string_view rest = word; !rest.empty();) {

@@ -18,7 +18,7 @@ bool is_space(uint32_t c) {
          c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
 }
 
-/// What begins at `at`; broken bytes are no space. Characters beyond three bytes never are.
+/// Whether a space begins at `at`: broken bytes and characters beyond three bytes are none.
 bool space_at(std::string_view text, size_t at) {
   const std::string_view rest = text.substr(at);
   const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(rest[i])); };
@@ -34,7 +34,7 @@ bool space_at(std::string_view text, size_t at) {
   }
 }
 
-/// What ends before `at` > 0.
+/// Whether a space ends before `at` > 0.
 bool space_before(std::string_view text, size_t at) {
   size_t start = at - 1;
   while (start > 0 && at - start < 4 && (static_cast<unsigned char>(text[start]) & 0xC0) == 0x80) --start;

@@ -32,7 +32,7 @@ class block_reader {
  public:
   explicit block_reader(const core::source_file& file) : file_(file), block_(expand_block_bytes) {}
 
-  /// What is left of the block in hand; the next one where nothing is, empty at the file's end.
+  /// The rest of the block in hand; the next block where none is left, empty at the file's end.
   core::result<std::span<const std::byte>> rest() {
     if (used_ == filled_) {
       first_ += filled_;

@@ -45,7 +45,7 @@ uint64_t value_at(std::span<const std::byte> bytes, uint64_t index, uint8_t widt
 
 }  // namespace
 
-/// Takes one file after the other into a stream that nobody else has seen yet.
+/// Takes one file after the other into a stream that is not shared yet.
 class stream_builder {
  public:
   explicit stream_builder(const source_options& options) : options_(options), budget_(options.max_bytes) {
@@ -196,7 +196,7 @@ class stream_builder {
     return {};
   }
 
-  /// What was encoded so far becomes one segment.
+  /// All tokens so far become one segment.
   core::result<void> end_encoding() {
     if (!encoder_) return {};
     if (auto ok = encoder_->flush(); !ok) return ok;

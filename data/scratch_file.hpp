@@ -1,4 +1,4 @@
-// A nameless file: bytes that are too many for memory and wanted by nobody after this process. Owns the descriptor
+// A nameless file: bytes that are too many for memory and of no use after this process. Owns the descriptor
 // while it grows.
 #pragma once
 
@@ -59,7 +59,7 @@ class scratch_file {
   [[nodiscard]] bool is_open() const { return fd_ >= 0; }
   [[nodiscard]] uint64_t bytes() const { return bytes_; }
 
-  /// What it holds from `begin` on, with a descriptor of its own; `name` is for errors.
+  /// Its contents from `begin` on, with a descriptor of its own; `name` is for errors.
   [[nodiscard]] core::result<core::source_file> content(const std::string& name, uint64_t begin = 0) const {
     const int fd = ::fcntl(fd_, F_DUPFD_CLOEXEC, 0);
     if (fd < 0)

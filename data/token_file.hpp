@@ -1,4 +1,4 @@
-// What a `.bin` of tokens holds, said in a small JSON file beside it: `NAME.bin.json`. Owns that file's form; `troupe
+// The description of a `.bin` of tokens, a small JSON file beside it: `NAME.bin.json`. Owns that file's form; `troupe
 // data tokenize` writes it, token_stream believes it. A `.bin` without one is one document of tokens from anywhere.
 #pragma once
 

@@ -23,7 +23,7 @@ inline constexpr uint64_t copied_below_bytes = uint64_t{1} << 20;
 /// Of these so many of a source stay open; the others are opened for each read, so they must keep name and place.
 inline constexpr size_t open_files_max = 256;
 
-/// What to read. The names of the files say how (data/files.hpp).
+/// Files to read. Their names say how (data/files.hpp).
 struct source_options {
   std::filesystem::path path;                 ///< a file, or a folder read whole, sorted by path
   uint64_t max_bytes = uint64_t{16} << 30;    ///< most that all `.gz` and `.dz` together may expand to
@@ -53,7 +53,7 @@ class token_stream {
   void document_starts(uint64_t first, std::span<const int64_t> tokens, std::span<uint32_t> out) const;
 
   [[nodiscard]] uint64_t documents() const { return documents_; }
-  /// True where each token is a byte of text, false where it is something else or nobody knows.
+  /// True where each token is a byte of text, false where it is something else or unknown.
   [[nodiscard]] bool tokens_are_bytes() const { return tokens_are_bytes_; }
 
  private:

@@ -9,7 +9,7 @@
 
 namespace troupe::data {
 
-/// What one word may cost PCRE2 before it gives up. GPT-2's pattern never goes back over more than the spaces in front
+/// Limits of PCRE2's work on one word. GPT-2's pattern never goes back over more than the spaces in front
 /// of a word, so only a broken PCRE2 meets these.
 inline constexpr uint32_t word_match_limit = 100'000'000;
 inline constexpr uint32_t word_depth_limit = 10'000;

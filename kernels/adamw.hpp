@@ -10,7 +10,7 @@
 
 namespace troupe::kernels {
 
-/// What stays the same over a training run. In fp64, so that 1 - beta2 is not already rounded: the kernels round
+/// Constants of a training run. In fp64, so that 1 - beta2 is not already rounded: the kernels round
 /// each factor once to the type that they compute in.
 struct adamw_options {
   double beta1 = 0.9;

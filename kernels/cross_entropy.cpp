@@ -8,7 +8,7 @@
 #include "kernels/exponential.hpp"
 #include "kernels/with_dtype.hpp"
 
-// What every target's namespace calls, so it comes before any of them.
+// Called by every target's namespace, so it comes before any of them.
 #ifndef TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 #define TROUPE_KERNELS_CROSS_ENTROPY_ONCE
 namespace troupe::kernels {
@@ -26,7 +26,7 @@ struct running_sum {
     sum *= exponential(largest - block_largest);
     largest = block_largest;
   }
-  /// What exponents are counted from: where all of them are minus infinity, the powers are still 0.
+  /// The largest logit, which exponents are counted from: where all of them are minus infinity, the powers are still 0.
   [[nodiscard]] Wide base() const { return largest == -std::numeric_limits<Wide>::infinity() ? Wide{0} : largest; }
   [[nodiscard]] Wide log_sum() const {
     return static_cast<Wide>(static_cast<double>(largest) + std::log(static_cast<double>(sum)));
@@ -47,7 +47,7 @@ struct running_sum {
 HWY_BEFORE_NAMESPACE();
 namespace troupe::kernels::HWY_NAMESPACE {
 
-/// What is no number may be passed over: its power shows in the sum.
+/// NaN may be passed over: its power shows in the sum.
 template <class T>
 float largest_of(const T* x, uint64_t count) {
   const full d;

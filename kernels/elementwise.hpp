@@ -1,4 +1,4 @@
-// What layers do to one element at a time: the tanh form of GELU, SiLU times a gate, and scaling what dropout keeps.
+// Operations of layers on one element at a time: the tanh form of GELU, SiLU times a gate, and scaling after dropout.
 // Owns the loops; shapes and when are the layers' business.
 #pragma once
 

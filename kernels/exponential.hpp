@@ -15,7 +15,7 @@ inline constexpr float exponent_shift = 0x1.8p23F + 127;
 inline constexpr float log2_e = 1.44269504F;
 /// ln 2 in two parts; the first has so few bits that a small integer times it is exact.
 inline constexpr float ln2_upper = 0.693359375F, ln2_lower = -2.12194440e-4F;
-/// What is smaller counts as e to the power of minus infinity.
+/// Smaller exponents count as minus infinity.
 inline constexpr float exponential_min = -87.0F;
 
 /// 2^r for |r| <= 1/2 to 1e-7, and e^r for |r| <= ln(2) / 2 to 2e-9: minimax polynomials, lowest power first.

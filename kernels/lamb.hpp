@@ -9,7 +9,7 @@
 
 namespace troupe::kernels {
 
-/// What stays the same over a training run, in fp64: the kernels round each factor once.
+/// Constants of a training run, in fp64: the kernels round each factor once.
 struct lamb_options {
   double beta1 = 0.9;
   double beta2 = 0.999;
@@ -36,7 +36,7 @@ void prepare(const lamb_options& options, const optimizer_step& step, const opti
 /// sums.
 double trust_ratio(const lamb_options& options, double weight_square_sum, double update_square_sum);
 
-/// Second half: p = p - (lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u made again from the
+/// Second half: p = p - (lr * sqrt(1 - beta2^step) / (1 - beta1^step) * trust_ratio) * u, with u recomputed from the
 /// moments; then the copy. The gradient is not read.
 void apply(const lamb_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
            double trust_ratio);

@@ -7,7 +7,7 @@
 
 namespace troupe::kernels {
 
-/// What stays the same over a training run, in fp64: the kernels round each factor once.
+/// Constants of a training run, in fp64: the kernels round each factor once.
 struct lion_options {
   double beta1 = 0.9;
   double beta2 = 0.999;  ///< DeepSpeed's default; the paper's is 0.99

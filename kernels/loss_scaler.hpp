@@ -18,7 +18,7 @@ struct loss_scale_options {
   double min_loss_scale = 1;
 };
 
-/// All that has to be saved to go on.
+/// All that has to be saved to resume.
 struct loss_scale_state {
   double cur_scale = 1;
   int64_t cur_iter = 0;

@@ -8,7 +8,7 @@
 
 #include "core/math.hpp"
 
-// What every target's namespace calls, so it comes before any of them.
+// Called by every target's namespace, so it comes before any of them.
 #ifndef TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 #define TROUPE_KERNELS_MATRIX_PRODUCT_ONCE
 namespace troupe::kernels {

@@ -21,7 +21,7 @@ namespace troupe::kernels {
 using optimizer_options =
     std::variant<adamw_options, adagrad_options, lion_options, sgd_options, lamb_options, muon_options>;
 
-/// What an update of a piece must know of the rest of its parameter.
+/// Facts about the whole parameter that the update of a piece needs.
 enum class optimizer_need {
   elements,         ///< nothing: `update` does it
   parameter_norms,  ///< two square sums: `prepare`, then `trust_ratio`, then `apply` (lamb.hpp)

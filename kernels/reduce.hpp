@@ -12,9 +12,9 @@ namespace troupe::kernels {
 
 /// Types of a reduction, each one of f64, f32, bf16, f16.
 struct reduce_options {
-  core::dtype input = core::dtype::f32;          ///< what each rank contributes
-  core::dtype communication = core::dtype::f32;  ///< what contributions and their sum are rounded to
-  core::dtype output = core::dtype::f32;         ///< what is stored
+  core::dtype input = core::dtype::f32;          ///< of each rank's contribution
+  core::dtype communication = core::dtype::f32;  ///< that contributions and their sum are rounded to
+  core::dtype output = core::dtype::f32;         ///< of the stored result
   float input_scale = 1;    ///< factor on each contribution before it is rounded to `communication`
   bool accumulate = false;  ///< add the sum to what `output` holds instead of overwriting it
 };

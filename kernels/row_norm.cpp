@@ -7,7 +7,7 @@
 
 #include "kernels/with_dtype.hpp"
 
-// What every target's namespace calls, so it comes before any of them.
+// Called by every target's namespace, so it comes before any of them.
 #ifndef TROUPE_KERNELS_ROW_NORM_ONCE
 #define TROUPE_KERNELS_ROW_NORM_ONCE
 namespace troupe::kernels {

@@ -12,7 +12,7 @@ namespace troupe::kernels {
 /// Rows whose contributions to the weights' gradients are added up before they are added to the rest.
 inline constexpr uint64_t norm_row_grain = 64;
 
-/// What a norm reads: `rows` x `width` elements and one weight for each column, all of `type` (f32, bf16 or f16).
+/// The input of a norm: `rows` x `width` elements and one weight for each column, all of `type` (f32, bf16 or f16).
 struct norm_input {
   const std::byte* x = nullptr;
   const std::byte* weight = nullptr;
@@ -20,7 +20,7 @@ struct norm_input {
   uint64_t rows = 0, width = 0;
 };
 
-/// What backward reads besides: the output's gradient and, where not null, what reaches x past the norm, added to its
+/// Further inputs of backward: the output's gradient and, where not null, what reaches x past the norm, added to its
 /// gradient before that is rounded.
 struct norm_gradient {
   const std::byte* dy = nullptr;

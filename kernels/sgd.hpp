@@ -6,7 +6,7 @@
 
 namespace troupe::kernels {
 
-/// What stays the same over a training run, in fp64: the kernels round each factor once.
+/// Constants of a training run, in fp64: the kernels round each factor once.
 struct sgd_options {
   double momentum = 0;   ///< 0: there is no momentum buffer
   double dampening = 0;  ///< 0 with `nesterov`

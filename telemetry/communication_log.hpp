@@ -17,7 +17,7 @@ namespace troupe::telemetry {
 struct communication_row {
   std::string op;              ///< DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce
   std::string purpose;         ///< gather, reduce, vote, publish: the plan's word
-  uint64_t message_bytes = 0;  ///< what one rank puts in
+  uint64_t message_bytes = 0;  ///< of one rank
   uint32_t ranks = 1;
   uint64_t count = 0;
   double latency_ms = 0;  ///< of all together
@@ -34,7 +34,7 @@ struct bandwidth {
 /// Algorithm's and bus's bandwidth of `ms` milliseconds, as NCCL's tests define them.
 bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t ranks, double ms);
 
-struct communication_options {    ///< what is logged
+struct communication_options {    ///< which collectives are logged
   bool all = true;                ///< comms_logger.prof_all
   std::vector<std::string> only;  ///< comms_logger.prof_ops, where `all` is false: names of operations or purposes
   bool purpose = false;           ///< comms_logger.debug: rows say what an operation was for

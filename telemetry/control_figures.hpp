@@ -1,4 +1,4 @@
-// What control costs a step, from the spans the lanes left: time between "could have started" and "has started".
+// The cost of control in a step, from the spans the lanes left: time between "could have started" and "has started".
 // Pure. Waiting for data, for communication or for another rank is not control: it ends when the last dependency does.
 #pragma once
 
@@ -27,7 +27,7 @@ struct control_figures {
 /// When an instruction could have started.
 struct readiness {
   int64_t at_ns = 0;        ///< 0: from the beginning of the run
-  bool same_lane = true;    ///< what it waited for last
+  bool same_lane = true;    ///< as the instruction that it waited for last
   bool told_other = false;  ///< another lane was told of that end, too
 };
 /// Of every instruction of a run that has ended well. [id]

@@ -116,7 +116,7 @@ core::result<void> curve_files::go_back(double unix_s, uint64_t global_samples) 
   const auto note = [&first](core::result<void> did) {
     if (!did && first) first = std::move(did);
   };
-  // What a full disk keeps waiting is lost with its file.
+  // Rows that a full disk kept waiting are lost with their file.
   if (!complete()) ++num_lost_;
   goes_on_ = global_samples > 0;
   if (events_) {

@@ -18,7 +18,7 @@ namespace troupe::telemetry {
 /// An empty path: that kind is not written.
 struct curve_options {
   std::filesystem::path csv_folder, events_folder, json_lines_file;
-  /// Global samples that a run goes on behind. Rows up to there stay, those of steps that were lost are dropped, and
+  /// Global samples after which a run resumes. Rows up to there stay, those of steps that were lost are dropped, and
   /// new ones follow: one curve. None: a new run.
   std::optional<uint64_t> goes_on_after{};
 };
@@ -30,11 +30,11 @@ std::string csv_header(std::string_view label);
 
 class curve_files {  ///< the files that curves are written to
  public:
-  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous, where this one does not go on
-  /// from it. An event file is always a new one; where a run goes on it begins with the mark that makes tensorboard
+  /// Makes folders and files; JSON lines and CSV of an earlier run become NAME.previous, where this one does not
+  /// resume it. An event file is always a new one; where a run resumes it begins with the mark that makes tensorboard
   /// leave out what older ones have from there on. Every folder has been written to when this returns well. Errors: io,
   /// no_space; bad_input where a file that is no curve has a curve's name, then nothing is made or changed; with the
-  /// key that asked for the file in front. Files of other names are nobody's business here.
+  /// key that asked for the file in front. Files of other names are left alone.
   static core::result<curve_files> open(const curve_options& options, double unix_s);
 
   /// The run is where it was after so many global samples; 0: it begins anew. What was written beyond is dropped from

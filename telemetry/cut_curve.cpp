@@ -36,7 +36,7 @@ std::string shown(std::string row) {
 }
 
 core::error failure(const std::filesystem::path& file, const std::error_code& e) {
-  return {core::error_kind::io, "cannot cut " + file.string() + " where the run goes on: " + e.message()};
+  return {core::error_kind::io, "cannot cut " + file.string() + " where the run resumes: " + e.message()};
 }
 
 }  // namespace
@@ -61,7 +61,7 @@ bool json_begins(std::string_view row, bool whole, std::string_view) {
 core::result<void> check_is_curve(const std::filesystem::path& file, first_row begins, std::string_view header) {
   std::error_code e;
   const auto status = std::filesystem::status(file, e);
-  if (!std::filesystem::exists(status)) return {};  // what is wrong with its folder is told by whoever makes it
+  if (!std::filesystem::exists(status)) return {};  // errors of its folder are told by whoever makes it
   const std::string wanted = ", wanted a curve of an earlier run or nothing: move it, or choose another folder";
   if (!std::filesystem::is_regular_file(status))
     return core::fail(core::error_kind::bad_input, file.string() + " is no file" + wanted);

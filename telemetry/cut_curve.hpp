@@ -1,5 +1,5 @@
-// Where a run goes on, its curves on disk end at the step that it goes on from: rows of steps that a crash lost are
-// taken off the end of a file, together with a torn last row. Owns what a row's place on a curve is, and which files
+// Where a run resumes, its curves on disk end at the step that it resumes from: rows of steps that a crash lost are
+// taken off the end of a file, together with a torn last row. Owns the place of a row on a curve, and which files
 // are curves: nothing else is a run's to cut or to set aside.
 #pragma once
 

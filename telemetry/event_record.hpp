@@ -28,7 +28,7 @@ std::string tf_record(std::string_view payload);
 /// The event every file begins with.
 std::string version_event(double unix_s);
 
-/// What a file begins with whose run goes on: tensorboard leaves out what older files have at `step` and beyond.
+/// The first event of a resumed run's file: tensorboard leaves out what older files have at `step` and beyond.
 std::string restart_event(double unix_s, uint64_t step);
 
 /// One event with a value for each label, at x = `step`. Values are stored in fp32, as torch's SummaryWriter does.

@@ -1,4 +1,4 @@
-// What swap files cost a step, from the spans the lanes left: bytes, time, how much of it was hidden behind work, and
+// The cost of swap files in a step, from the lanes' spans: bytes, time, how much of it was hidden behind work, and
 // who waited for what. Pure.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace troupe::telemetry {
 /// Figures of one step. Bytes of all ranks together; times are means over the ranks, in seconds.
 struct io_figures {
   uint64_t planned_bytes = 0;                  ///< read and written, as the plan has it
-  uint64_t read_bytes = 0, written_bytes = 0;  ///< what was moved; less where a skipped step writes nothing
+  uint64_t read_bytes = 0, written_bytes = 0;  ///< moved; less where a skipped step writes nothing
   double read_s = 0, write_s = 0;              ///< some read, some write under way
   double read_hidden_s = 0;                    ///< of read_s, while the compute or the shard lane worked
   double stalled_s = 0;                        ///< some swap under way while neither of them worked

@@ -13,7 +13,7 @@
 
 namespace troupe::telemetry {
 
-/// What to record. Text for people goes to `log`, a line each, without a line end; trouble to `warn`.
+/// Options of recording. Text for people goes to `log`, a line each, without a line end; trouble to `warn`.
 struct recorder_options {
   curve_options curves;
   label_options labels;

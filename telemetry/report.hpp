@@ -16,7 +16,7 @@
 
 namespace troupe::telemetry {
 
-/// What is known of a run before it begins.
+/// Facts of a run that are known before it begins.
 struct run_facts {
   std::string name;       ///< of the job
   std::string loss_unit;  ///< nats/byte, nats/token
@@ -30,7 +30,7 @@ struct run_facts {
 
 enum class verdict : uint8_t { done, stopped, failed };  ///< how the run ended
 
-/// What is known when it ends.
+/// Facts that are known when it ends.
 struct run_end {
   telemetry::verdict verdict = telemetry::verdict::done;
   std::string failure;  ///< the error, where it failed
@@ -42,7 +42,7 @@ struct run_end {
   std::string sample;         ///< text that the model wrote; empty: left out
 };
 
-/// What is left of a run's records once it has ended.
+/// The records of a run that has ended.
 struct run_records {
   std::string communication_table;  ///< empty where comms_logger is off
   std::string communication_json;

@@ -16,7 +16,7 @@ struct interval {
   [[nodiscard]] int64_t length_ns() const { return end_ns - start_ns; }
 };
 
-/// What one rank did in one step; `spans` has one entry per instruction of the plan.
+/// One rank's step; `spans` has one entry per instruction of the plan.
 struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
   std::vector<interval> spans;  ///< [id]: fabric from its posting on

@@ -1,4 +1,4 @@
-// What one optimizer step left to record, and under which labels. DeepSpeed's labels where it has one.
+// The values of one optimizer step and their labels. DeepSpeed's labels where it has one.
 #pragma once
 
 #include <array>

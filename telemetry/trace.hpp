@@ -1,4 +1,4 @@
-// What happened in a step, from the spans the lanes left: a trace for Perfetto, and the figures that sum it up.
+// A step from the spans the lanes left: a trace for Perfetto, and the figures that sum it up.
 // Pure functions.
 #pragma once
 

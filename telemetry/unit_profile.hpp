@@ -56,7 +56,7 @@ struct flops_table_options {
   bool detailed = true;
 };
 
-/// What the table needs to know of the run.
+/// Facts of the run that the table shows.
 struct profiled_run {
   uint32_t world_size = 1;
   uint64_t micro_batch = 1, accumulation = 1;

@@ -73,7 +73,7 @@ class block_runner {
   struct slot {
     std::shared_ptr<active> of;
     std::span<std::byte> memory;    // the caller's
-    std::span<std::byte> transfer;  // what the queue sees: the same, or a bounce block
+    std::span<std::byte> transfer;  // the queue's memory: the same, or a bounce block
     int bounce = -1;
   };
 

@@ -18,7 +18,7 @@ namespace troupe::storage {
 
 namespace {
 
-// What a job's token says: its operation. Parts of one operation share it.
+// The token of a job: its operation. Parts of one operation share it.
 struct under_way {
   unsigned parts = 0;
   bool shared = true;  // ends where `wait()` and `poll` see it

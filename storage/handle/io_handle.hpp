@@ -64,7 +64,7 @@ class io_handle {
   [[nodiscard]] unsigned intra_op_parallelism() const;
   [[nodiscard]] uint64_t alignment_bytes() const;  ///< of offset, length and address: nothing is copied then
   [[nodiscard]] std::string engine() const;        ///< `io_uring`, `threads`
-  /// What was wanted and could not be had, a sentence each: io_uring, direct I/O, locked memory.
+  /// Wanted features that could not be had, a sentence each: io_uring, direct I/O, locked memory.
   [[nodiscard]] std::vector<std::string> remarks() const;
 
   /// On the calling thread, through a ring made for it.
@@ -85,7 +85,7 @@ class io_handle {
                                           uint64_t offset = 0);
   core::result<io_operation> async_pwrite(std::span<const std::byte> from, const file& on, uint64_t offset = 0);
 
-  /// Waits for all that was begun before the call; gives the outcomes that nobody has collected, as many as finished,
+  /// Waits for all that was begun before the call; gives the outcomes that were not collected yet, as many as finished,
   /// in the order of their ends. Empty where there is none.
   std::vector<io_outcome> wait();
   /// Waits for one: its bytes or its error. `bad_input` where it is unknown or was collected.

@@ -61,7 +61,7 @@ class throughput_probe {
   [[nodiscard]] file_mode mode() const { return on_.mode(); }
   /// Of the last pass: `io_uring` or `threads`.
   [[nodiscard]] const std::string& engine() const { return engine_; }
-  /// What was wanted and could not be had, each once: direct I/O, io_uring, registered memory.
+  /// Wanted features that could not be had, each once: direct I/O, io_uring, registered memory.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
  private:

@@ -27,7 +27,7 @@ enum class file_access : uint8_t {
 
 enum class file_mode : uint8_t { buffered, direct };  ///< through the page cache, or past it
 
-/// What direct transfers of a file must be multiples of; 1 and 1 of a buffered one.
+/// Units that direct transfers of a file must be multiples of; 1 and 1 of a buffered one.
 struct transfer_alignment {
   uint32_t memory_bytes = 1;  ///< addresses
   uint32_t offset_bytes = 1;  ///< offsets in the file and lengths

@@ -22,7 +22,7 @@ inline constexpr unsigned queue_threads_max = 64;                      ///< thre
 inline constexpr unsigned registered_files_max = 64;                   ///< files that one ring holds on to
 inline constexpr uint64_t registered_piece_bytes = uint64_t{1} << 30;  ///< the kernel's limit on one registered buffer
 
-/// What moves the bytes.
+/// The means of moving bytes.
 enum class queue_engine : uint8_t {
   best,     ///< io_uring, threads where the kernel refuses it
   uring,    ///< io_uring or an error
@@ -78,11 +78,11 @@ class io_queue {
   /// descriptor left.
   [[nodiscard]] int event_descriptor() const { return event_; }
   [[nodiscard]] virtual std::string name() const = 0;  ///< `io_uring`, `threads`, `modelled`
-  /// What was wanted and could not be had, a sentence each; for the log and for `doctor`.
+  /// Wanted features that could not be had, a sentence each; for the log and for `doctor`.
   [[nodiscard]] const std::vector<std::string>& remarks() const { return remarks_; }
 
  protected:
-  /// What the system said about the request in a slot: bytes or a negative errno.
+  /// The system's answer to the request in a slot: bytes or a negative errno.
   struct answer {
     uint32_t slot;
     int64_t value;
@@ -96,9 +96,9 @@ class io_queue {
   void signal_event() const;  ///< from any thread
 
   virtual void begin(uint32_t slot) = 0;                            ///< the slot's `rest()` is to be transferred
-  virtual void flush() = 0;                                         ///< what was begun goes to the system
+  virtual void flush() = 0;                                         ///< begun requests go to the system
   virtual void reap(bool block, std::vector<answer>& answers) = 0;  ///< at least one when `block`
-  virtual void stop_all() = 0;                                      ///< what can still be given up answers -ECANCELED
+  virtual void stop_all() = 0;  ///< requests that can still be given up answer -ECANCELED
 
  private:
   size_t take(bool block, std::vector<io_completion>& out);

@@ -80,7 +80,7 @@ bool transfer::account(int64_t answer) {
 }
 
 int64_t transfer::call() const {
-  // What one system call of Linux transfers at most, a multiple of every alignment allowed here.
+  // The most that one system call of Linux transfers, a multiple of every alignment allowed here.
   constexpr size_t call_bytes_max = size_t{1} << 30;
   const auto part = rest().first(std::min(rest().size(), call_bytes_max));
   const int on = request_.on.descriptor();

@@ -1,4 +1,4 @@
-// One read or write and how it goes on until it is over: short transfers are continued, interruptions repeated, the end
+// One read or write until it is over: short transfers are continued, interruptions repeated, the end
 // of the file is a short count. Pure bookkeeping, the same for every queue; the system calls are the queue's.
 #pragma once
 
@@ -18,7 +18,7 @@ inline constexpr unsigned interruptions_max = 1000;  ///< EINTR and EAGAIN in a 
 
 enum class io_kind : uint8_t { read, write };  ///< file to memory, memory to file
 
-/// What is to be transferred. The memory stays the caller's and untouched until the request is over.
+/// The bytes to be transferred. The memory stays the caller's and untouched until the request is over.
 struct io_request {
   io_kind kind = io_kind::read;
   file on;
@@ -49,7 +49,7 @@ class transfer {
   static core::result<void> check(const io_request& what);
 
   [[nodiscard]] const io_request& request() const { return request_; }
-  /// What the next system call transfers.
+  /// The bytes of the next system call.
   [[nodiscard]] std::span<std::byte> rest() const { return request_.memory.subspan(done_); }
   [[nodiscard]] uint64_t rest_offset() const { return request_.offset + done_; }
 

@@ -1,5 +1,5 @@
-// The digest of one page of a swap file: XXH3-64 of its 4096 bytes. Owns the arithmetic alone; who keeps digests and
-// holds them against what was read is `swap_file.hpp`. Finds accidents (flipped bits, lost and torn writes), not
+// The digest of one page of a swap file: XXH3-64 of its 4096 bytes. Owns the arithmetic alone; `swap_file.hpp`
+// keeps digests and compares them with pages that are read. Finds accidents (flipped bits, lost and torn writes), not
 // forgery.
 #pragma once
 

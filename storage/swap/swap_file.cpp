@@ -131,7 +131,7 @@ core::result<void> swap_file::write(uint64_t offset, std::span<const std::byte> 
     std::span<const std::byte> pages = source;
     if (!direct) {
       const std::span<std::byte> whole(bounce->data(), last - first);
-      // What an edge page keeps must be there; one page may be both edges.
+      // Bytes that an edge page keeps must be there; one page may be both edges.
       const bool head = offset > first || (last - first == page && end < last), tail = end < last;
       if (head)
         if (auto there = read_pages(first, whole.first(page)); !there) return there;

@@ -1,15 +1,15 @@
 // One scratch file of a run and the digests of its pages. Owns what was written where, as far as digests tell, and
 // plain access between steps; many transfers at once are `swap_queue.hpp`'s, names and space are `swap_space.hpp`'s.
 //
-// What goes wrong is found like this. Every page has a digest in memory (8 bytes for 4096), taken before the page is
-// written and held against what is read; a page never written counts as zeros, which is what a new file holds. A lost
+// Errors are found like this. Every page has a digest in memory (8 bytes for 4096), taken before the page is
+// written and compared with what is read; a page never written counts as zeros, which is what a new file holds. A lost
 // or torn write, a flipped byte, a file that somebody cut: the next read says which file and which page, and no wrong
 // byte is handed out. Without checksums only what the system itself reports is noticed.
 //
 // The retry policy, here and in `swap_queue`: a block that failed (an error of the device, a digest that differs, a
 // file that ends early) is tried once more, then the access fails; a full disk and a cancellation are not tried again;
-// short and interrupted transfers are no failures, they go on (`transfer.hpp`). What a failed write leaves is unknown:
-// its pages are refused by the next read unless they arrived whole, and are good again once written.
+// short and interrupted transfers are no failures, they continue (`transfer.hpp`). What a failed write leaves is
+// unknown: its pages are refused by the next read unless they arrived whole, and are good again once written.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ inline constexpr unsigned swap_tries_max = 2;  ///< of one block: once, once mor
 /// business.
 class swap_file {
  public:
-  static constexpr uint64_t bounce_bytes = uint64_t{1} << 20;  ///< what plain access copies through, at most
+  static constexpr uint64_t bounce_bytes = uint64_t{1} << 20;  ///< the most that plain access copies through
 
   /// `on` holds `bytes` zeros, a multiple of `swap_page_bytes`. Files of a run come from `swap_space::create`.
   swap_file(file on, uint64_t bytes, bool checksums);

@@ -1,5 +1,5 @@
 // A rank's way to its swap files: requests of any size, cut into blocks, a bounded number of them in flight, each page
-// held against its digest. Owns the cutting, the credits, the retries and the completion as a whole; how bytes move is
+// compared with its digest. Owns the cutting, the credits, the retries and the completion as a whole; how bytes move is
 // `io_queue.hpp`'s, what a page must contain `swap_file.hpp`'s (the retry policy is written there).
 //
 // A queue belongs to one thread, and to one that lasts: with io_uring the kernel posts completions when the thread that

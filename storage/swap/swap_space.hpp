@@ -3,7 +3,7 @@
 //
 // The folder is ours alone (0700, files 0600) and locked with flock(2) on the file `lock` in it, which holds the number
 // of the process; the kernel gives the lock back however the process ends. What a crashed run left (`*.swap`) is
-// removed by the next one that opens the folder. A symbolic link in the place of the folder, the lock or a file is
+// removed by the next one that opens the folder. A folder, lock or file that is a symbolic link is
 // refused; `folder` itself may be one.
 #pragma once
 
@@ -30,7 +30,7 @@ struct swap_category {
 
 struct swap_options {
   std::filesystem::path folder;       ///< made where it is missing (its parent must be there), removed again then
-  std::vector<swap_category> wanted;  ///< held against the free space before anything is created
+  std::vector<swap_category> wanted;  ///< compared with the free space before anything is created
   bool checksums = true;              ///< a digest for every page, kept in memory: 8 bytes for 4096
 };
 
@@ -60,7 +60,7 @@ class swap_space {
     return path_;
   }  ///< `<folder>/troupe-swap`; empty in memory
   [[nodiscard]] bool checksums() const { return checksums_; }
-  /// What was wanted and could not be had, what a crashed run had left: a sentence each, for the log.
+  /// Wanted features that could not be had, leftovers of a crashed run: a sentence each, for the log.
   [[nodiscard]] std::vector<std::string> remarks() const;
 
  private:

@@ -13,7 +13,7 @@ plan_command::plan_command(CLI::App& app) {
   command_->add_option("--format", arguments_.format, "summary, table, perfetto or dot")
       ->check(CLI::IsMember({"summary", "table", "perfetto", "dot"}));
   command_->add_option("--trace", arguments_.trace_file, "write the predicted step as a Perfetto trace");
-  command_->add_option("--rank", arguments_.rank, "of table and dot");
+  command_->add_option("--rank", arguments_.rank, "of table, dot and --explain");
   command_->add_flag("--saving", arguments_.saving, "the step in which a checkpoint is taken");
   auto* fit =
       command_->add_flag("--fit", arguments_.fit, "the cheapest set of tiers that fits the budget, and its YAML");
@@ -22,8 +22,8 @@ plan_command::plan_command(CLI::App& app) {
                    "of all ranks with activations, e.g. 8GiB: a further limit of --fit")
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
-  auto* layers = command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
-  command_->add_flag("--json", arguments_.json, "of --layers")->needs(layers);
+  command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
+  command_->add_flag("--json", arguments_.json, "of --layers and --explain");
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")
@@ -31,6 +31,7 @@ plan_command::plan_command(CLI::App& app) {
   command_->add_option("--disk-write", arguments_.disk_write_gb_per_s, "GB/s, likewise")->check(CLI::PositiveNumber);
   command_->add_flag("--estimate", arguments_.estimate,
                      "DeepSpeed's memory estimates and ZeRO-Infinity's bandwidth model beside the plan's own peak");
+  command_->add_flag("--explain", arguments_.explain, "what each pass added, moved and removed, and why");
 }
 
 bool plan_command::chosen() const { return command_->parsed(); }

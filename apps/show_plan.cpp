@@ -13,6 +13,8 @@
 #include "job/blueprint.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/choose/live_parameters.hpp"
+#include "plan/generate/explain.hpp"
+#include "plan/show/accounts.hpp"
 #include "plan/show/render.hpp"
 #include "plan/show/swap_summary.hpp"
 
@@ -86,9 +88,21 @@ int refused(const core::error& e) {
   return e.kind == core::error_kind::bad_input ? 2 : 1;
 }
 
+/// How a rank's plan came about.
+int show_accounts(const plan::rank_plan& p, const plan_arguments& a) {
+  const auto made = plan::explain(p.layout, p.rank);
+  if (!made) return refused(made.error());
+  std::printf("%s", (a.json ? plan::accounts_as_json : plan::accounts_as_table)(made->accounts).c_str());
+  return 0;
+}
+
 }  // namespace
 
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
+  if (a.json && !a.layers && !a.explain) {
+    std::fprintf(stderr, "troupe: error: --json: wanted --layers or --explain beside it\n");
+    return 2;
+  }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
   if (a.layers) return show_layers(loaded->config, a.json);
@@ -118,6 +132,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
       std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
       return 1;
     }
+  if (a.explain) return show_accounts(mine, a);
   if (a.estimate) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {

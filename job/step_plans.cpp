@@ -1,7 +1,7 @@
 #include "job/step_plans.hpp"
 
 #include "plan/layout/sets.hpp"
-#include "plan/write/generate.hpp"
+#include "plan/generate/generate.hpp"
 
 namespace troupe::job {
 

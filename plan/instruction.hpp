@@ -51,23 +51,36 @@ enum class guard : uint8_t { always, not_skipped, skipped };
 /// Forward or backward use of a unit's parameters.
 enum class use : uint8_t { forward, backward };
 
+/// One use of a unit's parameters.
+struct unit_use {
+  uint32_t unit = 0, micro = 0;
+  plan::use kind = use::forward;
+};
+
+/// What a rank computes in a step, in which order (plan/schedule/).
+using schedule = std::vector<unit_use>;
+
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
-struct instruction {  ///< the unit of a plan
-  uint32_t id = 0;    ///< index in rank_plan::instructions
+/// What is done, whenever that is. `buffer` and `staged` are slots of its plan.
+struct operation {
   plan::kind kind = kind::load;
-  plan::lane lane = lane::control;
   plan::guard guard = guard::always;
   plan::use use = use::forward;
+  plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
   uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
   uint32_t staged = none;  ///< the window slot that a swap fills or empties, or that is used instead of memory
-  plan::swapped what = plan::swapped::nothing;
+  uint64_t bytes = 0;      ///< moved (fabric, shard) or touched
+  double flops = 0;
+};
+
+struct instruction : operation {  ///< the unit of a plan
+  uint32_t id = 0;                ///< index in rank_plan::instructions
+  plan::lane lane = lane::control;
   uint32_t communicator = none;  ///< of fabric instructions
   uint32_t sequence = none;      ///< position among this step's collectives of that communicator
-  uint64_t bytes = 0;            ///< moved (fabric, shard) or touched
-  double flops = 0;
-  std::vector<uint32_t> after;  ///< instructions of this rank that must have ended before this one starts
+  std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };
 
 std::string_view name_of(kind k);     ///< as tools and errors print it

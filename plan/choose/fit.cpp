@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "plan/generate/generate.hpp"
 #include "plan/layout/classes.hpp"
 #include "plan/layout/sets.hpp"
-#include "plan/write/generate.hpp"
 
 namespace troupe::plan {
 namespace {

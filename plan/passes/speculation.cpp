@@ -1,96 +1,168 @@
 #include "plan/passes/speculation.hpp"
 
+#include <algorithm>
+#include <numeric>
+
 #include "plan/layout/update_memory.hpp"
 
 namespace troupe::plan {
+namespace {
 
-speculation::speculation(plan_writer& writer, state_swaps& swaps)
-    : writer_(writer),
-      swaps_(swaps),
-      p_(writer.plan()),
-      readers_(p_.sub_groups.size()),
-      last_reader_(p_.sub_groups.size(), none),
-      norm_(p_.layout->buckets.size(), none),
-      last_use_(p_.table().units.size() + 1, none),
-      gathers_(p_.layout->gather_sets.size()) {
-  std::vector<std::vector<uint32_t>> units_of(p_.table().parameters.size());
-  for (uint32_t u = 0; u < p_.table().units.size(); ++u)
-    for (uint32_t q : p_.table().units[u].parameters) units_of[q].push_back(u);
-  for (uint32_t g = 0; g < p_.sub_groups.size(); ++g) {
-    if (!p_.speculates(g)) continue;
-    waiting_.push_back(g);
-    auto& readers = readers_[g];
-    bool persistent = false;
+/// The units that read each parameter, one parameter's behind the other's.
+class parameter_readers {
+ public:
+  explicit parameter_readers(const core::model_table& table) : begin_(table.parameters.size() + 1, 0) {
+    for (const auto& unit : table.units)
+      for (const uint32_t q : unit.parameters) ++begin_[q];
+    std::partial_sum(begin_.begin(), begin_.end(), begin_.begin());
+    units_.resize(begin_.back());
+    for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
+      for (const uint32_t q : table.units[u].parameters) units_[--begin_[q]] = u;
+  }
+  void add_to(std::vector<uint32_t>& out, uint32_t parameter) const {
+    out.insert(out.end(), units_.begin() + begin_[parameter], units_.begin() + begin_[parameter + 1]);
+  }
+
+ private:
+  std::vector<uint32_t> begin_, units_;  // [parameter]
+};
+
+class speculation {
+ public:
+  speculation(draft& d, const rank_plan& p)
+      : d_(d),
+        p_(p),
+        seen_(d.begin),
+        readers_(p_.sub_groups.size()),
+        last_reader_(p_.sub_groups.size(), none),
+        update_(p_.sub_groups.size(), none),
+        norm_(p_.layout->buckets.size(), none),
+        last_use_(p_.table().units.size() + 1, none),
+        gathers_(p_.layout->gather_sets.size()) {
+    find_readers();
+    for (handle x = d_.vote; x != none; x = d_.next(x))
+      if (!d_.is_mark(x) && d_.at(x).kind == kind::update) update_[d_.at(x).subject] = x;
+  }
+
+  std::string run() {
+    const auto groups = waiting_.size();
+    for (uint32_t i = 0; i < d_.uses.size() && !waiting_.empty(); ++i) {
+      const unit_use& u = d_.uses[i];
+      if (u.kind != use::backward || u.micro + 1 != p_.options().accumulation) continue;
+      look_until(d_.marks[i].ends);
+      after_backward(u.unit, d_.marks[i].ends);
+    }
+    return "updates that need nothing of the vote: " + std::to_string(groups - waiting_.size());
+  }
+
+ private:
+  void find_readers() {
+    const parameter_readers units(p_.table());
+    for (uint32_t g = 0; g < p_.sub_groups.size(); ++g) {
+      if (!p_.speculates(g)) continue;
+      waiting_.push_back(g);
+      auto& readers = readers_[g];
+      bool persistent = false;
+      for (const auto& piece : p_.sub_groups[g].pieces) {
+        units.add_to(readers, piece.parameter);
+        persistent = persistent || p_.layout->persistent[piece.parameter];
+      }
+      std::sort(readers.begin(), readers.end());
+      readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
+      last_reader_[g] = readers.empty() ? 0 : readers.front();
+      if (persistent) readers.push_back(static_cast<uint32_t>(p_.layout->gather_sets.size() - 1));
+    }
+  }
+
+  void look_until(handle end) {
+    for (; seen_ != end; seen_ = d_.next(seen_)) {
+      if (d_.is_mark(seen_)) continue;
+      const auto& x = d_.at(seen_);
+      if (x.kind == kind::norm) norm_[x.subject] = seen_;
+      if (x.kind == kind::gather) gathers_[x.subject].push_back(seen_);
+      if (x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward)
+        last_use_[x.subject] = seen_;
+    }
+  }
+
+  [[nodiscard]] bool reduced(uint32_t group) const {
+    const auto& pieces = p_.sub_groups[group].pieces;
+    return std::all_of(pieces.begin(), pieces.end(),
+                       [&](const owned_piece& x) { return norm_[p_.layout->bucket_of[x.parameter]] != none; });
+  }
+
+  // Windows onto files are filled in one order: who has one does not overtake.
+  [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
+
+  // Moves the updates that have become possible; the last micro-batch's backward of `unit` stands before `end`.
+  void after_backward(uint32_t unit, handle end) {
+    for (size_t i = 0; i < waiting_.size();) {
+      const uint32_t g = waiting_[i];
+      if (last_reader_[g] < unit || !reduced(g)) {
+        if (has_window(g)) return;
+        ++i;
+        continue;
+      }
+      waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
+      move(g, end);
+    }
+  }
+
+  // At stage 3 backward reads gathered copies: once those are made on every rank, the slices are nobody's.
+  void move(uint32_t g, handle end) {
+    const handle x = update_[g];
+    d_.move_before(x, end);
+    d_.at(x).guard = guard::always;
+    d_.depend_on_nothing(x);
     for (const auto& piece : p_.sub_groups[g].pieces) {
-      readers.insert(readers.end(), units_of[piece.parameter].begin(), units_of[piece.parameter].end());
-      persistent = persistent || p_.layout->persistent[piece.parameter];
+      d_.at(x).bytes += undo_bytes(*p_.layout, piece);
+      d_.depend(x, norm_[p_.layout->bucket_of[piece.parameter]]);
     }
-    std::sort(readers.begin(), readers.end());
-    readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-    last_reader_[g] = readers.empty() ? 0 : readers.front();
-    if (persistent) readers.push_back(p_.layout->persistent_set());
-  }
-}
-
-void speculation::look_at_new_instructions() {
-  for (; seen_ < p_.instructions.size(); ++seen_) {
-    const auto& x = p_.instructions[seen_];
-    if (x.kind == kind::norm) norm_[x.subject] = x.id;
-    if (x.kind == kind::gather) gathers_[x.subject].push_back(x.id);
-    if (x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward) last_use_[x.subject] = x.id;
-  }
-}
-
-bool speculation::reduced(uint32_t group) const {
-  const auto& pieces = p_.sub_groups[group].pieces;
-  return std::all_of(pieces.begin(), pieces.end(),
-                     [&](const owned_piece& x) { return norm_[p_.layout->bucket_of[x.parameter]] != none; });
-}
-
-void speculation::after_backward(uint32_t unit) {
-  if (waiting_.empty()) return;
-  look_at_new_instructions();
-  for (size_t i = 0; i < waiting_.size();) {
-    const uint32_t g = waiting_[i];
-    if (last_reader_[g] < unit || !reduced(g)) {
-      if (swaps_.moves(g)) return;  // windows are filled in one order
-      ++i;
-      continue;
+    for (const uint32_t reader : readers_[g]) {
+      if (!p_.layout->gathers()) d_.depend(x, last_use_[reader]);
+      for (const handle gather : gathers_[reader]) d_.depend(x, gather);
     }
-    waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-    update(g);
   }
+
+  draft& d_;
+  const rank_plan& p_;
+  handle seen_;                                 // looked at up to here
+  std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
+  std::vector<uint32_t> last_reader_;           // [sub-group]: the unit whose backward comes last
+  std::vector<uint32_t> waiting_;               // sub-groups
+  std::vector<handle> update_;                  // [sub-group]
+  std::vector<handle> norm_, last_use_;         // [bucket], [unit]: so far
+  std::vector<std::vector<handle>> gathers_;    // [gather set]: so far
+};
+
+bool speculates(const rank_plan& p) {
+  for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
+    if (p.speculates(g)) return true;
+  return false;
 }
 
-// At stage 3 backward reads gathered copies: once those are made on every rank, the slices are nobody's.
-void speculation::update(uint32_t g) {
-  swaps_.before_update(g, none);
-  auto& x = writer_.emit(kind::update, g, p_.options().accumulation - 1);
-  const auto& group = p_.sub_groups[g];
-  x.bytes = updated_bytes(*p_.layout, group);
-  for (const auto& piece : group.pieces) {
-    x.bytes += undo_bytes(*p_.layout, piece);
-    plan_writer::depend(x, norm_[p_.layout->bucket_of[piece.parameter]]);
-  }
-  for (uint32_t reader : readers_[g]) {
-    if (!p_.layout->gathers()) plan_writer::depend(x, last_use_[reader]);
-    for (uint32_t gather : gathers_[reader]) plan_writer::depend(x, gather);
-  }
-  writer_.read_gradients(x, g);
-  const uint32_t id = x.id;
-  updates_.push_back(id);
-  swaps_.after_update(g, id, none);
-}
+}  // namespace
 
-void speculation::undo(uint32_t vote) {
-  for (uint32_t update : updates_) {
-    const uint32_t g = p_.instructions[update].subject;
-    auto& x = writer_.emit(kind::undo, g, p_.options().accumulation - 1);
-    x.guard = guard::skipped;
-    for (const auto& piece : p_.sub_groups[g].pieces) x.bytes += 2 * undo_bytes(*p_.layout, piece);
-    plan_writer::depend(x, vote);
-    plan_writer::depend(x, update);
+std::string speculate(draft& d, const rank_plan& p) { return speculates(p) ? speculation(d, p).run() : ""; }
+
+std::string add_undo(draft& d, const rank_plan& p) {
+  if (!speculates(p)) return {};
+  handle last = none;
+  uint32_t undone = 0;
+  for (handle x = d.begin; x != d.vote; x = d.next(x)) {
+    if (d.is_mark(x) || d.at(x).kind != kind::update) continue;
+    const uint32_t g = d.at(x).subject;
+    last = d.insert_after(last == none ? d.vote : last, kind::undo, g, p.options().accumulation - 1);
+    d.at(last).guard = guard::skipped;
+    for (const auto& piece : p.sub_groups[g].pieces) d.at(last).bytes += 2 * undo_bytes(*p.layout, piece);
+    d.depend(last, d.vote);
+    d.depend(last, x);
+    ++undone;
   }
+  // The last one fails where a gradient is not finite: then nothing is published.
+  for (handle x = d.vote; x != none; x = d.next(x))
+    if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
+  return undone == 0 ? "" : "a skipped step takes back what came before its vote";
 }
 
 }  // namespace troupe::plan

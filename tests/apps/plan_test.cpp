@@ -88,6 +88,18 @@ BOOST_AUTO_TEST_CASE(estimates_stand_beside_the_plans_own_peak) {
     BOOST_TEST(has(r.out, part), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_plan_says_how_it_came_about) {
+  const command_folder f;
+  const auto r = f.troupe({"plan", "job.yaml", "--explain", "--rank", "1"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part : {"pass ", "added  moved  removed  why\n", "write ", "residency ", "speculation "})
+    BOOST_TEST(has(r.out, part), r.out);
+  const auto json = nlohmann::json::parse(f.troupe({"plan", "job.yaml", "--explain", "--json"}).out);
+  BOOST_TEST(json.at(0).at("pass") == "write");
+  BOOST_TEST(json.at(0).at("added") > 0);
+  BOOST_TEST(json.size() + 1 == lines_of(r.out));
+}
+
 BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_can_be_pasted) {
   const command_folder f;
   const auto none = f.troupe({"plan", "job.yaml", "--fit"});

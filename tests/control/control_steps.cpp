@@ -8,8 +8,8 @@
 
 #include "core/clock.hpp"
 #include "plan/check/check.hpp"
+#include "plan/generate/generate.hpp"
 #include "plan/layout/sets.hpp"
-#include "plan/write/generate.hpp"
 #include "tests/control/idle_company.hpp"
 
 using namespace troupe;

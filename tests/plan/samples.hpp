@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "plan/generate/generate.hpp"
 #include "plan/layout/sets.hpp"
-#include "plan/write/generate.hpp"
 
 namespace troupe::plan {
 

@@ -11,7 +11,7 @@
 #include <random>
 #include <thread>
 
-#include "plan/write/generate.hpp"
+#include "plan/generate/generate.hpp"
 #include "storage/swap/swap_space.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/scratch_folder.hpp"

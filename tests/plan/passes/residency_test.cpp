@@ -1,6 +1,7 @@
 // Four units A B C D of 1000 elements each, used A B C D D C B A: every rule on a sequence that fits in the head.
 #include "plan/passes/residency.hpp"
 
+#include "plan/schedule/serial.hpp"
 #include "tests/plan/samples.hpp"
 
 using namespace troupe::plan;
@@ -11,8 +12,13 @@ namespace {
 
 using uses = std::vector<uint32_t>;
 
-troupe::plan::residency play(plan_options o) {
-  return plan_residency(*plans_of(chain_table({1000, 1000, 1000, 1000}), o)[0]);
+struct played : troupe::plan::residency {
+  uint64_t peak_live_elements = 0;  ///< of the plan that came of it
+};
+
+played play(const plan_options& o, const std::vector<uint64_t>& numels = {1000, 1000, 1000, 1000}) {
+  const auto p = plans_of(chain_table(numels), o)[0];
+  return {plan_residency(*p->layout, serial_schedule(p->table(), o)), p->peak_live_elements};
 }
 
 plan_options nothing_ahead() {
@@ -34,13 +40,13 @@ bool releases_after(const troupe::plan::residency& r, const uses& wanted) {
 BOOST_AUTO_TEST_CASE(uses_go_forward_in_order_and_backward_in_reverse_for_each_micro_batch) {
   const auto p = plans_of(chain_table({1000, 1000}), small_options(1, 3, 2))[0];
   std::vector<std::string> got;
-  for (const auto& u : make_uses(*p))
+  for (const auto& u : serial_schedule(p->table(), p->options()))
     got.push_back(std::to_string(u.micro) + (u.kind == use::forward ? "f" : "b") + std::to_string(u.unit));
   const std::vector<std::string> wanted = {"0f0", "0f1", "0b1", "0b0", "1f0", "1f1", "1b1", "1b0"};
   BOOST_TEST(got == wanted, boost::test_tools::per_element());
   auto o = small_options(1, 3, 2);
   o.mode = mode::evaluate;
-  BOOST_TEST(make_uses(*plans_of(chain_table({1000, 1000}), o)[0]).size() == 4U);
+  BOOST_TEST(serial_schedule(p->table(), o).size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) {
@@ -118,7 +124,7 @@ BOOST_AUTO_TEST_CASE(units_without_parameters_of_their_own_are_passed_over) {
   auto o = nothing_ahead();
   o.persistence_threshold = 100;
   o.prefetch_bucket = 1000;
-  const auto r = plan_residency(*plans_of(chain_table({1000, 100, 1000}), o)[0]);
+  const auto r = play(o, {1000, 100, 1000});
   BOOST_TEST(gathers(r, {{0, 2}, {5}, {}, {}, {}, {}}));
   BOOST_TEST(r.gathered_for[1] == none);
   BOOST_TEST(r.peak_live_elements == 3000U - 1000 + 100, "A and C, and what is always resident");

@@ -1,4 +1,4 @@
-#include "plan/write/generate.hpp"
+#include "plan/generate/generate.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,0 +1,39 @@
+// The table of passes: one line each.
+#include "plan/passes/activations.hpp"
+#include "plan/passes/gradient_writes.hpp"
+#include "plan/passes/pass.hpp"
+#include "plan/passes/residency.hpp"
+#include "plan/passes/shard_reads.hpp"
+#include "plan/passes/snapshot_waits.hpp"
+#include "plan/passes/speculation.hpp"
+#include "plan/passes/state_swaps.hpp"
+
+namespace troupe::plan {
+namespace {
+
+constexpr pass passes[] = {
+    {"residency",
+     {.needs = {fact::written_plainly},
+      .provides = {fact::gathers_placed},
+      .keeps = all_facts.without({fact::written_plainly})},
+     keep_resident},
+    {"speculation",
+     {.needs = {fact::gathers_placed, fact::updates_follow_vote},
+      .provides = {fact::updates_placed},
+      .keeps = all_facts.without({fact::updates_follow_vote})},
+     speculate},
+    {"undo", {.needs = {fact::updates_placed}, .provides = {}, .keeps = all_facts}, add_undo},
+    {"slices from files", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, read_shards},
+    {"gradients in files", {.needs = {}, .provides = {fact::gradients_placed}, .keeps = all_facts}, write_gradients},
+    {"states in files",
+     {.needs = {fact::updates_placed, fact::gradients_placed}, .provides = {}, .keeps = all_facts},
+     swap_states},
+    {"activations elsewhere", {.needs = {}, .provides = {}, .keeps = all_facts}, move_activations},
+    {"snapshots first", {.needs = {}, .provides = {}, .keeps = all_facts}, wait_for_snapshots},
+};
+
+}  // namespace
+
+std::span<const pass> all_passes() { return passes; }
+
+}  // namespace troupe::plan

@@ -1,0 +1,88 @@
+#include "plan/passes/gradient_writes.hpp"
+
+#include <algorithm>
+#include <deque>
+
+namespace troupe::plan {
+namespace {
+
+class gradient_writes {
+ public:
+  gradient_writes(draft& d, const rank_plan& p)
+      : d_(d), p_(p), slot_(p.layout->buckets.size(), none), written_(p.layout->buckets.size(), none) {}
+
+  std::string run() {
+    for (handle x = d_.begin; x != none; x = d_.next(x)) {
+      if (d_.is_mark(x)) continue;
+      if (d_.at(x).kind == kind::reduce) reduce(x);
+      if (d_.at(x).kind == kind::norm) {
+        d_.at(x).staged = slot_[d_.at(x).subject];
+        write(x);
+      }
+    }
+    return "reduced gradients go to their file and back";
+  }
+
+ private:
+  void reduce(handle x) {
+    const uint32_t bucket = d_.at(x).subject;
+    const uint64_t bytes = window_bytes(bucket);
+    if (bytes == 0) return;  // all of the bucket belongs to others
+    if (written_[bucket] == none) {
+      make_room(x);
+      slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
+    } else {
+      d_.depend(x, read_back(x, bytes));
+    }
+    d_.at(x).staged = slot_[bucket];
+    if (d_.at(x).micro + 1 < p_.options().accumulation) write(x);
+  }
+  // What the reduction adds to.
+  handle read_back(handle reduction, uint64_t bytes) {
+    const uint32_t bucket = d_.at(reduction).subject;
+    const handle x = d_.insert_before(reduction, kind::swap_in, bucket, d_.at(reduction).micro);
+    make_room(x);
+    d_.at(x).what = swapped::gradients;
+    d_.at(x).use = use::backward;
+    d_.at(x).bytes = bytes;
+    d_.at(x).staged = slot_[bucket] = d_.open(x, pool::reduced, bytes, bucket);
+    d_.depend(x, written_[bucket]);
+    return x;
+  }
+  // `last`, the reduction or the norm, has used the window.
+  void write(handle last) {
+    const uint32_t bucket = d_.at(last).subject;
+    if (slot_[bucket] == none) return;
+    const handle x = d_.insert_after(last, kind::swap_out, bucket, d_.at(last).micro);
+    d_.at(x).what = swapped::gradients;
+    d_.at(x).use = use::backward;
+    d_.at(x).bytes = window_bytes(bucket);
+    d_.at(x).staged = slot_[bucket];
+    d_.depend(x, last);
+    d_.buffer(slot_[bucket]).last = written_[bucket] = x;
+    leaving_.push_back(slot_[bucket]);
+  }
+  // `opener` gets a window.
+  void make_room(handle opener) {
+    const size_t slots = std::max(1U, p_.options().tiers.gradient_slots);
+    for (; leaving_.size() >= slots; leaving_.pop_front()) d_.buffer(leaving_.front()).free_from = opener;
+  }
+  [[nodiscard]] uint64_t window_bytes(uint32_t bucket) const {
+    const auto& begins = p_.offsets.bucket_begin;
+    return (begins[bucket + 1] - begins[bucket]) * core::size_of(p_.options().accumulation_type);
+  }
+
+  draft& d_;
+  const rank_plan& p_;
+  std::vector<uint32_t> slot_;    // [bucket]: its window
+  std::vector<handle> written_;   // [bucket]: the write that its gradients are in the file after
+  std::deque<uint32_t> leaving_;  // windows
+};
+
+}  // namespace
+
+std::string write_gradients(draft& d, const rank_plan& p) {
+  return p.options().mode == mode::train && p.layout->swaps_gradients() ? gradient_writes(d, p).run() : "";
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,82 @@
+// What a pass is: a function that changes when or whether the instructions of a draft happen, never what is computed,
+// and a contract that says where it stands among the others. Owns the contracts' words, the order that follows from
+// them, and running; the passes themselves are one file each, listed in all.cpp.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.hpp"
+#include "plan/draft.hpp"
+
+namespace troupe::plan {
+
+/// What holds of a draft at some point of its way.
+enum class fact : uint8_t {
+  written_plainly,      ///< every use has its own gather and release around it
+  updates_follow_vote,  ///< all of them, and wait for nothing but the vote
+  gathers_placed,       ///< gathers and releases stand where they will run
+  updates_placed,       ///< each update stands before or behind the vote for good
+  gradients_placed,     ///< reduced gradients have their windows and files, if any
+};
+inline constexpr uint32_t num_facts = 5;
+std::string_view name_of(fact x);  ///< as errors print it
+
+struct facts {  ///< a set of them
+  uint32_t bits = 0;
+  constexpr facts() = default;
+  constexpr facts(std::initializer_list<fact> all) {
+    for (const fact x : all) bits |= 1U << static_cast<uint32_t>(x);
+  }
+  [[nodiscard]] constexpr facts operator|(facts other) const { return of(bits | other.bits); }
+  [[nodiscard]] constexpr facts without(facts other) const { return of(bits & ~other.bits); }
+  [[nodiscard]] constexpr bool overlaps(facts other) const { return (bits & other.bits) != 0; }
+
+ private:
+  static constexpr facts of(uint32_t bits) {
+    facts out;
+    out.bits = bits;
+    return out;
+  }
+};
+/// What `write` makes true.
+inline constexpr facts written_facts = {fact::written_plainly, fact::updates_follow_vote};
+/// For passes that undo nothing that another may rely on.
+inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_vote, fact::gathers_placed,
+                                    fact::updates_placed, fact::gradients_placed};
+
+/// A pass runs behind all that provide what it needs, and behind all that need what it does not keep.
+struct contract {
+  facts needs, provides, keeps;
+};
+
+struct pass {
+  std::string_view name;
+  contract promise;
+  /// Changes the draft of `p`, and by nothing but these two. Says in a few words why; nothing where it had no reason
+  /// to.
+  std::string (*run)(draft& d, const rank_plan& p);
+};
+
+/// What became of a draft in one phase. In instructions; edges and windows are not counted.
+struct account {
+  std::string_view name;
+  draft_changes changes;
+  std::string why;
+};
+
+/// All passes of a step: the one table. Its order decides where contracts leave a choice.
+std::span<const pass> all_passes();
+
+using pass_order = std::vector<const pass*>;
+/// The passes in an order in which every contract is kept. Fails where one needs what nobody provides, or two wait for
+/// each other.
+core::result<pass_order> in_order(std::span<const pass> passes);
+
+/// Runs them; one account each.
+std::vector<account> run_passes(draft& d, const rank_plan& p, const pass_order& passes);
+
+}  // namespace troupe::plan

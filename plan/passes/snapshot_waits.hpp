@@ -1,0 +1,13 @@
+// What changes states waits for the snapshots of what it changes.
+#pragma once
+
+#include <string>
+
+#include "plan/draft.hpp"
+
+namespace troupe::plan {
+
+/// The pass, for steps that save.
+std::string wait_for_snapshots(draft& d, const rank_plan& p);
+
+}  // namespace troupe::plan

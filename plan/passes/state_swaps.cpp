@@ -1,0 +1,139 @@
+#include "plan/passes/state_swaps.hpp"
+
+#include <algorithm>
+
+#include "core/math.hpp"
+
+namespace troupe::plan {
+namespace {
+
+class state_swaps {
+ public:
+  state_swaps(draft& d, const rank_plan& p)
+      : d_(d),
+        p_(p),
+        slot_(p.sub_groups.size(), none),
+        read_(p.sub_groups.size(), none),
+        gradients_(p.layout->buckets.size(), none) {
+    for (uint32_t g = 0; g < slot_.size(); ++g)
+      if (is_swapped(g)) groups_.push_back(g);
+    // The next step begins with the slices of the first units, which stand last in the layout: they are written first.
+    // What is updated before the vote comes in the order in which backward is done with it.
+    const bool ahead = !groups_.empty() && p.speculates(groups_.front());
+    if (p.options().tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
+  }
+
+  std::string run() {
+    reorder();
+    uint32_t computing = 0;  // uses
+    for (handle x = d_.begin; x != none; x = d_.next(x)) {
+      if (computing < d_.marks.size() && x == d_.marks[computing].computes) begin(computing++, x);
+      if (d_.is_mark(x)) continue;
+      if (d_.at(x).kind == kind::swap_out && d_.at(x).what == swapped::gradients) gradients_[d_.at(x).subject] = x;
+      if (x == d_.vote && p_.layout->swaps_gradients()) read_until(1, 1, x);
+      if (d_.at(x).kind == kind::update && is_swapped(d_.at(x).subject)) update(x);
+    }
+    return "sub-groups that come from their file and go back, in the order of their windows: " +
+           std::to_string(groups_.size()) + " of " + std::to_string(slot_.size());
+  }
+
+ private:
+  [[nodiscard]] bool is_swapped(uint32_t group) const { return p_.blocks[group].swapped != 0; }
+  [[nodiscard]] uint32_t windows() const {
+    return p_.options().tiers.read_ahead ? std::max(1U, p_.options().tiers.state_slots) : 1;
+  }
+
+  void reorder() {
+    std::vector<handle> update(slot_.size(), none);  // [sub-group]: behind the vote
+    handle at = none;
+    for (handle x = d_.vote; x != none; x = d_.next(x)) {
+      if (d_.is_mark(x) || d_.at(x).kind != kind::update) continue;
+      update[d_.at(x).subject] = x;
+      if (at == none) at = d_.before(x);
+    }
+    const auto put = [&](uint32_t g) {
+      if (update[g] == none) return;
+      if (d_.next(at) != update[g]) d_.move_after(update[g], at);
+      at = update[g];
+    };
+    for (uint32_t g = 0; g < update.size(); ++g)
+      if (!is_swapped(g)) put(g);
+    for (const uint32_t g : groups_) put(g);
+  }
+
+  // Windows onto states are free until the first update: what needs no gradient of this step is read before the last
+  // backward, evenly where slices of parameters are wanted from the same disk.
+  void begin(uint32_t use, handle computes) {
+    if (p_.layout->swaps_gradients()) return;
+    const auto first_update = static_cast<uint32_t>(d_.uses.size() - p_.table().units.size());
+    if (p_.options().tiers.parameters != tier::nvme)
+      read_until(1, 1, computes);
+    else if (use <= first_update)
+      read_until(use + 1, first_update + 1, computes);
+  }
+  // `done` of `all` windows are filled.
+  void read_until(uint64_t done, uint64_t all, handle where) {
+    const auto until = std::min<size_t>(core::div_up(windows() * done, all), groups_.size());
+    for (; next_ < until; ++next_) read(groups_[next_], none, where);
+  }
+  void read(uint32_t g, handle vote, handle where) {
+    const swap_block& b = p_.blocks[g];
+    const uint64_t bytes = states_read(*p_.layout, b).bytes + part_offset(*p_.layout, b, state_part::master);
+    if (bytes == 0) return;  // its window is the update's own
+    const handle x = read_[g] = d_.insert_before(where, kind::swap_in, g, p_.options().accumulation - 1);
+    d_.at(x).what = swapped::states;
+    d_.at(x).bytes = bytes;
+    if (vote != none) d_.at(x).guard = guard::not_skipped;
+    d_.depend(x, vote);
+    if (!p_.options().tiers.read_ahead) d_.depend(x, last_update_);
+    if (b.holds(state_part::gradient)) d_.depend(x, gradients_[p_.layout->bucket_of[b.pieces.front().parameter]]);
+    d_.at(x).staged = slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, b), g);
+  }
+
+  void update(handle x) {
+    const uint32_t g = d_.at(x).subject;
+    const handle vote = d_.at(x).guard == guard::not_skipped ? d_.vote : none;
+    if (next_ < groups_.size() && groups_[next_] == g) {
+      ++next_;
+      read(g, vote, x);
+    }
+    if (slot_[g] == none) slot_[g] = d_.open(x, pool::states, extent_bytes(*p_.layout, p_.blocks[g]), g);
+    d_.at(x).staged = slot_[g];
+    d_.depend(x, read_[g]);
+    if (!p_.options().tiers.write_behind) d_.depend(x, last_write_);
+    last_update_ = x;
+    const handle last = write(x, vote);
+    d_.close(slot_[g], last);
+    if (p_.options().tiers.read_ahead && next_ < groups_.size()) read(groups_[next_++], vote, d_.next(last));
+  }
+  // The last to use the window: the write, where there is something to write.
+  handle write(handle update, handle vote) {
+    const uint32_t g = d_.at(update).subject;
+    const uint64_t bytes = states_written(*p_.layout, p_.blocks[g]).bytes;
+    if (bytes == 0) return update;
+    const handle x = last_write_ = d_.insert_after(update, kind::swap_out, g, p_.options().accumulation - 1);
+    d_.at(x).what = swapped::states;
+    d_.at(x).guard = vote == none ? guard::always : guard::not_skipped;
+    d_.at(x).bytes = bytes;
+    d_.at(x).staged = slot_[g];
+    d_.depend(x, update);
+    return x;
+  }
+
+  draft& d_;
+  const rank_plan& p_;
+  std::vector<uint32_t> groups_;   // that need a window, in order
+  std::vector<uint32_t> slot_;     // [sub-group]: its window
+  std::vector<handle> read_;       // [sub-group]
+  std::vector<handle> gradients_;  // [bucket]: the write that its gradients are in the file after
+  size_t next_ = 0;
+  handle last_update_ = none, last_write_ = none;
+};
+
+}  // namespace
+
+std::string swap_states(draft& d, const rank_plan& p) {
+  return p.options().mode == mode::train && !p.blocks.empty() ? state_swaps(d, p).run() : "";
+}
+
+}  // namespace troupe::plan

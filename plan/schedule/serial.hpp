@@ -1,0 +1,15 @@
+// The schedule of a rank that computes the whole model: all forward, all backward, micro-batch by micro-batch. Owns the
+// order of uses; what has to happen around them is write/'s.
+#pragma once
+
+#include "core/model_table.hpp"
+#include "plan/instruction.hpp"
+#include "plan/options.hpp"
+
+namespace troupe::plan {
+
+/// Forward in order, backward in reverse, for every micro-batch. Forward only unless the plan trains; nothing where it
+/// only saves.
+schedule serial_schedule(const core::model_table& table, const plan_options& options);
+
+}  // namespace troupe::plan

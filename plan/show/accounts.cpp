@@ -1,0 +1,27 @@
+#include "plan/show/accounts.hpp"
+
+#include <vector>
+
+#include "core/text.hpp"
+#include "plan/show/render.hpp"
+
+namespace troupe::plan {
+
+std::string accounts_as_table(std::span<const account> accounts) {
+  std::vector<std::vector<std::string>> rows{{"pass", "added", "moved", "removed", "why"}};
+  for (const auto& [name, changes, why] : accounts)
+    rows.push_back({std::string(name), std::to_string(changes.added), std::to_string(changes.moved),
+                    std::to_string(changes.removed), why.empty() ? "-" : why});
+  return aligned(rows, {false, true, true, true, false});
+}
+
+std::string accounts_as_json(std::span<const account> accounts) {
+  std::string out = "[";
+  for (const auto& [name, changes, why] : accounts)
+    out += std::string(out.size() == 1 ? "" : ",") + "\n{\"pass\":" + core::json_string(name) +
+           ",\"added\":" + std::to_string(changes.added) + ",\"moved\":" + std::to_string(changes.moved) +
+           ",\"removed\":" + std::to_string(changes.removed) + ",\"why\":" + core::json_string(why) + "}";
+  return out + "\n]\n";
+}
+
+}  // namespace troupe::plan

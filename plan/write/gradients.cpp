@@ -1,0 +1,68 @@
+#include "plan/write/gradients.hpp"
+
+namespace troupe::plan {
+
+gradient_writer::gradient_writer(draft& d, const rank_plan& p)
+    : d_(d),
+      p_(p),
+      last_(p.table().parameters.size(), {none, none}),
+      open_(p.layout->buckets.size(), none),
+      reduced_(p.layout->buckets.size(), none) {
+  for (uint32_t u = 0; u < p.table().units.size(); ++u)
+    for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s)
+      for (const uint32_t q : p.table().units[u].segments[s].parameters)
+        if (last_[q].unit == none) last_[q] = {u, s};  // the first of the model is the last of backward
+}
+
+void gradient_writer::backward(handle x) {
+  const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment, micro = d_.at(x).micro;
+  if (!p_.options().overlap) d_.depend(x, last_reduce_);
+  completed_.clear();
+  for (const uint32_t q : p_.table().units[unit].segments[segment].parameters) {
+    const uint32_t b = p_.layout->bucket_of[q];
+    if (b == none) continue;  // frozen
+    if (open_[b] == none) open(x, b);
+    d_.bucket_buffers[size_t{b} * p_.options().accumulation + micro] = open_[b];
+    if (q == p_.layout->buckets[b].parameters.back().parameter && last_[q].unit == unit && last_[q].segment == segment)
+      completed_.push_back(b);
+  }
+  const bool last_micro = micro + 1 == p_.options().accumulation;
+  if (p_.options().buckets_stay() && !last_micro) return;
+  for (const uint32_t b : completed_) {
+    reduce(b, x);
+    if (last_micro) norm(b, micro);
+  }
+}
+
+// With overlap one bucket may be on its way while the next is filled.
+void gradient_writer::open(handle x, uint32_t bucket) {
+  const size_t reducing_max = p_.options().overlap ? 1 : 0;
+  for (; reducing_.size() > reducing_max; reducing_.pop_front()) d_.buffer(reducing_.front()).free_from = x;
+  open_[bucket] = d_.open(x, pool::buckets,
+                          p_.layout->buckets[bucket].elements * core::size_of(p_.options().bucket_type()), bucket);
+}
+
+void gradient_writer::reduce(uint32_t bucket, handle writer) {
+  const handle x = last_reduce_ = d_.append(kind::reduce, bucket, d_.at(writer).micro);
+  d_.at(x).use = use::backward;
+  d_.at(x).buffer = open_[bucket];
+  d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().communication);
+  d_.depend(x, writer);
+  d_.depend(x, reduced_[bucket]);  // adds to its sum; collectives may end in any order
+  reduced_[bucket] = x;
+  d_.buffer(open_[bucket]).last = x;
+  if (p_.options().buckets_stay()) return;
+  reducing_.push_back(open_[bucket]);
+  open_[bucket] = none;
+}
+
+void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
+  const handle x = d_.append(kind::norm, bucket, micro);
+  d_.at(x).bytes =
+      p_.layout->buckets[bucket].numel * core::size_of(p_.options().accumulation_type) / p_.options().ranks;
+  d_.depend(x, reduced_[bucket]);
+  if (p_.options().buckets_stay()) d_.buffer(open_[bucket]).last = x;
+  norms_.push_back(x);
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,40 @@
+// Gradients on their way: the buckets that backward writes to, their reductions, the square sums of what this rank
+// owns.
+#pragma once
+
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "plan/draft.hpp"
+#include "plan/layout/sets.hpp"
+
+namespace troupe::plan {
+
+class gradient_writer {  ///< follows the writer of a step through backward
+ public:
+  gradient_writer(draft& d, const rank_plan& p);
+
+  /// `x`, the backward of a segment, has been written: opens the buckets that it is the first to write to and writes
+  /// what follows where it completes one. The next segment's backward runs while those are on their way.
+  void backward(handle x);
+  /// The square sums written so far, in order.
+  [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }
+
+ private:
+  void open(handle x, uint32_t bucket);
+  void reduce(uint32_t bucket, handle writer);
+  void norm(uint32_t bucket, uint32_t micro);
+
+  draft& d_;
+  const rank_plan& p_;
+  std::vector<contribution> last_;  // [parameter]: the last to write to it
+  std::vector<uint32_t> open_;      // [bucket]: its buffer
+  std::vector<handle> reduced_;     // [bucket]: its last reduction
+  std::deque<uint32_t> reducing_;   // buffers that are not yet reusable
+  handle last_reduce_ = none;
+  std::vector<handle> norms_;
+  std::vector<uint32_t> completed_;  // buckets, by the backward at hand
+};
+
+}  // namespace troupe::plan

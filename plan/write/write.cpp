@@ -1,0 +1,141 @@
+// Walks the schedule once: loads, gathers, computation and releases, use by use.
+#include "plan/write/write.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "plan/write/gradients.hpp"
+#include "plan/write/saves.hpp"
+#include "plan/write/updates.hpp"
+
+namespace troupe::plan {
+namespace {
+
+class step_writer {
+ public:
+  step_writer(draft& d, const rank_plan& p) : d_(d), p_(p), gradients_(d, p) {}
+
+  void run() {
+    gather_persistent();
+    for (const unit_use& u : d_.uses) {
+      if (u.kind == use::forward && u.unit == 0) load_ = d_.append(kind::load, none, u.micro);
+      if (p_.layout->gathers() && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
+      use_marks marks;
+      marks.computes = d_.append_mark();
+      u.kind == use::forward ? forward(u) : backward(u);
+      release(u);
+      marks.ends = d_.append_mark();
+      d_.marks.push_back(marks);
+    }
+    release_persistent();
+    if (p_.options().mode == mode::generate) return;
+    vote();
+    if (p_.options().mode == mode::train) write_updates(d_, p_);
+  }
+
+ private:
+  void gather_persistent() {
+    const auto set = static_cast<uint32_t>(p_.layout->gather_sets.size() - 1);
+    if (p_.layout->gather_sets[set].numel == 0) return;
+    std::tie(persistent_, persistent_buffer_) = gather_set(set, {});
+  }
+  std::pair<handle, uint32_t> gather_set(uint32_t set, const unit_use& u) {
+    const handle x = d_.append(kind::gather, set, u.micro);
+    const uint64_t element_bytes = core::size_of(p_.options().parameter);
+    const uint32_t slot = d_.open(x, pool::gathered, p_.layout->gather_sets[set].elements * element_bytes, set);
+    d_.at(x).use = u.kind;
+    d_.at(x).bytes = p_.layout->gather_sets[set].numel * element_bytes;
+    d_.at(x).buffer = slot;
+    return {x, slot};
+  }
+  void gather(const unit_use& u) {
+    const handle before = last_compute_;
+    std::tie(gathered_, slot_) = gather_set(u.unit, u);
+    d_.depend(gathered_, before);
+  }
+  void release(const unit_use& u) {
+    if (slot_ == none) return;
+    last_compute_ = d_.append(kind::release, u.unit, u.micro);
+    d_.at(last_compute_).use = u.kind;
+    d_.at(last_compute_).buffer = slot_;
+    d_.close(slot_, last_compute_);
+    gathered_ = slot_ = none;
+  }
+  void release_persistent() {
+    if (persistent_ == none) return;
+    last_compute_ = d_.append(kind::release, static_cast<uint32_t>(p_.layout->gather_sets.size() - 1),
+                              p_.options().accumulation - 1);
+    d_.at(last_compute_).buffer = persistent_buffer_;
+    d_.close(persistent_buffer_, last_compute_);
+  }
+
+  // What every compute instruction of a use needs: its parameters.
+  handle compute(kind k, const unit_use& u) {
+    const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
+    d_.at(x).use = u.kind;
+    d_.at(x).buffer = slot_;
+    d_.depend(x, gathered_);
+    const auto& all = p_.table().units[u.unit].parameters;
+    if (std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; }))
+      d_.depend(x, persistent_);
+    return x;
+  }
+
+  void forward(const unit_use& u) {
+    const auto& unit = p_.table().units[u.unit];
+    for (uint32_t s = 0; s < unit.segments.size(); ++s) {
+      const handle x = last_forward_ = compute(kind::forward, u);
+      d_.at(x).segment = s;
+      d_.at(x).flops = unit.segments[s].forward_flops;
+      // The tokens are wanted at either end of the model.
+      if (u.unit == 0 || u.unit + 1 == p_.table().units.size()) d_.depend(x, load_);
+    }
+  }
+
+  void backward(const unit_use& u) {
+    const auto& unit = p_.table().units[u.unit];
+    if (p_.options().recompute && !unit.segments.empty() && u.unit != 0) {
+      const handle x = compute(kind::recompute, u);
+      for (const auto& s : unit.segments) d_.at(x).flops += s.forward_flops;
+    }
+    for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
+      const handle x = compute(kind::backward, u);
+      d_.at(x).segment = s;
+      d_.at(x).flops = 2 * unit.segments[s].forward_flops;
+      gradients_.backward(x);
+    }
+  }
+
+  void vote() {
+    const handle x = d_.vote = d_.append(kind::vote, none, p_.options().accumulation - 1);
+    d_.at(x).bytes = p_.layout->vote_elements() * sizeof(double);
+    for (const handle norm : gradients_.norms()) d_.depend(x, norm);
+    d_.depend(x, last_forward_);
+    d_.depend(x, last_compute_);
+  }
+
+  draft& d_;
+  const rank_plan& p_;
+  gradient_writer gradients_;
+  handle persistent_ = none, load_ = none, last_forward_ = none, last_compute_ = none;
+  uint32_t persistent_buffer_ = none;
+  handle gathered_ = none;  // for the use that is being written
+  uint32_t slot_ = none;    // its buffer
+};
+
+}  // namespace
+
+draft write(const rank_plan& p, const schedule& uses) {
+  draft d;
+  d.uses = uses;
+  d.marks.reserve(uses.size());
+  d.reserve(2 * p.snapshots.size() + 8 * uses.size() + 2 * p.layout->buckets.size() * p.options().accumulation +
+            2 * p.sub_groups.size());
+  d.bucket_buffers.assign(p.layout->buckets.size() * p.options().accumulation, none);
+  if (p.options().saves) write_saves(d, p);
+  d.begin = d.append_mark();
+  if (p.options().mode != mode::save) step_writer(d, p).run();
+  return d;
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,155 @@
+// Passes as a table: what contracts say of their order, and what becomes of a pass that somebody adds.
+#include "plan/passes/pass.hpp"
+
+#include <algorithm>
+
+#include "plan/check/check.hpp"
+#include "plan/generate/explain.hpp"
+#include "plan/show/accounts.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(passes)
+
+namespace {
+
+// The pass of these tests: what a use gathers is gathered one use sooner.
+std::string gather_sooner(draft& d, const rank_plan&) {
+  uint32_t moved = 0;
+  handle before = none;  // the last computation before the use that a gather is moved to
+  for (size_t i = 1; i < d.marks.size(); ++i) {
+    for (handle x = d.next(d.marks[i - 1].ends), next; x != d.marks[i].computes; x = next) {
+      next = d.next(x);
+      if (d.is_mark(x) || d.at(x).kind != kind::gather) continue;
+      d.move_before(x, d.marks[i - 1].computes);
+      d.depend_on_nothing(x);
+      d.depend(x, before);
+      ++moved;
+    }
+    for (handle x = d.marks[i - 1].computes; x != d.marks[i - 1].ends; x = d.next(x))
+      if (!d.is_mark(x) && lane_of(d.at(x).kind) == lane::compute) before = x;
+  }
+  return std::to_string(moved) + " gathers one use sooner";
+}
+
+// And a wrong one: units are used whether or not they, and the tokens, have come.
+std::string wait_for_nothing(draft& d, const rank_plan&) {
+  for (handle x = d.begin; x != none; x = d.next(x))
+    if (!d.is_mark(x) && d.at(x).kind == kind::forward) d.depend_on_nothing(x);
+  return "in a hurry";
+}
+
+std::string nothing(draft&, const rank_plan&) { return {}; }
+
+std::vector<pass> table_with(const pass& own) {
+  std::vector<pass> out{own};  // first, so that its contract alone puts it where it belongs
+  out.insert(out.end(), all_passes().begin(), all_passes().end());
+  return out;
+}
+
+std::vector<std::string> names(std::span<const pass> table) {
+  const auto order = in_order(table);
+  BOOST_REQUIRE_MESSAGE(order.has_value(), (order ? "" : order.error().text));
+  std::vector<std::string> out;
+  for (const pass* x : *order) out.emplace_back(x->name);
+  return out;
+}
+
+bool comes_before(const std::vector<std::string>& all, const std::string& a, const std::string& b) {
+  return std::ranges::find(all, a) < std::ranges::find(all, b);
+}
+
+shared_plans plans_by(const std::vector<pass>& table, const shared_table& model, const plan_options& o) {
+  const auto layout = layout_of(model, o);
+  shared_plans out;
+  for (uint32_t r = 0; r < o.ranks; ++r) {
+    const auto made = explain(layout, r, table);
+    BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
+    out.push_back(made->plan);
+  }
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_proves_what_comes_of_it) {
+  const auto table =
+      table_with({"sooner", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_sooner});
+  const auto order = names(table);
+  BOOST_TEST(order.size() == all_passes().size() + 1);
+  BOOST_TEST(comes_before(order, "residency", "sooner"));
+  for (const bool tied : {false, true})
+    for (uint32_t ranks = 1; ranks <= 3; ++ranks)
+      for (const uint32_t accumulation : {1U, 2U})
+        for (const bool speculate : {false, true}) {
+          const auto model = gpt_table(3, 64, 256, tied);
+          auto o = small_options(ranks, 3, accumulation);
+          o.prefetch_bucket = 0;
+          o.speculate = speculate;
+          const auto sooner = plans_by(table, model, o), plain = plans_of(model, o);
+          const auto proved = troupe::plan::check(sooner);
+          BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+          BOOST_TEST(sooner[0]->instructions.size() == plain[0]->instructions.size());
+          BOOST_TEST(sooner[0]->peak_live_elements > plain[0]->peak_live_elements);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(a_pass_that_takes_a_fact_away_runs_behind_all_that_need_it) {
+  const auto order = names(
+      table_with({"sooner",
+                  {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts.without({fact::gathers_placed})},
+                  gather_sooner}));
+  for (const char* who : {"residency", "speculation", "slices from files"})
+    BOOST_TEST(comes_before(order, who, "sooner"), who);
+}
+
+BOOST_AUTO_TEST_CASE(what_a_wrong_pass_makes_is_refused) {
+  const auto table =
+      table_with({"hurry", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, wait_for_nothing});
+  const auto proved = troupe::plan::check(plans_by(table, gpt_table(1, 64, 256, false), small_options(2, 3)));
+  BOOST_REQUIRE(!proved.has_value());
+  BOOST_TEST(proved.error().text.find("forward unit 0 (instruction 3) does not wait for ") != std::string::npos,
+             proved.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(contracts_that_contradict_each_other_are_named) {
+  const std::vector<pass> round = {
+      {"a", {.needs = {fact::gathers_placed}, .provides = {fact::updates_placed}, .keeps = all_facts}, nothing},
+      {"b", {.needs = {fact::updates_placed}, .provides = {fact::gathers_placed}, .keeps = all_facts}, nothing}};
+  const auto order = in_order(round);
+  BOOST_REQUIRE(!order.has_value());
+  BOOST_TEST(order.error().text == "passes wait for each other: a, b");
+  const auto alone = in_order(std::span(round).first(1));
+  BOOST_REQUIRE(!alone.has_value());
+  BOOST_TEST(alone.error().text == "pass a needs that gathers are placed, which nobody provides");
+  const auto made = explain(layout_of(chain_table({4096}), small_options(1, 3)), 0, round);
+  BOOST_REQUIRE(!made.has_value());
+  BOOST_TEST(made.error().text == order.error().text);
+}
+
+BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_in_order_as_it_stands) {
+  const auto order = names(all_passes());
+  for (size_t i = 0; i < order.size(); ++i) BOOST_TEST(order[i] == all_passes()[i].name);
+}
+
+BOOST_AUTO_TEST_CASE(every_pass_says_what_it_did_and_why) {
+  auto o = small_options(2, 3, 2);
+  o.prefetch_bucket = 100'000;
+  o.max_reuse_distance = 20'000;
+  const auto made = explain(layout_of(gpt_table(2, 64, 256, false), o), 0);
+  BOOST_REQUIRE(made.has_value());
+  BOOST_TEST(made->accounts.size() == 1 + all_passes().size());
+  uint64_t left = 0;
+  for (const auto& x : made->accounts) {
+    left += x.changes.added - x.changes.removed;
+    const bool idle = x.changes.added + x.changes.moved + x.changes.removed == 0;
+    BOOST_TEST(idle == x.why.empty(), x.name << ": " << x.why);
+  }
+  BOOST_TEST(left == made->plan->instructions.size());
+  const auto text = accounts_as_table(made->accounts);
+  BOOST_TEST(text.starts_with("pass                   added  moved  removed  why\nwrite "), text);
+  BOOST_TEST(text.find("gathers ahead of their use: ") != std::string::npos, text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -36,9 +36,9 @@ class in_process_group::member final : public communicator {
   uint32_t rank_;
 };
 
-std::shared_ptr<in_process_group> in_process_group::make(uint32_t size) {
+std::shared_ptr<in_process_group> in_process_group::make(uint32_t size, device::device_id device) {
   assert(size > 0);
-  return std::shared_ptr<in_process_group>(new in_process_group(size));
+  return std::shared_ptr<in_process_group>(new in_process_group(size, device));
 }
 
 std::unique_ptr<communicator> in_process_group::join(uint32_t rank, waker wake) {
@@ -71,7 +71,7 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   ++moving_;
   lock.unlock();
   // What others brought was written before they took the lock to post; it stays until all shares are finished.
-  for (uint32_t r = first; r < last; ++r) do_share(m.shared, m.memory, r, stop_);
+  for (uint32_t r = first; r < last; ++r) do_share(kernels::operations_of(device_), m.shared, m.memory, r, stop_);
   lock.lock();
   --moving_;
   if (rendezvous_.failure()) {

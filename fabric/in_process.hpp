@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/device_id.hpp"
 #include "fabric/communicator.hpp"
 #include "fabric/rendezvous.hpp"
 
@@ -22,8 +23,8 @@ inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 /// copies by who receives it.
 class in_process_group : public std::enable_shared_from_this<in_process_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once.
-  static std::shared_ptr<in_process_group> make(uint32_t size);
+  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`.
+  static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {});
 
   /// Makes `rank` < size a member; `wake` may be empty for a member that asks by itself. Members may post before all
   /// have joined. Callable from any thread.
@@ -33,7 +34,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   class member;
   using wakes = std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>;
 
-  explicit in_process_group(uint32_t size) : rendezvous_(size), wakers_(size) {}
+  in_process_group(uint32_t size, device::device_id device) : device_(device), rendezvous_(size), wakers_(size) {}
 
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);
@@ -48,6 +49,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   core::result<progress> move(std::unique_lock<std::mutex>& lock, meeting& m, uint32_t rank, uint32_t first,
                               uint32_t last);
 
+  device::device_id device_;
   mutable std::mutex mutex_;
   std::condition_variable moved_;
   rendezvous rendezvous_;

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "fabric/layout.hpp"
-#include "kernels/reduce.hpp"
 
 namespace troupe::fabric {
 namespace {
@@ -16,65 +15,75 @@ constexpr uint64_t copy_chunk_bytes = uint64_t{1} << 20;
 /// Small enough that a chunk's sum is still in the second-level cache when it is copied to the peers.
 constexpr uint64_t reduce_chunk_elements = uint64_t{1} << 15;
 
-void copy_pieces(const request& r, std::span<const member_memory> members, uint32_t rank,
-                 const std::atomic<bool>& stop) {
-  const uint64_t size = core::size_of(r.input_type);
-  for (const piece& p : r.pieces) {
-    if (p.count == 0 || !writes_output(r.op, p, rank)) continue;
-    const std::byte* from = members[p.owner].input + p.from * size;
-    std::byte* to = members[rank].output + p.to * size;
-    if (from == to) continue;
-    const uint64_t bytes = p.count * size;
-    for (uint64_t done = 0; done < bytes; done += copy_chunk_bytes) {
-      if (stop.load(std::memory_order_relaxed)) return;
-      std::memcpy(to + done, from + done, std::min(copy_chunk_bytes, bytes - done));
+/// One member's share of an operation, and what it takes.
+struct share {
+  const kernels::operations& device;
+  const request& r;
+  std::span<const member_memory> members;
+  uint32_t rank;
+  const std::atomic<bool>& stop;
+
+  [[nodiscard]] bool stopped() const { return stop.load(std::memory_order_relaxed); }
+
+  void copy_pieces() const {
+    const uint64_t size = core::size_of(r.input_type);
+    for (const piece& p : r.pieces) {
+      if (p.count == 0 || !writes_output(r.op, p, rank)) continue;
+      const std::byte* from = members[p.owner].input + p.from * size;
+      std::byte* to = members[rank].output + p.to * size;
+      if (from == to) continue;
+      const uint64_t bytes = p.count * size;
+      for (uint64_t done = 0; done < bytes; done += copy_chunk_bytes) {
+        if (stopped()) return;
+        std::memcpy(to + done, from + done, std::min(copy_chunk_bytes, bytes - done));
+      }
     }
   }
-}
 
-/// Elements [first, first + count) of piece `p`, summed to wherever the operation wants them.
-void reduce_chunk(const request& r, std::span<const member_memory> members, const piece& p, uint64_t first,
-                  uint64_t count, std::vector<const std::byte*>& inputs) {
-  const uint64_t in_size = core::size_of(r.input_type);
-  const uint64_t out_size = core::size_of(r.output_type);
-  for (size_t m = 0; m < members.size(); ++m) inputs[m] = members[m].input + (p.from + first) * in_size;
-  const auto output = [&](size_t m) { return members[m].output + (p.to + first) * out_size; };
-  const kernels::reduce_options options{.input = r.input_type,
-                                        .communication = r.communication,
-                                        .output = r.output_type,
-                                        .input_scale = r.input_scale,
-                                        .accumulate = r.accumulate};
-  kernels::sum_in_rank_order(inputs, output(p.owner), count, options);
-  if (r.op != operation::all_reduce) return;
-  for (size_t m = 0; m < members.size(); ++m) {
-    if (m == p.owner) continue;
-    // What is added to may differ between members, so their results may too.
-    if (r.accumulate)
-      kernels::sum_in_rank_order(inputs, output(m), count, options);
-    else
-      std::memcpy(output(m), output(p.owner), count * out_size);
-  }
-}
-
-void reduce_pieces(const request& r, std::span<const member_memory> members, uint32_t rank,
-                   const std::atomic<bool>& stop) {
-  std::vector<const std::byte*> inputs(members.size());
-  for (const piece& p : r.pieces) {
-    if (p.owner != rank) continue;
-    for (uint64_t first = 0; first < p.count; first += reduce_chunk_elements) {
-      if (stop.load(std::memory_order_relaxed)) return;
-      reduce_chunk(r, members, p, first, std::min(reduce_chunk_elements, p.count - first), inputs);
+  /// Elements [first, first + count) of piece `p`, summed to wherever the operation wants them.
+  void reduce_chunk(const piece& p, uint64_t first, uint64_t count, std::vector<const std::byte*>& inputs) const {
+    const uint64_t in_size = core::size_of(r.input_type);
+    const uint64_t out_size = core::size_of(r.output_type);
+    for (size_t m = 0; m < members.size(); ++m) inputs[m] = members[m].input + (p.from + first) * in_size;
+    const auto output = [&](size_t m) { return members[m].output + (p.to + first) * out_size; };
+    const kernels::reduce_options options{.input = r.input_type,
+                                          .communication = r.communication,
+                                          .output = r.output_type,
+                                          .input_scale = r.input_scale,
+                                          .accumulate = r.accumulate};
+    device.sum_in_rank_order(inputs, output(p.owner), count, options);
+    if (r.op != operation::all_reduce) return;
+    for (size_t m = 0; m < members.size(); ++m) {
+      if (m == p.owner) continue;
+      // What is added to may differ between members, so their results may too.
+      if (r.accumulate)
+        device.sum_in_rank_order(inputs, output(m), count, options);
+      else
+        std::memcpy(output(m), output(p.owner), count * out_size);
     }
   }
-}
+
+  void reduce_pieces() const {
+    std::vector<const std::byte*> inputs(members.size());
+    for (const piece& p : r.pieces) {
+      if (p.owner != rank) continue;
+      for (uint64_t first = 0; first < p.count; first += reduce_chunk_elements) {
+        if (stopped()) return;
+        reduce_chunk(p, first, std::min(reduce_chunk_elements, p.count - first), inputs);
+      }
+    }
+  }
+};
 
 }  // namespace
 
-void do_share(const request& r, std::span<const member_memory> members, uint32_t rank, const std::atomic<bool>& stop) {
+void do_share(const kernels::operations& device, const request& r, std::span<const member_memory> members,
+              uint32_t rank, const std::atomic<bool>& stop) {
+  const share mine{device, r, members, rank, stop};
   if (is_reduction(r.op))
-    reduce_pieces(r, members, rank, stop);
+    mine.reduce_pieces();
   else
-    copy_pieces(r, members, rank, stop);
+    mine.copy_pieces();
 }
 
 }  // namespace troupe::fabric

@@ -1,5 +1,7 @@
 #include "kernels/rotary.hpp"
 
+#include <cstring>
+
 #include "kernels/with_dtype.hpp"
 
 #undef HWY_TARGET_INCLUDE
@@ -57,6 +59,25 @@ void turn_heads_reference(const std::byte* from, std::byte* to, core::dtype type
       }
     }
   });
+}
+
+void turn_tokens(const token_heads& x, const rotary_table& table) {
+  const std::byte* from = x.from;
+  std::byte* to = x.to;
+  for (uint64_t token = 0; token < x.tokens; ++token, from += x.from_stride, to += x.to_stride) {
+    if (table.cosines == nullptr) {
+      std::memcpy(to, from, x.heads * x.width * core::size_of(x.type));
+      continue;
+    }
+    const uint64_t position = token % table.columns - (table.starts == nullptr ? 0 : table.starts[token]);
+    const uint64_t angle = position * (x.width / 2);
+    if (x.type == core::dtype::f64)
+      turn_heads_reference(from, to, x.type, x.heads, x.width, reinterpret_cast<const double*>(table.cosines) + angle,
+                           reinterpret_cast<const double*>(table.sines) + angle, table.back);
+    else
+      turn_heads(from, to, x.type, x.heads, x.width, reinterpret_cast<const float*>(table.cosines) + angle,
+                 reinterpret_cast<const float*>(table.sines) + angle, table.back);
+  }
 }
 
 template void turn_heads_reference(const std::byte*, std::byte*, core::dtype, uint64_t, uint64_t, const float*,

@@ -27,6 +27,12 @@ struct norm_gradient {
   const std::byte* past = nullptr;
 };
 
+/// What a norm keeps for backward, one number for each row in the type that sums are formed in. RMS norm has no mean.
+struct norm_rows {
+  std::byte* mean = nullptr;
+  std::byte* rstd = nullptr;
+};
+
 /// y = (x - mean) * rstd * weight + bias, mean over the row and rstd = 1 / sqrt(variance + epsilon); keeps both for
 /// backward, one for each row. y may be x. Source: Ba, Kiros, Hinton 2016 (arXiv:1607.06450).
 void layer_norm(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, float* mean, float* rstd);

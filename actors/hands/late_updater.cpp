@@ -35,21 +35,22 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
                           const kernels::optimizer_options& options, const kernels::optimizer_step& step,
                           const kernels::optimizer_piece<State>& states) {
   const auto& rules = p.options().late;
-  if (rules.whole(step.step)) return kernels::update(options, step, states);
+  const auto& updates = device_.updates<State>();
+  if (rules.whole(step.step)) return updates.update(options, step, states);
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
   auto* deferred = reinterpret_cast<State*>(deferred_.data()) + m.offset;
   // What was put by has landed at the step before a choice, so no column takes old gradients along.
   if (m.put_by == 0 && (m.selected.empty() || rules.chooses(step.step))) {
     std::fill(m.sums.begin(), m.sums.end(), 0.0);
-    kernels::add_column_sums(states, slice, m.sums);
+    updates.add_column_sums(states, slice, m.sums);
     m.selected.resize(m.sums.size());
     kernels::select_columns(m.sums, kernels::num_selected(m.sums.size(), rules.share), m.selected);
   }
-  kernels::update_selected(options, step, states, slice, m.selected, deferred);
+  updates.update_selected(options, step, states, slice, m.selected, deferred);
   ++m.put_by;
   if (!rules.lands(step.step)) return;
-  kernels::update_deferred(options, step, states, slice, m.selected, deferred, m.put_by);
+  updates.update_deferred(options, step, states, slice, m.selected, deferred, m.put_by);
   m.put_by = 0;
 }
 

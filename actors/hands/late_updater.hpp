@@ -1,11 +1,11 @@
 // What a rank has put by of the gradients of columns that are not updated in every step, and which columns those are.
 // Owns that memory and the order of choosing, updating and landing; the schedule is the plan's, the arithmetic
-// kernels/'s.
+// the device's.
 #pragma once
 
 #include <vector>
 
-#include "kernels/late_update.hpp"
+#include "kernels/operations.hpp"
 #include "plan/rank_plan.hpp"
 #include "storage/memory/huge_memory.hpp"
 
@@ -13,6 +13,9 @@ namespace troupe::actors {
 
 class late_updater {
  public:
+  /// Updates by the operations of `device`.
+  explicit late_updater(const kernels::operations& device) : device_(device) {}
+
   /// Room for what `p` puts by; later calls with plans of the same run do nothing.
   core::result<void> prepare(const plan::rank_plan& p);
 
@@ -32,6 +35,7 @@ class late_updater {
     std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
     std::vector<double> sums{};       ///< [column]
   };
+  const kernels::operations& device_;
   std::vector<matrix> matrices_;  // [parameter]
   storage::huge_memory deferred_;
   bool prepared_ = false;

@@ -5,7 +5,6 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "kernels/norm.hpp"
 #include "kernels/orthogonalise.hpp"
 #include "kernels/undo.hpp"
 #include "plan/layout/layout.hpp"
@@ -28,7 +27,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
     const auto& own = p.layout->partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
-    kernels::block_square_sums(
+    device_.block_square_sums(
         memory_->reduced_gradient(x.parameter, own.first, window), p.options().accumulation_type, own.count,
         std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
   }
@@ -75,6 +74,7 @@ template <class State>
 void shard_executor::prepare(const plan::instruction& x) {
   const auto& p = context_->plan();
   const auto& group = p.sub_groups[x.subject];
+  const auto& updates = device_.updates<State>();
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
@@ -82,12 +82,12 @@ void shard_executor::prepare(const plan::instruction& x) {
       const uint64_t block = p.layout->block_offset[piece.parameter] + piece.range.first / core::partition_grain;
       const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
       const std::span norms(context_->norms);
-      kernels::prepare(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
-                       norms.subspan(p.layout->num_blocks + block, blocks));
+      updates.prepare_lamb(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
+                           norms.subspan(p.layout->num_blocks + block, blocks));
     }
     if (const auto* muon = std::get_if<kernels::muon_options>(&options))
-      kernels::prepare(*muon, step, at<State>(piece),
-                       direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+      updates.prepare_muon(*muon, step, at<State>(piece),
+                           direction<State>(x, group.matrices, piece.parameter, piece.range.first));
   }
 }
 
@@ -101,8 +101,9 @@ void shard_executor::orthogonalise(const plan::instruction& x) {
     const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;
     const uint64_t elements = kernels::orthogonalise_scratch(rows, columns);
     scratch_.resize(std::max(scratch_.size(), elements * sizeof(State)));
-    kernels::orthogonalise(std::span(direction<State>(x, x.subject, member.parameter, 0), parameter.numel()), rows,
-                           columns, options.ns_steps, std::span(reinterpret_cast<State*>(scratch_.data()), elements));
+    device_.updates<State>().orthogonalise(
+        std::span(direction<State>(x, x.subject, member.parameter, 0), parameter.numel()), rows, columns,
+        options.ns_steps, std::span(reinterpret_cast<State*>(scratch_.data()), elements));
   }
 }
 
@@ -115,19 +116,20 @@ const std::byte* shard_executor::new_weights(const plan::owned_piece& piece, std
 template <class State>
 void shard_executor::update(const plan::instruction& x) {
   const auto& group = context_->plan().sub_groups[x.subject];
+  const auto& updates = device_.updates<State>();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(context_->plan(), x.staged);
   for (const auto& piece : group.pieces) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options))
-      kernels::apply(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
+      updates.apply_lamb(*lamb, step, at<State>(piece), trust_ratio(*lamb, piece.parameter));
     else if (const auto* muon = std::get_if<kernels::muon_options>(&options))
-      kernels::apply(*muon, step, at<State>(piece),
-                     direction<State>(x, group.matrices, piece.parameter, piece.range.first));
+      updates.apply_muon(*muon, step, at<State>(piece),
+                         direction<State>(x, group.matrices, piece.parameter, piece.range.first));
     else if (plan::defers(context_->plan(), piece.parameter))
       late_.update(context_->plan(), piece, options, step, at<State>(piece));
     else
-      kernels::update(options, step, at<State>(piece, window));
+      updates.update(options, step, at<State>(piece, window));
     if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
 }
@@ -136,6 +138,7 @@ template <class State>
 void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
+  const auto& updates = device_.updates<State>();
   std::byte* kept = p.options().may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
@@ -143,10 +146,10 @@ void shard_executor::speculate(const plan::instruction& x) {
                                        context_->unclipped_scale()};
     const auto states = at<State>(piece, window);
     if (kept != nullptr) {
-      kernels::update_keeping(options_of(q), step, states, kept);
+      updates.update_keeping(options_of(q), step, states, kept);
       kept += kernels::undo_bytes(states);
     } else {
-      kernels::update(options_of(q), step, states);
+      updates.update(options_of(q), step, states);
     }
     if (window != nullptr) memory_->refresh_cached(piece, new_weights(piece, window));
   }
@@ -158,7 +161,7 @@ void shard_executor::take_back(uint32_t group) {
   const std::byte* kept = memory_->undo() + p.undo_offset[group];
   for (const auto& piece : p.sub_groups[group].pieces) {
     const auto states = at<State>(piece);
-    kernels::take_back(states, kept);
+    device_.updates<State>().take_back(states, kept);
     kept += kernels::undo_bytes(states);
   }
 }

@@ -1,4 +1,4 @@
-// The shard owner's hands: square sums of what this rank owns, and the optimizer. The arithmetic is kernels/'s.
+// The shard owner's hands: square sums of what this rank owns, and the optimizer. The arithmetic is the device's.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,10 @@ namespace troupe::actors {
 class shard_executor final : public executor {
  public:
   shard_executor(std::shared_ptr<rank_memory> memory, std::shared_ptr<const job::optimizer_groups> groups)
-      : memory_(std::move(memory)), groups_(std::move(groups)) {}
+      : memory_(std::move(memory)),
+        groups_(std::move(groups)),
+        device_(kernels::operations_of(memory_->device())),
+        late_(device_) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
@@ -52,6 +55,7 @@ class shard_executor final : public executor {
 
   std::shared_ptr<rank_memory> memory_;
   std::shared_ptr<const job::optimizer_groups> groups_;
+  const kernels::operations& device_;
   std::vector<std::byte> scratch_;  // of orthogonalise; as large as the largest matrix needs
   late_updater late_;
   uint64_t loads_ = 0;

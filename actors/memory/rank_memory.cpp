@@ -6,10 +6,12 @@
 namespace troupe::actors {
 
 core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr<const plan::rank_plan> trains,
-                                                                 const plan::pool_sizes& pools) {
+                                                                 const plan::pool_sizes& pools,
+                                                                 device::device_id device) {
   auto m = std::make_shared<rank_memory>();
   m->plan_ = std::move(trains);
   m->pools_ = pools;
+  m->device_ = device;
   const auto& t = m->plan_->memory;
   const std::pair<storage::huge_memory*, uint64_t> taken[] = {{&m->parameters_, t.parameters},
                                                               {&m->gathered_, pools.of(plan::pool::gathered)},

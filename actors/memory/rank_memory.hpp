@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "device/device_id.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/rank_plan.hpp"
 #include "storage/memory/huge_memory.hpp"
@@ -17,9 +18,13 @@ namespace troupe::actors {
 
 class rank_memory {
  public:
-  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them.
+  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them. The rank computes
+  /// on `device`.
   static core::result<std::shared_ptr<rank_memory>> allocate(std::shared_ptr<const plan::rank_plan> trains,
-                                                             const plan::pool_sizes& pools);
+                                                             const plan::pool_sizes& pools,
+                                                             device::device_id device = {});
+
+  [[nodiscard]] device::device_id device() const { return device_; }
 
   /// Parameters in their own layout: full at stages 0 to 2, this rank's slices at stage 3.
   [[nodiscard]] std::byte* parameters() const { return parameters_.data(); }
@@ -77,6 +82,7 @@ class rank_memory {
 
  private:
   std::shared_ptr<const plan::rank_plan> plan_;
+  device::device_id device_;
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 

@@ -1,5 +1,5 @@
-// Causal self-attention of a batch, document by document, through the CPU kernel. Nothing but the packed input is kept
-// for backward, which computes the weights again.
+// Causal self-attention of a batch, document by document, through the kernel of its device. Nothing but the packed
+// input is kept for backward, which computes the weights again.
 #include "models/layers/attention.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -9,11 +9,11 @@
 #include <algorithm>
 #include <vector>
 
-#include "kernels/causal_attention.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/documents.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -25,20 +25,15 @@ struct attention_call {
   dropout_masks masks;
   std::span<const uint32_t> starts;  // of all rows; empty: each row is one document
 
-  /// Calls `f(sizes, dropout, row, column)` for every document, which begins there.
+  /// Calls `f(sizes, masks, row, column)` for every document, which begins there.
   template <class F>
   void for_each_document(const at::Tensor& qkv, F&& f) const {
     const int64_t columns = qkv.size(1);
     for (int64_t row = 0; row < qkv.size(0); ++row)
       for (const query_block& document : documents(row, columns)) {
-        kernels::attention_dropout dropout;
-        dropout.factor = static_cast<float>(masks.factor());
-        if (masks.active())
-          dropout.draw = [&](std::span<uint8_t> keep, uint64_t head, uint64_t query) {
-            const auto n = static_cast<uint64_t>(columns), first = static_cast<uint64_t>(document.first);
-            masks.draw(keep, static_cast<uint64_t>(row), (head * n + first + query) * n + first);
-          };
-        f(sizes(qkv, document.count), dropout, row, document.first);
+        const kernels::attention_masks masked{masks.key(static_cast<uint64_t>(row)), static_cast<uint64_t>(columns),
+                                              static_cast<uint64_t>(document.first)};
+        f(sizes(qkv, document.count), masked, row, document.first);
       }
   }
 
@@ -48,7 +43,7 @@ struct attention_call {
     int64_t longest = 0;
     for (int64_t row = 0; row < qkv.size(0); ++row)
       for (const query_block& document : documents(row, qkv.size(1))) longest = std::max(longest, document.count);
-    return at::empty({static_cast<int64_t>(elements(sizes(qkv, longest)))}, at::kFloat);
+    return at::empty({static_cast<int64_t>(elements(sizes(qkv, longest)))}, qkv.options().dtype(at::kFloat));
   }
 
  private:
@@ -79,9 +74,9 @@ struct attention_node final : function_node {
     const at::Tensor dy = gradients[0].contiguous();
     at::Tensor dqkv = at::empty_like(qkv);
     const at::Tensor scratch = call.scratch(qkv, kernels::causal_attention_backward_scratch);
-    call.for_each_document(qkv, [&](const auto& sizes, const auto& dropout, int64_t row, int64_t column) {
-      kernels::causal_attention_backward(sizes, dropout, token(qkv, row, column), token(dy, row, column),
-                                         token(dqkv, row, column), elements_of(scratch));
+    call.for_each_document(qkv, [&](const auto& sizes, const auto& masked, int64_t row, int64_t column) {
+      kernels_for(qkv).causal_attention_backward(sizes, masked, token(qkv, row, column), token(dy, row, column),
+                                                 token(dqkv, row, column), elements_of(scratch));
     });
     return {std::move(dqkv)};
   }
@@ -107,8 +102,9 @@ at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& input, 
     qkv = input.detach().contiguous();
     y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
     const at::Tensor scratch = call.scratch(qkv, kernels::causal_attention_scratch);
-    call.for_each_document(qkv, [&](const auto& sizes, const auto& drop, int64_t row, int64_t column) {
-      kernels::causal_attention(sizes, drop, token(qkv, row, column), token(y, row, column), elements_of(scratch));
+    call.for_each_document(qkv, [&](const auto& sizes, const auto& masked, int64_t row, int64_t column) {
+      kernels_for(qkv).causal_attention(sizes, masked, token(qkv, row, column), token(y, row, column),
+                                        elements_of(scratch));
     });
   }
   if (!wants_node(input)) return y;

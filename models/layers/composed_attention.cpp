@@ -19,6 +19,7 @@
 #include "models/layers/documents.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -88,22 +89,23 @@ struct attention_call {
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Empty where nothing drops.
-  [[nodiscard]] std::vector<uint8_t> mask(int64_t row, int64_t g, const query_block& b) const {
+  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined where nothing
+  /// drops.
+  [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const query_block& b) const {
     if (!masks.active()) return {};
-    const auto seen = static_cast<size_t>(b.seen());
-    std::vector<uint8_t> keep(static_cast<size_t>(shape.kv_heads * b.count) * seen);
-    std::span<uint8_t> left = keep;
+    at::Tensor keep = at::empty({shape.kv_heads, b.count, b.seen()}, w.options().dtype(at::kByte));
+    const kernels::dropout_key key = masks.key(static_cast<uint64_t>(row));
+    auto* next = keep.mutable_data_ptr<uint8_t>();
     for (int64_t kv = 0; kv < shape.kv_heads; ++kv)
-      for (int64_t i = 0; i < b.count; ++i, left = left.subspan(seen)) {
+      for (int64_t i = 0; i < b.count; ++i, next += b.seen()) {
         const int64_t head = kv * groups() + g;
-        masks.draw(left.first(seen), static_cast<uint64_t>(row),
-                   static_cast<uint64_t>((head * columns + b.first + i) * columns + b.document));
+        kernels_for(w).draw(next, static_cast<uint64_t>(b.seen()), key,
+                            static_cast<uint64_t>((head * columns + b.first + i) * columns + b.document));
       }
     return keep;
   }
 
-  void drop(const at::Tensor& w, const std::vector<uint8_t>& keep) const {
+  void drop(const at::Tensor& w, const at::Tensor& keep) const {
     if (masks.active()) masks.apply(w, keep);
   }
 };
@@ -131,7 +133,7 @@ struct attention_node final : function_node {
           const at::Tensor k = in.k.narrow(1, b.document, b.seen()), v = in.v.narrow(1, b.document, b.seen());
           const at::Tensor w = call.weights(in, b);
           at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
-          const std::vector<uint8_t> keep = call.mask(row, g, b);
+          const at::Tensor keep = call.mask(w, row, g, b);
           call.drop(dw, keep);
           const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
           call.drop(w, keep);
@@ -168,7 +170,7 @@ at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv,
         const at::Tensor out = group_view(y.select(0, row), shape, g);
         for (const query_block& b : blocks) {
           const at::Tensor w = call.weights(in, b);
-          call.drop(w, call.mask(row, g, b));
+          call.drop(w, call.mask(w, row, g, b));
           out.narrow(1, b.first, b.count).copy_(at::bmm(w, in.v.narrow(1, b.document, b.seen())));
         }
       }

@@ -1,21 +1,12 @@
-// Masks drawn in blocks that stay in the cache, applied in place.
 #include "models/layers/dropout.hpp"
 
-#include <algorithm>
-#include <array>
-
-#include "kernels/elementwise.hpp"
-#include "kernels/random.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
-
-/// Elements masked at once; a multiple of kernels::random_chunk.
-constexpr uint64_t block_numel = 4096;
-static_assert(block_numel % kernels::random_chunk == 0);
 
 struct add_dropped_node final : function_node {
   dropout_masks masks;
@@ -41,34 +32,24 @@ dropout_masks::dropout_masks(const segment_scope& scope, dropout_site site, floa
               scope.batch().rows, " rows, got ", samples_.size());
 }
 
-void dropout_masks::draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const {
-  kernels::dropout_mask(keep, probability_, seed_, step_, samples_[row], layer_, static_cast<uint32_t>(site_),
-                        first_position);
+kernels::dropout_key dropout_masks::key(uint64_t row) const {
+  if (!active()) return {};
+  return {probability_, seed_, step_, samples_[row], layer_, static_cast<uint32_t>(site_)};
 }
 
-void dropout_masks::apply(const at::Tensor& x, std::span<const uint8_t> keep) const {
-  TORCH_CHECK(x.is_contiguous() && static_cast<uint64_t>(x.numel()) == keep.size(), "a mask of ", keep.size(),
-              " elements for ", x.numel());
-  scale(bytes_in(x), core_dtype(x.scalar_type()), keep);
-}
-
-void dropout_masks::scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const {
-  kernels::scale_kept(x, type, keep.data(), factor(), keep.size());
+void dropout_masks::apply(const at::Tensor& x, const at::Tensor& keep) const {
+  TORCH_CHECK(x.is_contiguous() && x.numel() == keep.numel(), "a mask of ", keep.numel(), " elements for ", x.numel());
+  kernels_for(x).scale_kept(bytes_in(x), core_dtype(x.scalar_type()), keep.const_data_ptr<uint8_t>(), factor(),
+                            count_of(x));
 }
 
 void dropout_masks::apply_rows(const at::Tensor& x) const {
   if (!active()) return;
   TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
-  const auto rows = static_cast<uint64_t>(x.size(0)), count = static_cast<uint64_t>(x.numel()) / rows;
+  const auto rows = static_cast<uint64_t>(x.size(0)), count = count_of(x) / rows;
   const core::dtype type = core_dtype(x.scalar_type());
-  auto* elements = bytes_in(x);
-  std::array<uint8_t, block_numel> keep;
   for (uint64_t row = 0; row < rows; ++row)
-    for (uint64_t first = 0; first < count; first += block_numel) {
-      const std::span<uint8_t> block(keep.data(), std::min(block_numel, count - first));
-      draw(block, row, first);
-      scale(elements + (row * count + first) * core::size_of(type), type, block);
-    }
+    kernels_for(x).drop(bytes_in(x) + row * count * core::size_of(type), type, count, key(row), 0);
 }
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 
+#include "kernels/dropout.hpp"
 #include "models/layers/segment_scope.hpp"
 
 namespace troupe::models {
@@ -26,18 +27,16 @@ class dropout_masks {
   /// What is kept is multiplied by this.
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
 
-  /// keep[i] = 1 or 0 for positions from `first_position` on of row `row`.
-  void draw(std::span<uint8_t> keep, uint64_t row, uint64_t first_position) const;
+  /// The masks of row `row`, as kernels know them.
+  [[nodiscard]] kernels::dropout_key key(uint64_t row) const;
 
-  /// Multiplies `x`, contiguous, by 1 / (1 - probability) where kept, by 0 elsewhere.
-  void apply(const at::Tensor& x, std::span<const uint8_t> keep) const;
+  /// Multiplies `x`, contiguous, by the factor where `keep` (bytes, as many) is 1, by 0 where it is 0.
+  void apply(const at::Tensor& x, const at::Tensor& keep) const;
 
   /// Draws for a whole contiguous (B, ..) tensor, each row from position 0, and applies.
   void apply_rows(const at::Tensor& x) const;
 
  private:
-  void scale(std::byte* x, core::dtype type, std::span<const uint8_t> keep) const;
-
   float probability_ = 0;
   dropout_site site_ = dropout_site::embedding;
   uint64_t seed_ = 0, step_ = 0;

@@ -1,8 +1,6 @@
 // Looks vectors up, and adds their gradients in the order of the tokens, each row summed in fp32 and rounded once.
 #include "models/layers/embedding.hpp"
 
-#include <ATen/Dispatch.h>
-#include <ATen/OpMathType.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/embedding.h>
@@ -13,7 +11,9 @@
 #include <numeric>
 #include <vector>
 
+#include "models/layers/bytes.hpp"
 #include "models/layers/dropout.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -44,7 +44,7 @@ at::Tensor positions_of(const micro_batch& batch) {
 /// gradient[id] = sum of the rows of `g` (N, C) whose token is `id`; zero for tokens that do not occur.
 void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tensor& inputs, const at::Tensor& g) {
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
-  const int64_t count = rows.size(0), width = rows.size(1);
+  const int64_t count = rows.size(0);
   const int64_t* ids = inputs.const_data_ptr<int64_t>();
   std::vector<int64_t> order(static_cast<size_t>(count));
   std::iota(order.begin(), order.end(), 0);
@@ -54,22 +54,16 @@ void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tens
   std::vector<int64_t> distinct;
   std::unique_copy(order.begin(), order.end(), std::back_inserter(distinct), same_token);
   at::Tensor used = at::empty({static_cast<int64_t>(distinct.size())}, at::kLong);
-  at::Tensor sums = at::empty({used.size(0), width}, rows.options());
-  AT_DISPATCH_FLOATING_TYPES_AND2(at::kBFloat16, at::kHalf, rows.scalar_type(), "token_gradient", [&] {
-    using wide_t = at::opmath_type<scalar_t>;
-    std::vector<wide_t> sum(static_cast<size_t>(width));
-    const scalar_t* from = rows.const_data_ptr<scalar_t>();
-    scalar_t* to = sums.mutable_data_ptr<scalar_t>();
-    int64_t* names = used.mutable_data_ptr<int64_t>();
-    for (size_t i = 0; i < order.size(); to += width, ++names) {
-      *names = ids[order[i]];
-      std::fill(sum.begin(), sum.end(), wide_t{0});
-      for (; i < order.size() && ids[order[i]] == *names; ++i)
-        for (int64_t c = 0; c < width; ++c)
-          sum[static_cast<size_t>(c)] += static_cast<wide_t>(from[order[i] * width + c]);
-      std::transform(sum.begin(), sum.end(), to, [](wide_t v) { return static_cast<scalar_t>(v); });
+  std::vector<int64_t> begin;
+  for (size_t i = 0; i < order.size(); ++i)
+    if (i == 0 || !same_token(order[i - 1], order[i])) {
+      used.mutable_data_ptr<int64_t>()[begin.size()] = ids[order[i]];
+      begin.push_back(static_cast<int64_t>(i));
     }
-  });
+  begin.push_back(count);
+  at::Tensor sums = at::empty({used.size(0), rows.size(1)}, rows.options());
+  kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),
+                                 {order.data(), begin.data(), distinct.size()}, bytes_in(sums));
   gradient_writer(slot, w).write_rows(used, sums);
 }
 

@@ -2,10 +2,10 @@
 // through it, so that the widest tensor of a layer is not kept.
 #include <ATen/ops/empty_like.h>
 
-#include "kernels/elementwise.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -32,8 +32,8 @@ struct gelu_linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dx = p.input_gradient(g), y = in_place_of(x);
-    kernels::gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
-                                bytes_in(y));
+    kernels_for(x).gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
+                                      bytes_in(y));
     p.write_gradients(*slot, y, g);
     return {like_rows_of(dx, gradients[0])};
   }
@@ -48,8 +48,8 @@ struct gated_linear_node final : function_node {
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dgate = p.input_gradient(g), dup = in_place_of(up), y = in_place_of(gate);
-    kernels::silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
-                                 core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
+    kernels_for(up).silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
+                                        core_dtype(up.scalar_type()), count_of(up), bytes_in(y));
     p.write_gradients(*slot, y, g);
     return {like_rows_of(dgate, gradients[0]), like_rows_of(dup, gradients[0])};
   }
@@ -84,7 +84,7 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
     const below_autograd plain;
     rows = as_rows(x.detach().contiguous());
     const at::Tensor inner = at::empty_like(rows);
-    kernels::gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
+    kernels_for(rows).gelu_tanh(bytes_of(rows), bytes_in(inner), core_dtype(rows.scalar_type()), count_of(rows));
     y = like_rows_of(p.forward(inner), x);
   }
   if (!wants_node(x)) return y;
@@ -106,8 +106,8 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
     gate_rows = as_rows(gate.detach().contiguous());
     up_rows = as_rows(up.detach().contiguous());
     const at::Tensor inner = at::empty_like(up_rows);
-    kernels::silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner), core_dtype(up_rows.scalar_type()),
-                        count_of(inner));
+    kernels_for(up_rows).silu_gated(bytes_of(gate_rows), bytes_of(up_rows), bytes_in(inner),
+                                    core_dtype(up_rows.scalar_type()), count_of(inner));
     y = like_rows_of(p.forward(inner), up);
   }
   if (!wants_node(gate, up)) return y;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "kernels/cross_entropy.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -26,33 +26,15 @@ at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary) {
   return targets;
 }
 
-/// The sum over the rows of logits (N, V), which are contiguous.
-double sum_of_losses(const at::Tensor& logits, const at::Tensor& targets, at::Tensor& log_sums) {
-  const auto* data = bytes_of(logits);
-  const core::dtype type = core_dtype(logits.scalar_type());
-  const auto rows = static_cast<uint64_t>(logits.size(0)), width = static_cast<uint64_t>(logits.size(1));
-  const auto* wanted = targets.const_data_ptr<int64_t>();
-  if (type == core::dtype::f64)
-    return kernels::cross_entropy_reference(data, type, rows, width, wanted, log_sums.mutable_data_ptr<double>());
-  return kernels::cross_entropy(data, type, rows, width, wanted, log_sums.mutable_data_ptr<float>());
-}
-
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // (N, V), (N), (N)
 
   torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
-    auto* data = bytes_in(gradient);
-    const core::dtype type = core_dtype(gradient.scalar_type());
-    const auto rows = static_cast<uint64_t>(gradient.size(0)), width = static_cast<uint64_t>(gradient.size(1));
-    const auto* wanted = targets.const_data_ptr<int64_t>();
-    const double factor = gradients[0].item<double>() / static_cast<double>(rows);
-    if (type == core::dtype::f64) {
-      kernels::cross_entropy_backward_reference(data, type, rows, width, wanted, log_sums.const_data_ptr<double>(),
-                                                factor);
-    } else {
-      kernels::cross_entropy_backward(data, type, rows, width, wanted, log_sums.const_data_ptr<float>(), factor);
-    }
+    const at::Tensor wide = gradients[0].to(log_sums.scalar_type()).contiguous();
+    kernels_for(gradient).cross_entropy_backward(
+        bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)),
+        static_cast<uint64_t>(gradient.size(1)), targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide));
     return {gradient};
   }
   void release_variables() override {
@@ -74,8 +56,10 @@ at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
     TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
                 " targets");
     log_sums = at::empty({rows.size(0)}, rows.options().dtype(sum_dtype(rows.scalar_type())).requires_grad(false));
-    loss = at::empty({}, log_sums.options())
-               .fill_(sum_of_losses(rows, targets, log_sums) / static_cast<double>(rows.size(0)));
+    loss = at::empty({}, log_sums.options());
+    kernels_for(rows).cross_entropy(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(0)),
+                                    static_cast<uint64_t>(rows.size(1)), targets.const_data_ptr<int64_t>(),
+                                    bytes_in(log_sums), bytes_in(loss));
   }
   if (!wants_node(logits)) return loss;
   auto node = std::make_shared<cross_entropy_node>();

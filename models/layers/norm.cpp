@@ -5,10 +5,9 @@
 
 #include <utility>
 
-#include "kernels/cast.hpp"
-#include "kernels/row_norm.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -35,9 +34,13 @@ at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
 void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
   gradient_writer writer(slot, parameter);
   at::Tensor& out = writer.out();
-  kernels::cast(bytes_of(gradient), core_dtype(gradient.scalar_type()), bytes_in(out), core_dtype(out.scalar_type()),
-                static_cast<uint64_t>(out.numel()));
+  kernels_for(out).cast(bytes_of(gradient), core_dtype(gradient.scalar_type()), bytes_in(out),
+                        core_dtype(out.scalar_type()), count_of(out));
   writer.commit();
+}
+
+kernels::norm_rows kept_in(const normed_rows& rows) {
+  return {.mean = rows.mean.defined() ? bytes_in(rows.mean) : nullptr, .rstd = bytes_in(rows.rstd)};
 }
 
 }  // namespace
@@ -45,22 +48,11 @@ void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gra
 normed_rows row_norm::forward(const at::Tensor& x) const {
   normed_rows out{.y = at::empty_like(x), .mean = {}, .rstd = wide_numbers(x, x.size(0))};
   const auto in = input_of(x, w);
-  const bool reference = x.scalar_type() == at::kDouble;
-  if (!bias) {
-    if (reference) {
-      kernels::rms_norm_reference(in, epsilon, bytes_in(out.y), out.rstd.mutable_data_ptr<double>());
-    } else {
-      kernels::rms_norm(in, epsilon, bytes_in(out.y), out.rstd.mutable_data_ptr<float>());
-    }
-    return out;
-  }
-  out.mean = wide_numbers(x, x.size(0));
-  if (reference) {
-    kernels::layer_norm_reference(in, bytes_of(bias->bound()), epsilon, bytes_in(out.y),
-                                  out.mean.mutable_data_ptr<double>(), out.rstd.mutable_data_ptr<double>());
+  if (bias) {
+    out.mean = wide_numbers(x, x.size(0));
+    kernels_for(x).layer_norm(in, bytes_of(bias->bound()), epsilon, bytes_in(out.y), kept_in(out));
   } else {
-    kernels::layer_norm(in, bytes_of(bias->bound()), epsilon, bytes_in(out.y), out.mean.mutable_data_ptr<float>(),
-                        out.rstd.mutable_data_ptr<float>());
+    kernels_for(x).rms_norm(in, epsilon, bytes_in(out.y), kept_in(out));
   }
   return out;
 }
@@ -71,27 +63,13 @@ at::Tensor row_norm::backward(const sink_slot& slot, const at::Tensor& x, const 
   at::Tensor dx = in_place_of(dy);
   const at::Tensor dw = wide_numbers(x, x.size(1));
   const auto in = input_of(x, w);
-  const bool reference = x.scalar_type() == at::kDouble;
   if (!bias) {
-    if (reference) {
-      kernels::rms_norm_backward_reference(in, gradient, of_x.rstd.const_data_ptr<double>(), bytes_in(dx),
-                                           dw.mutable_data_ptr<double>());
-    } else {
-      kernels::rms_norm_backward(in, gradient, of_x.rstd.const_data_ptr<float>(), bytes_in(dx),
-                                 dw.mutable_data_ptr<float>());
-    }
+    kernels_for(x).rms_norm_backward(in, gradient, kept_in(of_x), bytes_in(dx), bytes_in(dw));
     write(slot, w, dw);
     return dx;
   }
   const at::Tensor db = wide_numbers(x, x.size(1));
-  if (reference) {
-    kernels::layer_norm_backward_reference(in, gradient, of_x.mean.const_data_ptr<double>(),
-                                           of_x.rstd.const_data_ptr<double>(), bytes_in(dx),
-                                           dw.mutable_data_ptr<double>(), db.mutable_data_ptr<double>());
-  } else {
-    kernels::layer_norm_backward(in, gradient, of_x.mean.const_data_ptr<float>(), of_x.rstd.const_data_ptr<float>(),
-                                 bytes_in(dx), dw.mutable_data_ptr<float>(), db.mutable_data_ptr<float>());
-  }
+  kernels_for(x).layer_norm_backward(in, gradient, kept_in(of_x), bytes_in(dx), bytes_in(dw), bytes_in(db));
   write(slot, w, dw);
   write(slot, *bias, db);
   return dx;

@@ -9,6 +9,7 @@
 #include <ATen/ops/ones.h>
 
 #include "core/processor.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/widened_products.hpp"
 
@@ -80,6 +81,10 @@ product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n
 }
 
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
+  operations_for(out).product_out(out, a, b, bias);
+}
+
+void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias) {
   switch (products_by(out.scalar_type(), a.size(0), a.size(1), b.size(1))) {
     case product_library::widened:
       return widened_product_out(out, a, b, bias);

@@ -21,8 +21,12 @@ enum class product_library : uint8_t { aten, onednn, widened };
 product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n);
 
 /// out (m, n), contiguous and distinct, = a (m, k) * b (k, n), plus `bias` (n) where it is defined. Either factor may
-/// be a transposed view. One dtype for all; 16-bit types are summed in fp32 and rounded once.
+/// be a transposed view. One dtype for all; 16-bit types are summed in fp32 and rounded once. By the device of `out`
+/// (models/layers/operations.hpp).
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
+
+/// The CPU's, by the library that `products_by` names.
+void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
 
 /// The same into a new tensor.
 at::Tensor product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});

@@ -1,7 +1,7 @@
 #include "models/layers/projection.hpp"
 
-#include "kernels/column_sums.hpp"
 #include "models/layers/bytes.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -10,9 +10,9 @@ namespace {
 
 /// out (C) = the sums of the columns of g (N, C), whose elements lie side by side.
 void sum_columns(const at::Tensor& g, at::Tensor& out) {
-  kernels::column_sums(bytes_of(g), core_dtype(g.scalar_type()), static_cast<uint64_t>(g.size(0)),
-                       static_cast<uint64_t>(g.size(1)), static_cast<uint64_t>(g.stride(0)), bytes_in(out),
-                       core_dtype(out.scalar_type()));
+  kernels_for(g).column_sums(bytes_of(g), core_dtype(g.scalar_type()), static_cast<uint64_t>(g.size(0)),
+                             static_cast<uint64_t>(g.size(1)), static_cast<uint64_t>(g.stride(0)), bytes_in(out),
+                             core_dtype(out.scalar_type()));
 }
 
 }  // namespace

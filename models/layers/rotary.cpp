@@ -5,13 +5,12 @@
 #include <ATen/ops/empty.h>
 
 #include <cmath>
-#include <cstring>
 #include <span>
 #include <utility>
 
-#include "kernels/rotary.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -26,41 +25,31 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
-/// The column inside its document of token `token` of a (B, T) batch.
-int64_t position_of(int64_t token, int64_t columns, std::span<const uint32_t> starts) {
-  return token % columns - (starts.empty() ? 0 : starts[static_cast<size_t>(token)]);
-}
-
-void turn(const std::byte* from, std::byte* to, core::dtype type, int64_t heads, int64_t width,
-          const rotary_angles& angles, int64_t angle, direction way) {
-  const auto count = static_cast<uint64_t>(heads), elements = static_cast<uint64_t>(width);
-  const bool back = way == direction::unpack;
-  if (type == core::dtype::f64) {
-    kernels::turn_heads_reference(from, to, type, count, elements, angles.cosines.const_data_ptr<double>() + angle,
-                                  angles.sines.const_data_ptr<double>() + angle, back);
-  } else {
-    kernels::turn_heads(from, to, type, count, elements, angles.cosines.const_data_ptr<float>() + angle,
-                        angles.sines.const_data_ptr<float>() + angle, back);
-  }
-}
-
 void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
                std::span<const uint32_t> starts, direction way) {
   const core::dtype type = core_dtype(packed.scalar_type());
-  const auto bytes = static_cast<int64_t>(core::size_of(type));
-  const int64_t rows = packed.size(0), columns = packed.size(1);
-  const int64_t stride = packed.size(2) * bytes, own_stride = p.heads * head_width * bytes;
+  const uint64_t bytes = core::size_of(type), heads = static_cast<uint64_t>(p.heads);
+  const uint64_t width = static_cast<uint64_t>(head_width), first = static_cast<uint64_t>(p.first_head) * width * bytes;
+  const uint64_t own_stride = heads * width * bytes, stride = static_cast<uint64_t>(packed.size(2)) * bytes;
+  const bool pack = way == direction::pack;
   auto* own = bytes_in(p.own);
-  auto* inside = bytes_in(packed) + p.first_head * head_width * bytes;
-  for (int64_t token = 0; token < rows * columns; ++token, own += own_stride, inside += stride) {
-    const std::byte* from = way == direction::pack ? own : inside;
-    std::byte* to = way == direction::pack ? inside : own;
-    if (p.turned) {
-      turn(from, to, type, p.heads, head_width, angles, position_of(token, columns, starts) * (head_width / 2), way);
-    } else {
-      std::memcpy(to, from, static_cast<size_t>(own_stride));
-    }
+  auto* inside = bytes_in(packed) + first;
+  const kernels::token_heads moved{.from = pack ? own : inside,
+                                   .to = pack ? inside : own,
+                                   .from_stride = pack ? own_stride : stride,
+                                   .to_stride = pack ? stride : own_stride,
+                                   .type = type,
+                                   .tokens = static_cast<uint64_t>(packed.size(0) * packed.size(1)),
+                                   .heads = heads,
+                                   .width = width};
+  kernels::rotary_table table{.starts = starts.empty() ? nullptr : starts.data(),
+                              .columns = static_cast<uint64_t>(packed.size(1)),
+                              .back = !pack};
+  if (p.turned) {
+    table.cosines = bytes_of(angles.cosines);
+    table.sines = bytes_of(angles.sines);
   }
+  kernels_for(packed).turn_tokens(moved, table);
 }
 
 struct rotary_node final : function_node {

@@ -40,7 +40,8 @@ class widened_factor {
   widened_factor(const at::Tensor& from, int64_t rows_max, int64_t cols_max)
       : from_(from.stride(1) == 1 || from.stride(0) == 1 ? from : from.contiguous()),
         turned_(from_.stride(1) != 1),
-        room_(at::empty({std::min(from.size(0), rows_max) * std::min(from.size(1), cols_max)}, at::kFloat)) {}
+        room_(at::empty({std::min(from.size(0), rows_max) * std::min(from.size(1), cols_max)},
+                        from.options().dtype(at::kFloat))) {}
 
   /// The tile in fp32, in the order of memory that the factor has.
   at::Tensor at(const tile& t) {
@@ -63,7 +64,8 @@ void widened_product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor&
   const int64_t m = a.size(0), k = a.size(1), n = b.size(1);
   const core::dtype type = core_dtype(out.scalar_type());
   widened_factor left(a, widened_rows, widened_depth), right(b, widened_depth, widened_cols);
-  const at::Tensor sums = at::empty({std::min(m, widened_rows) * std::min(n, widened_cols)}, at::kFloat);
+  const at::Tensor sums =
+      at::empty({std::min(m, widened_rows) * std::min(n, widened_cols)}, out.options().dtype(at::kFloat));
   for (int64_t col = 0; col < n; col += widened_cols) {
     const int64_t cols = std::min(widened_cols, n - col);
     const at::Tensor first = bias.defined() ? bias.narrow(0, col, cols).to(at::kFloat) : at::Tensor();

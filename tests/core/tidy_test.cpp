@@ -19,8 +19,8 @@ struct source_file {
   std::vector<std::string> lines;
 };
 
-const std::vector<std::string> folders = {"core",    "config",     "plan",   "telemetry", "data",   "kernels", "fabric",
-                                          "storage", "checkpoint", "models", "job",       "actors", "apps"};
+const std::vector<std::string> folders = {"core",   "config",  "device",     "plan",   "telemetry", "data",   "kernels",
+                                          "fabric", "storage", "checkpoint", "models", "job",       "actors", "apps"};
 
 std::vector<source_file> read_tree() {
   std::vector<source_file> out;

@@ -1,0 +1,148 @@
+// The CPU's table. Where a kernel is computed in fp32 alone, fp64 takes its scalar twin.
+#include "kernels/operations.hpp"
+
+#include "kernels/cast.hpp"
+#include "kernels/column_sums.hpp"
+#include "kernels/cross_entropy.hpp"
+#include "kernels/elementwise.hpp"
+#include "kernels/norm.hpp"
+#include "kernels/orthogonalise.hpp"
+#include "kernels/undo.hpp"
+
+namespace troupe::kernels {
+namespace {
+
+template <class T>
+T* as(std::byte* x) {
+  return reinterpret_cast<T*>(x);
+}
+template <class T>
+const T* as(const std::byte* x) {
+  return reinterpret_cast<const T*>(x);
+}
+
+bool in_fp64(core::dtype type) { return type == core::dtype::f64; }
+
+void layer_norm_any(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, const norm_rows& kept) {
+  if (in_fp64(in.type))
+    layer_norm_reference(in, bias, epsilon, y, as<double>(kept.mean), as<double>(kept.rstd));
+  else
+    layer_norm(in, bias, epsilon, y, as<float>(kept.mean), as<float>(kept.rstd));
+}
+
+void layer_norm_backward_any(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
+                             std::byte* dweight, std::byte* dbias) {
+  if (in_fp64(in.type))
+    layer_norm_backward_reference<double>(in, gradient, as<double>(kept.mean), as<double>(kept.rstd), dx,
+                                          as<double>(dweight), as<double>(dbias));
+  else
+    layer_norm_backward(in, gradient, as<float>(kept.mean), as<float>(kept.rstd), dx, as<float>(dweight),
+                        as<float>(dbias));
+}
+
+void rms_norm_any(const norm_input& in, double epsilon, std::byte* y, const norm_rows& kept) {
+  if (in_fp64(in.type))
+    rms_norm_reference(in, epsilon, y, as<double>(kept.rstd));
+  else
+    rms_norm(in, epsilon, y, as<float>(kept.rstd));
+}
+
+void rms_norm_backward_any(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
+                           std::byte* dweight) {
+  if (in_fp64(in.type))
+    rms_norm_backward_reference<double>(in, gradient, as<double>(kept.rstd), dx, as<double>(dweight));
+  else
+    rms_norm_backward(in, gradient, as<float>(kept.rstd), dx, as<float>(dweight));
+}
+
+/// As the CPU kernel wants them; `masks` outlives the result.
+attention_dropout dropout_of(const attention_masks& masks) {
+  attention_dropout out;
+  out.factor = static_cast<float>(masks.key.factor());
+  if (masks.key.active())
+    out.draw = [&masks](std::span<uint8_t> keep, uint64_t head, uint64_t query) {
+      draw(keep.data(), keep.size(), masks.key,
+           (head * masks.columns + masks.first + query) * masks.columns + masks.first);
+    };
+  return out;
+}
+
+void attend(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv, std::byte* y,
+            std::span<float> scratch) {
+  causal_attention(sizes, dropout_of(masks), qkv, y, scratch);
+}
+
+void attend_backward(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
+                     const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
+  causal_attention_backward(sizes, dropout_of(masks), qkv, dy, dqkv, scratch);
+}
+
+void mean_loss(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+               std::byte* log_sums, std::byte* loss) {
+  const auto count = static_cast<double>(rows);
+  if (in_fp64(type))
+    *as<double>(loss) = cross_entropy_reference(logits, type, rows, width, targets, as<double>(log_sums)) / count;
+  else
+    *as<float>(loss) =
+        static_cast<float>(cross_entropy(logits, type, rows, width, targets, as<float>(log_sums)) / count);
+}
+
+void mean_loss_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
+                        const std::byte* log_sums, const std::byte* gradient) {
+  const auto count = static_cast<double>(rows);
+  if (in_fp64(type))
+    cross_entropy_backward_reference(logits, type, rows, width, targets, as<double>(log_sums),
+                                     *as<double>(gradient) / count);
+  else
+    cross_entropy_backward(logits, type, rows, width, targets, as<float>(log_sums),
+                           static_cast<double>(*as<float>(gradient)) / count);
+}
+
+template <class State>
+constexpr optimizer_operations<State> updates_on_cpu{.update = update,
+                                                     .update_keeping = update_keeping,
+                                                     .take_back = take_back,
+                                                     .prepare_lamb = prepare,
+                                                     .apply_lamb = apply,
+                                                     .prepare_muon = prepare,
+                                                     .apply_muon = apply,
+                                                     .orthogonalise = orthogonalise,
+                                                     .add_column_sums = add_column_sums,
+                                                     .update_selected = update_selected,
+                                                     .update_deferred = update_deferred};
+
+constexpr operations on_cpu{.cast = cast,
+                            .block_square_sums = block_square_sums,
+                            .sum_in_rank_order = sum_in_rank_order,
+                            .column_sums = column_sums,
+                            .grouped_sums = grouped_sums,
+                            .layer_norm = layer_norm_any,
+                            .layer_norm_backward = layer_norm_backward_any,
+                            .rms_norm = rms_norm_any,
+                            .rms_norm_backward = rms_norm_backward_any,
+                            .gelu_tanh = gelu_tanh,
+                            .gelu_tanh_backward = gelu_tanh_backward,
+                            .silu_gated = silu_gated,
+                            .silu_gated_backward = silu_gated_backward,
+                            .drop = drop,
+                            .draw = draw,
+                            .scale_kept = scale_kept,
+                            .turn_tokens = turn_tokens,
+                            .causal_attention = attend,
+                            .causal_attention_backward = attend_backward,
+                            .cross_entropy = mean_loss,
+                            .cross_entropy_backward = mean_loss_backward,
+                            .in_fp32 = updates_on_cpu<float>,
+                            .in_fp64 = updates_on_cpu<double>};
+
+}  // namespace
+
+const operations& operations_of(device::device_id device) {
+  switch (device.kind) {
+    case device::device_kind::cpu:
+      return on_cpu;
+  }
+  return on_cpu;
+}
+
+}  // namespace troupe::kernels

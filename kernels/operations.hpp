@@ -1,0 +1,114 @@
+// The operations of a device as layers and lanes call them: one table for each, found by the device's name. Owns the
+// list; what an operation computes is said where its CPU kernel is declared, and every device gives the same bits.
+//
+// Pointers are to memory of that device but for those inside options, which are plain values. Types are those that a
+// model computes in: f64, f32, bf16 or f16; "wide" memory holds the type that sums are formed in, f64 for f64 and f32
+// for all others. Work begins in the order of calls. Nothing is handed back by value: whoever wants to know a number
+// says where it is to be written.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "core/dtype.hpp"
+#include "device/device_id.hpp"
+#include "kernels/attention_call.hpp"
+#include "kernels/dropout.hpp"
+#include "kernels/grouped_sums.hpp"
+#include "kernels/late_update.hpp"
+#include "kernels/optimizer.hpp"
+#include "kernels/reduce.hpp"
+#include "kernels/rotary.hpp"
+#include "kernels/row_norm.hpp"
+
+namespace troupe::kernels {
+
+/// Updates of pieces whose states are of type `State`: float, or double in runs that check others.
+template <class State>
+struct optimizer_operations {
+  using piece = optimizer_piece<State>;
+
+  void (*update)(const optimizer_options& o, const optimizer_step& s, const piece& x);  ///< optimizer.hpp
+  /// undo.hpp
+  void (*update_keeping)(const optimizer_options& o, const optimizer_step& s, const piece& x, std::byte* undo);
+  void (*take_back)(const piece& x, const std::byte* undo);
+  /// lamb.hpp
+  void (*prepare_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, std::span<double> weight_sums,
+                       std::span<double> update_sums);
+  void (*apply_lamb)(const lamb_options& o, const optimizer_step& s, const piece& x, double trust_ratio);
+  /// muon.hpp, orthogonalise.hpp
+  void (*prepare_muon)(const muon_options& o, const optimizer_step& s, const piece& x, State* direction);
+  void (*apply_muon)(const muon_options& o, const optimizer_step& s, const piece& x, const State* orthogonal);
+  void (*orthogonalise)(std::span<State> matrix, uint64_t rows, uint64_t cols, uint32_t steps,
+                        std::span<State> scratch);
+  /// late_update.hpp
+  void (*add_column_sums)(const piece& x, const matrix_slice& slice, std::span<double> sums);
+  void (*update_selected)(const optimizer_options& o, const optimizer_step& s, const piece& x,
+                          const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred);
+  void (*update_deferred)(const optimizer_options& o, const optimizer_step& s, const piece& x,
+                          const matrix_slice& slice, std::span<const uint8_t> selected, State* deferred,
+                          uint64_t gradients);
+};
+
+struct operations {  ///< of one device
+  /// cast.hpp, norm.hpp, reduce.hpp, column_sums.hpp, grouped_sums.hpp
+  void (*cast)(const std::byte* in, core::dtype from, std::byte* out, core::dtype to, uint64_t count);
+  void (*block_square_sums)(const std::byte* values, core::dtype type, uint64_t count, std::span<double> out);
+  void (*sum_in_rank_order)(std::span<const std::byte* const> inputs, std::byte* output, uint64_t count,
+                            const reduce_options& options);
+  void (*column_sums)(const std::byte* x, core::dtype type, uint64_t rows, uint64_t width, uint64_t row_stride,
+                      std::byte* out, core::dtype out_type);
+  void (*grouped_sums)(const std::byte* rows, core::dtype type, uint64_t width, const row_groups& groups,
+                       std::byte* sums);
+
+  /// row_norm.hpp; `mean`, `rstd`, `dweight` and `dbias` are wide.
+  void (*layer_norm)(const norm_input& in, const std::byte* bias, double epsilon, std::byte* y, const norm_rows& kept);
+  void (*layer_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
+                              std::byte* dweight, std::byte* dbias);
+  void (*rms_norm)(const norm_input& in, double epsilon, std::byte* y, const norm_rows& kept);
+  void (*rms_norm_backward)(const norm_input& in, const norm_gradient& gradient, const norm_rows& kept, std::byte* dx,
+                            std::byte* dweight);
+
+  /// elementwise.hpp, dropout.hpp, rotary.hpp
+  void (*gelu_tanh)(const std::byte* x, std::byte* y, core::dtype type, uint64_t count);
+  void (*gelu_tanh_backward)(const std::byte* x, const std::byte* dy, std::byte* dx, core::dtype type, uint64_t count,
+                             std::byte* y);
+  void (*silu_gated)(const std::byte* gate, const std::byte* up, std::byte* y, core::dtype type, uint64_t count);
+  void (*silu_gated_backward)(const std::byte* gate, const std::byte* up, const std::byte* dy, std::byte* dgate,
+                              std::byte* dup, core::dtype type, uint64_t count, std::byte* y);
+  void (*drop)(std::byte* x, core::dtype type, uint64_t count, const dropout_key& key, uint64_t first_position);
+  void (*draw)(uint8_t* keep, uint64_t count, const dropout_key& key, uint64_t first_position);
+  void (*scale_kept)(std::byte* x, core::dtype type, const uint8_t* keep, double factor, uint64_t count);
+  void (*turn_tokens)(const token_heads& x, const rotary_table& table);
+
+  /// causal_attention.hpp, by attention_call.hpp; not for f64, which has no kernel.
+  void (*causal_attention)(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
+                           std::byte* y, std::span<float> scratch);
+  void (*causal_attention_backward)(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
+                                    const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
+
+  /// cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
+  void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                        const int64_t* targets, std::byte* log_sums, std::byte* loss);
+  /// `gradient`, one wide number, is that of the mean.
+  void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+                                 const int64_t* targets, const std::byte* log_sums, const std::byte* gradient);
+
+  optimizer_operations<float> in_fp32;
+  optimizer_operations<double> in_fp64;
+
+  /// Those for states of type `State`.
+  template <class State>
+  [[nodiscard]] const optimizer_operations<State>& updates() const {
+    if constexpr (sizeof(State) == sizeof(double))
+      return in_fp64;
+    else
+      return in_fp32;
+  }
+};
+
+/// The table of a device, alive as long as the process.
+const operations& operations_of(device::device_id device);
+
+}  // namespace troupe::kernels

@@ -33,6 +33,7 @@ void end_when_complete(self_ptr self) {
   for (uint32_t l = 1; l < plan::num_lanes; ++l)
     if (s.ended[l] < lanes[l].size()) return;
   s.running = false;
+  (void)s.context->decide();  // whoever asks later asks when the next run may have the memory of the votes
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
 }
@@ -139,7 +140,7 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         if (s.failed) return;
         s.which = m.which;
         const auto& program = (*s.setup.programs)[static_cast<size_t>(m.which)];
-        s.context = std::make_shared<step_context>(program, *m.order, s.setup.rules);
+        s.context = std::make_shared<step_context>(program, *m.order, s.setup.rules, s.setup.votes);
         s.running = true;
         s.clock.begin(now_ns(self));
         show_pulse(s);

@@ -29,6 +29,7 @@ struct rank_setup {  ///< what a rank is told once
   actors::patience patience;
   uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes
   missing_members missing;                ///< what tells a peer's turn from one's own, and what a stall report names
+  vote_memory votes;                      ///< of all its runs; none: each has plain memory
   std::shared_ptr<pulse_board> pulses;    ///< of all ranks; null: this one runs alone
   /// From the rank's thread: the run waits, longer than usual, for somebody whom no clock ends. May be empty.
   std::function<void(const std::string&)> tell;

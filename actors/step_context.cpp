@@ -5,11 +5,39 @@
 
 namespace troupe::actors {
 
+namespace {
+
+std::span<double> zeroed(std::span<double> x) {
+  std::fill(x.begin(), x.end(), 0.0);
+  return x;
+}
+
+}  // namespace
+
+vote_memory plain_votes(const plan::rank_plan& p) {
+  const auto made = std::make_shared<std::vector<double>>(p.layout->vote_elements() + p.layout->measured_elements());
+  const std::span all(*made);
+  return {all.first(p.layout->vote_elements()), all.subspan(p.layout->vote_elements()), made};
+}
+
+step_context::step_context(std::shared_ptr<const actors::program> what, const step_order& o,
+                           const job::scaling_rules& r, const vote_memory& memory)
+    : program(std::move(what)),
+      order(o),
+      rules(r),
+      batches(program->plan->options().accumulation),
+      spans(program->plan->instructions.size()) {
+  const vote_memory m = memory.owner != nullptr ? memory : plain_votes(plan());
+  votes = zeroed(m.votes.first(plan().layout->vote_elements()));
+  norms = zeroed(m.norms.first(plan().layout->measured_elements()));
+  memory_ = m.owner;
+}
+
 double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules) {
   return 1.0 / (double(p.options().ranks) * p.options().accumulation * loss_scale * rules.input_scale);
 }
 
-verdict judge(const plan::rank_plan& p, const std::vector<double>& votes, double loss_scale,
+verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules) {
   verdict v;
   for (uint64_t b = 0; b < p.layout->num_blocks; ++b) v.square_sum += votes[b];

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "actors/program.hpp"
@@ -47,21 +48,24 @@ struct step_order {
   uint64_t loads = 0;  ///< of states into the living session: whoever keeps something over steps begins afresh then
 };
 
+/// Where the votes and norms of a rank's runs lie, one run after the other: a pool of the rank's memory, which every
+/// lane and the fabric reach, or plain memory in simulations.
+struct vote_memory {
+  std::span<double> votes, norms;  ///< as many as any plan of the rank wants
+  std::shared_ptr<const void> owner;
+};
+vote_memory plain_votes(const plan::rank_plan& p);  ///< of its own, for runs of `p`
+
 struct step_context {  ///< one rank's run of one plan, shared by its lanes
-  step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r)
-      : program(std::move(what)),
-        order(o),
-        rules(r),
-        votes(program->plan->layout->vote_elements(), 0.0),
-        norms(program->plan->layout->measured_elements(), 0.0),
-        batches(program->plan->options().accumulation),
-        spans(program->plan->instructions.size()) {}
+  /// Votes and norms begin as zeros; `memory` is the run's alone until it has ended. None: plain memory.
+  step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r,
+               const vote_memory& memory = {});
 
   std::shared_ptr<const actors::program> program;
   step_order order;
   job::scaling_rules rules;
-  std::vector<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
-  std::vector<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
+  std::span<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
+  std::span<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
   /// [lane]: when the hands of a lane that starts ahead moved bytes, by that lane; the others' are their spans.
@@ -80,6 +84,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   [[nodiscard]] float unclipped_scale() const;
 
  private:
+  std::shared_ptr<const void> memory_;  // of votes and norms
   std::once_flag once_;
   verdict verdict_;
 };
@@ -88,7 +93,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
 double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules);
 
 /// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
-verdict judge(const plan::rank_plan& p, const std::vector<double>& votes, double loss_scale,
+verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules);
 
 }  // namespace troupe::actors

@@ -36,7 +36,11 @@ batch fill(const data::corpus& corpus, uint64_t rows, uint64_t first, Window win
 }  // namespace
 
 batch make_rows(const corpus& corpus, uint64_t first_position, uint64_t rows) {
-  return fill(corpus, rows, first_position, [&](uint64_t position) { return corpus.training(position); });
+  batch out = fill(corpus, rows, first_position, [&](uint64_t position) { return corpus.training(position); });
+  if (out.failure) return out;
+  out.by_token = core::order_of_inputs(out.tokens, corpus.sequence());
+  if (corpus.document_mask()) out.by_column = core::order_of_columns(out.document_start, corpus.sequence());
+  return out;
 }
 
 batch make_batch(const corpus& corpus, const batch_shape& shape, uint64_t step, uint32_t micro, uint32_t rank) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/token_order.hpp"
 #include "data/corpus.hpp"
 
 namespace troupe::data {
@@ -41,6 +42,8 @@ struct batch {  ///< the tokens of one micro-batch on one rank
   /// For each input position of a row the column where its document starts, 0 where that lies before the row; rows x
   /// (columns - 1), row-major. Empty: documents do not matter.
   std::vector<uint32_t> document_start{};
+  /// Of batches that are trained on: the inputs by token and, where documents matter, by column of their document.
+  core::token_order by_token{}, by_column{};
   std::optional<core::error> failure{};  ///< it could not be read or made; whoever uses the batch says so
 };
 

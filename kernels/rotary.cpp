@@ -69,7 +69,8 @@ void turn_tokens(const token_heads& x, const rotary_table& table) {
       std::memcpy(to, from, x.heads * x.width * core::size_of(x.type));
       continue;
     }
-    const uint64_t position = token % table.columns - (table.starts == nullptr ? 0 : table.starts[token]);
+    const uint64_t position =
+        token % table.columns - (table.starts == nullptr ? 0 : static_cast<uint64_t>(table.starts[token]));
     const uint64_t angle = position * (x.width / 2);
     if (x.type == core::dtype::f64)
       turn_heads_reference(from, to, x.type, x.heads, x.width, reinterpret_cast<const double*>(table.cosines) + angle,

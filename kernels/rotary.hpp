@@ -29,7 +29,7 @@ struct token_heads {
 struct rotary_table {
   const std::byte* cosines = nullptr;  ///< null: heads are moved and not turned
   const std::byte* sines = nullptr;
-  const uint32_t* starts = nullptr;
+  const int32_t* starts = nullptr;
   uint64_t columns = 1;  ///< of a row
   bool back = false;
 };

@@ -12,6 +12,9 @@
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
+#include "models/layers/bytes.hpp"
+#include "models/layers/operations.hpp"
+#include "models/layers/torch_dtype.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -39,7 +42,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         setup_(std::move(setup)),
         memory_(std::move(memory)),
         host_batches_(setup_.own != nullptr),
-        binding_(p.table(), p.options().parameter, model_->own_parameters()),
+        binding_(p.table(), p.options().parameter, model_->own_parameters(), memory_->device()),
         bound_at_(p.table().parameters.size(), nullptr),
         written_(p.table().parameters.size(), false),
         windows_(p.table().units.size()) {
@@ -132,6 +135,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& b = *context_->batches[micro];
     models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, context_->order.step, training()};
     out.document_start = b.document_start;
+    out.by_token = &b.by_token;
+    out.by_column = &b.by_column;
     out.micro = micro;
     out.rank = p().rank;
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
@@ -159,8 +164,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.staged != plan::none) flight_.hidden = out_of_window(flight_.hidden, memory_->window(p(), x.staged));
     if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
-    const double loss = flight_.hidden.item().toDouble();
-    context_->votes[p().layout->loss_offset(p().rank, x.micro)] = loss;
+    const at::Tensor& mean = flight_.hidden;
+    double& loss = context_->votes[p().layout->loss_offset(p().rank, x.micro)];
+    models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
+                                   reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
     if (std::isfinite(loss)) return {};
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
@@ -257,7 +264,8 @@ core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setu
                                                               std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
   if (setup.own) return std::make_unique<compute_executor>(setup.own(), setup, std::move(memory), p);
-  auto model = models::make_language_model(setup.spec, p.options().parameter, setup.rows, setup.columns);
+  auto model =
+      models::make_language_model(setup.spec, p.options().parameter, setup.rows, setup.columns, memory->device());
   if (!model) return core::fail(model.error());
   return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
 }

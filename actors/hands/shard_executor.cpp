@@ -11,7 +11,7 @@
 
 namespace troupe::actors {
 
-std::string first_nonfinite_parameter(const plan::rank_plan& p, const std::vector<double>& votes) {
+std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes) {
   for (size_t q = 0; q < p.layout->block_offset.size(); ++q) {
     const uint64_t end = q + 1 < p.layout->block_offset.size() ? p.layout->block_offset[q + 1] : p.layout->num_blocks;
     for (uint64_t b = p.layout->block_offset[q]; b < end; ++b)
@@ -27,9 +27,9 @@ void shard_executor::square_sums(const plan::instruction& norm) {
     const auto& own = p.layout->partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
-    device_.block_square_sums(
-        memory_->reduced_gradient(x.parameter, own.first, window), p.options().accumulation_type, own.count,
-        std::span(context_->votes).subspan(block, core::div_up(own.count, core::partition_grain)));
+    device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().accumulation_type,
+                              own.count,
+                              context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
   }
 }
 
@@ -81,7 +81,7 @@ void shard_executor::prepare(const plan::instruction& x) {
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
       const uint64_t block = p.layout->block_offset[piece.parameter] + piece.range.first / core::partition_grain;
       const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
-      const std::span norms(context_->norms);
+      const auto norms = context_->norms;
       updates.prepare_lamb(*lamb, step, at<State>(piece), norms.subspan(block, blocks),
                            norms.subspan(p.layout->num_blocks + block, blocks));
     }

@@ -63,6 +63,6 @@ class shard_executor final : public executor {
 };
 
 /// Pure: the first parameter, in the table's order, with a square sum that is not finite.
-std::string first_nonfinite_parameter(const plan::rank_plan& p, const std::vector<double>& votes);
+std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes);
 
 }  // namespace troupe::actors

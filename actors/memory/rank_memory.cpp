@@ -13,18 +13,21 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
   m->pools_ = pools;
   m->device_ = device;
   const auto& t = m->plan_->memory;
-  const std::pair<storage::huge_memory*, uint64_t> taken[] = {{&m->parameters_, t.parameters},
-                                                              {&m->gathered_, pools.of(plan::pool::gathered)},
-                                                              {&m->master_, t.master},
-                                                              {&m->moments_, t.moments},
-                                                              {&m->gradients_, t.gradients},
-                                                              {&m->accumulated_, t.accumulated},
-                                                              {&m->directions_, t.directions},
-                                                              {&m->undo_, t.undo},
-                                                              {&m->states_, pools.of(plan::pool::states)},
-                                                              {&m->shards_, pools.of(plan::pool::shards)},
-                                                              {&m->reduced_, pools.of(plan::pool::reduced)},
-                                                              {&m->activations_, pools.of(plan::pool::activations)}};
+  const std::pair<storage::huge_memory*, uint64_t> taken[] = {
+      {&m->parameters_, t.parameters},
+      {&m->gathered_, pools.of(plan::pool::gathered)},
+      {&m->master_, t.master},
+      {&m->moments_, t.moments},
+      {&m->gradients_, t.gradients},
+      {&m->accumulated_, t.accumulated},
+      {&m->directions_, t.directions},
+      {&m->undo_, t.undo},
+      {&m->votes_, m->plan_->layout->vote_elements() * sizeof(double)},
+      {&m->norms_, m->plan_->layout->measured_elements() * sizeof(double)},
+      {&m->states_, pools.of(plan::pool::states)},
+      {&m->shards_, pools.of(plan::pool::shards)},
+      {&m->reduced_, pools.of(plan::pool::reduced)},
+      {&m->activations_, pools.of(plan::pool::activations)}};
   for (const auto& [pool, bytes] : taken) {
     auto got = storage::huge_memory::allocate(bytes);
     if (!got) return core::fail(got.error().in("rank " + std::to_string(m->plan_->rank)));

@@ -40,6 +40,9 @@ class rank_memory {
   [[nodiscard]] std::byte* staging() const { return staging_.data(); }
   /// What speculative updates have overwritten, where the plan places it.
   [[nodiscard]] std::byte* undo() const { return undo_.data(); }
+  /// Square sums and losses of all ranks, and what LAMB measures: room for any plan's.
+  [[nodiscard]] std::span<double> votes() const { return numbers_in(votes_); }
+  [[nodiscard]] std::span<double> norms() const { return numbers_in(norms_); }
   /// Before the first run that saves; later calls do nothing.
   core::result<void> take_staging();
   /// Master weight of a piece's first element; fp32, fp64 in reference mode. Where it is swapped: in `window`, which
@@ -86,7 +89,11 @@ class rank_memory {
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 
-  storage::huge_memory undo_;
+  static std::span<double> numbers_in(const storage::huge_memory& m) {
+    return {reinterpret_cast<double*>(m.data()), m.bytes() / sizeof(double)};
+  }
+
+  storage::huge_memory undo_, votes_, norms_;
   storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
   storage::huge_memory states_, shards_, reduced_, activations_;  // windows
   struct cached_set {

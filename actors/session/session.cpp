@@ -124,7 +124,7 @@ core::result<void> session::parts::make_own_system() {
 core::result<void> session::parts::start_actors() {
   const auto& c = *plan.config;
   const uint32_t ranks = c.parallel.data;
-  auto group = fabric::in_process_group::make(ranks);
+  auto group = fabric::in_process_group::make(ranks, memory.front()->device());
   const auto pulses = std::make_shared<pulse_board>(ranks);
   std::vector<rank_parts> all(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
@@ -136,6 +136,7 @@ core::result<void> session::parts::start_actors() {
     x.setup.patience.longest_predicted =
         std::chrono::nanoseconds(static_cast<int64_t>(plan.longest_instruction_s * 1e9));
     x.setup.pulses = pulses;
+    x.setup.votes = {memory[r]->votes(), memory[r]->norms(), memory[r]};
     x.setup.tell = [box = warnings](const std::string& line) { box->put(line); };
     compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed, ledger->owner(r)};
     if (host != nullptr) stage_setup.own = [from = host, r] { return from->take(r); };

@@ -36,7 +36,7 @@ std::vector<float> family_model::next_token_logits(const micro_batch& batch, con
   const at::NoGradGuard no_grad;
   segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0);
   const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
-  const at::Tensor wide = logits(scope, last).to(at::kFloat);
+  const at::Tensor wide = logits(scope, last).to(at::kCPU, at::kFloat);
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
 }
 

@@ -42,6 +42,7 @@ class family_model : public language_model {
 };
 
 std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
-std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                           device::device_id device);
 
 }  // namespace troupe::models

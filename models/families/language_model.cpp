@@ -8,7 +8,8 @@ namespace troupe::models {
 using core::error_kind;
 
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
-                                                                  uint64_t rows, uint64_t columns) {
+                                                                  uint64_t rows, uint64_t columns,
+                                                                  device::device_id device) {
   if (type != core::dtype::f32 && type != core::dtype::bf16 && type != core::dtype::f16 && type != core::dtype::f64)
     return core::fail(error_kind::bad_input,
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));
@@ -20,7 +21,7 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
     case family::gpt2:
       return make_gpt2(spec, type, rows, columns);
     case family::llama:
-      return make_llama(spec, type, rows, columns);
+      return make_llama(spec, type, rows, columns, device);
   }
   return core::fail(error_kind::bug, "a model of no known family");
 }

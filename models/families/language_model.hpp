@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
+#include "device/device_id.hpp"
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
 #include "models/table/model_spec.hpp"
@@ -33,8 +34,9 @@ class language_model {
                                                const parameter_binding& parameters) = 0;
 };
 
-/// Builds the model for micro-batches of at most `rows` x `columns` tokens in `type`.
+/// Builds the model for micro-batches of at most `rows` x `columns` tokens in `type`, run where its parameters lie.
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
-                                                                  uint64_t rows, uint64_t columns);
+                                                                  uint64_t rows, uint64_t columns,
+                                                                  device::device_id device = {});
 
 }  // namespace troupe::models

@@ -2,14 +2,16 @@
 #include "models/families/family_model.hpp"
 #include "models/layers/embedding.hpp"
 #include "models/layers/rotary.hpp"
+#include "models/layers/torch_device.hpp"
 
 namespace troupe::models {
 namespace {
 
 class llama final : public family_model {
  public:
-  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
-      : family_model(spec, type, rows, columns), angles_(spec.rope_theta, spec.head_width, columns, type) {}
+  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, device::device_id device)
+      : family_model(spec, type, rows, columns),
+        angles_(spec.rope_theta, spec.head_width, columns, type, torch_device(device)) {}
 
  protected:
   std::unique_ptr<segment_run> embedding(segment_scope& scope) const override {
@@ -36,8 +38,9 @@ class llama final : public family_model {
 
 }  // namespace
 
-std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns) {
-  return std::make_unique<llama>(spec, type, rows, columns);
+std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                           device::device_id device) {
+  return std::make_unique<llama>(spec, type, rows, columns, device);
 }
 
 }  // namespace troupe::models

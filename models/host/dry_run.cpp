@@ -49,7 +49,8 @@ core::result<dry_run_result> dry_run(const module_model& model, core::model_tabl
   const at::AutoGradMode mode(true);
   const at::ScalarType type = parameters_of(model).front().scalar_type();
   dry_run_result out;
-  at::Tensor x = first.input.is_floating_point() ? first.input.to(type) : first.input;
+  const at::Device where = parameters_of(model).front().device();
+  at::Tensor x = first.input.is_floating_point() ? first.input.to(where, type) : first.input.to(where);
   bool trains = false;
   for (size_t u = 0; u < model.units.size(); ++u) {
     const auto& unit = model.units[u];
@@ -87,7 +88,8 @@ core::result<dry_run_result> dry_run(const module_model& model, core::model_tabl
       shape_text(x) + " from " + named(model.units.back()) + " and the target, " + shape_text(first.target);
   try {
     const at::Tensor output = x.detach().to(sum_dtype(type));
-    const at::Tensor loss = model.loss(output.requires_grad_(true), first.target);
+    const at::Tensor loss =
+        model.loss(output.requires_grad_(true), first.target.defined() ? first.target.to(where) : first.target);
     if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
                                                    ", got " + shape_text(loss));

@@ -12,6 +12,7 @@
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
 #include "models/host/random_turn.hpp"
+#include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight.hpp"
 
@@ -100,7 +101,8 @@ class module_runner final : public language_model {
 
  private:
   [[nodiscard]] at::Tensor entering(const at::Tensor& input) const {
-    return input.is_floating_point() ? input.detach().to(torch_dtype(facts_->type)) : input.detach();
+    const at::Device where = torch_device(facts_->device);
+    return input.is_floating_point() ? input.detach().to(where, torch_dtype(facts_->type)) : input.detach().to(where);
   }
 
   // Whether anybody wants the gradient of this unit's input.
@@ -136,7 +138,7 @@ class module_runner final : public language_model {
     at::Tensor loss;
     const at::Tensor wide = output.is_floating_point() ? output.to(sum_dtype(output.scalar_type())) : output;
     try {
-      loss = model_.loss(wide, batch.target);
+      loss = model_.loss(wide, batch.target.defined() ? batch.target.to(wide.device()) : batch.target);
     } catch (const std::exception& e) {
       throw std::runtime_error("the loss, given " + shape_text(wide) + " and the target, " + shape_text(batch.target) +
                                ": " + line_of(e));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "device/device_id.hpp"
 #include "models/families/language_model.hpp"
 #include "models/host/module_model.hpp"
 
@@ -16,6 +17,7 @@ struct module_facts {
   core::model_table table;
   std::vector<bool> draws;  ///< [unit]: takes numbers from torch's generator
   core::dtype type = core::dtype::f32;
+  device::device_id device = {};  ///< where the modules compute
   /// The micro-batch of a step in which a trained parameter without gradient is an error; none: in no one.
   std::optional<uint32_t> all_used_in = {};
 };

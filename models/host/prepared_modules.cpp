@@ -8,6 +8,7 @@
 #include "models/host/dry_run.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
+#include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
@@ -24,10 +25,11 @@ core::result<module_model> call(const module_factory& factory, uint64_t seed) {
   }
 }
 
-void convert_buffers(const module_model& model, at::ScalarType type) {
+void convert_buffers(const module_model& model, at::ScalarType type, at::Device where) {
   for (const auto& u : model.units)
     for (const auto& b : parts_of(u).buffers)
-      if (b.tensor.is_floating_point()) b.tensor.set_data(b.tensor.detach().to(type));
+      if (b.tensor.is_floating_point() || b.tensor.device() != where)
+        b.tensor.set_data(b.tensor.detach().to(where, b.tensor.is_floating_point() ? type : b.tensor.scalar_type()));
 }
 
 /// The tensors stay, their bytes go; a binding gives them others.
@@ -50,11 +52,14 @@ core::result<void> check_apart(const std::vector<module_model>& earlier, const m
 
 core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const module_factory& factory, uint32_t ranks,
                                                                        core::dtype type, uint64_t seed,
-                                                                       const host_batch& first) {
+                                                                       const host_batch& first,
+                                                                       device::device_id device) {
   const at::NoGradGuard no_grad;
   auto out = std::make_unique<prepared_modules>();
   auto facts = std::make_shared<module_facts>();
   facts->type = type;
+  facts->device = device;
+  const at::Device place = torch_device(device);
   for (uint32_t r = 0; r < ranks; ++r) {
     const std::string where = "own model, rank " + std::to_string(r);
     auto model = [&] {
@@ -67,14 +72,15 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
       if (!table) return core::fail(table.error());
       facts->table = std::move(*table);
       for (const auto& p : parameters_of(*model)) {
-        out->values_.push_back(p.detach().to(at::kFloat).contiguous());
-        if (p.scalar_type() != torch_dtype(type)) p.set_data(p.detach().to(torch_dtype(type)));
+        out->values_.push_back(p.detach().to(at::kCPU, at::kFloat).contiguous());
+        if (p.scalar_type() != torch_dtype(type) || p.device() != place)
+          p.set_data(p.detach().to(place, torch_dtype(type)));
       }
     } else {
       if (auto ok = check_apart(out->instances_, *model); !ok) return core::fail(ok.error().in(where));
       if (auto ok = check_alike(facts->table, *model); !ok) return core::fail(ok.error().in(where));
     }
-    convert_buffers(*model, torch_dtype(type));
+    convert_buffers(*model, torch_dtype(type), place);
     if (r == 0) {
       auto tried = dry_run(*model, facts->table, first, {seed, 0, 0, 0, 0});
       if (!tried) return core::fail(tried.error());

@@ -14,11 +14,13 @@ namespace troupe::models {
 
 class prepared_modules {
  public:
-  /// Calls the factory once for each rank and tries the first instance on `first`, in `type`. Refuses what table_of,
+  /// Calls the factory once for each rank and tries the first instance on `first`, in `type` on
+  /// `device`. Refuses what table_of,
   /// check_alike and dry_run refuse, a factory that throws, and one that gives two ranks the same tensors.
   /// Holds one whole copy of the parameters in fp32; of the other instances only the structure.
   static core::result<std::unique_ptr<prepared_modules>> make(const module_factory& factory, uint32_t ranks,
-                                                              core::dtype type, uint64_t seed, const host_batch& first);
+                                                              core::dtype type, uint64_t seed, const host_batch& first,
+                                                              device::device_id device = {});
 
   [[nodiscard]] const core::model_table& table() const { return facts_->table; }
 

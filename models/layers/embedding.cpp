@@ -1,4 +1,5 @@
-// Looks vectors up, and adds their gradients in the order of the tokens, each row summed in fp32 and rounded once.
+// Looks vectors up, and adds their gradients in the order that came with the tokens, each row summed in fp32 and
+// rounded once.
 #include "models/layers/embedding.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -6,81 +7,67 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
-#include <iterator>
-#include <numeric>
 #include <vector>
 
 #include "models/layers/bytes.hpp"
 #include "models/layers/dropout.hpp"
+#include "models/layers/host_numbers.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-/// The first T tokens of every row, once it is sure that inputs and targets are tokens of the vocabulary.
-at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary) {
+/// The first T tokens of every row on `where`, once it is sure that inputs and targets are tokens of the vocabulary.
+at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
                 " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
                 i % (batch.columns + 1));
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  at::Tensor inputs = at::empty({rows, columns}, at::kLong);
-  auto* out = inputs.mutable_data_ptr<int64_t>();
-  for (int64_t r = 0; r < rows; ++r) std::copy_n(batch.tokens.data() + r * (columns + 1), columns, out + r * columns);
-  return inputs;
+  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, 0, columns).contiguous();
 }
 
-/// The place of every input inside its document, (B, T).
-at::Tensor positions_of(const micro_batch& batch) {
-  at::Tensor positions = at::empty({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)}, at::kLong);
-  auto* out = positions.mutable_data_ptr<int64_t>();
-  for (size_t i = 0; i < batch.document_start.size(); ++i)
-    out[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
-  return positions;
+/// The place of every input inside its document, (B, T) on `where`.
+at::Tensor positions_of(const micro_batch& batch, at::Device where) {
+  std::vector<int64_t> positions(batch.document_start.size());
+  for (size_t i = 0; i < positions.size(); ++i)
+    positions[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
+  return on_device(positions, where)
+      .clone()
+      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
 }
 
-/// gradient[id] = sum of the rows of `g` (N, C) whose token is `id`; zero for tokens that do not occur.
-void write_token_gradient(const sink_slot& slot, const weight& w, const at::Tensor& inputs, const at::Tensor& g) {
+/// gradient[id] = sum of the rows of `g` (N, C) whose input is `id`; zero for ids that do not occur.
+void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g) {
+  if (!w.trainable) return;
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
-  const int64_t count = rows.size(0);
-  const int64_t* ids = inputs.const_data_ptr<int64_t>();
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return ids[a] < ids[b]; });
-
-  const auto same_token = [&](int64_t a, int64_t b) { return ids[a] == ids[b]; };
-  std::vector<int64_t> distinct;
-  std::unique_copy(order.begin(), order.end(), std::back_inserter(distinct), same_token);
-  at::Tensor used = at::empty({static_cast<int64_t>(distinct.size())}, at::kLong);
-  std::vector<int64_t> begin;
-  for (size_t i = 0; i < order.size(); ++i)
-    if (i == 0 || !same_token(order[i - 1], order[i])) {
-      used.mutable_data_ptr<int64_t>()[begin.size()] = ids[order[i]];
-      begin.push_back(static_cast<int64_t>(i));
-    }
-  begin.push_back(count);
-  at::Tensor sums = at::empty({used.size(0), rows.size(1)}, rows.options());
+  TORCH_CHECK(order != nullptr && order->order.size() == static_cast<size_t>(rows.size(0)), "the gradient of ", w.name,
+              " wants the order of ", rows.size(0), " inputs, got ", order == nullptr ? 0 : order->order.size());
+  const at::Tensor ids = on_device(order->ids, rows.device()), begin = on_device(order->begin, rows.device());
+  const at::Tensor places = on_device(order->order, rows.device());
+  const at::Tensor sums = at::empty({ids.size(0), rows.size(1)}, rows.options());
   kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),
-                                 {order.data(), begin.data(), distinct.size()}, bytes_in(sums));
-  gradient_writer(slot, w).write_rows(used, sums);
+                                 {places.const_data_ptr<int64_t>(), begin.const_data_ptr<int64_t>(), order->ids.size()},
+                                 bytes_in(sums));
+  gradient_writer(slot, w).write_rows(ids, sums);
 }
 
 /// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
 void write_position_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
-  const at::Tensor used = at::arange(g.size(1), at::kLong);
+  const at::Tensor used = at::arange(g.size(1), g.options().dtype(at::kLong));
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }
 
 class embedding_run final : public segment_run {
  public:
-  embedding_run(at::Tensor output, at::Tensor inputs, at::Tensor places, weight tokens, std::optional<weight> positions,
+  embedding_run(at::Tensor output, const micro_batch& batch, weight tokens, std::optional<weight> positions,
                 dropout_masks masks)
       : output_(std::move(output)),
-        inputs_(std::move(inputs)),
-        places_(std::move(places)),
+        by_token_(batch.by_token),
+        by_column_(batch.by_column),
+        with_documents_(!batch.document_start.empty()),
         tokens_(std::move(tokens)),
         positions_(std::move(positions)),
         masks_(masks) {}
@@ -95,15 +82,16 @@ class embedding_run final : public segment_run {
       g = gradient.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_token_gradient(slot, tokens_, inputs_, g);
-    if (positions_ && places_.defined()) write_token_gradient(slot, *positions_, places_, g);
-    if (positions_ && !places_.defined()) write_position_gradient(slot, *positions_, g);
+    write_row_gradient(slot, tokens_, by_token_, g);
+    if (positions_ && with_documents_) write_row_gradient(slot, *positions_, by_column_, g);
+    if (positions_ && !with_documents_) write_position_gradient(slot, *positions_, g);
     return {};
   }
 
  private:
-  at::Tensor output_, inputs_;
-  at::Tensor places_;  // of the inputs in their documents; undefined where each row is one
+  at::Tensor output_;
+  const core::token_order *by_token_, *by_column_;
+  bool with_documents_;
   weight tokens_;
   std::optional<weight> positions_;
   dropout_masks masks_;
@@ -115,17 +103,16 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
                                            const std::optional<weight>& positions, float dropout) {
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
-  at::Tensor inputs = inputs_of(scope.batch(), tokens.tensor.size(0));
+  const at::Device where = tokens.tensor.device();
+  const at::Tensor inputs = inputs_of(scope.batch(), tokens.tensor.size(0), where);
   at::Tensor y = at::embedding(tokens.bound(), inputs);
-  at::Tensor places;
   if (positions && !scope.batch().document_start.empty()) {
-    places = positions_of(scope.batch());
-    y.add_(at::embedding(positions->bound(), places));
+    y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), where)));
   } else if (positions) {
     y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
   }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), std::move(inputs), std::move(places), tokens, positions, masks);
+  return std::make_unique<embedding_run>(std::move(y), scope.batch(), tokens, positions, masks);
 }
 
 }  // namespace troupe::models

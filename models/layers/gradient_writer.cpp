@@ -26,7 +26,7 @@ gradient_writer::gradient_writer(const sink_slot& slot, const weight& parameter)
               parameter.name, ")");
   accumulate_ = target.accumulate;
   destination_ = at::from_blob(target.data, parameter.tensor.sizes(),
-                               at::TensorOptions().dtype(torch_dtype(target.type)).device(at::kCPU));
+                               at::TensorOptions().dtype(torch_dtype(target.type)).device(parameter.tensor.device()));
 }
 
 at::Tensor& gradient_writer::out() {

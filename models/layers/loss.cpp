@@ -2,28 +2,25 @@
 // and the gradient takes the logits' place.
 #include <ATen/ops/empty.h>
 
-#include <algorithm>
-
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
+#include "models/layers/host_numbers.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-/// Every token but each row's first, once it is sure that all are columns of the logits.
-at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary) {
+/// Every token but each row's first on `where`, once it is sure that all are columns of the logits.
+at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
+  const uint64_t width = batch.columns + 1;
+  for (uint64_t i = 0; i < batch.tokens.size(); ++i)
+    TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
+                vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
+                i % width - 1);
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  at::Tensor targets = at::empty({rows * columns}, at::kLong);
-  auto* out = targets.mutable_data_ptr<int64_t>();
-  for (int64_t r = 0; r < rows; ++r)
-    std::copy_n(batch.tokens.data() + r * (columns + 1) + 1, columns, out + r * columns);
-  for (int64_t i = 0; i < rows * columns; ++i)
-    TORCH_CHECK(out[i] >= 0 && out[i] < vocabulary, "a target from 0 to ", vocabulary - 1, " was wanted, got ", out[i],
-                " at row ", i / columns, ", position ", i % columns);
-  return targets;
+  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, 1, columns).reshape({-1});
 }
 
 struct cross_entropy_node final : function_node {
@@ -52,7 +49,7 @@ at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
   {
     const below_autograd plain;
     rows = logits.detach().contiguous();
-    targets = targets_of(scope.batch(), rows.size(1));
+    targets = targets_of(scope.batch(), rows.size(1), rows.device());
     TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
                 " targets");
     log_sums = at::empty({rows.size(0)}, rows.options().dtype(sum_dtype(rows.scalar_type())).requires_grad(false));

@@ -3,24 +3,24 @@
 #include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
 #include <c10/core/TensorImpl.h>
+#include <c10/core/TensorOptions.h>
 
 #include "models/layers/parameter_binding.hpp"
+#include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-c10::DataPtr cpu_pointer(void* data) { return {data, c10::Device(c10::kCPU)}; }
-
-c10::Storage storage_without_bytes(size_t bytes) {
-  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, cpu_pointer(nullptr),
+c10::Storage storage_without_bytes(size_t bytes, at::Device where) {
+  return c10::make_intrusive<c10::StorageImpl>(c10::StorageImpl::use_byte_size_t(), bytes, c10::DataPtr(nullptr, where),
                                                /*allocator=*/nullptr, /*resizable=*/false);
 }
 
 /// What a released parameter has for storage: whoever asks it for bytes gets a c10::Error. A null pointer alone is
 /// not enough, some of ATen's operations follow it.
-c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes) {
-  c10::Storage storage = storage_without_bytes(bytes);
+c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes, at::Device where) {
+  c10::Storage storage = storage_without_bytes(bytes, where);
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
       "parameter " + info.name + " is used while it is not bound");
   return storage;
@@ -28,16 +28,20 @@ c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes) {
 
 }  // namespace
 
-parameter_binding::parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own) {
+parameter_binding::parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own,
+                                     device::device_id device)
+    : device_(torch_device(device)) {
   TORCH_CHECK(own.empty() || own.size() == table.parameters.size(), "a binding of ", table.parameters.size(),
               " parameters, given ", own.size(), " tensors");
   for (const auto& info : table.parameters) {
     const at::ScalarType scalar = torch_dtype(type);
     const size_t bytes = info.numel() * c10::elementSize(scalar);
-    bytes_.push_back(storage_without_bytes(bytes));
-    none_.push_back(refusing_storage(info, bytes));
+    bytes_.push_back(storage_without_bytes(bytes, device_));
+    none_.push_back(refusing_storage(info, bytes, device_));
     at::Tensor t = at::detail::make_tensor<c10::TensorImpl>(
-        c10::Storage(none_.back()), c10::DispatchKeySet(c10::DispatchKey::CPU), c10::scalarTypeToTypeMeta(scalar));
+        c10::Storage(none_.back()),
+        c10::DispatchKeySet(at::TensorOptions().dtype(scalar).device(device_).computeDispatchKey()),
+        c10::scalarTypeToTypeMeta(scalar));
     t.unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
     if (own.empty()) {
       tensors_.push_back(std::move(t));
@@ -57,13 +61,13 @@ parameter_binding::~parameter_binding() {
 }
 
 void parameter_binding::bind(uint32_t parameter, void* data) {
-  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(data));
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(data, device_));
   tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(bytes_[parameter]);
   bound_[parameter] = true;
 }
 
 void parameter_binding::release(uint32_t parameter) {
-  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(cpu_pointer(nullptr));
+  bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(nullptr, device_));
   tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(none_[parameter]);
   bound_[parameter] = false;
 }

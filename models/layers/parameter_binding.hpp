@@ -8,6 +8,7 @@
 
 #include "core/dtype.hpp"
 #include "core/model_table.hpp"
+#include "device/device_id.hpp"
 
 namespace troupe::models {
 
@@ -19,14 +20,16 @@ namespace troupe::models {
 /// c10::Error.
 class parameter_binding {
  public:
-  /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type`, lose
-  /// the bytes that they have, and require gradients exactly where the table says `trainable`.
-  parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {});
+  /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type` on
+  /// `device`, lose the bytes that they have, and require gradients exactly where the table says `trainable`.
+  parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
+                    device::device_id device = {});
   ~parameter_binding();
   parameter_binding(const parameter_binding&) = delete;
   parameter_binding& operator=(const parameter_binding&) = delete;
 
-  /// `data` holds numel elements of `type`, starts at a 64-byte boundary and outlives the binding.
+  /// `data` lies on the binding's device, holds numel elements of `type`, starts at a 64-byte boundary and outlives the
+  /// binding.
   void bind(uint32_t parameter, void* data);
   void release(uint32_t parameter);
   [[nodiscard]] bool bound(uint32_t parameter) const;
@@ -34,6 +37,7 @@ class parameter_binding {
   [[nodiscard]] bool trainable(uint32_t parameter) const;
 
  private:
+  at::Device device_;
   std::vector<at::Tensor> tensors_;
   std::vector<c10::Storage> bytes_, none_;  ///< what a tensor's storage is while bound, and while released
   std::vector<bool> bound_, trainable_;

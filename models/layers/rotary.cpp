@@ -10,6 +10,7 @@
 
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
+#include "models/layers/host_numbers.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -42,7 +43,8 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
                                    .tokens = static_cast<uint64_t>(packed.size(0) * packed.size(1)),
                                    .heads = heads,
                                    .width = width};
-  kernels::rotary_table table{.starts = starts.empty() ? nullptr : starts.data(),
+  const at::Tensor begun = on_device(starts, packed.device());
+  kernels::rotary_table table{.starts = starts.empty() ? nullptr : begun.const_data_ptr<int32_t>(),
                               .columns = static_cast<uint64_t>(packed.size(1)),
                               .back = !pack};
   if (p.turned) {
@@ -72,7 +74,8 @@ struct rotary_node final : function_node {
 
 }  // namespace
 
-rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type) {
+rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type,
+                             at::Device where) {
   const auto count = static_cast<int64_t>(positions), half = static_cast<int64_t>(head_width / 2);
   const at::ScalarType wide = sum_dtype(torch_dtype(type));
   cosines = at::empty({count, half}, wide);
@@ -90,6 +93,8 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
         s[t * half + i] = std::sin(angle);
       }
   });
+  cosines = cosines.to(where);
+  sines = sines.to(where);
 }
 
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,

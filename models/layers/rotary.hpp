@@ -14,7 +14,7 @@ namespace troupe::models {
 /// Element i turns with element i + head_width / 2, as Hugging Face stores Llama's weights.
 /// Source: Su et al. 2021 (arXiv:2104.09864), section 3.
 struct rotary_angles {
-  rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type);
+  rotary_angles(double theta, uint32_t head_width, uint64_t positions, core::dtype type, at::Device where);
   at::Tensor cosines, sines;
 };
 

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "core/dtype.hpp"
+#include "core/token_order.hpp"
 
 namespace troupe::models {
 
@@ -29,7 +30,8 @@ struct host_batch;
 
 /// One micro-batch as tensors and keys. Tokens are (B, T + 1): inputs are the first T, targets the last T.
 struct micro_batch {
-  std::span<const int64_t> tokens;    ///< rows x (columns + 1), row-major; outlives forward and backward
+  std::span<const int64_t>
+      tokens;  ///< rows x (columns + 1), row-major; outlives forward and backward, as all it refers to
   uint64_t rows = 0, columns = 0;     ///< B, T
   std::span<const uint64_t> samples;  ///< B global sample numbers: keys of the dropout masks
   uint64_t seed = 0, step = 0;        ///< keys of the dropout masks
@@ -37,6 +39,9 @@ struct micro_batch {
   /// rows x columns: where the document of each input begins in its row; key j is visible to query i when
   /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
   std::span<const uint32_t> document_start = {};  ///< outlives forward and backward
+  /// For backward, which asks no tensor what it holds: the inputs by token and, with documents, by column of theirs.
+  const core::token_order* by_token = nullptr;
+  const core::token_order* by_column = nullptr;
   /// For a host's own model, which has no tokens: its tensors, and what else names the micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;

@@ -74,7 +74,9 @@ int main(int argc, char** argv) {
   for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<int64_t>(i * 7919 % spec->vocabulary);
   std::vector<uint64_t> samples(rows);
   for (size_t r = 0; r < rows; ++r) samples[r] = r;
-  const models::micro_batch batch{tokens, rows, columns, samples, 1, 1, true};
+  models::micro_batch batch{tokens, rows, columns, samples, 1, 1, true};
+  const auto order = core::order_of_inputs(tokens, columns);
+  batch.by_token = &order;
 
   std::map<std::string, std::vector<double>> times;
   for (int repeat = -1; repeat < repeats; ++repeat) {  // the first is a warm-up

@@ -142,4 +142,14 @@ BOOST_AUTO_TEST_CASE(threads_share_a_stream) {
   for (const auto& b : got) BOOST_TEST((b.tokens == wanted.tokens));
 }
 
+BOOST_AUTO_TEST_CASE(what_is_trained_on_comes_with_the_order_of_its_inputs) {
+  const counted_text text(200);
+  const auto corpus = text.corpus(150, 8, 5);
+  const auto b = data::make_batch(corpus, {.rows = 4, .ranks = 1, .micros = 1}, 0, 0, 0);
+  BOOST_TEST((b.by_token == core::order_of_inputs(b.tokens, 8)));
+  BOOST_TEST(b.by_token.order.size() == 32U);
+  BOOST_TEST(b.by_column.order.empty());  // no documents
+  BOOST_TEST(data::make_validation_batch(corpus, 2, 0).by_token.order.empty());
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(dropout_by_name_is_the_mask_applied_however_a_range_is_cut)
 
 BOOST_AUTO_TEST_CASE(the_heads_of_all_tokens_turn_by_their_place_in_the_document) {
   const uint64_t columns = 5, tokens = 10, heads = 2, width = 6, packed = 4 * width, own = heads * width;
-  const std::vector<uint32_t> starts{0, 0, 2, 2, 4, 0, 1, 1, 1, 1};
+  const std::vector<int32_t> starts{0, 0, 2, 2, 4, 0, 1, 1, 1, 1};
   const auto cosines = awkward_floats(columns * width / 2, 2), sines = awkward_floats(columns * width / 2, 3);
   const auto* c = reinterpret_cast<const std::byte*>(cosines.data());
   const auto* s = reinterpret_cast<const std::byte*>(sines.data());
@@ -106,7 +106,7 @@ BOOST_AUTO_TEST_CASE(the_heads_of_all_tokens_turn_by_their_place_in_the_document
                       width};
     cpu().turn_tokens(there, {.cosines = c, .sines = s, .starts = starts.data(), .columns = columns});
     for (uint64_t t = 0; t < tokens; ++t) {
-      const uint64_t at = (t % columns - starts[t]) * (width / 2);
+      const uint64_t at = (t % columns - uint64_t(starts[t])) * (width / 2);
       turn_heads(x.data() + t * own * element, wanted.data() + (t * packed + width) * element, type, heads, width,
                  cosines.data() + at, sines.data() + at, false);
     }

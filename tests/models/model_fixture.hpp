@@ -68,7 +68,11 @@ struct bound_model {
   }
 
   /// The mean loss; gradients of `scale` x loss go to the sink.
-  double step(const micro_batch& batch, gradient_sink& sink, double scale = 1.0) {
+  double step(micro_batch batch, gradient_sink& sink, double scale = 1.0) {
+    const auto by_token = core::order_of_inputs(batch.tokens, batch.columns);
+    const auto by_column = core::order_of_columns(batch.document_start, batch.columns);
+    batch.by_token = &by_token;
+    batch.by_column = &by_column;
     std::vector<std::unique_ptr<segment_run>> runs;
     at::Tensor hidden;
     const auto& units = model->table().units;
@@ -97,9 +101,14 @@ struct owned_batch {
     for (auto& t : tokens) t = static_cast<int64_t>(random() % vocabulary);
     for (uint64_t r = 0; r < rows; ++r) samples.push_back(100 + r);
     batch = {tokens, rows, columns, samples, 1, 5, true};
+    by_token = core::order_of_inputs(tokens, columns);
+    batch.by_token = &by_token;
   }
+  owned_batch(const owned_batch&) = delete;
+  owned_batch& operator=(const owned_batch&) = delete;
   std::vector<int64_t> tokens;
   std::vector<uint64_t> samples;
+  core::token_order by_token;
   micro_batch batch;
 };
 

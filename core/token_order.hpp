@@ -1,0 +1,53 @@
+// The places of a batch's inputs, brought together by what stands there: what the gradient of an embedding is summed
+// by. Made beside the tokens, by whoever cuts the batch, since the device that computes is not asked what it holds.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+namespace troupe::core {
+
+/// Places are counted row by row. Those of `ids[i]` are order[begin[i]] to order[begin[i + 1] - 1], ascending; every id
+/// occurs once, in ascending order.
+struct token_order {
+  std::vector<int64_t> ids, begin, order;
+  bool operator==(const token_order&) const = default;
+};
+
+/// Of any numbers.
+inline token_order order_of(std::span<const int64_t> numbers) {
+  token_order out;
+  out.order.resize(numbers.size());
+  std::iota(out.order.begin(), out.order.end(), 0);
+  const auto number = [&](int64_t place) { return numbers[static_cast<size_t>(place)]; };
+  std::stable_sort(out.order.begin(), out.order.end(), [&](int64_t a, int64_t b) { return number(a) < number(b); });
+  for (size_t i = 0; i < out.order.size(); ++i)
+    if (out.ids.empty() || number(out.order[i]) != out.ids.back()) {
+      out.ids.push_back(number(out.order[i]));
+      out.begin.push_back(static_cast<int64_t>(i));
+    }
+  out.begin.push_back(static_cast<int64_t>(out.order.size()));
+  return out;
+}
+
+/// Of the first `columns` tokens of rows of `columns` + 1: a batch's inputs.
+inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t columns) {
+  std::vector<int64_t> inputs;
+  inputs.reserve(tokens.size());
+  for (size_t i = 0; i < tokens.size(); ++i)
+    if (i % (columns + 1) != columns) inputs.push_back(tokens[i]);
+  return order_of(inputs);
+}
+
+/// Of the inputs' columns in their documents, which begin at the columns `document_start` of their rows.
+inline token_order order_of_columns(std::span<const uint32_t> document_start, uint64_t columns) {
+  std::vector<int64_t> places(document_start.size());
+  for (size_t i = 0; i < places.size(); ++i)
+    places[i] = static_cast<int64_t>(i % columns) - static_cast<int64_t>(document_start[i]);
+  return order_of(places);
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,30 @@
+// core/token_order.hpp: places by what stands there.
+#include "core/token_order.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+using namespace troupe;
+
+BOOST_AUTO_TEST_SUITE(token_order)
+
+BOOST_AUTO_TEST_CASE(places_stand_together_by_number_and_in_order) {
+  const std::vector<int64_t> numbers{5, 2, 5, 9, 2, 5};
+  const core::token_order wanted{{2, 5, 9}, {0, 2, 5, 6}, {1, 4, 0, 2, 5, 3}};
+  BOOST_TEST((core::order_of(numbers) == wanted));
+  BOOST_TEST((core::order_of({}) == core::token_order{{}, {0}, {}}));
+}
+
+BOOST_AUTO_TEST_CASE(the_last_token_of_a_row_is_no_input) {
+  const std::vector<int64_t> tokens{7, 3, 3, 1,  //
+                                    3, 7, 7, 3};
+  BOOST_TEST((core::order_of_inputs(tokens, 3) == core::order_of(std::vector<int64_t>{7, 3, 3, 3, 7, 7})));
+}
+
+BOOST_AUTO_TEST_CASE(columns_are_counted_from_where_their_document_begins) {
+  const std::vector<uint32_t> starts{0, 0, 2, 2,  //
+                                     0, 1, 1, 1};
+  BOOST_TEST((core::order_of_columns(starts, 4) == core::order_of(std::vector<int64_t>{0, 1, 0, 1, 0, 0, 1, 2})));
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+

@@ -25,6 +25,7 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
     : program(std::move(what)),
       order(o),
       rules(r),
+      losses_written(program->plan->options().accumulation),
       batches(program->plan->options().accumulation),
       spans(program->plan->instructions.size()) {
   const vote_memory m = memory.owner != nullptr ? memory : plain_votes(plan());

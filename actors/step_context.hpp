@@ -12,6 +12,7 @@
 
 #include "actors/program.hpp"
 #include "data/batch.hpp"
+#include "device/stream.hpp"
 #include "job/step_rules.hpp"
 #include "plan/lane_order.hpp"
 #include "telemetry/spans.hpp"
@@ -66,6 +67,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   job::scaling_rules rules;
   std::span<double> votes;  ///< shard lane: square sums; compute: losses; fabric: the others'
   std::span<double> norms;  ///< shard lane: square sums of weights, then of updates; fabric: the others'
+  std::vector<device::event> losses_written;                ///< [micro], by compute: its loss lies among the votes
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
   /// [lane]: when the hands of a lane that starts ahead moved bytes, by that lane; the others' are their spans.

@@ -71,7 +71,7 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   ++moving_;
   lock.unlock();
   // What others brought was written before they took the lock to post; it stays until all shares are finished.
-  for (uint32_t r = first; r < last; ++r) do_share(kernels::operations_of(device_), m.shared, m.memory, r, stop_);
+  for (uint32_t r = first; r < last; ++r) do_share(device_, m.shared, m.memory, r, stop_);
   lock.lock();
   --moving_;
   if (rendezvous_.failure()) {

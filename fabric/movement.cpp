@@ -1,10 +1,11 @@
 #include "fabric/movement.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <vector>
 
+#include "device/stream.hpp"
 #include "fabric/layout.hpp"
+#include "kernels/operations.hpp"
 
 namespace troupe::fabric {
 namespace {
@@ -18,6 +19,7 @@ constexpr uint64_t reduce_chunk_elements = uint64_t{1} << 15;
 /// One member's share of an operation, and what it takes.
 struct share {
   const kernels::operations& device;
+  device::stream& stream;
   const request& r;
   std::span<const member_memory> members;
   uint32_t rank;
@@ -35,7 +37,7 @@ struct share {
       const uint64_t bytes = p.count * size;
       for (uint64_t done = 0; done < bytes; done += copy_chunk_bytes) {
         if (stopped()) return;
-        std::memcpy(to + done, from + done, std::min(copy_chunk_bytes, bytes - done));
+        stream.copy(to + done, from + done, std::min(copy_chunk_bytes, bytes - done));
       }
     }
   }
@@ -59,7 +61,7 @@ struct share {
       if (r.accumulate)
         device.sum_in_rank_order(inputs, output(m), count, options);
       else
-        std::memcpy(output(m), output(p.owner), count * out_size);
+        stream.copy(output(m), output(p.owner), count * out_size);
     }
   }
 
@@ -77,13 +79,15 @@ struct share {
 
 }  // namespace
 
-void do_share(const kernels::operations& device, const request& r, std::span<const member_memory> members,
-              uint32_t rank, const std::atomic<bool>& stop) {
-  const share mine{device, r, members, rank, stop};
+void do_share(device::device_id device, const request& r, std::span<const member_memory> members, uint32_t rank,
+              const std::atomic<bool>& stop) {
+  auto& stream = device::stream::current(device);
+  const share mine{kernels::operations_of(device), stream, r, members, rank, stop};
   if (is_reduction(r.op))
     mine.reduce_pieces();
   else
     mine.copy_pieces();
+  stream.finish();  // others take it as done
 }
 
 }  // namespace troupe::fabric

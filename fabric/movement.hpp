@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <span>
 
+#include "device/device_id.hpp"
 #include "fabric/communicator.hpp"
-#include "kernels/operations.hpp"
 
 namespace troupe::fabric {
 
@@ -17,14 +17,14 @@ struct member_memory {
   std::byte* output = nullptr;
 };
 
-/// Does, by the operations of the members' device, `rank`'s share of `r`, whose own `input` and `output` are not used;
-/// `members` holds all members' by rank.
+/// Does, in the calling thread's stream of the members' device and to its end, `rank`'s share of `r`, whose own `input`
+/// and `output` are not used; `members` holds all members' by rank.
 ///   all_gather, broadcast, send_receive   fills `rank`'s output from its peers' inputs
 ///   reduce_scatter                        sums the pieces that `rank` owns into its output
 ///   all_reduce                            sums them and writes them to every member's output while they are in cache
 /// Shares of different members touch different bytes, so they may run at the same time or one after the other.
 /// Gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written.
-void do_share(const kernels::operations& device, const request& r, std::span<const member_memory> members,
-              uint32_t rank, const std::atomic<bool>& stop);
+void do_share(device::device_id device, const request& r, std::span<const member_memory> members, uint32_t rank,
+              const std::atomic<bool>& stop);
 
 }  // namespace troupe::fabric

@@ -15,11 +15,27 @@
 
 namespace troupe::plan {
 
-/// The pools of a rank. Each is one allocation, sized by the plan.
-/// Those from `states` on are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients,
-/// of units' inputs, which may also stay in theirs.
-enum class pool : uint8_t { gathered, buckets, directions, staging, states, shards, reduced, activations };
-inline constexpr uint32_t num_pools = 8;
+/// The pools of a rank. Each is one allocation, sized by the plan. The first `num_pools` are cut into slots; of these,
+/// those from `states` on are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients,
+/// of units' inputs, which may also stay in theirs. The others hold what stays from step to step, or votes and norms.
+enum class pool : uint8_t {
+  gathered,
+  buckets,
+  directions,
+  staging,
+  states,
+  shards,
+  reduced,
+  activations,
+  parameters,
+  master,
+  moments,
+  accumulated,
+  undo,
+  votes,
+  norms
+};
+inline constexpr uint32_t num_pools = 8, num_owners = 15;
 
 /// Bytes of a rank's pools.
 struct pool_sizes {

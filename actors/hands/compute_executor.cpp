@@ -58,12 +58,14 @@ class compute_executor final : public executor, private models::gradient_sink {
     keep_to_one_aten_thread();
     attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
+    losses_written_ = losses_seen_ = 0;
     look_up();
     written_.assign(written_.size(), false);
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
+    if (auto sound = look_at_losses(); !sound) return core::fail(sound.error());
     switch (x.kind) {
       case plan::kind::release:
         release(x);
@@ -98,7 +100,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     bound_at_[q] = at;
   }
   void bind_set(uint32_t set, uint32_t buffer) {
-    auto* base = memory_->gathered() + p().buffers[buffer].offset;
+    auto* base = memory_->at(plan::pool::gathered) + p().buffers[buffer].offset;
     for (const auto& x : p().layout->gather_sets[set].parameters)
       bind(x.parameter, base + x.offset * core::size_of(p().options().parameter));
   }
@@ -123,7 +125,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {
-    auto* base = memory_->gathered() + p().buffers[x.buffer].offset;
+    auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
     for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
       if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().parameter)) continue;
       binding_.release(place.parameter);
@@ -164,10 +166,31 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.staged != plan::none) flight_.hidden = out_of_window(flight_.hidden, memory_->window(p(), x.staged));
     if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
+    write_loss(x.micro);
+    return look_at_losses();
+  }
+
+  // From where the device has it to where the vote takes it: nobody waits for a number.
+  void write_loss(uint32_t micro) {
     const at::Tensor& mean = flight_.hidden;
-    double& loss = context_->votes[p().layout->loss_offset(p().rank, x.micro)];
+    double& loss = context_->votes[p().layout->loss_offset(p().rank, micro)];
     models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
                                    reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
+    device::stream::current(memory_->device()).record(context_->losses_written[micro]);
+    losses_written_ = micro + 1;
+  }
+
+  // Of the losses that are there by now those that nobody has looked at yet; a loss is there at once where the device
+  // is the CPU.
+  core::result<void> look_at_losses() {
+    while (losses_seen_ < losses_written_ && context_->losses_written[losses_seen_].is_over()) {
+      const double loss = context_->votes[p().layout->loss_offset(p().rank, losses_seen_++)];
+      if (auto ok = judge_loss(loss); !ok) return ok;
+    }
+    return {};
+  }
+
+  core::result<void> judge_loss(double loss) {
     if (std::isfinite(loss)) return {};
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
@@ -220,8 +243,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + instruction_->micro]];
     const bool accumulate = written_[q];
     written_[q] = true;
-    return {memory_->gradients() + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()), o.bucket_type(),
-            accumulate};
+    return {memory_->at(plan::pool::buckets) + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()),
+            o.bucket_type(), accumulate};
   }
 
   // Activations of this micro-batch are still here: the first one that is not finite says where it began.
@@ -254,8 +277,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   flight flight_;
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
-  bool bad_step_ = false;   // a loss of this training step is not finite
-  uint32_t bad_steps_ = 0;  // such steps in a row
+  uint32_t losses_written_ = 0, losses_seen_ = 0;  // micro-batches of this run
+  bool bad_step_ = false;                          // a loss of this training step is not finite
+  uint32_t bad_steps_ = 0;                         // such steps in a row
 };
 
 }  // namespace

@@ -61,13 +61,13 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
     case plan::kind::gather:
-      r.input = p.options().tiers.parameters != plan::tier::nvme ? memory_->parameters()
+      r.input = p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
                 : x.staged != plan::none                         ? memory_->window(p, x.staged)
                                                                  : memory_->cached(x.subject);
-      r.output = memory_->gathered() + p.buffers[x.buffer].offset;
+      r.output = memory_->at(plan::pool::gathered) + p.buffers[x.buffer].offset;
       break;
     case plan::kind::publish:
-      r.input = r.output = memory_->parameters();
+      r.input = r.output = memory_->at(plan::pool::parameters);
       break;
     case plan::kind::vote:
       r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
@@ -77,12 +77,12 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       break;
     case plan::kind::collect:
     case plan::kind::spread:
-      r.input = r.output = memory_->directions() + p.buffers[x.buffer].offset;
+      r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset;
       break;
     case plan::kind::reduce:
-      r.output = memory_->gradients() + p.buffers[x.buffer].offset;
+      r.output = memory_->at(plan::pool::buckets) + p.buffers[x.buffer].offset;
       r.input = r.output;
-      if (!p.options().buckets_stay()) r.output = memory_->accumulated();
+      if (!p.options().buckets_stay()) r.output = memory_->at(plan::pool::accumulated);
       if (x.staged != plan::none) r.output = memory_->window(p, x.staged);
       break;
     default:
@@ -109,6 +109,8 @@ core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, 
 }
 
 core::result<progress> fabric_executor::start(const plan::instruction& x) {
+  if (x.kind == plan::kind::vote)  // whose losses kernels write, which may end behind their instructions
+    for (const auto& written : context_->losses_written) device::stream::current(memory_->device()).wait(written);
   return meet(*communicator_, request_for(x));
 }
 

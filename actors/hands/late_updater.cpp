@@ -7,7 +7,8 @@ namespace troupe::actors {
 
 core::result<void> late_updater::prepare(const plan::rank_plan& p) {
   if (prepared_ || !p.options().late.on() || p.options().mode != plan::mode::train) return {};
-  auto got = storage::huge_memory::allocate(plan::deferred_elements(p) * core::size_of(p.options().master()));
+  const auto tier = p.options().tiers.optimizer == plan::tier::device ? device::tier::device : device::tier::huge;
+  auto got = device::memory::allocate(device_, tier, plan::deferred_elements(p) * core::size_of(p.options().master()));
   if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", gradients that are put by"));
   deferred_ = std::move(*got);
   matrices_.resize(p.table().parameters.size());
@@ -35,7 +36,7 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
                           const kernels::optimizer_options& options, const kernels::optimizer_step& step,
                           const kernels::optimizer_piece<State>& states) {
   const auto& rules = p.options().late;
-  const auto& updates = device_.updates<State>();
+  const auto& updates = operations_.updates<State>();
   if (rules.whole(step.step)) return updates.update(options, step, states);
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};

@@ -5,16 +5,16 @@
 
 #include <vector>
 
+#include "device/memory.hpp"
 #include "kernels/operations.hpp"
 #include "plan/rank_plan.hpp"
-#include "storage/memory/huge_memory.hpp"
 
 namespace troupe::actors {
 
 class late_updater {
  public:
   /// Updates by the operations of `device`.
-  explicit late_updater(const kernels::operations& device) : device_(device) {}
+  explicit late_updater(device::device_id device) : device_(device), operations_(kernels::operations_of(device)) {}
 
   /// Room for what `p` puts by; later calls with plans of the same run do nothing.
   core::result<void> prepare(const plan::rank_plan& p);
@@ -35,9 +35,10 @@ class late_updater {
     std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
     std::vector<double> sums{};       ///< [column]
   };
-  const kernels::operations& device_;
+  device::device_id device_;
+  const kernels::operations& operations_;
   std::vector<matrix> matrices_;  // [parameter]
-  storage::huge_memory deferred_;
+  device::memory deferred_;
   bool prepared_ = false;
 };
 

@@ -66,7 +66,7 @@ double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_
 template <class State>
 State* shard_executor::direction(const plan::instruction& x, uint32_t set, uint32_t q, uint64_t first) const {
   const auto& p = context_->plan();
-  return reinterpret_cast<State*>(memory_->directions() + p.buffers[x.buffer].offset) +
+  return reinterpret_cast<State*>(memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset) +
          plan::offset_in(p.layout->matrix_sets[set], q) + first;
 }
 
@@ -139,7 +139,7 @@ void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
   const auto& updates = device_.updates<State>();
-  std::byte* kept = p.options().may_skip ? memory_->undo() + p.undo_offset[x.subject] : nullptr;
+  std::byte* kept = p.options().may_skip ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
@@ -158,7 +158,7 @@ void shard_executor::speculate(const plan::instruction& x) {
 template <class State>
 void shard_executor::take_back(uint32_t group) {
   const auto& p = context_->plan();
-  const std::byte* kept = memory_->undo() + p.undo_offset[group];
+  const std::byte* kept = memory_->at(plan::pool::undo) + p.undo_offset[group];
   for (const auto& piece : p.sub_groups[group].pieces) {
     const auto states = at<State>(piece);
     device_.updates<State>().take_back(states, kept);

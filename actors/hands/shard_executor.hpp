@@ -17,7 +17,7 @@ class shard_executor final : public executor {
       : memory_(std::move(memory)),
         groups_(std::move(groups)),
         device_(kernels::operations_of(memory_->device())),
-        late_(device_) {}
+        late_(memory_->device()) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);

@@ -25,7 +25,7 @@ void writer_executor::copy(const plan::instruction& x) {
   if (const auto last = occupied_.find(slot); last != occupied_.end()) part_->settle(last->second);
   occupied_[slot] = x.subject;
   for (const auto& piece : p.snapshots[x.subject].pieces)
-    copy_piece(x.subject, piece, memory_->staging() + slot + piece.offset);
+    copy_piece(x.subject, piece, memory_->at(plan::pool::staging) + slot + piece.offset);
 }
 
 void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to) {
@@ -48,7 +48,8 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
     if (x.kind == plan::kind::snapshot)
       copy(x);
     else
-      part_->write(x.subject, {memory_->staging() + p.buffers[x.buffer].offset, p.snapshots[x.subject].bytes});
+      part_->write(x.subject,
+                   {memory_->at(plan::pool::staging) + p.buffers[x.buffer].offset, p.snapshots[x.subject].bytes});
   }
   if (x.id == p.lanes[static_cast<size_t>(plan::lane::writer)].back()) all_handed_over();
   return progress::done;

@@ -11,7 +11,7 @@ namespace {
 
 using core::error_kind;
 using core::fail;
-using owner = uint64_t plan::memory_table::*;
+using owner = plan::pool;
 
 /// Below a run's own swap folder, which may be in use.
 constexpr const char* folder_name = "offloaded";
@@ -20,18 +20,34 @@ struct category {
   const char* name;
   owner pool;
 };
-constexpr category categories[] = {{"optim_states", &plan::memory_table::moments},
-                                   {"hp_params", &plan::memory_table::master},
-                                   {"lp_params", &plan::memory_table::parameters},
-                                   {"lp_grads", &plan::memory_table::accumulated},
-                                   {"contiguous_grad_buffer", &plan::memory_table::gradients}};
+constexpr category categories[] = {{"optim_states", owner::moments},
+                                   {"hp_params", owner::master},
+                                   {"lp_params", owner::parameters},
+                                   {"lp_grads", owner::accumulated},
+                                   {"contiguous_grad_buffer", owner::buckets}};
+
+/// Where the table of resident bytes counts a pool of these.
+uint64_t& counted(plan::memory_table& t, owner pool) {
+  switch (pool) {
+    case owner::moments:
+      return t.moments;
+    case owner::master:
+      return t.master;
+    case owner::parameters:
+      return t.parameters;
+    case owner::accumulated:
+      return t.accumulated;
+    default:
+      return t.gradients;
+  }
+}
 
 core::result<std::vector<owner>> owners_of(const std::vector<std::string>& include, const plan::plan_options& o) {
   std::vector<owner> out;
   for (const auto& c : categories)
     if (include.empty() || std::find(include.begin(), include.end(), c.name) != include.end()) {
-      const bool own_master = c.pool == &plan::memory_table::master && o.master_is_parameter();
-      out.push_back(own_master ? &plan::memory_table::parameters : c.pool);
+      const bool own_master = c.pool == owner::master && o.master_is_parameter();
+      out.push_back(own_master ? owner::parameters : c.pool);
     }
   for (const auto& name : include)
     if (std::none_of(std::begin(categories), std::end(categories), [&](const auto& c) { return c.name == name; }))
@@ -96,14 +112,14 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
     auto made = out->space_->create(fmt::format("rank-{}", m->plan().rank), bytes);
     if (!made) return fail(made.error());
     file = std::move(*made);
-    auto ok = for_pools(*m, out->owners_, [&](uint64_t offset, const storage::huge_memory& pool) {
+    auto ok = for_pools(*m, out->owners_, [&](uint64_t offset, const device::memory& pool) {
       return file->write(offset, std::span<const std::byte>(pool.data(), pool.bytes()));
     });
     if (!ok) return fail(ok.error());
   }
   // All is in files: only now does memory go.
   for (const auto& m : ranks)
-    (void)for_pools(*m, out->owners_, [&](uint64_t, const storage::huge_memory& pool) -> core::result<void> {
+    (void)for_pools(*m, out->owners_, [&](uint64_t, const device::memory& pool) -> core::result<void> {
       if (pool.discard()) out->report_.freed_bytes += pool.bytes();
       return {};
     });
@@ -113,7 +129,7 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
 core::result<void> offloaded_states::reload(rank_memories ranks) {
   for (size_t r = 0; r < files_.size(); ++r) {
     if (files_[r] == nullptr) continue;
-    auto ok = for_pools(*ranks[r], owners_, [&](uint64_t offset, const storage::huge_memory& pool) {
+    auto ok = for_pools(*ranks[r], owners_, [&](uint64_t offset, const device::memory& pool) {
       return files_[r]->read(offset, std::span(pool.data(), pool.bytes()));
     });
     if (!ok) return ok;
@@ -122,14 +138,14 @@ core::result<void> offloaded_states::reload(rank_memories ranks) {
 }
 
 uint64_t offloaded_states::adjust(plan::memory_table& resident) const {
-  uint64_t counted = 0;
+  uint64_t total = 0;
   for (const auto x : owners_) {
     if (device_ == plan::tier::cpu)
-      counted += resident.*x;
+      total += counted(resident, x);
     else
-      resident.*x = 0;
+      counted(resident, x) = 0;
   }
-  return counted;
+  return total;
 }
 
 }  // namespace troupe::actors

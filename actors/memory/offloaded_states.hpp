@@ -26,9 +26,7 @@ class offloaded_states {
   uint64_t adjust(plan::memory_table& resident) const;
 
  private:
-  using owner = uint64_t plan::memory_table::*;
-
-  std::vector<owner> owners_;
+  std::vector<plan::pool> owners_;
   plan::tier device_ = plan::tier::cpu;
   std::shared_ptr<storage::swap_space> space_;
   std::vector<std::shared_ptr<storage::swap_file>> files_;  // [rank]; null where it has nothing of it

@@ -6,43 +6,44 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
-#include "device/device_id.hpp"
+#include "device/memory.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/rank_plan.hpp"
-#include "storage/memory/huge_memory.hpp"
 #include "storage/swap/swap_file.hpp"
 
 namespace troupe::actors {
 
+/// Where a rank computes, and what its windows onto files are made of: huge, or pinned as far as the system lets.
+struct memory_place {
+  device::device_id device{};
+  device::tier windows = device::tier::huge;
+};
+
 class rank_memory {
  public:
-  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them. The rank computes
-  /// on `device`.
+  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them.
   static core::result<std::shared_ptr<rank_memory>> allocate(std::shared_ptr<const plan::rank_plan> trains,
-                                                             const plan::pool_sizes& pools,
-                                                             device::device_id device = {});
+                                                             const plan::pool_sizes& sizes,
+                                                             const memory_place& place = {});
 
-  [[nodiscard]] device::device_id device() const { return device_; }
-
-  /// Parameters in their own layout: full at stages 0 to 2, this rank's slices at stage 3.
-  [[nodiscard]] std::byte* parameters() const { return parameters_.data(); }
-  [[nodiscard]] std::byte* gathered() const { return gathered_.data(); }
-  [[nodiscard]] std::byte* gradients() const { return gradients_.data(); }
-  [[nodiscard]] std::byte* accumulated() const { return accumulated_.data(); }
+  [[nodiscard]] device::device_id device() const { return place_.device; }
+  /// The first byte of a pool; null where it is empty, as staging is before `take_staging`. Parameters lie there in
+  /// their own layout: full at stages 0 to 2, this rank's slices at stage 3. Slots and undo copies lie where the plan
+  /// places them.
+  [[nodiscard]] std::byte* at(plan::pool which) const { return pool(which).data(); }
+  /// For moving all of it while nothing runs.
+  [[nodiscard]] const device::memory& pool(plan::pool which) const { return pools_[static_cast<size_t>(which)]; }
+  /// Why windows that were to be pinned are not; nothing where they are, or were not to be.
+  [[nodiscard]] std::optional<std::string> unpinned() const;
 
   /// Element `first` of `parameter`, which this rank must hold.
   [[nodiscard]] std::byte* parameter(uint32_t parameter, uint64_t first) const;
-  /// Whole update directions, in the slots of the plan; fp32, fp64 in reference mode.
-  [[nodiscard]] std::byte* directions() const { return directions_.data(); }
-  /// Copies on their way into a checkpoint, in the slots of the plan; null before `take_staging`.
-  [[nodiscard]] std::byte* staging() const { return staging_.data(); }
-  /// What speculative updates have overwritten, where the plan places it.
-  [[nodiscard]] std::byte* undo() const { return undo_.data(); }
   /// Square sums and losses of all ranks, and what LAMB measures: room for any plan's.
-  [[nodiscard]] std::span<double> votes() const { return numbers_in(votes_); }
-  [[nodiscard]] std::span<double> norms() const { return numbers_in(norms_); }
+  [[nodiscard]] std::span<double> votes() const { return numbers_in(plan::pool::votes); }
+  [[nodiscard]] std::span<double> norms() const { return numbers_in(plan::pool::norms); }
   /// Before the first run that saves; later calls do nothing.
   core::result<void> take_staging();
   /// Master weight of a piece's first element; fp32, fp64 in reference mode. Where it is swapped: in `window`, which
@@ -76,26 +77,22 @@ class rank_memory {
   /// first write that failed, from then on.
   [[nodiscard]] core::result<void> settle_writes() const;
 
-  /// The pool of parameters, master, moments, gradients or accumulated: for moving all of it while nothing runs.
-  [[nodiscard]] const storage::huge_memory& pool(uint64_t plan::memory_table::*owner) const;
-
   [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }
   /// Bytes that are really mapped, by owner, in the plan's terms.
   [[nodiscard]] plan::memory_table resident() const;
 
  private:
   std::shared_ptr<const plan::rank_plan> plan_;
-  device::device_id device_;
+  plan::pool_sizes sizes_;
+  memory_place place_;
   [[nodiscard]] std::byte* state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const;
   void find_cached();
 
-  static std::span<double> numbers_in(const storage::huge_memory& m) {
-    return {reinterpret_cast<double*>(m.data()), m.bytes() / sizeof(double)};
+  [[nodiscard]] std::span<double> numbers_in(plan::pool which) const {
+    return {reinterpret_cast<double*>(at(which)), pool(which).bytes() / sizeof(double)};
   }
 
-  storage::huge_memory undo_, votes_, norms_;
-  storage::huge_memory parameters_, gathered_, master_, moments_, gradients_, accumulated_, directions_, staging_;
-  storage::huge_memory states_, shards_, reduced_, activations_;  // windows
+  device::memory pools_[plan::num_owners];
   struct cached_set {
     std::vector<plan::shard_run> runs;
     uint64_t offset = 0;  // elements
@@ -105,7 +102,6 @@ class rank_memory {
   std::shared_ptr<storage::swap_file> swap_file_;
   std::atomic<uint32_t> writes_under_way_{0};
   std::optional<core::error> failed_write_;  // set before the write ends
-  plan::pool_sizes pools_;
 };
 
 }  // namespace troupe::actors

@@ -92,7 +92,6 @@ struct session::parts {
   std::optional<core::error> over;
   bool over_with_states = false;  // what ended the run came before anything had changed
   std::exception_ptr thrown;      // by a hook while a run was under way: leaves when what the run did is booked
-  bool told_of_locks = false;
   std::shared_ptr<std::atomic<uint64_t>> lost_step =
       std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());  // see loader_setup
 
@@ -109,7 +108,6 @@ struct session::parts {
     return (*programs[rank])[static_cast<size_t>(which)];
   }
   core::result<void> take_memory(bool weights_follow, opening_watch& watch);
-  void pin(const rank_memory& m);
   /// Takes a checkpoint over; the folder that it was. `live`: while the actors live. An error before anything changed
   /// leaves all as it was; after that the run is over.
   core::result<std::filesystem::path> resume(const std::filesystem::path& from, load_options options, bool live,

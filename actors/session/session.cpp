@@ -25,7 +25,6 @@
 #include "core/cores.hpp"
 #include "fabric/in_process.hpp"
 #include "job/measured_costs.hpp"
-#include "storage/memory/locked_memory.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -90,24 +89,20 @@ core::result<void> session::parts::take_memory(bool weights_follow, opening_watc
   swaps = std::move(*opened);
   if (swaps.space != nullptr)
     for (const auto& line : swaps.space->remarks()) warnings->put(line);
+  const auto& z = plan.config->zero_optimization;
+  const bool pinned = z.offload_optimizer.pin_memory || z.offload_param.pin_memory;
+  const memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
+  bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
-    auto m = rank_memory::allocate((*trains)[r], plan.pools[r]);
+    auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
     if (!m) return core::fail(m.error());
     if (swaps.space != nullptr) (*m)->use_swap_file(swaps.ranks[r]);
-    pin(**m);
+    // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
+    if (const auto remark = (*m)->unpinned(); remark && !std::exchange(told_of_locks, true)) warnings->put(*remark);
     memory.push_back(std::move(*m));
   }
   if (auto ok = watch.begin(weights_follow ? "touching memory" : "making first weights"); !ok) return ok;
   return fill_memory(plan, memory, host.get(), weights_follow, watch);
-}
-
-// Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
-void session::parts::pin(const rank_memory& m) {
-  const auto& z = plan.config->zero_optimization;
-  if (!z.offload_optimizer.pin_memory && !z.offload_param.pin_memory) return;
-  for (const auto& window : m.windows())
-    if (const auto refused = storage::lock_memory(window); refused && !std::exchange(told_of_locks, true))
-      warnings->put(*refused);
 }
 
 // With the threads of the actors that follow, too: neither can be refused half-way.

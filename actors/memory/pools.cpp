@@ -1,0 +1,68 @@
+#include "actors/memory/pools.hpp"
+
+namespace troupe::actors {
+
+using owner = plan::pool;
+
+uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes, owner which) {
+  const auto& t = trains.memory;
+  switch (which) {
+    case owner::parameters:
+      return t.parameters;
+    case owner::master:
+      return t.master;
+    case owner::moments:
+      return t.moments;
+    case owner::accumulated:
+      return t.accumulated;
+    case owner::undo:
+      return t.undo;
+    case owner::buckets:
+      return t.gradients;
+    case owner::directions:
+      return t.directions;
+    case owner::votes:
+      return trains.layout->vote_elements() * sizeof(double);
+    case owner::norms:
+      return trains.layout->measured_elements() * sizeof(double);
+    case owner::gathered:
+    case owner::staging:
+    case owner::states:
+    case owner::shards:
+    case owner::reduced:
+    case owner::activations:
+      return sizes.of(which);
+  }
+  return 0;
+}
+
+device::tier pool_tier(const plan::plan_options& o, owner which, device::tier windows) {
+  const auto where = [](plan::tier t) { return t == plan::tier::device ? device::tier::device : device::tier::huge; };
+  switch (which) {
+    case owner::gathered:
+    case owner::buckets:
+      return device::tier::device;
+    case owner::parameters:
+      return where(o.tiers.parameters);
+    case owner::master:
+    case owner::moments:
+    case owner::accumulated:
+    case owner::undo:
+    case owner::directions:
+      return where(o.tiers.optimizer);
+    case owner::votes:
+    case owner::norms:
+      return device::tier::pinned;
+    case owner::staging:
+      return device::tier::huge;
+    case owner::activations:
+      return o.tiers.activations == plan::tier::nvme ? windows : device::tier::huge;
+    case owner::states:
+    case owner::shards:
+    case owner::reduced:
+      return windows;
+  }
+  return device::tier::huge;
+}
+
+}  // namespace troupe::actors

@@ -1,0 +1,58 @@
+// The CPU as a device: its memory is the host's, its streams are the threads themselves.
+#include <cstring>
+#include <utility>
+
+#include "device/backend.hpp"
+#include "storage/memory/huge_memory.hpp"
+#include "storage/memory/locked_memory.hpp"
+#include "storage/memory/memory_room.hpp"
+
+namespace troupe::device {
+namespace {
+
+/// Of pages: pools smaller than a huge one take these.
+constexpr uint64_t page_bytes = 4096;
+
+const properties& facts(uint32_t /*index*/) {
+  static const properties all = [] {
+    const auto room = storage::all_memory();
+    return properties{"cpu", page_bytes, room ? room->bytes : 0};
+  }();
+  return all;
+}
+
+core::result<block> allocate(uint32_t /*index*/, tier where, uint64_t bytes) {
+  auto made = storage::huge_memory::allocate(bytes);
+  if (!made) return core::fail(made.error());
+  block out{.data = made->data(), .bytes = made->bytes()};
+  if (where == tier::pinned) out.remark = storage::lock_memory({out.data, out.bytes});
+  out.owner = std::make_shared<storage::huge_memory>(std::move(*made));
+  return out;
+}
+
+bool discard(void* owner) { return static_cast<storage::huge_memory*>(owner)->discard(); }
+
+std::shared_ptr<void> make_stream(uint32_t /*index*/) { return nullptr; }
+
+void copy(void* /*stream*/, std::byte* to, const std::byte* from, uint64_t bytes) {
+  if (bytes > 0) std::memcpy(to, from, bytes);
+}
+
+void record(void* /*stream*/, std::shared_ptr<void>& event) { event = nullptr; }
+void wait(void* /*stream*/, void* /*event*/) {}
+void finish(void* /*stream*/) {}
+bool is_over(void* /*event*/) { return true; }
+
+}  // namespace
+
+const backend cpu_backend{.properties_of = facts,
+                          .allocate = allocate,
+                          .discard = discard,
+                          .make_stream = make_stream,
+                          .copy = copy,
+                          .record = record,
+                          .wait = wait,
+                          .finish = finish,
+                          .is_over = is_over};
+
+}  // namespace troupe::device

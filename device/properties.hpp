@@ -1,0 +1,19 @@
+// Facts about a device that whoever lays out memory asks for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "device/device_id.hpp"
+
+namespace troupe::device {
+
+struct properties {              ///< of one device, which do not change
+  std::string name;              ///< "cpu"
+  uint64_t alignment_bytes = 0;  ///< memory of every tier starts at a multiple of it; at least 64
+  uint64_t total_bytes = 0;      ///< of its own memory; 0 where it is not known
+};
+
+const properties& properties_of(device_id device);
+
+}  // namespace troupe::device

@@ -34,7 +34,7 @@ struct verdict {
   float gradient_scale = 1;  ///< what `update` multiplies gradients with
 };
 
-class save_job;
+class save_target;
 
 /// What a step is told from above: equal on all ranks.
 struct step_order {
@@ -45,7 +45,7 @@ struct step_order {
   double loss_scale = 1;
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
-  std::shared_ptr<save_job> save;            ///< of plans that save
+  std::shared_ptr<save_target> save;         ///< of plans that save
   uint64_t loads = 0;  ///< of states into the living session: whoever keeps something over steps begins afresh then
 };
 

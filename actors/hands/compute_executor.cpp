@@ -1,7 +1,6 @@
 #include "actors/hands/compute_executor.hpp"
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/isfinite.h>
 #include <ATen/ops/scalar_tensor.h>
 
 #include <cmath>
@@ -9,6 +8,7 @@
 
 #include "actors/aten_threads.hpp"
 #include "actors/hands/activation_windows.hpp"
+#include "actors/hands/flight.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
@@ -25,14 +25,6 @@ std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : l
 // Steps that are skipped one after the other because the loss is not finite. Skipping heals a gradient that overflowed,
 // not weights that are broken; a dynamic loss scale gives up before.
 constexpr uint32_t bad_steps_max = 50;
-
-// Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
-struct flight {
-  std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
-  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
-  at::Tensor hidden;                                                    // output of the latest forward
-  at::Tensor gradient;                                                  // of the latest backward's input
-};
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
@@ -194,11 +186,12 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (std::isfinite(loss)) return {};
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
-      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " + first_nonfinite());
+      return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " +
+                                                       first_nonfinite(p().table(), binding_, flight_));
     if (bad_steps_ >= bad_steps_max)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
                                                        std::to_string(bad_steps_) + "th step in a row; " +
-                                                       first_nonfinite());
+                                                       first_nonfinite(p().table(), binding_, flight_));
     return {};
   }
 
@@ -245,22 +238,6 @@ class compute_executor final : public executor, private models::gradient_sink {
     written_[q] = true;
     return {memory_->at(plan::pool::buckets) + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()),
             o.bucket_type(), accumulate};
-  }
-
-  // Activations of this micro-batch are still here: the first one that is not finite says where it began.
-  [[nodiscard]] std::string first_nonfinite() const {
-    const auto finite = [](const at::Tensor& t) { return !t.defined() || at::isfinite(t).all().item().toBool(); };
-    const auto& units = p().table().units;
-    for (size_t u = 0; u < units.size(); ++u) {
-      for (uint32_t q : units[u].parameters)
-        if (binding_.bound(q) && !finite(binding_.tensor(q)))
-          return "first seen in parameter " + units[u].name + " (" + p().table().parameters[q].name + ")";
-      for (size_t s = 0; s < flight_.runs[u].size(); ++s)
-        if (flight_.runs[u][s] && !finite(flight_.runs[u][s]->output()))
-          return "first seen in the output of " + units[u].name + " " + units[u].segments[s].name;
-      if (!finite(flight_.unit_inputs[u])) return "first seen in the input of " + units[u].name;
-    }
-    return "every activation before it that is still in memory is finite";
   }
 
   std::unique_ptr<models::language_model> model_;

@@ -52,21 +52,9 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
   return out;
 }
 
-core::result<void> io_executor::open() {
-  auto options = setup_.queue;
-  options.pools = memory_->windows();
-  auto queue = storage::swap_queue::open(options);
-  if (!queue) return core::fail(queue.error());
-  queue_ = std::move(*queue);
-  if (setup_.warn)
-    for (const auto& line : queue_->remarks()) setup_.warn(line);
-  return setup_.watch->add(queue_->event_descriptor(), setup_.wake);
-}
-
 io_executor::~io_executor() {
-  if (queue_ == nullptr) return;
-  setup_.watch->remove(queue_->event_descriptor());
-  queue_.reset();  // waits for what is in flight
+  if (port_ == nullptr) return;
+  port_.reset();  // waits for what is in flight
   for (size_t i = 0; i < late_.size(); ++i) memory_->write_ends();
 }
 
@@ -105,12 +93,9 @@ bool io_executor::must_wait(const transfer& t) const {
 }
 
 core::result<void> io_executor::submit(const transfer& t) {
-  storage::swap_request request;
-  request.kind = t.writes ? storage::io_kind::write : storage::io_kind::read;
-  request.token = t.token;
-  for (const auto& m : *t.moves)
-    request.parts.push_back({memory_->swap_file(), m.range.offset, {t.window + m.window, m.range.bytes}});
-  return queue_->submit(std::move(request));
+  swap_order order{.kind = t.writes ? storage::io_kind::write : storage::io_kind::read, .token = t.token, .parts = {}};
+  for (const auto& m : *t.moves) order.parts.push_back({m.range.offset, {t.window + m.window, m.range.bytes}});
+  return port_->submit(order);
 }
 
 core::result<progress> io_executor::start(const plan::instruction& x) {
@@ -119,8 +104,11 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
     return core::fail(core::error_kind::bug, "not for the io lane");
   if (!context_->acts(x.guard)) return progress::done;
   // The thread that asks the kernel has to be the one that lasts: the lane's.
-  if (queue_ == nullptr)
-    if (auto ok = open(); !ok) return core::fail(ok.error());
+  if (port_ == nullptr) {
+    auto opened = open_(memory_->windows());
+    if (!opened) return core::fail(opened.error());
+    port_ = std::move(*opened);
+  }
   const auto& p = context_->plan();
   const transfer t{(context_->order.run << 32) | x.id, x.kind == plan::kind::swap_out, outlives(x), &(*current_)[x.id],
                    memory_->window(p, x.staged),       p.buffers[x.staged].bytes};
@@ -140,8 +128,7 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
 
 core::result<void> io_executor::look() {
   completed_.clear();
-  while (queue_->poll(completed_) > 0) {
-  }
+  port_->look(completed_);
   for (auto& c : completed_) {
     const auto late = std::find_if(late_.begin(), late_.end(), [&](const transfer& t) { return t.token == c.token; });
     if (late == late_.end()) {
@@ -152,7 +139,6 @@ core::result<void> io_executor::look() {
     memory_->write_ends(c.error);
     if (c.error && !late_failure_) late_failure_ = c.error->in("a write of the step before");
   }
-  setup_.watch->resume(queue_->event_descriptor());
   return submit_held();
 }
 
@@ -170,7 +156,7 @@ core::result<void> io_executor::submit_held() {
 
 // One instruction at a time: what else has ended is told by a message that the lane sends itself.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
-  if (queue_ == nullptr) return std::nullopt;
+  if (port_ == nullptr) return std::nullopt;
   if (auto ok = look(); !ok) return core::fail(ok.error());
   if (ended_.empty()) return std::nullopt;
   const auto c = std::move(ended_.front());
@@ -183,10 +169,9 @@ core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
 }
 
 void io_executor::abort(const core::error&) {
-  if (queue_ == nullptr) return;
-  queue_->cancel_all();
+  if (port_ == nullptr) return;
   completed_.clear();
-  queue_->drain(completed_);
+  port_->stop(completed_);
   for (const auto& t : late_) {
     const auto c =
         std::find_if(completed_.begin(), completed_.end(), [&](const auto& x) { return x.token == t.token; });

@@ -1,7 +1,7 @@
 // The I/O worker's hands: moves states, slices, gradients and activations between windows and the rank's swap file,
-// many at a time. Owns the queue; what lies where is the plan's, digests and retries are storage/'s.
+// many at a time. Owns the port to it; what lies where is the plan's, digests and retries are storage/'s.
 //
-// A write that nothing in its step waits for may outlive the step: the instruction ends when the queue has it. What
+// A write that nothing in its step waits for may outlive the step: the instruction ends when the port has it. What
 // reads its bytes of the file, or fills its window again, waits here until it is over; whoever else wants the file asks
 // rank_memory::settle_writes.
 #pragma once
@@ -12,9 +12,8 @@
 #include <vector>
 
 #include "actors/executor.hpp"
+#include "actors/hands/swap_port.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "storage/queue/event_watch.hpp"
-#include "storage/swap/swap_queue.hpp"
 
 namespace troupe::actors {
 
@@ -28,17 +27,11 @@ struct swap_move {
 /// Pure: what a swap moves, in the order of the file.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x);
 
-struct io_setup {
-  storage::swap_queue_options queue;             ///< without pools: the windows are
-  std::shared_ptr<storage::event_watch> watch;   ///< one for all ranks of a process
-  std::function<void()> wake;                    ///< from any thread: the lane is to look at its queue
-  std::function<void(const std::string&)> warn;  ///< from the lane's thread: what could not be had
-};
-
 class io_executor final : public executor {
  public:
-  io_executor(std::shared_ptr<rank_memory> memory, io_setup setup)
-      : memory_(std::move(memory)), setup_(std::move(setup)) {}
+  /// The port is opened by the lane's thread, when it is first wanted.
+  io_executor(std::shared_ptr<rank_memory> memory, swap_opener open)
+      : memory_(std::move(memory)), open_(std::move(open)) {}
   ~io_executor() override;
 
   void attach(timer t) override { timer_ = std::move(t); }
@@ -55,7 +48,6 @@ class io_executor final : public executor {
     std::byte* window = nullptr;
     uint64_t bytes = 0;  ///< of the window
   };
-  core::result<void> open();
   core::result<void> look();
   core::result<void> submit(const transfer& t);
   core::result<void> submit_held();
@@ -63,12 +55,12 @@ class io_executor final : public executor {
   [[nodiscard]] bool outlives(const plan::instruction& x) const;
 
   std::shared_ptr<rank_memory> memory_;
-  io_setup setup_;
+  swap_opener open_;
   timer timer_;
   std::shared_ptr<step_context> context_;
   std::map<const program*, std::vector<std::vector<swap_move>>> moves_;  // [instruction]
   const std::vector<std::vector<swap_move>>* current_ = nullptr;
-  std::unique_ptr<storage::swap_queue> queue_;
+  std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
   std::deque<storage::swap_completion> ended_;  // not told yet
   std::vector<transfer> late_;                  // writes of earlier instructions that are said to be over

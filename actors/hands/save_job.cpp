@@ -159,6 +159,39 @@ checkpoint::manifest save_job::content() const {
   return m;
 }
 
+class save_job::part final : public save_part {
+ public:
+  part(std::shared_ptr<save_job> job, uint32_t rank);
+  ~part() override;
+  part(const part&) = delete;
+  part& operator=(const part&) = delete;
+
+  [[nodiscard]] bool takes(uint32_t b) const override;
+  void copy(uint32_t b, std::span<const std::byte> from, std::byte* to) override;
+  void fetch(uint32_t b, std::span<std::byte> to,
+             const std::function<core::result<void>(std::span<std::byte>)>& read) override;
+  void write(uint32_t b, std::span<const std::byte> block) override;
+  void settle(uint32_t b) override;
+  void end() override;
+
+ private:
+  void open();
+  /// The save comes to nothing. The training's own failure is no failure of the save that is reported twice.
+  void fail(core::error why);
+  [[nodiscard]] bool sound() const { return file_ != nullptr; }
+
+  std::shared_ptr<save_job> job_;
+  uint32_t rank_;
+  std::unique_ptr<checkpoint::output_file> file_;  // null: not open, or the save has failed
+  std::vector<std::optional<uint64_t>> tickets_;   // [block]
+  double waited_s_ = 0;
+  bool opened_ = false, ended_ = false;
+};
+
+std::unique_ptr<save_part> save_job::begin_part(uint32_t rank) {
+  return std::make_unique<part>(shared_from_this(), rank);
+}
+
 save_job::part::part(std::shared_ptr<save_job> job, uint32_t rank)
     : job_(std::move(job)), rank_(rank), tickets_(job_->plans_[rank]->snapshots.size()) {
   ended_ = !job_->part_begun(rank);

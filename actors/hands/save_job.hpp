@@ -5,12 +5,12 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
+#include "actors/hands/save_part.hpp"
 #include "actors/hands/save_request.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "job/optimizer_groups.hpp"
@@ -18,7 +18,7 @@
 
 namespace troupe::actors {
 
-class save_job {
+class save_job final : public save_target, public std::enable_shared_from_this<save_job> {
  public:
   /// Makes the working folder. `plans` are those that save, of all ranks. Errors: io, no_space (needed and free bytes);
   /// nothing is left behind then.
@@ -29,41 +29,7 @@ class save_job {
   save_job(checkpoint::checkpoint_save save, save_request request, checkpoint::run_state run, plan::rank_plans plans,
            std::shared_ptr<const job::optimizer_groups> groups, checkpoint::file_system& files);
 
-  /// One rank's file. Used by the rank's writer lane alone; ended when it is destroyed, if not before.
-  class part {
-   public:
-    part(std::shared_ptr<save_job> job, uint32_t rank);
-    ~part();
-    part(const part&) = delete;
-    part& operator=(const part&) = delete;
-
-    /// Whether this save takes block `b`; the others are neither copied nor written.
-    [[nodiscard]] bool takes(uint32_t b) const;
-    /// Copies a piece of block `b` and notes the digest. `to` has room for padding up to the block's next boundary.
-    void copy(uint32_t b, std::span<const std::byte> from, std::byte* to);
-    /// The same where `read` fills the piece's place in the slot itself; what it cannot read ends the save.
-    void fetch(uint32_t b, std::span<std::byte> to,
-               const std::function<core::result<void>(std::span<std::byte>)>& read);
-    /// Hands block `b`, padded, to the disk; its memory is free again once `settle(b)` has returned.
-    void write(uint32_t b, std::span<const std::byte> block);
-    /// Returns when block `b` is on its way no more; what it waited counts as backpressure.
-    void settle(uint32_t b);
-    /// Waits for all writes and syncs the file; the last part to end commits. Blocks for the disk.
-    void end();
-    /// The save comes to nothing. The training's own failure is no failure of the save that is reported twice.
-    void fail(core::error why);
-
-   private:
-    [[nodiscard]] bool sound() const { return file_ != nullptr; }
-
-    std::shared_ptr<save_job> job_;
-    uint32_t rank_;
-    std::unique_ptr<checkpoint::output_file> file_;  // null: not open, or the save has failed
-    std::vector<std::optional<uint64_t>> tickets_;   // [block]
-    double waited_s_ = 0;
-    bool opened_ = false, ended_ = false;
-    void open();
-  };
+  std::unique_ptr<save_part> begin_part(uint32_t rank) override;
 
   /// Committed or failed.
   [[nodiscard]] bool is_over() const;
@@ -74,6 +40,9 @@ class save_job {
   [[nodiscard]] uint64_t step() const { return run_.step; }
 
  private:
+  /// One rank's file.
+  class part;
+
   void fail(core::error why);
   /// False where the save was abandoned before.
   bool part_begun(uint32_t rank);

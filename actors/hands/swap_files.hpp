@@ -5,8 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "actors/hands/io_executor.hpp"
 #include "config/job_config.hpp"
+#include "plan/rank_plan.hpp"
+#include "storage/queue/event_watch.hpp"
+#include "storage/swap/swap_queue.hpp"
 #include "storage/swap/swap_space.hpp"
 
 namespace troupe::actors {

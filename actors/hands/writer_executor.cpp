@@ -15,7 +15,7 @@ void writer_executor::begin(std::shared_ptr<step_context> context) {
   if (context_->order.save == nullptr) return;
   end_part();
   occupied_.clear();
-  part_ = std::make_unique<save_job::part>(context_->order.save, context_->plan().rank);
+  part_ = context_->order.save->begin_part(context_->plan().rank);
   if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that others write all of it
 }
 
@@ -30,12 +30,12 @@ void writer_executor::copy(const plan::instruction& x) {
 
 void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece, std::byte* to) {
   const auto part = part_of(piece);
-  const uint64_t bytes = piece.range.count * core::size_of(states_.type_of(part));
-  if (const auto* from = states_.in_memory(piece.parameter, part, piece.range); from != nullptr)
+  const uint64_t bytes = piece.range.count * core::size_of(states_->type_of(part));
+  if (const auto* from = states_->in_memory(piece.parameter, part, piece.range); from != nullptr)
     part_->copy(block, {from, bytes}, to);
   else  // from the file to the slot, with nothing between
     part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
-      return states_.read(piece.parameter, part, piece.range.first, into);
+      return states_->read(piece.parameter, part, piece.range.first, into);
     });
 }
 

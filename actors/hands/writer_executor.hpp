@@ -6,15 +6,17 @@
 #include <memory>
 
 #include "actors/executor.hpp"
-#include "actors/hands/save_job.hpp"
+#include "actors/hands/save_part.hpp"
 #include "actors/memory/rank_memory.hpp"
-#include "actors/memory/state_store.hpp"
+#include "actors/memory/state_source.hpp"
 
 namespace troupe::actors {
 
 class writer_executor final : public executor {
  public:
-  explicit writer_executor(std::shared_ptr<rank_memory> memory) : memory_(std::move(memory)), states_(*memory_) {}
+  /// `states` are those of `memory`.
+  writer_executor(std::shared_ptr<rank_memory> memory, std::unique_ptr<const state_source> states)
+      : memory_(std::move(memory)), states_(std::move(states)) {}
 
   void attach(timer t) override { timer_ = std::move(t); }
   void begin(std::shared_ptr<step_context> context) override;
@@ -31,10 +33,10 @@ class writer_executor final : public executor {
   void end_part();
 
   std::shared_ptr<rank_memory> memory_;
-  state_store states_;
+  std::unique_ptr<const state_source> states_;
   std::shared_ptr<step_context> context_;
   timer timer_;
-  std::unique_ptr<save_job::part> part_;   // of the save under way
+  std::unique_ptr<save_part> part_;        // of the save under way
   bool all_handed_over_ = false;           // of part_: nothing more is copied for it
   std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
 };

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "actors/memory/rank_memory.hpp"
+#include "actors/memory/state_source.hpp"
 #include "core/error.hpp"
 
 namespace troupe::actors {
@@ -28,24 +29,22 @@ struct state_run {
 /// Parts are a plan's: `copy` are the weights as gathers use them, in the parameters' type and whole below stage 3;
 /// `master` those that are updated, which are the same bytes where a parameter is its own master weight. Between steps
 /// only, from one thread at a time; reading is free to any number of them. The memory outlives it.
-class state_store {
+class state_store final : public state_source {
  public:
   explicit state_store(const rank_memory& memory) : memory_(memory) {}
 
   /// The elements of `parameter` that this rank has of `part`: none of what a frozen parameter or its optimizer lacks.
   [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
-  [[nodiscard]] core::dtype type_of(plan::state_part part) const;
+  [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
   /// Where `range`, which is held, lies: in order, each run as long as it can be. One run where all is in memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
-  /// `range` where all of it lies in one run of memory, else null.
-  [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const;
+  [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const override;
   /// Something of this rank lies in a file.
   [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
 
-  /// Elements from `first` on, which are held, as they are stored; `out` and `in` are whole elements. Errors: io with
-  /// file and offset.
-  core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first, std::span<std::byte> out) const;
-  /// Copies of weights that stay in memory beside the file are written too.
+  core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first,
+                          std::span<std::byte> out) const override;
+  /// The other way, as `read`. Copies of weights that stay in memory beside the file are written too.
   core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
                            std::span<const std::byte> in) const;
   /// The same as elements of `type`, rounded once; `range.count` of them.

@@ -49,7 +49,7 @@ core::result<void> session::parts::save_without_lanes(const save_request& reques
   order.save = std::move(*job);
   for (uint32_t r = 0; r < memory.size(); ++r) {
     const auto program = program_of(plan::plan_choice::save, r);
-    writer_executor writer(memory[r]);
+    writer_executor writer(memory[r], std::make_unique<state_store>(*memory[r]));
     writer.attach([](std::chrono::nanoseconds, uint64_t) {});
     writer.begin(std::make_shared<step_context>(program, order, plan.rules));
     for (const uint32_t id : program->plan->lanes[static_cast<size_t>(plan::lane::writer)])

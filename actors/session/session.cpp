@@ -10,6 +10,8 @@
 #include "actors/calibrate.hpp"
 #include "actors/hands/compute_executor.hpp"
 #include "actors/hands/fabric_executor.hpp"
+#include "actors/hands/file_port.hpp"
+#include "actors/hands/io_executor.hpp"
 #include "actors/hands/shard_executor.hpp"
 #include "actors/hands/writer_executor.hpp"
 #include "actors/host_thread.hpp"
@@ -145,16 +147,16 @@ core::result<void> session::parts::start_actors() {
     x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory[r], groups = plan.optimizer] {
       return std::make_unique<shard_executor>(mine, groups);
     };
-    io_setup io{queue_options(c), swaps.watch,
-                [links = std::weak_ptr(x.links)] {
-                  if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
-                },
-                [box = warnings](const std::string& line) { box->put(line); }};
+    file_port_setup io{queue_options(c), swaps.watch,
+                       [links = std::weak_ptr(x.links)] {
+                         if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
+                       },
+                       [box = warnings](const std::string& line) { box->put(line); }};
     x.lanes[static_cast<size_t>(plan::lane::io)] = [mine = memory[r], io] {
-      return std::make_unique<io_executor>(mine, io);
+      return std::make_unique<io_executor>(mine, through_file(mine->swap_file(), io));
     };
     x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory[r]] {
-      return std::make_unique<writer_executor>(mine);
+      return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
     };
   }
   host.reset();  // with the values that the run began with

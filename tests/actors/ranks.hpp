@@ -117,7 +117,7 @@ class threaded_company {
   /// Runs the plans once; `meanwhile` is called after the order has been given. Without an outcome `unanswered` says
   /// why, or the test fails.
   run_outcome run(const std::function<void()>& meanwhile = {}, std::string* unanswered = nullptr,
-                  std::shared_ptr<save_job> save = nullptr) {
+                  std::shared_ptr<save_target> save = nullptr) {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;

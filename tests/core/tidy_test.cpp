@@ -168,6 +168,31 @@ BOOST_AUTO_TEST_CASE(each_outside_library_is_seen_in_one_place) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(hands_know_no_actors) {
+  std::map<std::string, const source_file*> by_path;
+  for (const auto& f : tree()) by_path[f.path] = &f;
+  for (const auto& f : tree()) {
+    if (folder_of(f.path) != "actors/hands") continue;
+    std::set<std::string> seen;
+    const std::function<void(const source_file&)> visit = [&](const source_file& from) {
+      for (const auto& line : from.lines)
+        if (const auto found = by_path.find(included(line)); found != by_path.end() && seen.insert(found->first).second)
+          visit(*found->second);
+    };
+    visit(f);
+    BOOST_TEST(!seen.contains("actors/caf.hpp"), f.path << " reaches actors/caf.hpp");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(nobody_waits_for_a_number_of_a_tensor_but_to_explain_a_failure) {
+  const std::regex reads("\\.item(<[a-z0-9_:]*>)?\\(");
+  BOOST_TEST(std::regex_search("loss.item<double>()", reads));
+  for (const auto& f : tree())
+    for (const auto& line : f.lines)
+      if (f.path != "actors/hands/flight.cpp" && f.folder != "apps")
+        BOOST_TEST(!std::regex_search(line, reads), f.path << ": " << line);
+}
+
 BOOST_AUTO_TEST_CASE(the_real_clock_is_read_in_one_file) {
   for (const auto& f : tree())
     for (const auto& line : f.lines)

@@ -11,6 +11,7 @@
 #include <random>
 #include <thread>
 
+#include "actors/hands/file_port.hpp"
 #include "plan/generate/generate.hpp"
 #include "storage/swap/swap_space.hpp"
 #include "tests/actors/ranks.hpp"
@@ -46,7 +47,8 @@ class hands {
       o.disturb = disturb;
       return storage::make_queue(o);
     };
-    io_ = std::make_unique<io_executor>(memory_, io_setup{options, watch_, [this] { woken(); }, {}});
+    io_ = std::make_unique<io_executor>(memory_,
+                                        through_file(memory_->swap_file(), {options, watch_, [this] { woken(); }, {}}));
     io_->attach([this](std::chrono::nanoseconds, uint64_t) { ++again_; });
     begin();
   }

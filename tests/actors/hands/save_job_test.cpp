@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "actors/hands/writer_executor.hpp"
+#include "actors/memory/state_store.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
@@ -54,7 +55,7 @@ struct rig {
     step_order order;
     order.save = job;
     for (uint32_t r = 0; r < plans.size(); ++r) {
-      lanes.push_back(std::make_unique<writer_executor>(memory[r]));
+      lanes.push_back(std::make_unique<writer_executor>(memory[r], std::make_unique<state_store>(*memory[r])));
       lanes[r]->attach([&wakes, r](std::chrono::nanoseconds, uint64_t) { ++wakes[r]; });
       lanes[r]->begin(context_of(plans[r], order));
       const auto& ids = plans[r]->lanes[static_cast<size_t>(plan::lane::writer)];
@@ -305,7 +306,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_pauses_during_a_save_makes_the_run_wait) {
   p.stall_after = std::chrono::milliseconds(100);
   auto parts = scripted_ranks(r.plans, {}, p);
   parts[0].lanes[static_cast<size_t>(plan::lane::writer)] = [mine = r.memory[0]] {
-    return std::make_unique<writer_executor>(mine);
+    return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
   };
   std::vector<std::string> told;
   parts[0].setup.tell = [&](const std::string& line) { told.push_back(line); };

@@ -1,0 +1,30 @@
+// What a micro-batch has left behind on its way: activations between forward and backward. Owns no order of things; the
+// compute lane's hands fill and empty it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/model_table.hpp"
+#include "models/layers/parameter_binding.hpp"
+#include "models/layers/segment.hpp"
+
+namespace troupe::actors {
+
+/// Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
+struct flight {
+  std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
+  std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
+  at::Tensor hidden;                                                    // output of the latest forward
+  at::Tensor gradient;                                                  // of the latest backward's input
+};
+
+/// Where a number that is not finite appeared first, of what is still in memory. Reads tensors, which waits for the
+/// device: for a step that has failed.
+std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
+                            const flight& left);
+
+}  // namespace troupe::actors

@@ -1,0 +1,105 @@
+// The writer lane's hands with a save and states of the test's own: what is copied, read, handed over and waited for.
+#include "actors/hands/writer_executor.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include "tests/actors/ranks.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+/// Notes what is asked of it.
+class noted_part final : public save_part {
+ public:
+  explicit noted_part(std::vector<std::string>& log) : log_(log) {}
+  [[nodiscard]] bool takes(uint32_t b) const override { return b != 1; }
+  void copy(uint32_t b, std::span<const std::byte> from, std::byte*) override { note("copy", b, from.size()); }
+  void fetch(uint32_t b, std::span<std::byte> to,
+             const std::function<core::result<void>(std::span<std::byte>)>& read) override {
+    BOOST_TEST(read(to).has_value());
+    note("fetch", b, to.size());
+  }
+  void write(uint32_t b, std::span<const std::byte> block) override { note("write", b, block.size()); }
+  void settle(uint32_t b) override { log_.push_back("settle " + std::to_string(b)); }
+  void end() override { log_.emplace_back("end"); }
+
+ private:
+  void note(const std::string& what, uint32_t b, size_t bytes) {
+    log_.push_back(what + " " + std::to_string(b));
+    BOOST_TEST(bytes > 0U);
+  }
+  std::vector<std::string>& log_;
+};
+
+class noted_save final : public save_target {
+ public:
+  std::unique_ptr<save_part> begin_part(uint32_t rank) override {
+    log.push_back("begin " + std::to_string(rank));
+    return std::make_unique<noted_part>(log);
+  }
+  std::vector<std::string> log;
+};
+
+/// Weights are in memory, moments are not.
+class half_in_files final : public state_source {
+ public:
+  [[nodiscard]] core::dtype type_of(plan::state_part) const override { return core::dtype::f32; }
+  [[nodiscard]] std::byte* in_memory(uint32_t, plan::state_part part, plan::slice) const override {
+    return part == plan::state_part::master ? const_cast<std::byte*>(bytes_.data()) : nullptr;
+  }
+  core::result<void> read(uint32_t, plan::state_part part, uint64_t, std::span<std::byte> out) const override {
+    BOOST_TEST((part == plan::state_part::first_moment || part == plan::state_part::second_moment));
+    BOOST_TEST(out.size() % 4 == 0U);
+    return {};
+  }
+
+ private:
+  std::vector<std::byte> bytes_ = std::vector<std::byte>(1 << 20);
+};
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(writer_executor)
+
+BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part_ends_behind_the_last_block) {
+  auto options = small_plans(1).front()->options();
+  options.mode = plan::mode::save;
+  options.saves = true;
+  options.staging = 1;  // one slot, as large as the largest block
+  const auto p = plan::plans_of(small_plans(1).front()->layout->table, options).front();
+  BOOST_TEST_REQUIRE(p->snapshots.size() > 3U);
+  const auto memory = rank_memory::allocate(p, plan::pools_of(*p)).value();
+  BOOST_REQUIRE(memory->take_staging().has_value());
+  const auto save = std::make_shared<noted_save>();
+  actors::writer_executor hands(memory, std::make_unique<half_in_files>());
+  int wakes = 0;
+  hands.attach([&](std::chrono::nanoseconds, uint64_t) { ++wakes; });
+  step_order order;
+  order.save = save;
+  hands.begin(context_of(p, order));
+  for (uint32_t id : p->lanes[static_cast<size_t>(plan::lane::writer)])
+    BOOST_REQUIRE(hands.start(p->instructions[id]).has_value());
+  BOOST_TEST(wakes == 1);
+  BOOST_REQUIRE(hands.advance(0).has_value());
+
+  const auto& log = save->log;
+  BOOST_TEST((log.front() == "begin 0" && log.back() == "end"));
+  const auto at = [&](const std::string& what) { return std::ranges::find(log, what) - log.begin(); };
+  const auto none = static_cast<long>(log.size());
+  std::map<uint64_t, uint32_t> last;  // slot -> block written from it
+  for (const auto& x : p->instructions) {
+    const std::string block = std::to_string(x.subject);
+    if (x.kind == plan::kind::write && x.subject == 1) BOOST_TEST(at("write 1") == none);
+    if (x.kind != plan::kind::snapshot || x.subject == 1) continue;
+    const uint64_t slot = p->buffers[x.buffer].offset;
+    const long copied = std::min(at("copy " + block), at("fetch " + block));
+    BOOST_TEST((copied < at("write " + block) && at("write " + block) < none));
+    if (last.contains(slot)) BOOST_TEST(at("settle " + std::to_string(last[slot])) < copied);
+    last[slot] = x.subject;
+  }
+  BOOST_TEST(at("settle 0") < none);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -100,8 +100,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void bind_for(const plan::instruction& x) {
     if (!p().layout->gathers()) return;
     if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
-    if (persistent_buffer_ != plan::none)
-      bind_set(static_cast<uint32_t>(p().layout->gather_sets.size() - 1), persistent_buffer_);
+    if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(), persistent_buffer_);
   }
   // What every instruction of a plan asks for, looked up once.
   void look_up() {
@@ -111,7 +110,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     for (const auto& b : p().layout->buckets)
       for (const auto& x : b.parameters) bucket_offset_[x.parameter] = x.offset;
     persistent_buffer_ = plan::none;
-    if (!p().layout->gathers() || p().layout->gather_sets.back().numel == 0) return;
+    if (!p().layout->gathers() || p().layout->persistent_parameters().numel == 0) return;
     for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
       if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject + 1 == p().layout->gather_sets.size())
         persistent_buffer_ = b;

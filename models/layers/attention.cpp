@@ -70,7 +70,7 @@ struct attention_node final : function_node {
   attention_call call;
   at::Tensor qkv;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor dy = gradients[0].contiguous();
     at::Tensor dqkv = at::empty_like(qkv);
     const at::Tensor scratch = call.scratch(qkv, kernels::causal_attention_backward_scratch);
@@ -111,7 +111,7 @@ at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& input, 
   auto node = std::make_shared<attention_node>();
   node->call = call;
   node->qkv = std::move(qkv);
-  attach(y, std::move(node), scope, input);
+  attach({&y}, std::move(node), scope, {input});
   return y;
 }
 

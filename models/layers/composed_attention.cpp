@@ -116,7 +116,7 @@ struct attention_node final : function_node {
   std::span<const uint32_t> starts;
   at::Tensor qkv;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const attention_call call(shape, masks, starts, qkv);
     const at::Tensor gradient = gradients[0].contiguous();
     at::Tensor packed = at::empty_like(qkv);
@@ -182,7 +182,7 @@ at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv,
   node->masks = masks;
   node->starts = scope.batch().document_start;
   node->qkv = qkv.detach();
-  attach(y, std::move(node), scope, qkv);
+  attach({&y}, std::move(node), scope, {qkv});
   return y;
 }
 

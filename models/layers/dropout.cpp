@@ -11,7 +11,7 @@ namespace {
 struct add_dropped_node final : function_node {
   dropout_masks masks;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     at::Tensor dropped = gradients[0].clone(at::MemoryFormat::Contiguous);
     masks.apply_rows(dropped);
     return {gradients[0], std::move(dropped)};
@@ -65,7 +65,7 @@ at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tens
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
   node->masks = masks;
-  attach(sum, std::move(node), scope, x, y);
+  attach({&sum}, std::move(node), scope, {x, y});
   return sum;
 }
 

@@ -1,22 +1,35 @@
 // What our autograd functions share: a node that holds typed members, reaches the segment's gradient sink, and
 // hooks itself to its output. Lighter than torch::autograd::Function, and saves weights by reference on purpose:
-// their bytes may have moved by the time backward reads them.
+// their bytes may have moved by the time backward reads them. Torch's own node is function_node.cpp's: its header costs
+// a compiler eight seconds.
 #pragma once
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty_like.h>
-#include <torch/csrc/autograd/function.h>
-#include <torch/csrc/autograd/functions/utils.h>
 
+#include <initializer_list>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "models/layers/segment_scope.hpp"
 #include "models/layers/weight.hpp"
 
 namespace troupe::models {
 
-struct function_node : torch::autograd::Node {
+using gradient_list = std::vector<at::Tensor>;
+
+struct function_node {
+  virtual ~function_node() = default;
+  /// One gradient for each input that `attach` was given, in order, out of those of its outputs.
+  virtual gradient_list apply(gradient_list&& gradients) = 0;
+  /// Lets go of what was saved: backward asks no more.
+  virtual void release_variables() {}
+  [[nodiscard]] virtual std::string name() const = 0;
+
   std::shared_ptr<sink_slot> slot;
 };
 
@@ -26,7 +39,7 @@ using below_autograd = at::AutoDispatchBelowADInplaceOrView;
 /// True where a backward will be asked for: grad mode is on and one of the inputs leads to the segment's input.
 template <class... Tensors>
 bool wants_node(const Tensors&... inputs) {
-  return torch::autograd::compute_requires_grad(inputs...);
+  return at::GradMode::is_enabled() && ((inputs.defined() && inputs.requires_grad()) || ...);
 }
 
 /// A gradient out of the list that `apply` was given, contiguous, and nobody else's if it was the list's alone.
@@ -42,13 +55,9 @@ inline at::Tensor in_place_of(const at::Tensor& x) {
   return own ? x : at::empty_like(x, at::MemoryFormat::Contiguous);
 }
 
-/// Makes `node` the history of `output`. Its `apply` receives the gradient of `output` and returns one gradient for
-/// each of `inputs`, in order. `output` is fresh: no other history, no view of an input.
-template <class Node, class... Tensors>
-void attach(at::Tensor& output, std::shared_ptr<Node> node, const segment_scope& scope, const Tensors&... inputs) {
-  node->slot = scope.slot();
-  node->set_next_edges(torch::autograd::collect_next_edges(inputs...));
-  torch::autograd::set_history(output, node);
-}
+/// Makes `node` the history of `outputs`. Its `apply` receives their gradients and returns one gradient for each of
+/// `inputs`, in order. Outputs are fresh: no other history, no view of an input.
+void attach(const std::vector<at::Tensor*>& outputs, std::shared_ptr<function_node> node, const segment_scope& scope,
+            std::initializer_list<at::Tensor> inputs);
 
 }  // namespace troupe::models

@@ -15,7 +15,7 @@ struct linear_node final : function_node {
   at::Tensor x;  // (N, in)
   projection p;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     p.write_gradients(*slot, x, g);
     x.reset();
@@ -29,7 +29,7 @@ struct gelu_linear_node final : function_node {
   at::Tensor x;  // (N, in), before the activation
   projection p;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dx = p.input_gradient(g), y = in_place_of(x);
     kernels_for(x).gelu_tanh_backward(bytes_of(x), bytes_of(dx), bytes_in(dx), core_dtype(x.scalar_type()), count_of(x),
@@ -45,7 +45,7 @@ struct gated_linear_node final : function_node {
   at::Tensor gate, up;  // (N, in)
   projection p;
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor g = as_rows(gradients[0].contiguous());
     const at::Tensor dgate = p.input_gradient(g), dup = in_place_of(up), y = in_place_of(gate);
     kernels_for(up).silu_gated_backward(bytes_of(gate), bytes_of(up), bytes_of(dgate), bytes_in(dgate), bytes_in(dup),
@@ -73,7 +73,7 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const project
   auto node = std::make_shared<linear_node>();
   node->x = std::move(rows);
   node->p = p;
-  attach(y, std::move(node), scope, x);
+  attach({&y}, std::move(node), scope, {x});
   return y;
 }
 
@@ -91,7 +91,7 @@ at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, act
   auto node = std::make_shared<gelu_linear_node>();
   node->x = std::move(rows);
   node->p = p;
-  attach(y, std::move(node), scope, x);
+  attach({&y}, std::move(node), scope, {x});
   return y;
 }
 
@@ -115,7 +115,7 @@ at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, cons
   node->gate = std::move(gate_rows);
   node->up = std::move(up_rows);
   node->p = p;
-  attach(y, std::move(node), scope, gate, up);
+  attach({&y}, std::move(node), scope, {gate, up});
   return y;
 }
 

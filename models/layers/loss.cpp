@@ -26,7 +26,7 @@ at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, at::Device w
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // (N, V), (N), (N)
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
     const at::Tensor wide = gradients[0].to(log_sums.scalar_type()).contiguous();
     kernels_for(gradient).cross_entropy_backward(
@@ -63,7 +63,7 @@ at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
   node->logits = std::move(rows);
   node->log_sums = std::move(log_sums);
   node->targets = std::move(targets);
-  attach(loss, std::move(node), scope, logits);
+  attach({&loss}, std::move(node), scope, {logits});
   return loss;
 }
 

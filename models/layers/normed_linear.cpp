@@ -14,7 +14,7 @@ struct normed_linear_node final : function_node {
   std::vector<projection> layers;
 
   /// `gradients`: of each layer's output, then of what went past.
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     normed_rows again = norm.forward(x);
     at::Tensor dy;
     const auto shape = gradients[0].sizes().vec();
@@ -55,8 +55,10 @@ normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, ro
   node->norm = std::move(norm);
   node->layers = std::move(layers);
   out.past = x.detach();
-  torch::autograd::set_history(out.y, node);
-  attach(out.past, std::move(node), scope, x);
+  std::vector<at::Tensor*> outputs;
+  for (at::Tensor& y : out.y) outputs.push_back(&y);
+  outputs.push_back(&out.past);
+  attach(outputs, std::move(node), scope, {x});
   return out;
 }
 

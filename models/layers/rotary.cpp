@@ -59,7 +59,7 @@ struct rotary_node final : function_node {
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
   std::span<const uint32_t> starts;       // the batch's, which do so too
 
-  torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+  gradient_list apply(gradient_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
     const auto part_of = [&](int64_t first, int64_t heads, bool turned) {
       at::Tensor own = at::empty({packed.size(0), packed.size(1), heads * shape.head_width}, packed.options());
@@ -115,7 +115,7 @@ at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, cons
   node->shape = shape;
   node->angles = &angles;
   node->starts = scope.batch().document_start;
-  attach(packed, std::move(node), scope, q, k, v);
+  attach({&packed}, std::move(node), scope, {q, k, v});
   return packed;
 }
 

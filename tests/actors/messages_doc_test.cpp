@@ -24,7 +24,7 @@ void each_match(const std::string& text, const std::string& pattern, F visit) {
   for (std::sregex_iterator it(text.begin(), text.end(), what), end; it != end; ++it) visit(*it);
 }
 
-std::set<std::string> quoted(const std::string& cell) {
+std::set<std::string> in_backticks(const std::string& cell) {
   std::set<std::string> out;
   each_match(cell, "`(\\w+)`", [&](const auto& m) { out.insert(m[1]); });
   return out;
@@ -54,7 +54,7 @@ struct fixture {
       std::vector<std::string> cells;
       std::istringstream fields(line);
       for (std::string cell; std::getline(fields, cell, '|');) cells.push_back(cell);
-      const std::string name = *quoted(cells[1]).begin();
+      const std::string name = *in_backticks(cells[1]).begin();
       if (section == "Actors") {
         BOOST_TEST(told_actors.insert(name).second, name << " has two rows");
       } else if (section == "Every message") {
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(every_actor_has_a_row_and_every_row_an_actor) {
 BOOST_AUTO_TEST_CASE(rows_name_the_receivers_that_the_interfaces_declare) {
   for (const auto& [name, r] : rows) {
     std::set<std::string> told;
-    for (const auto& x : quoted(r.to))
+    for (const auto& x : in_backticks(r.to))
       if (actors.count(x) == 1) told.insert(x);
     BOOST_TEST(told == receivers[name], name << ": its receivers differ from the header's");
   }
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(rows_name_the_receivers_that_the_interfaces_declare) {
 
 BOOST_AUTO_TEST_CASE(rows_name_the_answers_that_the_interfaces_declare) {
   for (const auto& [name, r] : rows)
-    BOOST_TEST(quoted(r.answer) == answers[name], name << ": its answer differs from the header's");
+    BOOST_TEST(in_backticks(r.answer) == answers[name], name << ": its answer differs from the header's");
 }
 
 BOOST_AUTO_TEST_CASE(a_message_that_nobody_receives_is_an_answer) {

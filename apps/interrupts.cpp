@@ -17,13 +17,13 @@ std::mutex mutex;
 constexpr unsigned grace_s = 5;
 }  // namespace
 
-interrupts::interrupts(bool takes_save_requests) {
+interrupts::interrupts(save_requests asked) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond the user's limit is an error of the write, not the end
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  if (takes_save_requests) sigaddset(&set, SIGUSR1);
+  if (asked == save_requests::taken) sigaddset(&set, SIGUSR1);
   sigaddset(&set, SIGUSR2);  // our own: ends the watcher
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   const auto watch = [this, set] {

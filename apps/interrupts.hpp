@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -11,9 +12,11 @@ namespace troupe::apps {
 
 class interrupts {
  public:
-  /// Construct before any other thread starts: they inherit the blocked signals. Without `takes_save_requests` SIGUSR1
-  /// is left alone. Throws std::runtime_error where the system refuses the thread that waits for signals.
-  explicit interrupts(bool takes_save_requests = false);
+  enum class save_requests : uint8_t { left_alone, taken };  ///< SIGUSR1
+
+  /// Construct before any other thread starts: they inherit the blocked signals. Throws std::runtime_error where the
+  /// system refuses the thread that waits for signals.
+  explicit interrupts(save_requests asked = save_requests::left_alone);
   ~interrupts();
   interrupts(const interrupts&) = delete;
   interrupts& operator=(const interrupts&) = delete;

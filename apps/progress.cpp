@@ -154,16 +154,16 @@ std::string control_line(const telemetry::step_summary& l) {
 }  // namespace
 
 std::string end_json(const end_summary& e) {
-  std::string out = "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) +
-                    ",\"skipped\":" + std::to_string(e.skipped) + ",\"seconds\":" + json_number(e.seconds) +
-                    ",\"stopped\":" + (e.stopped ? "true" : "false") + ",\"loss\":" + json_number(e.last_loss) +
-                    ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
-                    ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
-                    ",\"gathers\":" + std::to_string(e.gathers) + ",\"releases\":" + std::to_string(e.releases) +
-                    ",\"reductions\":" + std::to_string(e.reductions) +
-                    ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
-                    ",\"model_parameters\":" + std::to_string(e.model_elements) +
-                    ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
+  std::string out =
+      "{\"event\":\"end\",\"steps\":" + std::to_string(e.steps) + ",\"skipped\":" + std::to_string(e.skipped) +
+      ",\"seconds\":" + json_number(e.seconds) + ",\"stopped\":" + (e.stopped ? "true" : "false") +
+      ",\"loss\":" + json_number(e.last_loss) + ",\"tokens_per_s\":" + json_number(e.tokens_per_s) +
+      ",\"validation_loss\":" + (e.has_validation ? json_number(e.validation_loss) : "null") +
+      ",\"gathers\":" + std::to_string(e.lanes.gathers) + ",\"releases\":" + std::to_string(e.lanes.releases) +
+      ",\"reductions\":" + std::to_string(e.lanes.reductions) +
+      ",\"peak_live_parameters\":" + std::to_string(e.peak_live_elements) +
+      ",\"model_parameters\":" + std::to_string(e.model_elements) +
+      ",\"process_peak_bytes\":" + std::to_string(e.process_peak_bytes) + ",\"memory\":{\"host\":[";
   for (size_t r = 0; r < e.memory.size(); ++r) {
     const auto& m = e.memory[r];
     if (r > 0) out += ',';
@@ -241,10 +241,10 @@ std::string end_text(const end_summary& e) {
     }
   if (e.process_peak_bytes > 0)
     out += "  the whole process at its peak: " + core::human_bytes(e.process_peak_bytes) + "\n";
-  if (e.gathers > 0)
+  if (e.lanes.gathers > 0)
     out += text_of(
         "parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
-        static_cast<unsigned long long>(e.gathers), static_cast<unsigned long long>(e.releases),
+        static_cast<unsigned long long>(e.lanes.gathers), static_cast<unsigned long long>(e.lanes.releases),
         static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
         100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
   out += text_of(

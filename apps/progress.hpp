@@ -52,10 +52,9 @@ struct end_summary {
   double validation_loss = 0;
   double tokens_per_s = 0;
   std::vector<actors::rank_memory_report> memory;
-  uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank over the whole run
   uint64_t peak_live_elements = 0, model_elements = 0;
   uint64_t process_peak_bytes = 0;
-  telemetry::step_summary lanes;   ///< mean over the run's steps
+  telemetry::step_summary lanes;   ///< of all steps, as telemetry::add_step adds them up
   std::vector<std::string> units;  ///< their names
   double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "plan/lane_order.hpp"
+#include "telemetry/mean.hpp"
 
 namespace troupe::telemetry {
 namespace {
@@ -103,14 +104,13 @@ control_figures control_of(std::span<const rank_spans> ranks, uint32_t cores) {
 }
 
 void take_mean(control_figures& mean, const control_figures& x, uint64_t steps) {
-  const auto into = [steps](double& to, double value) { to += (value - to) / double(steps); };
-  into(mean.idle_s, x.idle_s);
-  into(mean.no_core_s, x.no_core_s);
-  into(mean.between_s, x.between_s);
-  into(mean.in_lane_us, x.in_lane_us);
-  into(mean.in_lane_p99_us, x.in_lane_p99_us);
-  into(mean.cross_lane_us, x.cross_lane_us);
-  into(mean.cross_lane_p99_us, x.cross_lane_p99_us);
+  take_mean(mean.idle_s, x.idle_s, steps);
+  take_mean(mean.no_core_s, x.no_core_s, steps);
+  take_mean(mean.between_s, x.between_s, steps);
+  take_mean(mean.in_lane_us, x.in_lane_us, steps);
+  take_mean(mean.in_lane_p99_us, x.in_lane_p99_us, steps);
+  take_mean(mean.cross_lane_us, x.cross_lane_us, steps);
+  take_mean(mean.cross_lane_p99_us, x.cross_lane_p99_us, steps);
 }
 
 }  // namespace troupe::telemetry

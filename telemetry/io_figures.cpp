@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "telemetry/mean.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
@@ -64,15 +66,12 @@ io_figures io_of(std::span<const rank_spans> ranks) {
 }
 
 void take_mean(io_figures& mean, const io_figures& x, uint64_t steps) {
-  const auto into = [steps](auto& to, auto value) {
-    to = static_cast<std::decay_t<decltype(to)>>(double(to) + (double(value) - double(to)) / double(steps));
-  };
-  into(mean.read_bytes, x.read_bytes);
-  into(mean.written_bytes, x.written_bytes);
-  into(mean.read_s, x.read_s);
-  into(mean.write_s, x.write_s);
-  into(mean.read_hidden_s, x.read_hidden_s);
-  into(mean.stalled_s, x.stalled_s);
+  take_mean(mean.read_bytes, x.read_bytes, steps);
+  take_mean(mean.written_bytes, x.written_bytes, steps);
+  take_mean(mean.read_s, x.read_s, steps);
+  take_mean(mean.write_s, x.write_s, steps);
+  take_mean(mean.read_hidden_s, x.read_hidden_s, steps);
+  take_mean(mean.stalled_s, x.stalled_s, steps);
   mean.planned_bytes = x.planned_bytes;
   if (x.longest_wait_s <= mean.longest_wait_s) return;
   mean.longest_wait_s = x.longest_wait_s;

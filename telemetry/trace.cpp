@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "telemetry/mean.hpp"
 #include "telemetry/text.hpp"
 
 namespace troupe::telemetry {
@@ -45,6 +46,19 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
   s.control = control_of(ranks, cores);
   s.work = work_of(ranks, posted);
   return s;
+}
+
+void add_step(step_summary& run, const step_summary& x, uint64_t steps) {
+  for (const auto figure : {&step_summary::step_s, &step_summary::whole_s, &step_summary::compute_s,
+                            &step_summary::communication_s, &step_summary::exposed_s})
+    take_mean(run.*figure, x.*figure, steps);
+  for (size_t i = 0; i < plan::num_lanes; ++i) take_mean(run.idle_s[i], x.idle_s[i], steps);
+  run.gathers += x.gathers;
+  run.releases += x.releases;
+  run.reductions += x.reductions;
+  take_mean(run.io, x.io, steps);
+  take_mean(run.control, x.control, steps);
+  take_mean(run.work, x.work, steps);
 }
 
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns) {

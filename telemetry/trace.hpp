@@ -29,6 +29,9 @@ struct step_summary {
 /// Over all ranks of a run, whose lanes share `cores` (0: as many as they like).
 step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores = 0);
 
+/// Adds the summary of a run's step number `steps`, from 1: figures become means, counts become sums over the steps.
+void add_step(step_summary& run, const step_summary& x, uint64_t steps);
+
 /// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "telemetry/mean.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
@@ -46,16 +48,15 @@ work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t>
 }
 
 void take_mean(work_figures& mean, const work_figures& x, uint64_t steps) {
-  const auto into = [steps](double& to, double value) { to += (value - to) / double(steps); };
   for (const auto& row : x.kinds) row_of(mean, row.kind).count = row.count;
   for (auto& row : mean.kinds) {
     const auto at = std::find_if(x.kinds.begin(), x.kinds.end(), [&](const auto& r) { return r.kind == row.kind; });
-    into(row.busy_s, at == x.kinds.end() ? 0 : at->busy_s);
+    take_mean(row.busy_s, at == x.kinds.end() ? 0 : at->busy_s, steps);
   }
   mean.units.resize(x.units.size());
   for (size_t u = 0; u < x.units.size(); ++u) {
-    into(mean.units[u].forward_s, x.units[u].forward_s);
-    into(mean.units[u].backward_s, x.units[u].backward_s);
+    take_mean(mean.units[u].forward_s, x.units[u].forward_s, steps);
+    take_mean(mean.units[u].backward_s, x.units[u].backward_s, steps);
     mean.units[u].forward_flops = x.units[u].forward_flops;
     mean.units[u].backward_flops = x.units[u].backward_flops;
   }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/exit_code.hpp"
 #include "checkpoint/convert/open_source.hpp"
 #include "config/name_map_file.hpp"
 
@@ -35,20 +36,12 @@ core::result<checkpoint::tensor_source> open_checkpoint_at(const source_argument
   return checkpoint::open_source(place_of(a.path, options.tag), options);
 }
 
-int ended(const core::result<void>& r) {
-  if (r) return 0;
-  std::fprintf(stderr, "troupe: error: %s\n", r.error().text.c_str());
-  switch (r.error().kind) {
-    case error_kind::bad_input:
-    case error_kind::mismatch:
-    case error_kind::limit:
-      return 2;
-    case error_kind::stopped:
-      return 130;
-    default:
-      return 1;
-  }
+int ended_with(const core::error& e) {
+  const int code = failed(e);
+  return e.kind == error_kind::mismatch || e.kind == error_kind::limit ? 2 : code;
 }
+
+int ended(const core::result<void>& r) { return r ? 0 : ended_with(r.error()); }
 
 core::result<core::dtype> dtype_from(const std::string& option, const std::string& text) {
   if (const auto type = core::float_dtype_from(text); type && *type != core::dtype::f64) return *type;

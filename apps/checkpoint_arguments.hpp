@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "apps/output_form.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
@@ -17,7 +18,7 @@ struct source_arguments {  ///< of a command that reads a checkpoint
   std::string tag;  ///< of several below `path`; empty: the one that `latest` names
   std::string map;  ///< a file of names for its tensors; empty: none
   bool fallback_to_previous = false;
-  bool quiet = false;
+  apps::verbosity verbosity = apps::verbosity::normal;
 };
 
 struct output_arguments {  ///< of a command that writes
@@ -28,7 +29,9 @@ struct output_arguments {  ///< of a command that writes
 /// Opens what `a` names; what was passed over goes to stderr.
 core::result<checkpoint::tensor_source> open_checkpoint_at(const source_arguments& a);
 
-/// 0, or says the error on stderr and gives its exit code.
+/// Says `e` on stderr and gives its exit code.
+int ended_with(const core::error& e);
+/// 0, or the same of the error.
 int ended(const core::result<void>& r);
 
 /// fp32, bf16, fp16 and their longer names. Refused with `option`.

@@ -4,6 +4,7 @@
 
 #include "apps/checkpoint_convert.hpp"
 #include "apps/checkpoint_show.hpp"
+#include "apps/common_options.hpp"
 
 namespace troupe::apps {
 
@@ -13,7 +14,7 @@ struct checkpoint_command::arguments {
   weights_arguments fp32, hugging_face;
   deepspeed_arguments deepspeed, universal;
   reshape_arguments reshape;
-  bool json = false;
+  output_form form = output_form::text;
 };
 
 namespace {
@@ -40,7 +41,6 @@ void add_output(CLI::App& c, output_arguments& a, const char* help) {
   c.add_option("out", a.out, help)->required();
   c.add_flag("--force", a.force, "replace OUT where it is what an earlier conversion wrote, and nothing else");
 }
-void add_quiet(CLI::App& c, bool& quiet) { c.add_flag("--quiet", quiet, "say nothing unless it fails"); }
 void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
   c.add_option("--dtype", a.dtype, "that DeepSpeed computes in: fp32, bf16 or fp16")->capture_default_str();
   c.add_option("--job", a.job,
@@ -48,7 +48,7 @@ void add_deepspeed(CLI::App& c, deepspeed_arguments& a) {
   c.add_option("--model-config", a.model_config, model_config_help);
   c.add_flag("--integer-steps", a.integer_steps,
              "the optimizer's steps as whole numbers, as DeepSpeed's own optimizers want them; else as torch.optim's");
-  add_quiet(c, a.source.quiet);
+  add_quiet(c, a.source.verbosity);
 }
 
 }  // namespace
@@ -62,12 +62,12 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
 
   auto* inspect = command_->add_subcommand("inspect", "the tree of tensors: shapes, dtypes, sizes, who holds what");
   add_source(*inspect, a.source);
-  inspect->add_flag("--json", a.json, "as JSON");
-  actions_.emplace_back(inspect, [&a] { return inspect_checkpoint(a.source, a.json); });
+  add_json(*inspect, a.form);
+  actions_.emplace_back(inspect, [&a] { return inspect_checkpoint(a.source, a.form); });
 
   auto* verify = command_->add_subcommand("verify", "read every byte and compare every digest");
   add_source(*verify, a.source);
-  add_quiet(*verify, a.source.quiet);
+  add_quiet(*verify, a.source.verbosity);
   actions_.emplace_back(verify, [&a] { return verify_checkpoint_at(a.source); });
 
   auto* diff = command_->add_subcommand("diff", "compare the tensors of two checkpoints, of any two formats");
@@ -75,7 +75,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   diff->add_option("second", a.diff.second, "the other one")->required();
   diff->add_option("--tolerance", a.diff.tolerance,
                    "values may differ by so much and dtypes may differ; by default every bit counts");
-  add_quiet(*diff, a.diff.first.quiet);
+  add_quiet(*diff, a.diff.first.verbosity);
   actions_.emplace_back(diff, [&a] { return diff_checkpoints_at(a.diff); });
 
   auto* fp32 = command_->add_subcommand("to-fp32", "the weights in fp32, as DeepSpeed's zero_to_fp32.py writes them");
@@ -85,7 +85,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_shard_size(*fp32, a.fp32);
   fp32->add_option("--model-config", a.fp32.model_config, model_config_help);
   fp32->add_flag("--exclude-frozen", a.fp32.exclude_frozen, "leave out parameters that were not trained");
-  add_quiet(*fp32, a.fp32.source.quiet);
+  add_quiet(*fp32, a.fp32.source.verbosity);
   actions_.emplace_back(fp32, [&a] { return to_fp32(a.fp32); });
 
   auto* hf = command_->add_subcommand("to-hf", "config.json and safetensors that transformers loads");
@@ -94,7 +94,7 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   hf->add_option("--dtype", a.hugging_face.dtype, "fp32, bf16 or fp16")->capture_default_str();
   hf->add_option("--model-config", a.hugging_face.model_config, model_config_help);
   add_shard_size(*hf, a.hugging_face);
-  add_quiet(*hf, a.hugging_face.source.quiet);
+  add_quiet(*hf, a.hugging_face.source.verbosity);
   actions_.emplace_back(hf, [&a] { return to_hugging_face(a.hugging_face); });
 
   auto* deepspeed = command_->add_subcommand("to-deepspeed", "a folder that DeepSpeed resumes from");

@@ -7,11 +7,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/conversion.hpp"
 #include "apps/model_description.hpp"
 #include "apps/output_mark.hpp"
-#include "apps/output_place.hpp"
 #include "apps/stop_request.hpp"
-#include "apps/work_display.hpp"
 #include "checkpoint/convert/weights_export.hpp"
 #include "checkpoint/source/name_map.hpp"
 #include "core/tensor_view.hpp"
@@ -28,14 +27,10 @@ using core::human_bytes;
 /// For files' headers, paddings and the index, beside the tensors.
 constexpr uint64_t header_reserve_bytes = uint64_t{1} << 20;
 
-void say_written(const weights_arguments& a, const checkpoint::weights_export_report& r, const work_display& display) {
-  if (a.source.quiet) return;
-  const double seconds = std::max(display.seconds(), 1e-9);
-  std::printf("%s\n", fmt::format("{}: {} tensor{}, {} in {} file{}, {:.1f} s, {}/s", a.output.out, r.tensors,
-                                  r.tensors == 1 ? "" : "s", human_bytes(r.tensor_bytes), r.files.size(),
-                                  r.files.size() == 1 ? "" : "s", seconds,
-                                  human_bytes(static_cast<double>(r.tensor_bytes) / seconds))
-                          .c_str());
+void say_written(const conversion& writing, const checkpoint::weights_export_report& r) {
+  writing.say(fmt::format("{} tensor{}, {} in {} file{}", r.tensors, r.tensors == 1 ? "" : "s",
+                          human_bytes(r.tensor_bytes), r.files.size(), r.files.size() == 1 ? "" : "s"),
+              r.tensor_bytes);
 }
 
 core::result<uint64_t> needed_bytes(const checkpoint::tensor_source& s, const checkpoint::weights_export_options& o) {
@@ -76,25 +71,23 @@ core::result<void> write_fp32(const weights_arguments& a) {
     if (!model) return fail(model.error());
     s = checkpoint::named_by_layers(std::move(*s), parameters_of(*model));
     if (!s) return fail(s.error());
-    if (s->has_layer_names && !a.source.quiet)
+    if (s->has_layer_names && a.source.verbosity != verbosity::quiet)
       std::fprintf(stderr, "troupe: names are those of the pipeline's layers: --model-config or --map gives others\n");
   }
-  work_display display("writing", a.source.quiet);
+  conversion writing(a.source, a.output);
   checkpoint::weights_export_options options{.out = a.output.out,
                                              .max_shard_bytes = *shard_bytes,
                                              .exclude_frozen = a.exclude_frozen,
                                              .about = file_mark(),
-                                             .progress = display.progress()};
+                                             .progress = writing.progress()};
   const auto needed = needed_bytes(*s, options);
   if (!needed) return fail(needed.error());
-  auto place = output_place::prepare({a.output.out, *kind, a.output.force, *needed}, *s);
-  if (!place) return fail(place.error());
-  options.out = place->working();
+  if (auto ok = writing.prepare(*s, *kind, *needed); !ok) return ok;
+  options.out = writing.place().working();
   const auto report = checkpoint::export_weights(*s, options);
-  display.clear();
   if (!report) return fail(report.error());
-  if (auto ok = place->commit(); !ok) return ok;
-  say_written(a, *report, display);
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, *report);
   return {};
 }
 
@@ -113,7 +106,7 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
         fmt::format("'{}' does not say which model it is of: wanted Hugging Face's config.json by --model-config",
                     s->folder.string()));
   if (auto ok = check_names(*opened); !ok) return ok;
-  work_display display("writing", a.source.quiet);
+  conversion writing(a.source, a.output);
   const auto is_tied = [&](const std::string& name) {
     return std::any_of(s->tied.begin(), s->tied.end(), [&](const auto& t) { return t.name == name; });
   };
@@ -123,19 +116,17 @@ core::result<void> write_hugging_face(const weights_arguments& a) {
     if (model->tied_embedding && is_tied(name)) return std::nullopt;
     return checkpoint::hugging_face_name(model->model_type, name);
   };
-  options.progress = display.progress();
+  options.progress = writing.progress();
   const auto needed = needed_bytes(*s, options);
   if (!needed) return fail(needed.error());
-  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force, *needed}, *s);
-  if (!place) return fail(place.error());
-  options.out = place->working();
+  if (auto ok = writing.prepare(*s, output_kind::folder, *needed); !ok) return ok;
+  options.out = writing.place().working();
   const auto report = checkpoint::export_weights(*s, options);
-  display.clear();
   if (!report) return fail(report.error());
-  const auto config = place->working() / "config.json";
+  const auto config = options.out / "config.json";
   if (auto ok = checkpoint::write_file_atomically(config, hugging_face_config(*model, *type)); !ok) return ok;
-  if (auto ok = place->commit(); !ok) return ok;
-  say_written(a, *report, display);
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, *report);
   return {};
 }
 

@@ -18,8 +18,6 @@ namespace {
 
 using core::human_bytes;
 
-int failed(const core::error& e) { return ended(core::fail(e)); }
-
 const char* plural(uint64_t n) { return n == 1 ? "" : "s"; }
 
 /// What a reader of the verdict must know of the format.
@@ -54,10 +52,10 @@ core::error nothing_compared(const checkpoint::tensor_source& first, const check
 
 }  // namespace
 
-int inspect_checkpoint(const source_arguments& a, bool json) {
+int inspect_checkpoint(const source_arguments& a, output_form form) {
   const auto s = open_checkpoint_at(a);
-  if (!s) return failed(s.error());
-  const auto text = json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
+  if (!s) return ended_with(s.error());
+  const auto text = form == output_form::json ? checkpoint::inspect_json(*s) : checkpoint::inspect_text(*s);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }
@@ -65,16 +63,16 @@ int inspect_checkpoint(const source_arguments& a, bool json) {
 int verify_checkpoint_at(const source_arguments& a) {
   const stop_request stop;
   const auto s = open_checkpoint_at(a);
-  if (!s) return failed(s.error());
-  work_display display("reading", a.quiet);
+  if (!s) return ended_with(s.error());
+  work_display display("reading", a.verbosity);
   const auto r = checkpoint::verify_source(checkpoint::real_files(), *s, display.progress());
   display.clear();
-  if (!r) return failed(r.error());
+  if (!r) return ended_with(r.error());
   for (const auto& d : r->listed) std::fprintf(stderr, "troupe: error: %s\n", d.text.c_str());
   if (r->damages > r->listed.size())
     std::fprintf(stderr, "troupe: error: and %llu more\n",
                  static_cast<unsigned long long>(r->damages - r->listed.size()));
-  if (!a.quiet)
+  if (a.verbosity != verbosity::quiet)
     std::printf("%s\n", fmt::format("{}: {}: {} tensor{} in {} piece{}, {} read, {}", checkpoint::shown_place(*s),
                                     r->damages == 0 ? "good" : fmt::format("{} damaged", r->damages), r->tensors,
                                     plural(r->tensors), r->pieces, plural(r->pieces), human_bytes(r->bytes),
@@ -86,29 +84,30 @@ int verify_checkpoint_at(const source_arguments& a) {
 int diff_checkpoints_at(const diff_arguments& a) {
   const stop_request stop;
   if (a.tolerance && !(*a.tolerance >= 0))
-    return failed({core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance)});
+    return ended_with(
+        {core::error_kind::bad_input, fmt::format("--tolerance: wanted at least 0, got {}", *a.tolerance)});
   auto first = open_checkpoint_at(a.first);
-  if (!first) return failed(first.error());
+  if (!first) return ended_with(first.error());
   source_arguments other = a.first;
   other.path = a.second;
   other.tag = "";
   auto second = open_checkpoint_at(other);
-  if (!second) return failed(second.error());
+  if (!second) return ended_with(second.error());
   // Layers without names get those of the other one.
   if (!second->has_layer_names) first = checkpoint::named_by_layers(std::move(*first), wanted_of(*second));
-  if (!first) return failed(first.error());
+  if (!first) return ended_with(first.error());
   if (!first->has_layer_names) second = checkpoint::named_by_layers(std::move(*second), wanted_of(*first));
-  if (!second) return failed(second.error());
-  work_display display("comparing", a.first.quiet);
+  if (!second) return ended_with(second.error());
+  work_display display("comparing", a.first.verbosity);
   const auto r = checkpoint::diff_sources(checkpoint::real_files(), *first, *second,
                                           {.tolerance = a.tolerance, .progress = display.progress()});
   display.clear();
-  if (!r) return failed(r.error());
+  if (!r) return ended_with(r.error());
   if (r->tensors == 0 && !r->differences.empty()) {
-    failed(nothing_compared(*first, *second));
+    ended_with(nothing_compared(*first, *second));
     return 1;  // they differ
   }
-  if (!a.first.quiet) {
+  if (a.first.verbosity != verbosity::quiet) {
     for (const auto& d : r->differences) std::printf("%s\n", d.text.c_str());
     if (r->left_out_moments > 0)
       std::printf("%llu moments not compared: one of the two has none\n",

@@ -14,7 +14,7 @@ struct diff_arguments {
   std::optional<double> tolerance;  ///< none: bits
 };
 
-int inspect_checkpoint(const source_arguments& a, bool json);
+int inspect_checkpoint(const source_arguments& a, output_form form);
 int verify_checkpoint_at(const source_arguments& a);
 int diff_checkpoints_at(const diff_arguments& a);
 

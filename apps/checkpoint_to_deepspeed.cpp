@@ -8,11 +8,10 @@
 #include <string_view>
 
 #include "apps/checkpoint_convert.hpp"
+#include "apps/conversion.hpp"
 #include "apps/model_description.hpp"
 #include "apps/optimizer_description.hpp"
-#include "apps/output_place.hpp"
 #include "apps/stop_request.hpp"
-#include "apps/work_display.hpp"
 #include "checkpoint/convert/reshape.hpp"
 #include "checkpoint/deepspeed/universal_writer.hpp"
 #include "checkpoint/deepspeed/writer.hpp"
@@ -30,19 +29,13 @@ namespace {
 namespace fs = std::filesystem;
 using core::fail;
 
+/// How the weights are written; without an optimizer.
 core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_arguments& a,
-                                                              const described_checkpoint& opened,
-                                                              bool has_optimizer = true) {
+                                                              const described_checkpoint& opened) {
   const auto type = dtype_from("--dtype", a.dtype);
   if (!type) return fail(type.error());
   const auto& s = opened.source;
   checkpoint::deepspeed_write_options out;
-  if (has_optimizer) {
-    auto optimizer = describe_optimizer(s, a.job, a.stage, *type);
-    if (!optimizer) return fail(optimizer.error());
-    out.groups = std::move(optimizer->groups);
-    out.ds_config = std::move(optimizer->ds_config);
-  }
   out.stage = a.stage;
   out.ranks = a.ranks;
   out.weight_type = *type;
@@ -55,29 +48,33 @@ core::result<checkpoint::deepspeed_write_options> options_for(const deepspeed_ar
   return out;
 }
 
-void say_written(const deepspeed_arguments& a, const checkpoint::deepspeed_report& r, const work_display& display) {
-  if (!a.source.quiet)
-    std::printf("%s\n", fmt::format("{}: {} in {} files, {:.1f} s", a.output.out, core::human_bytes(r.bytes), r.files,
-                                    display.seconds())
-                            .c_str());
+core::result<void> add_optimizer(checkpoint::deepspeed_write_options& o, const deepspeed_arguments& a,
+                                 const checkpoint::tensor_source& s) {
+  auto optimizer = describe_optimizer(s, a.job, a.stage, o.weight_type);
+  if (!optimizer) return fail(optimizer.error());
+  o.groups = std::move(optimizer->groups);
+  o.ds_config = std::move(optimizer->ds_config);
+  return {};
+}
+
+void say_written(const conversion& writing, uint64_t bytes, size_t files) {
+  writing.say(fmt::format("{} in {} files", core::human_bytes(bytes), files));
 }
 
 core::result<void> write_deepspeed(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
-  const auto* s = &opened->source;
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
-  work_display display("writing", a.source.quiet);
-  options->progress = display.progress();
-  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force}, *s);
-  if (!place) return fail(place.error());
-  const auto report = checkpoint::write_deepspeed_folder(*s, place->working(), *options);
-  display.clear();
+  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  conversion writing(a.source, a.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(opened->source); !ok) return ok;
+  const auto report = checkpoint::write_deepspeed_folder(opened->source, writing.place().working(), *options);
   if (!report) return fail(report.error());
   if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
-  if (auto ok = place->commit(); !ok) return ok;
-  say_written(a, *report, display);
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
   return {};
 }
 
@@ -85,8 +82,8 @@ core::result<void> write_deepspeed(const deepspeed_arguments& a) {
 constexpr uint64_t most_pointer_bytes = 4096;
 
 /// Whether the file by which DeepSpeed finds one of several universal folders may name `name`: it does, it is not
-/// there, or it is to be replaced.
-core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, bool replace) {
+/// there, or the user wants it replaced.
+core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, const output_arguments& a) {
   std::error_code e;
   const auto status = fs::symlink_status(pointer, e);
   if (!fs::exists(status)) return {};
@@ -97,7 +94,7 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
     if (auto ok = text->read(0, std::as_writable_bytes(std::span(names))); !ok) return ok;
   }
   names = names.substr(0, names.find('\n'));
-  if (fs::is_regular_file(status) && (replace || names == name.string())) return {};
+  if (fs::is_regular_file(status) && (a.force || names == name.string())) return {};
   return fail(core::error_kind::bad_input,
               fmt::format("'{}' names '{}': wanted --force to let it name '{}', or another folder for OUT",
                           pointer.string(), checkpoint::shown(names), name.string()));
@@ -106,24 +103,22 @@ core::result<void> check_pointer(const fs::path& pointer, const fs::path& name, 
 core::result<void> write_universal(const deepspeed_arguments& a) {
   const auto opened = open_described(a.source, a.model_config);
   if (!opened) return fail(opened.error());
-  const auto* s = &opened->source;
   auto options = options_for(a, *opened);
   if (!options) return fail(options.error());
-  work_display display("writing", a.source.quiet);
-  options->progress = display.progress();
-  auto place = output_place::prepare({a.output.out, output_kind::folder, a.output.force}, *s);
-  if (!place) return fail(place.error());
+  if (auto ok = add_optimizer(*options, a, opened->source); !ok) return ok;
+  conversion writing(a.source, a.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(opened->source); !ok) return ok;
   // Its parent gets a file that says its name; both take their places below.
-  const auto name = place->out().filename();
-  const auto pointer = fs::absolute(place->out()).parent_path() / "latest_universal";
-  if (auto ok = check_pointer(pointer, name, a.output.force); !ok) return ok;
-  const auto report = checkpoint::write_universal_folder(*s, place->working() / name, *options);
-  display.clear();
+  const auto name = writing.place().out().filename();
+  const auto pointer = fs::absolute(writing.place().out()).parent_path() / "latest_universal";
+  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
+  const auto report = checkpoint::write_universal_folder(opened->source, writing.place().working() / name, *options);
   if (!report) return fail(report.error());
-  if (auto ok = check_pointer(pointer, name, a.output.force); !ok) return ok;
-  if (auto ok = place->commit(name); !ok) return ok;
+  if (auto ok = check_pointer(pointer, name, a.output); !ok) return ok;
+  if (auto ok = writing.commit(name); !ok) return ok;
   if (auto ok = checkpoint::write_file_atomically(pointer, name.string()); !ok) return ok;
-  say_written(a, *report, display);
+  say_written(writing, report->bytes, report->files);
   return {};
 }
 
@@ -153,28 +148,27 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   const auto opened = open_described(a.written.source, a.written.model_config);
   if (!opened) return fail(opened.error());
   const auto* s = &opened->source;
-  // Without moments there is no optimizer to describe.
-  const bool has_optimizer = std::any_of(s->tensors.begin(), s->tensors.end(),
-                                         [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; });
-  auto options = options_for(a.written, *opened, has_optimizer);
+  auto options = options_for(a.written, *opened);
   if (!options) return fail(options.error());
+  // Without moments there is no optimizer to describe.
+  if (std::any_of(s->tensors.begin(), s->tensors.end(),
+                  [](const auto& t) { return t.kind == checkpoint::tensor_kind::moment; }))
+    if (auto ok = add_optimizer(*options, a.written, *s); !ok) return ok;
   if (auto ok = name_back(*options, a.map_back, *s); !ok) return ok;
-  work_display display("writing", a.written.source.quiet);
-  options->progress = display.progress();
-  auto place = output_place::prepare({a.written.output.out, output_kind::folder, a.written.output.force}, *s);
-  if (!place) return fail(place.error());
+  conversion writing(a.written.source, a.written.output);
+  options->progress = writing.progress();
+  if (auto ok = writing.prepare(*s); !ok) return ok;
   checkpoint::reshape_options how;
   how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
   how.qkv_version = a.qkv_version;
   how.to_qkv_version = a.to_qkv_version;
   how.heads = a.heads;
   how.write = std::move(*options);
-  const auto report = checkpoint::reshape(*s, place->working(), how);
-  display.clear();
+  const auto report = checkpoint::reshape(*s, writing.place().working(), how);
   if (!report) return fail(report.error());
   if (auto ok = write_description(opened->model, report->folder); !ok) return ok;
-  if (auto ok = place->commit(); !ok) return ok;
-  say_written(a.written, {report->folder, report->bytes, report->files}, display);
+  if (auto ok = writing.commit(); !ok) return ok;
+  say_written(writing, report->bytes, report->files);
   return {};
 }
 

@@ -19,9 +19,10 @@ config::load_result load(const common_arguments& a, std::optional<uint64_t> step
   options.strict = a.strict;
   options.steps = steps;
   options.read_as = read_as;
-  options.also = [why, &besides](const config::job_config& job, bool sound) {
+  options.also = [why, &besides](const config::job_config& job, config::so_far found) {
     auto out = job_problems(job, why);
-    if (besides && sound && !out.empty()) std::ranges::move(besides(job), std::back_inserter(out));
+    if (besides && found == config::so_far::sound && !out.empty())
+      std::ranges::move(besides(job), std::back_inserter(out));
     return out;
   };
   return config::load(a.file, options);
@@ -40,15 +41,15 @@ std::optional<config::loaded> load_configuration(const common_arguments& a, std:
   return std::move(*loaded);
 }
 
-int check_configuration(const common_arguments& a, bool json) {
+int check_configuration(const common_arguments& a, output_form form) {
   const auto loaded = load(a, std::nullopt, intent::look, config::reading::either);
   const auto& found = loaded ? loaded->warnings : loaded.error();
-  if (json)
+  if (form == output_form::json)
     std::printf("%s", config::as_json(found).c_str());
   else
     std::fprintf(stderr, "%s", config::render(found).c_str());
   if (!loaded) return 2;
-  if (!json)
+  if (form == output_form::text)
     std::printf("%s: good%s\n", a.file.substr(0, 200).c_str(),
                 loaded->deepspeed_only ? ", as a DeepSpeed configuration; a job needs model, data and steps too" : "");
   return 0;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/job_rules.hpp"
+#include "apps/output_form.hpp"
 #include "config/load.hpp"
 
 namespace troupe::apps {
@@ -24,8 +25,8 @@ std::optional<config::loaded> load_configuration(
     config::reading read_as = config::reading::job,
     const std::function<std::vector<config::key_problem>(const config::job_config&)>& besides = {});
 
-/// `troupe config check`: says what is wrong with a file, or that it is good; with `json` on the standard output, as
+/// `troupe config check`: says what is wrong with a file, or that it is good; as JSON on the standard output, as
 /// config::as_json has it. The exit status.
-int check_configuration(const common_arguments& a, bool json);
+int check_configuration(const common_arguments& a, output_form form);
 
 }  // namespace troupe::apps

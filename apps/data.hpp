@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/output_form.hpp"
+
 namespace troupe::apps {
 
 struct tokenize_arguments {
@@ -13,7 +15,7 @@ struct tokenize_arguments {
   std::string output;               ///< NAME.bin; NAME.bin.json is written beside it
   std::string text_key = "text";
   std::string dtype;  ///< uint16, uint32; empty: what the vocabulary needs
-  bool quiet = false;
+  apps::verbosity verbosity = apps::verbosity::normal;
 };
 
 struct inspect_arguments {

@@ -86,9 +86,10 @@ std::string doctor_json(const build_versions& v, const std::vector<finding>& all
   return j.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-int doctor(const std::string& folder, bool json) {
+int doctor(const std::string& folder, output_form form) {
   const auto all = examine(read_machine("/"), try_everything(folder));
-  std::fputs((json ? doctor_json(versions(), all) : doctor_text(versions(), all)).c_str(), stdout);
+  const auto told = form == output_form::json ? doctor_json : doctor_text;
+  std::fputs(told(versions(), all).c_str(), stdout);
   return fit(all) ? 0 : 1;
 }
 

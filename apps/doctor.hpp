@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/findings.hpp"
+#include "apps/output_form.hpp"
 
 namespace troupe::apps {
 
@@ -21,6 +22,6 @@ std::string doctor_text(const build_versions& v, const std::vector<finding>& all
 std::string doctor_json(const build_versions& v, const std::vector<finding>& all);
 
 /// Examines this machine and `folder` and prints. Returns the exit code: 0, or 1 where something needed is missing.
-int doctor(const std::string& folder, bool json);
+int doctor(const std::string& folder, output_form form);
 
 }  // namespace troupe::apps

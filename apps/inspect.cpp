@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "apps/data.hpp"
+#include "apps/exit_code.hpp"
 #include "data/files.hpp"
 #include "data/token_file.hpp"
 #include "data/token_stream.hpp"
@@ -103,9 +104,7 @@ core::result<void> show(const inspect_arguments& a) {
 
 int inspect(const inspect_arguments& a) {
   const auto ok = show(a);
-  if (ok) return 0;
-  std::fprintf(stderr, "troupe: error: %s\n", ok.error().text.c_str());
-  return ok.error().kind == error_kind::bad_input ? 2 : 1;
+  return ok ? 0 : failed(ok.error());
 }
 
 }  // namespace troupe::apps

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "apps/checkpoint_arguments.hpp"
+#include "apps/common_options.hpp"
 #include "apps/io_report.hpp"
 #include "apps/io_sweep.hpp"
 #include "apps/machine.hpp"
@@ -56,8 +57,8 @@ void add_options(CLI::App& c, io_arguments& a) {
       ->default_str("best");
   c.add_flag("--buffered", a.buffered, "through the page cache");
   c.add_flag("--unregistered", a.unregistered, "with memory and file that the ring does not know beforehand");
-  c.add_flag("--json", a.json, "as JSON");
-  c.add_flag("--quiet", a.quiet, "no line that says how far it is");
+  add_json(c, a.form);
+  add_quiet(c, a.verbosity, "no line that says how far it is");
 }
 
 core::result<void> measure(const io_arguments& a) {
@@ -72,7 +73,7 @@ core::result<void> measure(const io_arguments& a) {
   auto probe = storage::throughput_probe::open(options);
   if (!probe) return core::fail(probe.error());
 
-  const bool shown = !a.quiet && ::isatty(STDERR_FILENO) != 0;
+  const bool shown = a.verbosity != verbosity::quiet && ::isatty(STDERR_FILENO) != 0;
   const auto points = sweep(*probe, *settings, a, [&](size_t pass, size_t of) {
     if (shown) std::fputs(fmt::format("\rtroupe io: pass {} of {} ", pass + 1, of).c_str(), stderr);
   });
@@ -94,7 +95,9 @@ core::result<void> measure(const io_arguments& a) {
         fmt::format("{} settings were left out: they have more in flight than the file's {}; a "
                     "larger --size takes them in",
                     settings->left_out, binary_text(a.bytes)));
-  const std::string text = a.json ? io_json(report) : io_text(report, ::isatty(STDOUT_FILENO) != 0);
+  const std::string text = a.form == output_form::json
+                               ? io_json(report)
+                               : io_text(report, ::isatty(STDOUT_FILENO) != 0 ? bar_style::blocks : bar_style::ascii);
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) != 0) return core::fail(core::error_kind::io, "cannot write the report to the output");
   return {};

@@ -30,15 +30,15 @@ std::string setting_text(const storage::throughput_setting& s) {
                      s.single_submit ? "single" : "batch", s.overlap_events ? "overlap" : "in turns");
 }
 
-std::string bar(double part, bool blocks) {
+std::string bar(double part, bar_style style) {
   static constexpr const char* eighths[] = {"", "▏", "▎", "▍", "▌", "▋", "▊", "▉"};
   const auto units = static_cast<unsigned>(std::lround(std::clamp(part, 0.0, 1.0) * bar_columns * 8));
   std::string out;
-  for (unsigned i = 0; i < units / 8; ++i) out += blocks ? "█" : "#";
-  return blocks ? out + eighths[units % 8] : out;
+  for (unsigned i = 0; i < units / 8; ++i) out += style == bar_style::blocks ? "█" : "#";
+  return style == bar_style::blocks ? out + eighths[units % 8] : out;
 }
 
-std::string bars(const io_report& r, io_kind kind, bool blocks) {
+std::string bars(const io_report& r, io_kind kind, bar_style style) {
   std::vector<const io_point*> sorted;
   for (const auto* p : decisive(r.points))
     if (!runs_of(*p, kind).empty()) sorted.push_back(p);
@@ -53,7 +53,7 @@ std::string bars(const io_report& r, io_kind kind, bool blocks) {
   for (const auto* p : sorted) {
     const double rate = median(runs_of(*p, kind));
     out +=
-        fmt::format("{} {:5.2f} {}\n", setting_text(p->setting), rate / giga, bar(most > 0 ? rate / most : 0, blocks));
+        fmt::format("{} {:5.2f} {}\n", setting_text(p->setting), rate / giga, bar(most > 0 ? rate / most : 0, style));
   }
   return out;
 }
@@ -117,7 +117,7 @@ std::string aio_section(const io_point& p) {
   return out;
 }
 
-std::string io_text(const io_report& r, bool blocks) {
+std::string io_text(const io_report& r, bar_style style) {
   const auto finalists = decisive(r.points);
   const size_t passes = finalists.empty() ? 0 : std::max(finalists[0]->read.size(), finalists[0]->write.size());
   std::string out = fmt::format(
@@ -134,7 +134,7 @@ std::string io_text(const io_report& r, bool blocks) {
     row.erase(row.find_last_not_of(' ') + 1);
     out += row + "\n";
   }
-  out += bars(r, io_kind::read, blocks) + bars(r, io_kind::write, blocks) + "\n";
+  out += bars(r, io_kind::read, style) + bars(r, io_kind::write, style) + "\n";
   out += best_line(r, io_kind::read) + best_line(r, io_kind::write);
   if (const io_point* p = advised(r.points))
     out += fmt::format("\nfor the topology (within {:.0f} % of the best sum, with the least memory):\n\n{}",

@@ -18,11 +18,13 @@ struct io_report {
   std::vector<io_point> points;
 };
 
+enum class bar_style : uint8_t { ascii, blocks };  ///< of `#`, or of Unicode blocks
+
 inline constexpr size_t io_bars_max = 12;  ///< of each direction, the fastest
 
 /// A line for what was measured, the remarks, a row for each setting (median, least and most of its passes), bars, the
-/// best, the section. GB are 10^9 bytes. `blocks`: bars of Unicode blocks instead of `#`.
-std::string io_text(const io_report& r, bool blocks);
+/// best, the section. GB are 10^9 bytes.
+std::string io_text(const io_report& r, bar_style bars);
 
 /// {"read": {"GB/s", "block_bytes", "queue_depth", ...}, "write": {...}, "aio": {...}, ...}; a direction that was not
 /// measured is missing. `aio` has the configuration's key names.

@@ -27,7 +27,8 @@ struct io_arguments {
   unsigned loops = 3, final_loops = 0;
   storage::queue_engine engine = storage::queue_engine::best;
   bool buffered = false, unregistered = false;
-  bool json = false, quiet = false;
+  output_form form = output_form::text;
+  apps::verbosity verbosity = apps::verbosity::normal;
 };
 
 struct io_point {

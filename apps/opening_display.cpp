@@ -6,8 +6,8 @@
 
 namespace troupe::apps {
 
-opening_display::opening_display(bool quiet)
-    : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) != 0), next_(begin_ + opening_glance) {}
+opening_display::opening_display(verbosity said)
+    : quiet_(said == verbosity::quiet), terminal_(::isatty(STDERR_FILENO) != 0), next_(begin_ + opening_glance) {}
 
 void opening_display::show(const actors::opening_progress& p) {
   const auto now = clock::now();

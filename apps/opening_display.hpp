@@ -6,6 +6,7 @@
 #include <string>
 
 #include "actors/session/opening_progress.hpp"
+#include "apps/output_form.hpp"
 
 namespace troupe::apps {
 
@@ -16,7 +17,7 @@ inline constexpr std::chrono::seconds opening_line_interval{10};
 
 class opening_display {
  public:
-  explicit opening_display(bool quiet);
+  explicit opening_display(verbosity said);
   ~opening_display() { clear(); }
   opening_display(const opening_display&) = delete;
   opening_display& operator=(const opening_display&) = delete;

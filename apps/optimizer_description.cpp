@@ -34,11 +34,13 @@ core::result<config::job_config> loaded_config(const checkpoint::tensor_source& 
   return fail(error_kind::bad_input, fmt::format("{}: {}", where, c.error().front().render()));
 }
 
+using rule = core::optimizer_type;
+
 deepspeed_parameter_group group_of(const config::optimizer_section& o, const config::parameter_group* own) {
   deepspeed_parameter_group out{.lr = o.lr, .beta1 = o.beta1, .beta2 = o.beta2, .eps = o.eps};
   out.weight_decay = own != nullptr ? own->weight_decay.value_or(o.weight_decay) : o.weight_decay;
   if (own != nullptr) out.lr = own->lr.value_or(o.lr);
-  if (o.type == "sgd")
+  if (o.type == rule::sgd)
     out.more = nlohmann::json{{"momentum", o.momentum}, {"dampening", o.dampening}, {"nesterov", o.nesterov}}.dump();
   if (!o.adam_w_mode) out.more = nlohmann::json{{"decoupled_weight_decay", false}}.dump();
   return out;
@@ -47,11 +49,11 @@ deepspeed_parameter_group group_of(const config::optimizer_section& o, const con
 /// DeepSpeed's `optimizer` section, so that who converts the folder again knows the rule.
 nlohmann::json section_of(const config::optimizer_section& o) {
   nlohmann::json params{{"lr", o.lr}, {"weight_decay", o.weight_decay}};
-  const bool has_betas = o.type == "adam" || o.type == "adamw" || o.type == "lamb" || o.type == "lion";
+  const bool has_betas = o.type == rule::adam || o.type == rule::adamw || o.type == rule::lamb || o.type == rule::lion;
   if (has_betas) params["betas"] = {o.beta1, o.beta2};
-  if ((has_betas && o.type != "lion") || o.type == "adagrad") params["eps"] = o.eps;
-  if (o.type == "sgd") params["momentum"] = o.momentum;
-  return {{"type", o.type}, {"params", std::move(params)}};
+  if ((has_betas && o.type != rule::lion) || o.type == rule::adagrad) params["eps"] = o.eps;
+  if (o.type == rule::sgd) params["momentum"] = o.momentum;
+  return {{"type", core::name_of(o.type)}, {"params", std::move(params)}};
 }
 
 std::string engine_of(const config::job_config& c, uint32_t stage, core::dtype type) {

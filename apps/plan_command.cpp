@@ -23,7 +23,7 @@ plan_command::plan_command(CLI::App& app) {
       ->transform(CLI::AsSizeValue(false))
       ->needs(fit);
   command_->add_flag("--layers", arguments_.layers, "the model's modules; plans nothing");
-  command_->add_flag("--json", arguments_.json, "of --layers and --explain");
+  add_json(*command_, arguments_.form, "of --layers and --explain");
   command_->add_flag("--measure", arguments_.measure, "predict with this machine's rates, measured now as a run does");
   command_
       ->add_option("--disk-read", arguments_.disk_read_gb_per_s, "GB/s that predictions assume (see troupe io bench)")

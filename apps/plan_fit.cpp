@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/exit_code.hpp"
 #include "apps/plan_costs.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
@@ -44,10 +45,7 @@ int show_fit(const config::job_config& c, const plan_arguments& a, const job::pr
     return 2;
   }
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(without_tiers(c)));
-  if (!b) {
-    std::fprintf(stderr, "troupe: error: %s\n", b.error().text.c_str());
-    return b.error().kind == core::error_kind::bad_input ? 2 : 1;
-  }
+  if (!b) return failed(b.error());
   const auto which = c.checkpoint.is_on() ? plan::plan_choice::train_saving : plan::plan_choice::train;
   request.table = b->table;
   request.options = b->options[static_cast<size_t>(which)];

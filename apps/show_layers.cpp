@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "apps/exit_code.hpp"
 #include "job/configured_model.hpp"
 #include "job/optimizer_groups.hpp"
 
@@ -95,17 +96,17 @@ std::string layers_as_json(const core::model_table& table) {
   return out.dump(2) + "\n";
 }
 
-int show_layers(const config::job_config& config, bool json) {
+int show_layers(const config::job_config& config, output_form form) {
   const auto refuse = [](const core::error& e) {
-    std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
-    return 2;
+    failed(e);
+    return 2;  // whatever is wrong with them, the files of the model are input
   };
   const auto model = job::read_model(config);
   if (!model) return refuse(model.error());
   // sizes of batches cost, and layers have none
   auto table = models::make_model_table(model->spec, 1, 1, core::size_of(config.parameter_dtype()));
   if (auto ok = job::freeze(config, table); !ok) return refuse(ok.error());
-  std::printf("%s", (json ? layers_as_json(table) : layers_as_table(table)).c_str());
+  std::printf("%s", (form == output_form::json ? layers_as_json(table) : layers_as_table(table)).c_str());
   return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "apps/output_form.hpp"
 #include "config/job_config.hpp"
 #include "core/model_table.hpp"
 
@@ -16,6 +17,6 @@ std::string layers_as_table(const core::model_table& table);
 std::string layers_as_json(const core::model_table& table);
 
 /// Prints the layers of the configuration's model. Exit codes: 0 well, 2 bad input.
-int show_layers(const config::job_config& config, bool json);
+int show_layers(const config::job_config& config, output_form form);
 
 }  // namespace troupe::apps

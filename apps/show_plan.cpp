@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "apps/configuration.hpp"
+#include "apps/exit_code.hpp"
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
@@ -83,45 +84,41 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   }
 }
 
-int refused(const core::error& e) {
-  std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
-  return e.kind == core::error_kind::bad_input ? 2 : 1;
-}
-
 /// How a rank's plan came about.
 int show_accounts(const plan::rank_plan& p, const plan_arguments& a) {
   const auto made = plan::explain(p.layout, p.rank);
-  if (!made) return refused(made.error());
-  std::printf("%s", (a.json ? plan::accounts_as_json : plan::accounts_as_table)(made->accounts).c_str());
+  if (!made) return failed(made.error());
+  std::printf("%s",
+              (a.form == output_form::json ? plan::accounts_as_json : plan::accounts_as_table)(made->accounts).c_str());
   return 0;
 }
 
 }  // namespace
 
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
-  if (a.json && !a.layers && !a.explain) {
+  if (a.form == output_form::json && !a.layers && !a.explain) {
     std::fprintf(stderr, "troupe: error: --json: wanted --layers or --explain beside it\n");
     return 2;
   }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
   if (!loaded) return 2;
-  if (a.layers) return show_layers(loaded->config, a.json);
+  if (a.layers) return show_layers(loaded->config, a.form);
   if (a.fit) return show_fit(loaded->config, a, products);
   const auto costs = costs_of(loaded->config, a, products);
   auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
-  if (!b) return refused(b.error());
+  if (!b) return failed(b.error());
   if (a.rank >= b->train.ranks()) {
     std::fprintf(stderr, "troupe: error: --rank: wanted one below %u, got %u\n", b->train.ranks(), a.rank);
     return 2;
   }
   const auto training = plans_to_show(b->train, a.rank);
-  if (!training) return refused(training.error());
+  if (!training) return failed(training.error());
   shown_plans saving;
   if (const bool saves = loaded->config.checkpoint.is_on() || a.saving; saves) {
     auto written = b->write(plan::plan_choice::train_saving);
-    if (!written) return refused(written.error());
+    if (!written) return failed(written.error());
     auto to_show = plans_to_show(*written, a.rank);
-    if (!to_show) return refused(to_show.error());
+    if (!to_show) return failed(to_show.error());
     saving = std::move(*to_show);
   }
   const auto& shown = a.saving ? saving : *training;

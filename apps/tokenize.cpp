@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "apps/data.hpp"
+#include "apps/exit_code.hpp"
 #include "apps/interrupts.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/clock.hpp"
@@ -24,7 +25,7 @@ using core::fail;
 /// A line a second for a log, a line that is written over for a terminal.
 class display {
  public:
-  explicit display(bool quiet) : quiet_(quiet), terminal_(::isatty(STDERR_FILENO) != 0) {}
+  explicit display(verbosity said) : quiet_(said == verbosity::quiet), terminal_(::isatty(STDERR_FILENO) != 0) {}
 
   void file(size_t number, size_t of) { place_ = of > 1 ? fmt::format("{}/{} ", number, of) : ""; }
   void show(const data::reading_progress& p) {
@@ -132,14 +133,11 @@ core::result<data::token_file> write(const tokenize_arguments& a, display& show,
 
 int tokenize(const tokenize_arguments& a) {
   const interrupts stop;
-  display show(a.quiet);
+  display show(a.verbosity);
   const auto made = write(a, show, stop);
   show.clear();
-  if (!made) {
-    std::fprintf(stderr, "troupe: error: %s\n", made.error().text.c_str());
-    return made.error().kind == error_kind::bad_input ? 2 : made.error().kind == error_kind::stopped ? 130 : 1;
-  }
-  if (!a.quiet)
+  if (!made) return failed(made.error());
+  if (a.verbosity != verbosity::quiet)
     std::printf(
         "%s", fmt::format("{}: {} tokens of {} document{}, {}, {:.1f} s, {:.2f} M tokens/s\n", a.output, made->tokens,
                           made->documents, made->documents == 1 ? "" : "s", data::name_of(made->width), show.seconds(),

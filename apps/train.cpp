@@ -14,6 +14,7 @@
 #include "actors/session/session.hpp"
 #include "apps/checkpoints.hpp"
 #include "apps/configuration.hpp"
+#include "apps/exit_code.hpp"
 #include "apps/interrupts.hpp"
 #include "apps/opened_run.hpp"
 #include "apps/opening_display.hpp"
@@ -108,11 +109,6 @@ train_arguments with_load_keys(train_arguments a) {
 
 void warn(const std::string& line) { std::fprintf(stderr, "troupe: warning: %s\n", line.c_str()); }
 
-int report(const core::error& e) {
-  std::fprintf(stderr, "troupe: error: %s\n", e.text.c_str());
-  return e.kind == core::error_kind::bad_input ? 2 : e.kind == core::error_kind::stopped ? 130 : 1;
-}
-
 actors::load_options load_options_of(const config::checkpoint_load_section& load) {
   actors::load_options out;
   if (!load.tag.empty()) out.tag = load.tag;
@@ -148,8 +144,8 @@ std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
 }
 
 output_style style_of(const train_arguments& a) {
-  if (a.json) return output_style::json;
-  if (a.quiet) return output_style::quiet;
+  if (a.form == output_form::json) return output_style::json;
+  if (a.verbosity == verbosity::quiet) return output_style::quiet;
   return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
 }
 
@@ -175,11 +171,11 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
 /// What a run that came to its end says last.
 void say_end(const end_summary& e, const train_arguments& a, const char* unit) {
   const auto steps = static_cast<unsigned long long>(e.steps);
-  if (a.json) {
+  if (a.form == output_form::json) {
     std::printf("%s", end_json(e).c_str());
     return;
   }
-  if (!a.quiet) std::printf("%s", end_text(e).c_str());
+  if (a.verbosity != verbosity::quiet) std::printf("%s", end_text(e).c_str());
   if (e.has_validation)
     std::printf("validation loss %.2f %s after %llu steps, %.0f s\n", e.validation_loss, unit, steps, e.seconds);
   else if (e.trained == 0)
@@ -198,7 +194,7 @@ class training {
         config_(std::make_shared<const config::job_config>(loaded.config)),
         stop_(stop),
         style_(style_of(a)),
-        opening_(a.quiet),
+        opening_(a.verbosity),
         saved_(*config_, config::effective_yaml(loaded), {a.fresh, !a.resume.empty()},
                {warn, [this](const checkpoint_event& e) {
                   if (show_) show_->checkpoint(e);
@@ -215,12 +211,12 @@ class training {
     show_->finish_line();
     stop_.on_second({});
     if (!end) {
-      report(end.error());
+      failed(end.error());
       session_->finish({end.error(), {}, config::effective_yaml(loaded_), {}});
       return end.error().kind == core::error_kind::stopped ? 130 : 1;
     }
     if (!arguments_.export_folder.empty())
-      if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return report(ok.error());
+      if (auto ok = session_->export_hugging_face(arguments_.export_folder); !ok) return failed(ok.error());
     say_end(*end, arguments_, unit());
     return end->stopped && stop_.terminated() ? terminated : 0;
   }
@@ -231,7 +227,7 @@ class training {
   /// The session, the run's folder and its checkpoints: all that can be refused. The exit code where it is.
   std::optional<int> open() {
     auto start = saved_.choose_start();
-    if (!start) return report(start.error());
+    if (!start) return failed(start.error());
     start_ = std::move(*start);
     auto load = load_options_of(start_.load);
     load.map = arguments_.map;  // given beside --resume alone
@@ -239,7 +235,7 @@ class training {
         {.config = config_, .hooks = hooks(), .resume = start_.load.path, .load = std::move(load)});
     opening_.clear();
     if (!session) {
-      const int code = report(with_way_out(session.error(), start_));
+      const int code = failed(with_way_out(session.error(), start_));
       return code == 130 && stop_.terminated() ? terminated : code;
     }
     session_ = std::move(*session);
@@ -247,8 +243,8 @@ class training {
       // a run with nothing left to do leaves its curves as they are
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
-    if (auto ok = prepare_output(loaded_, session_->chosen_tiers(), open_records); !ok) return report(ok.error());
-    if (auto ok = saved_.begin(start_, *session_); !ok) return report(ok.error());
+    if (auto ok = prepare_output(loaded_, session_->chosen_tiers(), open_records); !ok) return failed(ok.error());
+    if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });
     return std::nullopt;

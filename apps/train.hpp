@@ -10,7 +10,8 @@ namespace troupe::apps {
 
 struct train_arguments : common_arguments {
   std::optional<uint64_t> steps;
-  bool json = false, quiet = false;
+  output_form form = output_form::text;
+  apps::verbosity verbosity = apps::verbosity::normal;
   std::string export_folder;  ///< Hugging Face folder of the trained weights; empty: none
   std::string resume;         ///< where to go on from, before the run's own checkpoints; empty: those
   bool fresh = false;         ///< not from the run's own checkpoints

@@ -22,8 +22,8 @@ int run(int argc, char** argv) {
   auto* train_command = app.add_subcommand("train", "train the model that a topology describes");
   add_common(*train_command, t, "topology: YAML, or DeepSpeed JSON");
   train_command->add_option("--steps", t.steps, "instead of the file's steps");
-  train_command->add_flag("--json", t.json, "one JSON object a line on stdout");
-  train_command->add_flag("--quiet", t.quiet, "only the last line");
+  add_json(*train_command, t.form, "one JSON object a line on stdout");
+  add_quiet(*train_command, t.verbosity, "only the last line");
   train_command->add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
   train_command->add_option("--resume", t.resume,
                             "go on from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "

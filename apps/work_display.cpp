@@ -16,9 +16,9 @@ namespace {
 constexpr int64_t first_after_ns = 200'000'000, every_ns = 100'000'000;
 }  // namespace
 
-work_display::work_display(std::string what, bool quiet)
+work_display::work_display(std::string what, verbosity said)
     : what_(std::move(what)),
-      shown_(!quiet && ::isatty(STDERR_FILENO) != 0),
+      shown_(said != verbosity::quiet && ::isatty(STDERR_FILENO) != 0),
       begin_(core::now_ns()),
       next_(begin_ + first_after_ns) {}
 

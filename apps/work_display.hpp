@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "apps/output_form.hpp"
 #include "checkpoint/files/progress.hpp"
 
 namespace troupe::apps {
 
 class work_display {
  public:
-  work_display(std::string what, bool quiet);
+  work_display(std::string what, verbosity said);
   ~work_display();
   work_display(const work_display&) = delete;
   work_display& operator=(const work_display&) = delete;

@@ -146,7 +146,7 @@ class collector {
       out_.mappings.insert(path);
       section(row.key, path, *e.value);
       if (row.key == "zero_optimization") legacy_offload();
-      if (row.by_presence && !out_.is_off(path)) report_.remark_value(e.at, path, effect_of(row, false));
+      if (row.by_presence && !out_.is_off(path)) report_.remark_value(e.at, path, effect_of(row));
     } else {
       report_.error(e.value->at, path, fmt::format("wanted a mapping, got {}", shown(*e.value)));
       out_.refused.insert(path);
@@ -253,7 +253,7 @@ class collector {
       const bool later = !nothing && later_choice(row, *e.value) != nullptr;
       refuse(made.key, made.at,
              fmt::format("wanted {}, got {}{}", wanted(row), nothing ? "nothing" : shown(*e.value),
-                         later ? fmt::format(", which {}", effect_of(row, true)) : ""));
+                         later ? fmt::format(", which {}", effect_beyond(row)) : ""));
       return false;
     }
     const auto is_said = [&](std::string_view one) { return says(row, *made.value, one); };
@@ -267,14 +267,14 @@ class collector {
       made.held_back = true;
     }
     if (made.held_back || (row.acts != effect::acts && !is_default(row, *made.value)))
-      report_.remark_value(e.at, made.key, effect_of(row, made.held_back));
+      report_.remark_value(e.at, made.key, made.held_back ? effect_beyond(row) : effect_of(row));
     return true;
   }
 
   /// What the table says beside a refusal: what to write instead, or what the value waits for.
   static std::string advice(const key_info& row) {
     if (!row.reason.empty()) return fmt::format(": {}", row.reason);
-    return row.capability.empty() ? std::string() : fmt::format("; it {}", effect_of(row, true));
+    return row.capability.empty() ? std::string() : fmt::format("; it {}", effect_beyond(row));
   }
 
   static node_ptr later_choice(const key_info& row, const node& value) {

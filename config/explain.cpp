@@ -22,7 +22,7 @@ std::string idle_in(const effective_value& v, const job_config& c) {
 std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
   if (const std::string why = idle_in(v, c); !why.empty()) return "no effect: " + why;
-  std::string text = effect_of(row, v.held_back);
+  std::string text = v.held_back ? effect_beyond(row) : effect_of(row);
   if (!row.only.empty() && row.acts == effect::acts && !v.held_back)
     text += fmt::format("; only {} in this version", row.only.front());
   return text;
@@ -74,33 +74,42 @@ void write(const ordered_json& tree, int indent, std::string& out) {
   }
 }
 
+bool is_given(const loaded& what, std::string_view key) { return std::ranges::binary_search(what.given, key); }
+
+/// The effective values that are asked for, in their order.
+std::vector<const effective_value*> values_of(const loaded& what, shown_keys keys) {
+  std::vector<const effective_value*> out;
+  for (const effective_value& v : what.values)
+    if (keys == shown_keys::all || is_given(what, v.key)) out.push_back(&v);
+  return out;
+}
+
 }  // namespace
 
-std::string explain(const loaded& what, bool json, bool only_given) {
-  ordered_json list = ordered_json::array();
+std::string explain_text(const loaded& what, shown_keys keys) {
   std::string text;
-  const auto is_given = [&](std::string_view key) { return std::ranges::binary_search(what.given, key); };
-  for (const effective_value& v : what.values) {
-    if (only_given && !is_given(v.key)) continue;
-    if (json) {
-      list.push_back({{"key", v.key},
-                      {"value", v.value},
-                      {"origin", v.origin},
-                      {"meaning", v.row->meaning},
-                      {"effect", effect_name(v, what.config)},
-                      {"capability", v.row->capability},
-                      {"reason", v.row->reason.empty() ? idle_in(v, what.config) : std::string(v.row->reason)}});
-    } else {
-      text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v.key, v.value, v.origin, v.row->meaning,
-                          effect_text(v, what.config));
-    }
-  }
-  if (!json) return text;
+  for (const effective_value* v : values_of(what, keys))
+    text += fmt::format("{} = {}  ({})\n    {} [{}]\n", v->key, v->value, v->origin, v->row->meaning,
+                        effect_text(*v, what.config));
+  return text;
+}
+
+std::string explain_json(const loaded& what, shown_keys keys) {
+  ordered_json list = ordered_json::array();
+  for (const effective_value* v : values_of(what, keys))
+    list.push_back({{"key", v->key},
+                    {"value", v->value},
+                    {"origin", v->origin},
+                    {"meaning", v->row->meaning},
+                    {"effect", effect_name(*v, what.config)},
+                    {"capability", v->row->capability},
+                    {"reason", v->row->reason.empty() ? idle_in(*v, what.config) : std::string(v->row->reason)}});
   ordered_json waiting = ordered_json::array();
-  for (const auto& [capability, keys] : all_waiting()) {
+  for (const auto& [capability, waiting_keys] : all_waiting()) {
     ordered_json rows = ordered_json::array();
-    for (const waiting_key& k : keys)
-      if (!only_given || is_given(k.row->key)) rows.push_back({{"key", k.row->key}, {"values", k.values}});
+    for (const waiting_key& k : waiting_keys)
+      if (keys == shown_keys::all || is_given(what, k.row->key))
+        rows.push_back({{"key", k.row->key}, {"values", k.values}});
     if (!rows.empty()) waiting.push_back({{"capability", capability}, {"keys", std::move(rows)}});
   }
   const ordered_json out = {{"values", std::move(list)}, {"waiting", std::move(waiting)}};
@@ -125,7 +134,7 @@ std::string effective_yaml(const loaded& what) {
   if (what.deepspeed_only) {
     // There is no run to describe: what was given is.
     for (const effective_value& v : what.values)
-      if (std::ranges::binary_search(what.given, v.key))
+      if (is_given(what, v.key))
         put(tree, v.key,
             v.origin == "auto"                                                 ? "auto"
             : v.value == "none" && v.row->nullable() && v.row->choices.empty() ? "null"
@@ -140,8 +149,8 @@ std::string effective_yaml(const loaded& what) {
       for (const auto& [key, value] : model.items()) put(tree, fmt::format("model.{}", key), value.dump());
     }
     if (!row.has_field() || std::holds_alternative<model_key>(row.into_field)) continue;
-    if (row.section() == "scheduler.params" && !row.read_by(c.scheduler.type)) continue;
-    if (row.section() == "optimizer.params" && !row.read_by(c.optimizer.type)) continue;
+    if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) continue;
+    if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) continue;
     if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) continue;
     if (row.told != nullptr && !was_told(row, c)) continue;
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;

@@ -8,11 +8,16 @@
 
 namespace troupe::config {
 
-/// Every effective value, or only those that the file or a `--set` gives; as text, or as a JSON object: `values` is an
-/// array of `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`, `waiting` one of
+enum class shown_keys : uint8_t { all, given };  ///< given: by the file or a `--set`
+
+/// Every effective value, for people.
+std::string explain_text(const loaded& what, shown_keys keys = shown_keys::all);
+
+/// The same as a JSON object: `values` is an array of
+/// `{"key", "value", "origin", "meaning", "effect", "capability", "reason"}`, `waiting` one of
 /// `{"capability", "keys": [{"key", "values"}]}`, which says of every capability that is not there yet what waits for
 /// it.
-std::string explain(const loaded& what, bool json, bool only_given = false);
+std::string explain_json(const loaded& what, shown_keys keys = shown_keys::all);
 
 /// Keys that wait for capabilities, as docs/deepspeed.md has it.
 std::string waiting_markdown();

@@ -36,6 +36,8 @@ class writer {
     if (value_.is_scalar()) out.push_back(value_.text);
     for (const node_ptr& item : value_.items) out.push_back(item->text);
   }
+  void into(core::optimizer_type& out) const { out = *core::optimizer_type_from(value_.text); }
+  void into(core::schedule_type& out) const { out = *core::schedule_type_from(value_.text); }
   void into(std::optional<core::dtype>& out) const { out = *core::float_dtype_from(value_.text); }
   template <class T>
   void into(std::optional<T>& out) const {
@@ -66,6 +68,10 @@ class reader {
   }
   [[nodiscard]] std::string of(const std::optional<core::dtype>& v) const {
     return v ? std::string(core::name_of(*v)) : "none";
+  }
+  [[nodiscard]] std::string of(core::optimizer_type v) const { return std::string(core::name_of(v)); }
+  [[nodiscard]] std::string of(core::schedule_type v) const {
+    return v == core::schedule_type::constant ? "none" : std::string(core::name_of(v));
   }
   template <class T>
   [[nodiscard]] std::string of(const std::optional<T>& v) const {

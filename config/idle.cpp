@@ -7,14 +7,15 @@ namespace {
 
 /// Of a key of `params`, which belongs to some types.
 std::string of_other_types(const key_info& key, const job_config& c) {
-  const std::string& type = key.section() == "optimizer.params" ? c.optimizer.type : c.scheduler.type;
+  const std::string_view type =
+      key.section() == "optimizer.params" ? core::name_of(c.optimizer.type) : core::name_of(c.scheduler.type);
   if (key.of_types.empty() || key.read_by(type)) return {};
   const std::string of = fmt::format("a key of {}", fmt::join(key.of_types, ", "));
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 
-std::string of_offload(const key_info& key, const offload_section& part, bool is_folder) {
-  if (key.name() == "device" || (key.name() == "nvme_path" && is_folder)) return {};
+std::string of_offload(const key_info& key, const offload_section& part) {
+  if (key.name() == "device") return {};
   if (part.device == offload_device::none) return "device is none";
   const bool either = key.name() == "ratio" || key.name() == "super_offload";
   return either || part.device == offload_device::nvme ? "" : "device is cpu";
@@ -26,12 +27,13 @@ std::string idle(const key_info& key, const job_config& c) {
   const auto& z = c.zero_optimization;
   const bool stored = c.offload_activations == offload_device::nvme;
   const bool swaps = z.swaps() || stored;
+  const bool swap_folder = stored && key.name() == "nvme_path";  // activations go there too
   if (key.section() == "zero_optimization.offload_param") {
     if (key.name() == "device") return z.stage == 3 ? "" : "only stage 3 has parameters to offload";
-    return of_offload(key, z.offload_param, stored);
+    return swap_folder ? "" : of_offload(key, z.offload_param);
   }
   if (key.section() == "zero_optimization.offload_optimizer") {
-    return of_offload(key, z.offload_optimizer, stored);
+    return swap_folder ? "" : of_offload(key, z.offload_optimizer);
   }
   if (key.section() == "zero_optimization.zenflow") return z.zenflow.enabled ? "" : "there is no section zenflow";
   if (key.section() == "aio") return swaps ? "" : "nothing is swapped";

@@ -51,12 +51,13 @@ using field_of = T* (*)(job_config&);
 /// Of one item of a list; null behind its end.
 template <class T>
 using item_field_of = T* (*)(job_config&, size_t item);
-using field = std::variant<std::monostate, field_of<bool>, field_of<uint32_t>, field_of<uint64_t>, field_of<int64_t>,
-                           field_of<double>, field_of<std::string>, field_of<std::filesystem::path>,
-                           field_of<std::vector<std::string>>, field_of<std::optional<double>>,
-                           field_of<std::optional<uint64_t>>, field_of<std::optional<core::dtype>>, item_field_of<bool>,
-                           item_field_of<double>, item_field_of<std::string>, item_field_of<std::filesystem::path>,
-                           item_field_of<std::optional<double>>, hand_made, model_key>;
+using field =
+    std::variant<std::monostate, field_of<bool>, field_of<uint32_t>, field_of<uint64_t>, field_of<int64_t>,
+                 field_of<double>, field_of<std::string>, field_of<std::filesystem::path>,
+                 field_of<std::vector<std::string>>, field_of<std::optional<double>>, field_of<std::optional<uint64_t>>,
+                 field_of<std::optional<core::dtype>>, field_of<core::optimizer_type>, field_of<core::schedule_type>,
+                 item_field_of<bool>, item_field_of<double>, item_field_of<std::string>,
+                 item_field_of<std::filesystem::path>, item_field_of<std::optional<double>>, hand_made, model_key>;
 
 /// Another name that a key may be written with, beside its own.
 struct alias {

@@ -157,12 +157,15 @@ std::string wanted(const key_info& k) {
   return "";
 }
 
-std::string effect_of(const key_info& k, bool beyond) {
+std::string effect_of(const key_info& k) {
+  return k.refusal.empty() && k.acts == effect::acts ? "acts" : effect_beyond(k);
+}
+
+std::string effect_beyond(const key_info& k) {
   if (!k.refusal.empty()) return fmt::format("never accepted: {}", k.refusal);
   if (k.acts == effect::no_effect) return fmt::format("no effect: {}", k.reason);
-  if (beyond && k.capability.empty()) return "no effect: not supported in this version";
-  if (k.acts == effect::when_there || beyond) return fmt::format("acts once there is {}", k.capability);
-  return "acts";
+  if (k.capability.empty()) return "no effect: not supported in this version";
+  return fmt::format("acts once there is {}", k.capability);
 }
 
 }  // namespace troupe::config

@@ -27,8 +27,9 @@ size_t edits(std::string_view a, std::string_view b);
 
 /// "an integer from 0 to 3": for messages and docs.
 std::string wanted(const key_info& key);
-/// "acts", "acts once there is offload", "no effect: ...": what a key does with a value; `beyond`: with one that
-/// `only` and `choices` leave for later.
-std::string effect_of(const key_info& key, bool beyond);
+/// "acts", "acts once there is offload", "no effect: ...": what a key does with a value.
+std::string effect_of(const key_info& key);
+/// The same with a value that `only` and `choices` leave for later.
+std::string effect_beyond(const key_info& key);
 
 }  // namespace troupe::config

@@ -186,10 +186,8 @@ void add_parallel_keys(key_rows& t) {
       .means("Ranks that share the experts of a layer.");
 }
 
-void add_run_keys(key_rows& t) {
+void add_evaluation_keys(key_rows& t) {
   using eval = evaluation_section;
-  using telemetry = telemetry_section;
-  using sample = sample_section;
   t.row("evaluation", section).means("Loss on the text that is never trained on.");
   t.row("evaluation.every_steps", integer)
       .by_default("0")
@@ -201,6 +199,10 @@ void add_run_keys(key_rows& t) {
       .at_least(0)
       .into<&job::evaluation, &eval::batches>()
       .means("Global batches of one evaluation; 0: all there are.");
+}
+
+void add_telemetry_keys(key_rows& t) {
+  using telemetry = telemetry_section;
   t.row("telemetry", section).means("What a run records about itself.");
   t.row("telemetry.trace", boolean)
       .by_default("true")
@@ -225,6 +227,10 @@ void add_run_keys(key_rows& t) {
       .by_default("true")
       .into<&job::telemetry, &telemetry::report>()
       .means("Write a report of the run as one HTML page.");
+}
+
+void add_sample_keys(key_rows& t) {
+  using sample = sample_section;
   t.row("sample", section).means("Text that the model writes at the end of a run.");
   t.row("sample.tokens", integer)
       .by_default("0")
@@ -242,6 +248,9 @@ void add_run_keys(key_rows& t) {
       .at_most(100)
       .into<&job::sample, &sample::temperature>()
       .means("1: as the model predicts; towards 0: always the likeliest.");
+}
+
+void add_cluster_keys(key_rows& t) {
   t.row("cluster", section).means("The processes of a job and their limits.");
   t.row("cluster.stall_after", seconds)
       .by_default("0")
@@ -290,7 +299,10 @@ void add_job_keys(key_rows& t) {
   add_data_keys(t);
   add_group_keys(t);
   add_parallel_keys(t);
-  add_run_keys(t);
+  add_evaluation_keys(t);
+  add_telemetry_keys(t);
+  add_sample_keys(t);
+  add_cluster_keys(t);
 }
 
 }  // namespace troupe::config

@@ -157,7 +157,7 @@ void add_optimizer_keys(key_rows& t) {
   t.row("optimizer", section).means("How gradients change parameters.");
   t.row("optimizer.type", text)
       .by_default("adamw")
-      .one_of({"adam", "adamw", "adagrad", "lion", "sgd", "lamb", "muon"})
+      .one_of({core::optimizer_names.begin(), core::optimizer_names.end()})
       .or_later({"onebitadam", "zerooneadam", "onebitlamb", "muadam", "muadamw", "musgd", "adadelta", "adafactor",
                  "adamax", "asgd", "lbfgs", "nadam", "radam", "rmsprop", "rprop", "sparseadam"})
       .needs(capability::optimizers)

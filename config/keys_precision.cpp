@@ -18,27 +18,8 @@ hand_made param_dtype_field() {
           [](const job_config& c) -> std::string { return c.data_types.reference_fp64 ? "fp64" : "none"; }};
 }
 
-void section_rows_of_activations(key_rows& t) {
-  const auto key = [&](const char* name, const char* meaning) -> key_info& {
-    return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
-  };
-  key("partition_activations", "Cut what is kept over the tensor-parallel ranks.")
-      .just("false")
-      .needs(capability::activation_shards);
-  key("contiguous_memory_optimization", "Copy what is kept into one buffer.")
-      .ignored("buffers have planned slots, which never break up");
-  key("cpu_checkpointing", "Keep it on the host: cluster.offload_activations: cpu.")
-      .into<&job::activation_checkpointing, &activation_checkpointing_section::cpu_checkpointing>();
-  key("synchronize_checkpoint_boundary", "Wait for the device at each boundary.")
-      .ignored("a plan has its order proved instead");
-  key("profile", "Log the time of each.").ignored("the trace shows every recomputation");
-}
-
-}  // namespace
-
-void add_precision_keys(key_rows& t) {
+void add_fp16_keys(key_rows& t) {
   using fp16 = fp16_section;
-  using bf16 = bf16_section;
   t.row("fp16", section).means("Half precision with loss scaling.");
   t.row("fp16.enabled", boolean)
       .by_default("false")
@@ -84,6 +65,10 @@ void add_precision_keys(key_rows& t) {
       .just("false")
       .needs(capability::master_types)
       .means("Master weights and gradients in fp16 too.");
+}
+
+void add_bf16_keys(key_rows& t) {
+  using bf16 = bf16_section;
   t.row("bf16", section).also("bfloat16").means("bfloat16: fp32's range, no loss scaling.");
   t.row("bf16.enabled", boolean)
       .by_default("false")
@@ -107,7 +92,9 @@ void add_precision_keys(key_rows& t) {
       .just("false")
       .needs(capability::master_types)
       .means("Moments in bf16 too.");
+}
 
+void add_data_type_keys(key_rows& t) {
   using types = data_types_section;
   t.row("data_types", section).means("Number formats beside the model's own.");
   t.row("data_types.grad_accum_dtype", dtype)
@@ -126,7 +113,9 @@ void add_precision_keys(key_rows& t) {
       .by_default("auto")
       .ignored("models have no buffers")
       .means("Modules whose buffers stay fp32.");
+}
 
+void add_activation_checkpointing_keys(key_rows& t) {
   using activations = activation_checkpointing_section;
   t.row("activation_checkpointing", section).means("Recompute activations in backward instead of keeping them.");
   t.row("activation_checkpointing.enabled", boolean)
@@ -138,7 +127,28 @@ void add_precision_keys(key_rows& t) {
       .at_most(4096)
       .into<&job::activation_checkpointing, &activations::number_checkpoints>()
       .means("Units that keep their input; none: every one.");
-  section_rows_of_activations(t);
+  const auto flag = [&](const char* name, const char* meaning) -> key_info& {
+    return t.row(std::string("activation_checkpointing.") + name, boolean).by_default("false").means(meaning);
+  };
+  flag("partition_activations", "Cut what is kept over the tensor-parallel ranks.")
+      .just("false")
+      .needs(capability::activation_shards);
+  flag("contiguous_memory_optimization", "Copy what is kept into one buffer.")
+      .ignored("buffers have planned slots, which never break up");
+  flag("cpu_checkpointing", "Keep it on the host: cluster.offload_activations: cpu.")
+      .into<&job::activation_checkpointing, &activation_checkpointing_section::cpu_checkpointing>();
+  flag("synchronize_checkpoint_boundary", "Wait for the device at each boundary.")
+      .ignored("a plan has its order proved instead");
+  flag("profile", "Log the time of each.").ignored("the trace shows every recomputation");
+}
+
+}  // namespace
+
+void add_precision_keys(key_rows& t) {
+  add_fp16_keys(t);
+  add_bf16_keys(t);
+  add_data_type_keys(t);
+  add_activation_checkpointing_keys(t);
 }
 
 }  // namespace troupe::config

@@ -158,8 +158,7 @@ void add_torch_curves(key_rows& t) {
 void add_scheduler_keys(key_rows& t) {
   t.row("scheduler", section).means("How the learning rate changes over the steps; none: it stays.");
   t.row("scheduler.type", text)
-      .one_of({"WarmupLR", "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest", "OneCycle", "CosineAnnealingLR",
-               "LinearLR", "PolynomialLR"})
+      .one_of({core::schedule_names.begin() + 1, core::schedule_names.end()})
       .or_later({"ConstantLR", "ExponentialLR", "StepLR", "MultiStepLR", "LambdaLR", "CosineAnnealingWarmRestarts",
                  "CyclicLR", "OneCycleLR", "ReduceLROnPlateau"})
       .needs(capability::schedules)

@@ -17,7 +17,9 @@ key_info& row(key_rows& t, const char* name, value_type type, const char* by_def
   return made;
 }
 
-void add_acting(key_rows& t) {
+key_info& flag(key_rows& t, const char* name, const char* by_default) { return row(t, name, boolean, by_default); }
+
+void add_buckets_and_partition(key_rows& t) {
   row(t, "stage", integer, "0")
       .at_most(3)
       .into<section_of, &zero::stage>()
@@ -57,6 +59,9 @@ void add_acting(key_rows& t) {
       .means(
           "Elements of a rank's partition that one update instruction works on; closes with the parameter that reaches "
           "it; 0: one parameter each; not given where states are swapped: what the plan chooses.");
+}
+
+void add_stage_3_sizes(key_rows& t) {
   row(t, "stage3_prefetch_bucket_size", integer, "50000000")
       .also("prefetch_bucket_size")
       .into<section_of, &zero::stage3_prefetch_bucket_size>()
@@ -79,11 +84,8 @@ void add_acting(key_rows& t) {
       .means("Stage 3: keep what is used again within so many elements.");
 }
 
-void add_stage_3(key_rows& t) {
-  const auto flag = [&](const char* name, const char* by_default) -> key_info& {
-    return row(t, name, boolean, by_default);
-  };
-  flag("stage3_gather_16bit_weights_on_model_save", "false")
+void add_stage_3_gathering(key_rows& t) {
+  flag(t, "stage3_gather_16bit_weights_on_model_save", "false")
       .also("gather_16bit_weights_on_model_save")
       .also("stage3_gather_fp16_weights_on_model_save", true)
       .into<section_of, &zero::stage3_gather_16bit_weights_on_model_save>()
@@ -93,28 +95,31 @@ void add_stage_3(key_rows& t) {
       .also("module_granularity_threshold")
       .ignored("units are the granularity")
       .means("Modules smaller than this are gathered whole.");
-  flag("stage3_use_all_reduce_for_fetch_params", "false")
+  flag(t, "stage3_use_all_reduce_for_fetch_params", "false")
       .also("use_all_reduce_for_fetch_params")
       .ignored("shards are copied straight into place")
       .means("Gather by all-reduce.");
-  flag("stage3_allgather_sequential", "false")
+  flag(t, "stage3_allgather_sequential", "false")
       .also("allgather_sequential")
       .ignored("a gather writes straight into its slot, without a buffer in between")
       .means("One gather per parameter.");
+}
+
+void add_groups_and_quantisation(key_rows& t) {
   row(t, "zero_hpz_partition_size", integer, "1")
       .just("1")
       .just("0")
       .needs(capability::shard_groups)
       .means("Ranks of a second, nearer copy of parameters.");
-  flag("zero_quantized_weights", "false")
+  flag(t, "zero_quantized_weights", "false")
       .just("false")
       .needs(capability::quantised_communication)
       .means("Gather parameters as int8.");
-  flag("zero_quantized_nontrainable_weights", "false")
+  flag(t, "zero_quantized_nontrainable_weights", "false")
       .just("false")
       .needs(capability::quantised_communication)
       .means("Keep frozen parameters as int8.");
-  flag("zero_quantized_gradients", "false")
+  flag(t, "zero_quantized_gradients", "false")
       .just("false")
       .needs(capability::quantised_communication)
       .means("Reduce gradients as int4.");
@@ -125,62 +130,62 @@ void add_stage_3(key_rows& t) {
       .just("0")
       .needs(capability::shard_groups)
       .means("Ranks of one shard group; -1: all.");
-  flag("mics_hierarchical_params_gather", "false")
+  flag(t, "mics_hierarchical_params_gather", "false")
       .when(capability::shard_groups)
       .means("Gather within a machine first.");
-  flag("memory_efficient_linear", "true")
+}
+
+void add_stage_3_behaviour(key_rows& t) {
+  flag(t, "memory_efficient_linear", "true")
       .ignored("autograd never keeps gathered parameters here")
       .means("Linear layers that keep no gathered weights.");
-  flag("pipeline_loading_checkpoint", "false")
+  flag(t, "pipeline_loading_checkpoint", "false")
       .into<section_of, &zero::pipeline_loading_checkpoint>()
       .means("Stage 3: ranks load a checkpoint one after the other, to save host memory; false: all at once.");
-  flag("override_module_apply", "true").ignored("there are no Python modules").means("Gather around Module.apply.");
-  flag("log_trace_cache_warnings", "false")
+  flag(t, "override_module_apply", "true").ignored("there are no Python modules").means("Gather around Module.apply.");
+  flag(t, "log_trace_cache_warnings", "false")
       .ignored("the order of units is known beforehand")
       .means("Log changes of the order of modules.");
-  flag("enable_sanity_checks", "false")
+  flag(t, "enable_sanity_checks", "false")
       .ignored("every plan is checked before it runs")
       .means("Check ranks against each other.");
-  flag("save_muon_momentum_buffer_in_memory", "false")
+  flag(t, "save_muon_momentum_buffer_in_memory", "false")
       .ignored("Muon's momentum is never on NVMe here")
       .means("Keep Muon's momentum off NVMe.");
 }
 
 void add_ignored(key_rows& t) {
-  const auto flag = [&](const char* name, const char* by_default) -> key_info& {
-    return row(t, name, boolean, by_default);
-  };
-  flag("use_multi_rank_bucket_allreduce", "true")
+  flag(t, "use_multi_rank_bucket_allreduce", "true")
       .ignored("a rank always receives just what it owns")
       .means("Reduce a bucket of several owners at once.");
-  flag("allgather_partitions", "true").ignored("no effect in DeepSpeed either").means("Gather updated parameters.");
-  flag("compute_grad_norm", "true")
+  flag(t, "allgather_partitions", "true").ignored("no effect in DeepSpeed either").means("Gather updated parameters.");
+  flag(t, "compute_grad_norm", "true")
       .ignored("the norm costs next to nothing here and says whether a step overflowed")
       .means("Compute the global gradient norm; false: stages 1 and 2 only.");
-  flag("parameter_alignment", "false")
+  flag(t, "parameter_alignment", "false")
       .ignored("parameters always start at 64-byte boundaries")
       .means("Start each parameter at a multiple of 16 bytes.");
-  flag("load_from_fp32_weights", "true")
+  flag(t, "load_from_fp32_weights", "true")
       .into<section_of, &zero::load_from_fp32_weights>()
       .means("On load take master weights from saved fp32; false: from the 16-bit weights.");
-  flag("elastic_checkpoint", "false")
+  flag(t, "elastic_checkpoint", "false")
       .ignored("every checkpoint loads at any degree")
       .means("Save states without padding.");
-  flag("ignore_unused_parameters", "true")
+  flag(t, "ignore_unused_parameters", "true")
       .into<section_of, &zero::ignore_unused_parameters>()
       .means(
           "Stages 1, 2: accept parameters of a host's model that get no gradient in a step; false: such a step fails.");
-  flag("legacy_stage1", "false")
+  flag(t, "legacy_stage1", "false")
       .just("false")
       .ignored("DeepSpeed has dropped it")
       .means("The first implementation of stage 1.");
-  flag("cpu_offload", "false")
+  flag(t, "cpu_offload", "false")
       .or_null()
       .deprecated("offload_optimizer: {device: cpu}")
       .means("Optimizer states on the host.");
   for (const char* name : {"cpu_offload_param", "cpu_offload_params"})
-    flag(name, "false").or_null().deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
-  flag("cpu_offload_use_pin_memory", "false")
+    flag(t, name, "false").or_null().deprecated("offload_param: {device: cpu}").means("Parameters on the host.");
+  flag(t, "cpu_offload_use_pin_memory", "false")
       .or_null()
       .deprecated("offload_optimizer: {pin_memory: true}")
       .ignored("DeepSpeed drops it too")
@@ -194,8 +199,11 @@ void add_zero_keys(key_rows& t) {
       .means(
           "ZeRO: which states are cut over the data-parallel ranks. `true` and `false` are old spellings of stages 1 "
           "and 0.");
-  add_acting(t);
-  add_stage_3(t);
+  add_buckets_and_partition(t);
+  add_stage_3_sizes(t);
+  add_stage_3_gathering(t);
+  add_groups_and_quantisation(t);
+  add_stage_3_behaviour(t);
   add_ignored(t);
   t.row("allgather_size", integer)
       .by_default("500000000")

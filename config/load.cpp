@@ -201,7 +201,7 @@ class loading {
     const bool has_model = given.value_of("model.path") != nullptr || given.value_of("model.model_type") != nullptr;
     const auto in_model = [](const std::string& key) { return key == "model" || key.starts_with("model."); };
     if (!options_.also || why_ != purpose::job || !has_model || std::ranges::any_of(given.refused, in_model)) return;
-    for (key_problem& p : options_.also(c, !report_.failed())) {
+    for (key_problem& p : options_.also(c, report_.failed() ? so_far::refused : so_far::sound)) {
       const place at = given.where(p.key);
       p.is_warning ? report_.warn(at, std::move(p.key), std::move(p.text))
                    : report_.error(at, std::move(p.key), std::move(p.text));

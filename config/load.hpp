@@ -46,6 +46,8 @@ struct key_problem {  ///< something wrong with a key, or with all of a section
   bool is_warning = false;
 };
 
+enum class so_far : uint8_t { sound, refused };  ///< what all other checks say of a job
+
 struct load_options {  ///< how a file is read
   std::vector<std::string>
       overrides;        ///< `key=value`, later ones win; paths in them are relative to the current folder
@@ -53,8 +55,7 @@ struct load_options {  ///< how a file is read
   std::optional<uint64_t> steps = {};  ///< instead of the key `steps`
   reading read_as = reading::job;
   /// Further errors of a job, as others know them: asked of one whose model's keys are known and of their types.
-  /// `sound`: nothing else has been found.
-  std::function<std::vector<key_problem>(const job_config&, bool sound)> also = {};
+  std::function<std::vector<key_problem>(const job_config&, so_far)> also = {};
 };
 
 /// One key as a run will see it; for explain.

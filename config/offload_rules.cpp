@@ -53,15 +53,15 @@ class placement {
     return !job_ || report_.sources.at(given_.where(key).source).kind == source::imported;
   }
   [[nodiscard]] std::string given_text(std::string_view key) const { return given_.text_of(key); }
-  void stage_3(const std::string& key, bool used) {
-    if (used && zero_.stage != 3) error(key, fmt::format("wanted stage 3, got stage {}", zero_.stage));
+  void needs_stage_3(const std::string& key) {
+    if (zero_.stage != 3) error(key, fmt::format("wanted stage 3, got stage {}", zero_.stage));
   }
 
   void parameters() {
     auto& part = zero_.offload_param;
     if (part.device == offload_device::none || zero_.stage == 3) return;
     const std::string key = in(param, "device");
-    if (!is_lenient(key)) return stage_3(key, true);
+    if (!is_lenient(key)) return needs_stage_3(key);
     warn(key, "no effect: only stage 3 has parameters to offload");
     part.device = offload_device::none;
     derived_[key] = "derived";
@@ -70,7 +70,7 @@ class placement {
   void states() {
     if (zero_.stage == 0 && zero_.offload_optimizer.device != offload_device::none)
       error(in(optimizer, "device"), "wanted stage 1, 2 or 3, got stage 0");
-    stage_3(in(optimizer, "ratio"), zero_.offload_optimizer.ratio < 1);
+    if (zero_.offload_optimizer.ratio < 1) needs_stage_3(in(optimizer, "ratio"));
   }
 
   /// Keys that device nvme needs in each section.
@@ -87,7 +87,7 @@ class placement {
         unable(in(section, "device"),
                fmt::format("nvme: wanted an optimizer that updates element by element, got {}, which needs whole "
                            "parameters",
-                           config_.optimizer.type));
+                           core::name_of(config_.optimizer.type)));
     }
     const offload_optimizer_section& first = zero_.offload_optimizer;
     const offload_param_section& second = zero_.offload_param;
@@ -100,21 +100,21 @@ class placement {
   }
 
   [[nodiscard]] bool needs_whole_parameters() const {
-    return config_.optimizer.type == "lamb" || config_.optimizer.type == "muon";
+    return config_.optimizer.type == core::optimizer_type::lamb || config_.optimizer.type == core::optimizer_type::muon;
   }
 
   void super_offload() {
     auto& part = zero_.offload_optimizer;
     const std::string key = in(optimizer, "super_offload");
     if (!part.super_offload) return;
-    stage_3(key, true);
+    needs_stage_3(key);
     if (part.device != offload_device::cpu)
       error(key,
             fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
     if (needs_whole_parameters())
       unable(key,
              fmt::format("wanted an optimizer that updates element by element, got {}, which needs whole parameters",
-                         config_.optimizer.type));
+                         core::name_of(config_.optimizer.type)));
     if (config_.gradient_clipping != 0)
       warn(key, fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 lets them begin in backward",
                             config_.gradient_clipping));
@@ -143,7 +143,7 @@ class placement {
             fmt::format("wanted offload_optimizer.device cpu beside it, got {}", given_text(in(optimizer, "device"))));
     if (zero_.offload_optimizer.super_offload)
       error(in(optimizer, "super_offload"), "wanted false with zenflow, got true");
-    if (config_.optimizer.type == "lamb")
+    if (config_.optimizer.type == core::optimizer_type::lamb)
       warn(zenflow_name, "no effect: updates of lamb need whole parameters and are never split");
     const std::string interval = in(zenflow_name, "select_interval");
     const bool automatic = z.select == select_strategy::automatic;

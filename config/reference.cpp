@@ -18,7 +18,7 @@ std::string cell(std::string_view text) {
 
 std::string effect_cell(const key_info& row) {
   if (!row.refusal.empty()) return fmt::format("refused: {}", row.refusal);
-  std::string out = effect_of(row, false);
+  std::string out = effect_of(row);
   if (!row.only.empty() && !row.capability.empty() && row.acts == effect::acts)
     out = fmt::format("only `{}` until there is {}", fmt::join(row.only, "` and `"), row.capability);
   else if (!row.only.empty())
@@ -86,7 +86,7 @@ std::string reference_markdown() {
           for (const alias& a : around->aliases) title += fmt::format(", `{}`", a.name);
         std::string meaning(around == nullptr ? "" : around->meaning);
         if (around != nullptr && around->by_presence)
-          meaning += fmt::format(" Where the section stands: {}.", effect_of(*around, false));
+          meaning += fmt::format(" Where the section stands: {}.", effect_of(*around));
         heading(title, meaning);
         any = true;
       }

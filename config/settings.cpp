@@ -10,20 +10,20 @@
 
 namespace troupe::config {
 
-void reporter::add(diagnostic::severity_kind severity, place at, std::string key, std::string text, bool of_value) {
+void reporter::add(diagnostic::severity_kind severity, about what, place at, std::string key, std::string text) {
   if (severity == diagnostic::error) ++errors_;
   if (items_.size() < most_diagnostics)
-    items_.push_back({severity, at, std::move(key), std::move(text), of_value});
+    items_.push_back({severity, what, at, std::move(key), std::move(text)});
   else
     ++left_out_;
 }
 
 void reporter::warn(place at, std::string key, std::string text) {
-  add(strict ? diagnostic::error : diagnostic::warning, at, std::move(key), std::move(text));
+  add(strict ? diagnostic::error : diagnostic::warning, about::key, at, std::move(key), std::move(text));
 }
 
 void reporter::remark_value(place at, std::string key, std::string text) {
-  add(strict ? diagnostic::error : diagnostic::warning, at, std::move(key), std::move(text), true);
+  add(strict ? diagnostic::error : diagnostic::warning, about::value, at, std::move(key), std::move(text));
 }
 
 namespace {
@@ -37,10 +37,12 @@ bool is_within(std::string_view key, std::string_view outer) {
 
 void reporter::forget_values(std::string_view key, uint32_t except_source) {
   errors_ -= std::erase_if(items_, [&](const item& i) {
-    return i.severity == diagnostic::error && i.of_value && i.at.source != except_source && is_within(i.key, key);
+    return i.severity == diagnostic::error && i.what == about::value && i.at.source != except_source &&
+           is_within(i.key, key);
   });
   std::erase_if(items_, [&](const item& i) {
-    return i.severity == diagnostic::warning && i.of_value && i.at.source != except_source && is_within(i.key, key);
+    return i.severity == diagnostic::warning && i.what == about::value && i.at.source != except_source &&
+           is_within(i.key, key);
   });
 }
 

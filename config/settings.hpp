@@ -24,12 +24,12 @@ class reporter {
   std::vector<source> sources;
 
   void error(place at, std::string key, std::string text) {
-    add(diagnostic::error, at, std::move(key), std::move(text));
+    add(diagnostic::error, about::key, at, std::move(key), std::move(text));
   }
   void warn(place at, std::string key, std::string text);
   /// The same of the value of a key, which no longer counts once another file's or a `--set`'s value stands over it.
   void refuse_value(place at, std::string key, std::string text) {
-    add(diagnostic::error, at, std::move(key), std::move(text), true);
+    add(diagnostic::error, about::value, at, std::move(key), std::move(text));
   }
   void remark_value(place at, std::string key, std::string text);
   /// Drops what was said of the values of a key, or of all keys of a section, in other sources than this one.
@@ -43,12 +43,13 @@ class reporter {
   [[nodiscard]] std::vector<diagnostic> in_order(diagnostic::severity_kind severity) const;
 
  private:
-  void add(diagnostic::severity_kind severity, place at, std::string key, std::string text, bool of_value = false);
+  enum class about : uint8_t { key, value };  // a value's no longer counts where another stands over it
+  void add(diagnostic::severity_kind severity, about what, place at, std::string key, std::string text);
   struct item {
     diagnostic::severity_kind severity;
+    about what;
     place at;
     std::string key, text;
-    bool of_value;
   };
   std::vector<item> items_;
   size_t errors_ = 0, left_out_ = 0;

@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/training_types.hpp"
 
 namespace troupe::config {
 
 /// Defaults are AdamW's; of another type what differs there is filled in by load.
 struct optimizer_section {
-  std::string type = "adamw";  ///< adam, adamw, adagrad, lion, sgd, lamb or muon
+  core::optimizer_type type = core::optimizer_type::adamw;
   double lr = 1e-3;
   double beta1 = 0.9, beta2 = 0.999;
   double eps = 1e-8;
@@ -38,7 +39,7 @@ struct parameter_group {
 
 /// Fields are named as the keys; each type reads its own.
 struct scheduler_section {
-  std::string type;  ///< empty: constant
+  core::schedule_type type = core::schedule_type::constant;
   double warmup_min_lr = 0.0;
   std::optional<double> warmup_max_lr;
   uint64_t warmup_num_steps = 1000;

@@ -84,13 +84,15 @@ class training {
     }
   }
 
+  enum class unread : uint8_t { refused, warned };  ///< a key that the chosen type does not read
+
   /// Fills in what is another default with the chosen type; says which given numbers it does not read, which it needs.
-  void params_of(const std::string& section, const std::string& type, bool lenient) {
+  void params_of(const std::string& section, std::string_view type, unread as) {
     for (const key_info& row : key_table()) {
       if (row.section() != section + ".params") continue;
       const setting* s = value_of(row.key);
       if (s != nullptr && !row.read_by(type)) {
-        not_read(row, *s, type, lenient);
+        not_read(row, *s, type, as);
         continue;
       }
       if (has(row.key) || derived_.contains(row.key)) continue;
@@ -101,7 +103,7 @@ class training {
     }
   }
 
-  void not_read(const key_info& row, const setting& s, const std::string& type, bool lenient) {
+  void not_read(const key_info& row, const setting& s, std::string_view type, unread as) {
     std::string nearest;
     size_t least = SIZE_MAX;
     for (const key_info& other : key_table())
@@ -112,49 +114,51 @@ class training {
         }
     const std::string text = fmt::format("a key of {}, not of {}; the nearest of {} is {}",
                                          fmt::join(row.of_types, ", "), type, type, nearest);
-    if (lenient)
+    if (as == unread::warned)
       report_.warn(s.name_at, row.key, "no effect: " + text);
     else
       report_.error(s.name_at, row.key, text);
   }
 
-  void by_default(const key_info& row, const std::string& type, const std::string& text) {
+  void by_default(const key_info& row, std::string_view type, const std::string& text) {
     const bool list = row.type == value_type::number_list;
     const document read = list ? read_yaml(text, 0) : document{make_scalar(node_kind::plain, text, {}), {}};
     store(row, *read.root, {}, config_);
-    derived_[row.key] = "default of " + type;
+    derived_[row.key] = fmt::format("default of {}", type);
   }
 
   void optimizer() {
+    using rule = core::optimizer_type;
     auto& o = config_.optimizer;
     if (const setting* type = value_of("optimizer.type");
         given_.was_refused("optimizer.type") || (type != nullptr && type->held_back))
       return;
     // DeepSpeed hands its Muon only the numbers that it knows, and every other rule all that is given.
-    params_of("optimizer", o.type, o.type == "muon");
-    if (o.type == "adamw" && !o.adam_w_mode) {
+    params_of("optimizer", core::name_of(o.type), o.type == rule::muon ? unread::warned : unread::refused);
+    if (o.type == rule::adamw && !o.adam_w_mode) {
       report_.warn(given_.where("optimizer.params.adam_w_mode"), "optimizer.params.adam_w_mode",
                    "no effect: AdamW always decouples weight decay; write type: Adam for L2");
       o.adam_w_mode = true;
       derived_["optimizer.params.adam_w_mode"] = "derived";
     }
-    if (o.type == "sgd" && o.nesterov && (o.momentum == 0 || o.dampening != 0))
+    if (o.type == rule::sgd && o.nesterov && (o.momentum == 0 || o.dampening != 0))
       error("optimizer.params.nesterov",
             fmt::format("true: wanted a momentum above 0 and dampening 0, got {} and {}", o.momentum, o.dampening));
-    if (o.type == "lamb" && o.min_coeff > o.max_coeff)
+    if (o.type == rule::lamb && o.min_coeff > o.max_coeff)
       error("optimizer.params.min_coeff",
             fmt::format("wanted a number of at most max_coeff, which is {}, got {}", o.max_coeff, o.min_coeff));
-    if (o.type == "muon" && !has("optimizer.params.lr") && !o.adam_lr) {
+    if (o.type == rule::muon && !has("optimizer.params.lr") && !o.adam_lr) {
       o.adam_lr = muon_adam_lr;
       derived_["optimizer.params.adam_lr"] = "default of muon";
     }
   }
 
   void scheduler() {
+    using curve = core::schedule_type;
     auto& s = config_.scheduler;
     if (const setting* type = value_of("scheduler.type"); type != nullptr && type->held_back) return;
     if (given_.was_refused("scheduler.type")) return;
-    if (s.type.empty()) {
+    if (s.type == curve::constant) {
       for (const auto& [key, given] : given_.given)
         if (key.starts_with("scheduler.params.") && given.value != nullptr) {
           error("scheduler.type",
@@ -164,24 +168,24 @@ class training {
       return;
     }
     for (const char* key : {"total_num_steps", "T_max"}) until_the_end(key);
-    if (s.type == "WarmupDecayLR" && given_.is_auto("scheduler.params.warmup_max_lr")) {
+    if (s.type == curve::warmup_decay && given_.is_auto("scheduler.params.warmup_max_lr")) {
       s.warmup_max_lr = config_.optimizer.lr;
       derived_["scheduler.params.warmup_max_lr"] = "derived";
     }
-    params_of("scheduler", s.type, false);
+    params_of("scheduler", core::name_of(s.type), unread::refused);
     if (s.total_num_steps != 0 && s.total_num_steps < s.warmup_num_steps &&
-        key_named("scheduler.params.total_num_steps")->read_by(s.type))
+        key_named("scheduler.params.total_num_steps")->read_by(core::name_of(s.type)))
       report_.warn(
           given_.where("scheduler.params.total_num_steps"), "scheduler.params.total_num_steps",
           fmt::format("less than warmup_num_steps {}: the learning rate never comes down", s.warmup_num_steps));
-    if (s.type == "OneCycle") one_cycle();
+    if (s.type == curve::one_cycle) one_cycle();
   }
 
   /// `auto` of a curve's length is the run's.
   void until_the_end(const std::string& name) {
     const std::string key = "scheduler.params." + name;
     auto& s = config_.scheduler;
-    if (!job_ || !given_.is_auto(key) || !key_named(key)->read_by(s.type)) return;
+    if (!job_ || !given_.is_auto(key) || !key_named(key)->read_by(core::name_of(s.type))) return;
     (name == "T_max" ? s.t_max : s.total_num_steps) = config_.steps;
     derived_[key] = "derived";
   }
@@ -197,11 +201,11 @@ class training {
     if (has("scheduler.params.cycle_min_lr") && has("scheduler.params.cycle_max_lr"))
       ordered("cycle_min_lr", s.cycle_min_lr, "cycle_max_lr", s.cycle_max_lr);
     ordered("cycle_min_mom", s.cycle_min_mom, "cycle_max_mom", s.cycle_max_mom);
-    const bool has_betas = key_named("optimizer.params.betas")->read_by(config_.optimizer.type);
-    if (!s.cycle_momentum || (has_betas && config_.optimizer.type != "muon")) return;
+    const bool has_betas = key_named("optimizer.params.betas")->read_by(core::name_of(config_.optimizer.type));
+    if (!s.cycle_momentum || (has_betas && config_.optimizer.type != core::optimizer_type::muon)) return;
     if (value_of("scheduler.params.cycle_momentum") != nullptr)
       report_.warn(given_.where("scheduler.params.cycle_momentum"), "scheduler.params.cycle_momentum",
-                   fmt::format("no effect: {} has no betas for all parameters", config_.optimizer.type));
+                   fmt::format("no effect: {} has no betas for all parameters", core::name_of(config_.optimizer.type)));
     s.cycle_momentum = false;
     derived_["scheduler.params.cycle_momentum"] = "derived";
   }

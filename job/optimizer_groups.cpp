@@ -15,18 +15,32 @@ core::result<std::vector<size_t>> named_groups(const config::job_config& c, cons
   return config::groups_of(c.parameter_groups, names);
 }
 
-kernels::optimizer_options options_from(const config::optimizer_section& o, double weight_decay, bool matrix) {
-  if (o.type == "adagrad") return kernels::adagrad_options{o.eps, weight_decay, o.lr_decay};
-  if (o.type == "lion") return kernels::lion_options{o.beta1, o.beta2, weight_decay};
-  if (o.type == "sgd") return kernels::sgd_options{o.momentum, o.dampening, weight_decay, o.nesterov};
-  if (o.type == "lamb")
-    return kernels::lamb_options{o.beta1, o.beta2, o.eps, weight_decay, o.max_coeff, o.min_coeff, o.bias_correction};
-  if (o.type == "muon" && matrix) return kernels::muon_options{o.momentum, weight_decay, o.nesterov, o.ns_steps};
+using rule = core::optimizer_type;
+
+/// What Muon does with a parameter: matrices are its own, the rest is left to Adam. Other rules have one group.
+enum class part : uint8_t { rest, matrices };
+
+kernels::optimizer_options options_from(const config::optimizer_section& o, double weight_decay, part of) {
+  switch (o.type) {
+    case rule::adagrad:
+      return kernels::adagrad_options{o.eps, weight_decay, o.lr_decay};
+    case rule::lion:
+      return kernels::lion_options{o.beta1, o.beta2, weight_decay};
+    case rule::sgd:
+      return kernels::sgd_options{o.momentum, o.dampening, weight_decay, o.nesterov};
+    case rule::lamb:
+      return kernels::lamb_options{o.beta1, o.beta2, o.eps, weight_decay, o.max_coeff, o.min_coeff, o.bias_correction};
+    case rule::muon:
+      if (of == part::matrices) return kernels::muon_options{o.momentum, weight_decay, o.nesterov, o.ns_steps};
+      break;
+    case rule::adam:
+    case rule::adamw:
+      break;
+  }
   return kernels::adamw_options{o.beta1, o.beta2, o.eps, weight_decay, o.adam_w_mode, o.bias_correction};
 }
 
-// With Muon, Adam's betas stay as well, as DeepSpeed leaves them.
-kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, bool moves_betas) {
+kernels::schedule_options schedule_from(const config::scheduler_section& s, double base_lr, rule optimizer) {
   kernels::schedule_options out;
   out.type = s.type;
   out.warmup_min_lr = s.warmup_min_lr;
@@ -49,7 +63,8 @@ kernels::schedule_options schedule_from(const config::scheduler_section& s, doub
   out.cycle_first_stair_count = s.cycle_first_stair_count;
   out.cycle_second_stair_count = s.cycle_second_stair_count;
   out.decay_step_size = s.decay_step_size;
-  out.cycle_momentum = s.cycle_momentum && moves_betas;
+  // With Muon, Adam's betas stay as well, as DeepSpeed leaves them.
+  out.cycle_momentum = s.cycle_momentum && optimizer != rule::muon;
   out.cycle_min_mom = s.cycle_min_mom;
   out.cycle_max_mom = s.cycle_max_mom;
   out.decay_mom_rate = s.decay_mom_rate;
@@ -97,22 +112,25 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   if (!named) return core::fail(named.error());
   const auto& o = c.optimizer;
   optimizer_groups out;
-  // [named group, or none of them][matrix]: its place among groups that have members; the first always stands.
+  // [named group, or none of them][part]: its place among groups that have members; the first always stands.
   constexpr uint32_t absent = 0xFFFFFFFF;
-  std::vector<std::array<uint32_t, 2>> place(c.parameter_groups.size() + 1, {absent, absent});
-  const auto add = [&](size_t g, bool matrix) {
-    if (place[g][matrix] != absent) return place[g][matrix];
+  std::vector<std::array<uint32_t, 2>> places(c.parameter_groups.size() + 1, {absent, absent});
+  const bool splits = o.type == rule::muon;
+  const auto add = [&](size_t g, part of) {
+    uint32_t& place = places[g][static_cast<size_t>(of)];
+    if (place != absent) return place;
     const config::parameter_group said =
         g < c.parameter_groups.size() ? c.parameter_groups[g] : config::parameter_group{};
-    const double lr = o.type == "muon" ? (matrix ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
-    out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), matrix),
-                          schedule_from(c.scheduler, said.lr.value_or(lr), o.type != "muon"),
-                          o.type == "adagrad" ? o.initial_accumulator_value : 0});
-    return place[g][matrix] = static_cast<uint32_t>(out.groups.size() - 1);
+    const double lr = splits ? (of == part::matrices ? o.muon_lr : o.adam_lr).value_or(o.lr) : o.lr;
+    out.groups.push_back({options_from(o, said.weight_decay.value_or(o.weight_decay), of),
+                          schedule_from(c.scheduler, said.lr.value_or(lr), o.type),
+                          o.type == rule::adagrad ? o.initial_accumulator_value : 0});
+    return place = static_cast<uint32_t>(out.groups.size() - 1);
   };
-  add(c.parameter_groups.size(), o.type == "muon");
+  add(c.parameter_groups.size(), splits ? part::matrices : part::rest);
   for (size_t q = 0; q < table.parameters.size(); ++q)
-    out.group_of.push_back(add((*named)[q], o.type == "muon" && is_muon_matrix(table.parameters[q])));
+    out.group_of.push_back(
+        add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
   return out;
 }
 

@@ -1,11 +1,9 @@
 #include "kernels/schedule.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cassert>
 #include <cmath>
 #include <numbers>
-#include <string_view>
 
 namespace troupe::kernels {
 namespace {
@@ -32,7 +30,7 @@ double cosine_ratio(const schedule_options& o, const spans& s, double it) {
 }
 
 double linear_rate(const schedule_options& o, const spans& s, double it) {
-  const bool decays = o.type == "WarmupDecayLR";
+  const bool decays = o.type == core::schedule_type::warmup_decay;
   const double max_lr = o.warmup_max_lr.value_or(decays ? 1e-3 : o.base_lr);
   double fraction = 1;
   if (it < 0)
@@ -107,37 +105,35 @@ double polynomial_rate(const schedule_options& o, double it) {
 double warmup_rate(const schedule_options& o, double it) { return linear_rate(o, spans(o), it); }
 double warmup_cosine_rate(const schedule_options& o, double it) { return o.base_lr * cosine_ratio(o, spans(o), it); }
 
-struct named_schedule {
-  std::string_view type;
-  double (*rate)(const schedule_options&, double it);
-};
-
-constexpr std::array schedules{named_schedule{"WarmupLR", warmup_rate},
-                               named_schedule{"WarmupDecayLR", warmup_rate},
-                               named_schedule{"WarmupCosineLR", warmup_cosine_rate},
-                               named_schedule{"LRRangeTest", range_test_rate},
-                               named_schedule{"OneCycle", one_cycle_rate},
-                               named_schedule{"CosineAnnealingLR", cosine_annealing_rate},
-                               named_schedule{"LinearLR", linear_factor_rate},
-                               named_schedule{"PolynomialLR", polynomial_rate}};
-
-const named_schedule* find(std::string_view type) {
-  const auto* const at = std::ranges::find(schedules, type, &named_schedule::type);
-  return at == schedules.end() ? nullptr : at;
-}
-
 }  // namespace
 
-bool is_schedule(const std::string& type) { return type.empty() || find(type) != nullptr; }
-
 double learning_rate(const schedule_options& options, int64_t it) {
-  assert(is_schedule(options.type) && it >= -1);
-  if (options.type.empty()) return options.base_lr;
-  return find(options.type)->rate(options, static_cast<double>(it));
+  assert(it >= -1);
+  const auto at = static_cast<double>(it);
+  switch (options.type) {
+    case core::schedule_type::constant:
+      break;
+    case core::schedule_type::warmup:
+    case core::schedule_type::warmup_decay:
+      return warmup_rate(options, at);
+    case core::schedule_type::warmup_cosine:
+      return warmup_cosine_rate(options, at);
+    case core::schedule_type::range_test:
+      return range_test_rate(options, at);
+    case core::schedule_type::one_cycle:
+      return one_cycle_rate(options, at);
+    case core::schedule_type::cosine_annealing:
+      return cosine_annealing_rate(options, at);
+    case core::schedule_type::linear:
+      return linear_factor_rate(options, at);
+    case core::schedule_type::polynomial:
+      return polynomial_rate(options, at);
+  }
+  return options.base_lr;
 }
 
 std::optional<double> momentum(const schedule_options& options, int64_t it) {
-  if (options.type != "OneCycle" || !options.cycle_momentum) return std::nullopt;
+  if (options.type != core::schedule_type::one_cycle || !options.cycle_momentum) return std::nullopt;
   if (it < 0) return options.cycle_min_mom;
   const cycle c(options);
   const auto position = static_cast<double>(it);

@@ -6,13 +6,13 @@
 #include <optional>
 #include <string>
 
+#include "core/training_types.hpp"
+
 namespace troupe::kernels {
 
 /// The keys of DeepSpeed's scheduler section and of torch.optim.lr_scheduler's classes.
 struct schedule_options {
-  /// WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, OneCycle, CosineAnnealingLR, LinearLR or PolynomialLR;
-  /// empty: always `base_lr`
-  std::string type = "";
+  core::schedule_type type = core::schedule_type::constant;  ///< constant: always `base_lr`
   double warmup_min_lr = 0;
   std::optional<double> warmup_max_lr = std::nullopt;  ///< none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
   uint64_t warmup_num_steps = 1000;                    ///< N = max(2, this)
@@ -45,10 +45,7 @@ struct schedule_options {
   double power = 1;                               ///< of PolynomialLR
 };
 
-/// Whether `type` names a schedule of this file (or is empty).
-bool is_schedule(const std::string& type);
-
-/// The rate after `it` + 1 schedule steps; -1: before the first one. `type` must satisfy `is_schedule`.
+/// The rate after `it` + 1 schedule steps; -1: before the first one.
 /// During warm-up (it < N): g = ln(it + 1) / ln N ("log") or it / N ("linear"). With b = it + 1 and
 /// p = min(1, (b - N) / max(1, T - N)):
 ///   WarmupLR           min + (max - min) * g, then max

@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(one_lucky_pass_beside_many_wins_nothing) {
   BOOST_TEST(apps::decisive(r.points).size() == 3U);
   BOOST_TEST(apps::best(r.points, io_kind::read) == &r.points[1]);
   BOOST_TEST(apps::advised(r.points) == &r.points[1]);
-  BOOST_TEST(has(apps::io_text(r, false), "3 passes of the best 3 settings"));
+  BOOST_TEST(has(apps::io_text(r, apps::bar_style::ascii), "3 passes of the best 3 settings"));
 }
 
 BOOST_AUTO_TEST_CASE(the_best_get_further_passes) {
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(json_has_the_best_and_the_section_under_the_names_that_are_
 }
 
 BOOST_AUTO_TEST_CASE(text_has_table_bars_best_and_section) {
-  const auto plain = apps::io_text(made_up(), false);
+  const auto plain = apps::io_text(made_up(), apps::bar_style::ascii);
   for (const char* part :
        {"/disk (ext4): 1 MiB a pass, 3 passes each, direct I/O, io_uring\nnote: something was wanted\n",
         "  64 KiB      8        4  batch   overlap     4.00  3.00 to 5.00     1.00  1.00 to 1.00\n",
@@ -156,7 +156,7 @@ BOOST_AUTO_TEST_CASE(text_has_table_bars_best_and_section) {
 BOOST_AUTO_TEST_CASE(only_the_fastest_bars_are_drawn) {
   auto r = made_up();
   for (unsigned i = 0; i < 30; ++i) r.points.push_back({setting(4096, i + 10, 1), {1e9 + i, 1e9, 1e9}, {}});
-  const auto text = apps::io_text(r, false);
+  const auto text = apps::io_text(r, apps::bar_style::ascii);
   BOOST_TEST(has(text, "read, GB/s, the fastest 12\n"));
   BOOST_TEST(has(text, "\nwrite, GB/s\n"));
 }

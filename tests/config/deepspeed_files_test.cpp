@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(what_is_given_survives_explain_and_effective_yaml) {
     const std::string yaml = effective_yaml(first);
     const loaded second = accepted(yaml, "again.yaml");
     BOOST_TEST(effective_yaml(second) == yaml);
-    BOOST_TEST(!explain(first, true).empty());
+    BOOST_TEST(!explain_json(first).empty());
   }
 }
 
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(older_offload_keys_are_shown_as_they_were_given) {
   const loaded l = accepted(R"({"zero_optimization": {"stage": 2, "cpu_offload": true}})");
   BOOST_TEST(value_of(l, "zero_optimization.cpu_offload") == "true");
   BOOST_TEST(value_of(l, "zero_optimization.offload_optimizer.device") == "cpu");
-  const std::string text = explain(l, false, true);
+  const std::string text = explain_text(l, shown_keys::given);
   BOOST_TEST(text.find("zero_optimization.cpu_offload = true  (ds.json:1:51)") != std::string::npos, text);
   BOOST_TEST(text.find("zero_optimization.stage = 2  (ds.json:1:33)") != std::string::npos, text);
   BOOST_TEST(std::ranges::count(text, '\n') == 4, text);  // these two alone, a line of meaning each

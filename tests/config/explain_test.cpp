@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_SUITE(explain)
 
 BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   const loaded l = must_load(smallest + "gradient_clipping: auto\naio: {queue_depth: 16}\n", "/base", {{"steps=7"}});
-  const auto list = nlohmann::json::parse(troupe::config::explain(l, true))["values"];
+  const auto list = nlohmann::json::parse(troupe::config::explain_json(l))["values"];
   const auto of = [&](const std::string& key) {
     for (const auto& item : list)
       if (item["key"] == key)
@@ -68,8 +68,8 @@ BOOST_AUTO_TEST_CASE(every_value_comes_with_its_origin) {
   size_t values = 0;
   for (const key_info& row : key_table()) values += row.type == value_type::section || row.any_name() ? 0 : 1;
   BOOST_TEST(list.size() == values);
-  BOOST_TEST(troupe::config::explain(l, false).find(
-                 "zero_optimization.stage = 3  (j.yaml:8:28)\n    What is cut over") != std::string::npos);
+  BOOST_TEST(troupe::config::explain_text(l).find("zero_optimization.stage = 3  (j.yaml:8:28)\n    What is cut over") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(the_effective_yaml_loads_to_the_same_configuration) {
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_can_be_had_as_json) {
 
 BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
   const loaded l = must_load(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", "{type: SGD}"));
-  const auto list = nlohmann::json::parse(troupe::config::explain(l, true))["values"];
+  const auto list = nlohmann::json::parse(troupe::config::explain_json(l))["values"];
   const auto of = [&](const std::string& key) {
     for (const auto& item : list)
       if (item["key"] == key) return item["effect"].get<std::string>() + ": " + item["reason"].get<std::string>();
@@ -158,14 +158,14 @@ BOOST_AUTO_TEST_CASE(only_what_the_file_says_can_be_shown) {
   const loaded l =
       must_load("model: {path: m}\ndata: {text: a}\nsteps: 2\ntrain_batch_size: 4\n", "/base", {{"seed=3"}});
   std::set<std::string> shown;
-  const auto all = nlohmann::json::parse(troupe::config::explain(l, true, true));
+  const auto all = nlohmann::json::parse(troupe::config::explain_json(l, troupe::config::shown_keys::given));
   for (const auto& v : all["values"]) shown.insert(v["key"]);
   BOOST_TEST((shown == std::set<std::string>{"model.path", "data.text", "steps", "train_batch_size", "seed"}));
 }
 
 BOOST_AUTO_TEST_CASE(what_waits_is_listed_by_capability) {
   const loaded l = must_load(smallest);
-  const auto waiting = nlohmann::json::parse(troupe::config::explain(l, true))["waiting"];
+  const auto waiting = nlohmann::json::parse(troupe::config::explain_json(l))["waiting"];
   const auto of = [&](const std::string& capability) {
     std::set<std::string> keys;
     for (const auto& w : waiting)

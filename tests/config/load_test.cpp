@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(the_smallest_file_loads) {
   BOOST_TEST(c.steps == 100U);
   BOOST_TEST(c.train_batch_size == 8U);
   BOOST_TEST(c.gradient_accumulation_steps == 1U);
-  BOOST_TEST(c.optimizer.type == "adamw");
+  BOOST_TEST((c.optimizer.type == core::optimizer_type::adamw));
   BOOST_TEST(c.optimizer.lr == 1e-3);
   BOOST_TEST(c.zero_optimization.stage == 3U);
   BOOST_TEST(c.zero_optimization.stage3_param_persistence_threshold == 0U);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(schedulers_get_their_numbers) {
   const std::string params =
       "scheduler: {type: warmupdecaylr, params: {total_num_steps: 100, warmup_num_steps: 10, warmup_type: linear}}\n";
   const auto s = loaded_config(smallest + params).scheduler;
-  BOOST_TEST(s.type == "WarmupDecayLR");
+  BOOST_TEST((s.type == core::schedule_type::warmup_decay));
   BOOST_TEST(s.total_num_steps == 100U);
   BOOST_TEST(s.warmup_type == "linear");
   BOOST_TEST((s.warmup_max_lr == 0.001));
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(json_files_with_comments_load_too) {
   BOOST_TEST(c.model.path == "/base/gpt");
   BOOST_TEST(c.model.hugging_face_json == "");
   BOOST_TEST(c.train_micro_batch_size_per_gpu == 4U);
-  BOOST_TEST(c.optimizer.type == "adam");
+  BOOST_TEST((c.optimizer.type == core::optimizer_type::adam));
   BOOST_TEST(c.optimizer.beta1 == 0.8);
   BOOST_TEST(c.optimizer.beta2 == 0.99);
   BOOST_TEST(c.optimizer.eps == 1e-7);
@@ -283,7 +283,7 @@ BOOST_AUTO_TEST_CASE(a_type_brings_its_own_defaults) {
     return loaded_config(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", optimizer)).optimizer;
   };
   const auto adagrad = with("{type: Adagrad}");
-  BOOST_TEST((adagrad.type == "adagrad" && adagrad.lr == 0.01 && adagrad.eps == 1e-10));
+  BOOST_TEST((adagrad.type == core::optimizer_type::adagrad && adagrad.lr == 0.01 && adagrad.eps == 1e-10));
   const auto muon = with("{type: Muon, params: {momentum: 0.9}}");
   BOOST_TEST((muon.lr == 0.02 && muon.momentum == 0.9 && muon.nesterov && muon.beta2 == 0.95 && muon.eps == 1e-10));
   BOOST_TEST((muon.adam_lr.value_or(0) == 3e-4 && !muon.muon_lr));

@@ -44,7 +44,7 @@ const std::string infinity = R"({
 })";
 
 std::string effect_in(const loaded& l, const std::string& key) {
-  const auto all = nlohmann::json::parse(explain(l, true));
+  const auto all = nlohmann::json::parse(explain_json(l));
   for (const auto& item : all["values"])
     if (item["key"] == key) return item["effect"].get<std::string>() + ": " + item["reason"].get<std::string>();
   return "no " + key;

@@ -11,6 +11,8 @@ namespace troupe::kernels {
 BOOST_AUTO_TEST_SUITE(schedule)
 
 namespace {
+using curve = core::schedule_type;
+
 void check_rates(const schedule_options& o, int64_t first, const std::vector<double>& wanted) {
   for (size_t i = 0; i < wanted.size(); ++i) {
     const int64_t it = first + static_cast<int64_t>(i);
@@ -20,7 +22,7 @@ void check_rates(const schedule_options& o, int64_t first, const std::vector<dou
 
 /// DeepSpeed's and torch's keywords as our options; a keyword without a place fails the test.
 schedule_options options_of(const nlohmann::json& wanted, double base_lr) {
-  schedule_options o{.type = wanted["type"], .base_lr = base_lr};
+  schedule_options o{.type = core::schedule_type_from(wanted["type"].get<std::string>()).value(), .base_lr = base_lr};
   for (const auto& [key, value] : wanted["parameters"].items()) {
     const std::map<std::string, double*> numbers{{"warmup_min_ratio", &o.warmup_min_ratio},
                                                  {"lr_range_test_min_lr", &o.lr_range_test_min_lr},
@@ -87,59 +89,64 @@ BOOST_AUTO_TEST_CASE(every_schedule_has_the_values_of_deepspeeds_and_torchs_own)
 }
 
 BOOST_AUTO_TEST_CASE(one_cycle_rises_falls_and_takes_momentum_the_other_way) {
-  const schedule_options o{.type = "OneCycle", .cycle_min_lr = 0, .cycle_max_lr = 1, .cycle_first_step_size = 4};
+  const schedule_options o{.type = curve::one_cycle, .cycle_min_lr = 0, .cycle_max_lr = 1, .cycle_first_step_size = 4};
   check_rates(o, -1, {0, .25, .5, .75, 1, .75, .5, .25, 0, 0, 0});
   BOOST_CHECK_CLOSE(momentum(o, 3).value(), 0.8, 1e-9);
   BOOST_CHECK_CLOSE(momentum(o, 7).value(), 0.9, 1e-9);
   BOOST_CHECK_CLOSE(momentum(o, 100).value(), 0.9, 1e-9);
-  BOOST_CHECK(!momentum({.type = "WarmupLR"}, 3));
+  BOOST_CHECK(!momentum({.type = curve::warmup}, 3));
 }
 
 BOOST_AUTO_TEST_CASE(a_range_test_climbs_for_ever_and_in_stairs_where_asked) {
-  schedule_options o{.type = "LRRangeTest", .lr_range_test_min_lr = 0.1, .lr_range_test_step_size = 2};
+  schedule_options o{.type = curve::range_test, .lr_range_test_min_lr = 0.1, .lr_range_test_step_size = 2};
   check_rates(o, -1, {.1, .15, .2, .25, .3});
   o.lr_range_test_staircase = true;
   check_rates(o, -1, {.1, .1, .2, .2, .3});
 }
 
 BOOST_AUTO_TEST_CASE(torchs_closed_forms_start_at_their_first_value_and_hold_their_last) {
-  check_rates({.type = "CosineAnnealingLR", .base_lr = 1, .t_max = 4, .eta_min = 0.2}, -1,
+  check_rates({.type = curve::cosine_annealing, .base_lr = 1, .t_max = 4, .eta_min = 0.2}, -1,
               {1, .2 + .4 * (1 + std::sqrt(.5)), .6, .2 + .4 * (1 - std::sqrt(.5)), .2});
-  check_rates({.type = "LinearLR", .base_lr = 3, .total_iters = 2}, -1, {1, 2, 3, 3});
-  check_rates({.type = "PolynomialLR", .base_lr = 1, .total_iters = 4, .power = 2}, -1, {1, .5625, .25, .0625, 0, 0});
+  check_rates({.type = curve::linear, .base_lr = 3, .total_iters = 2}, -1, {1, 2, 3, 3});
+  check_rates({.type = curve::polynomial, .base_lr = 1, .total_iters = 4, .power = 2}, -1,
+              {1, .5625, .25, .0625, 0, 0});
 }
 
 BOOST_AUTO_TEST_CASE(warmup_is_logarithmic_and_then_constant) {
-  const schedule_options o{.type = "WarmupLR", .warmup_max_lr = 0.1, .warmup_num_steps = 10};
+  const schedule_options o{.type = curve::warmup, .warmup_max_lr = 0.1, .warmup_num_steps = 10};
   check_rates(o, -1, {0, 0, .030103, .047712, .060206, .069897, .077815, .084510, .090309, .095424, .1, .1, .1});
 }
 
 BOOST_AUTO_TEST_CASE(warmup_may_be_linear_from_a_least_rate) {
-  const schedule_options o{
-      .type = "WarmupLR", .warmup_min_lr = 0.02, .warmup_max_lr = 0.1, .warmup_num_steps = 4, .warmup_type = "linear"};
+  const schedule_options o{.type = curve::warmup,
+                           .warmup_min_lr = 0.02,
+                           .warmup_max_lr = 0.1,
+                           .warmup_num_steps = 4,
+                           .warmup_type = "linear"};
   check_rates(o, -1, {.02, .02, .04, .06, .08, .1, .1});
 }
 
 BOOST_AUTO_TEST_CASE(warmup_ends_at_the_optimizers_rate_where_none_is_given) {
-  BOOST_CHECK_EQUAL(learning_rate({.type = "WarmupLR", .warmup_num_steps = 2, .base_lr = 0.25}, 2), 0.25);
+  BOOST_CHECK_EQUAL(learning_rate({.type = curve::warmup, .warmup_num_steps = 2, .base_lr = 0.25}, 2), 0.25);
   BOOST_CHECK_EQUAL(
-      learning_rate({.type = "WarmupDecayLR", .warmup_num_steps = 2, .total_num_steps = 9, .base_lr = 0.25}, 2), 0.001);
+      learning_rate({.type = curve::warmup_decay, .warmup_num_steps = 2, .total_num_steps = 9, .base_lr = 0.25}, 2),
+      0.001);
 }
 
 BOOST_AUTO_TEST_CASE(decay_is_linear_to_zero_and_stays_there) {
   const schedule_options o{
-      .type = "WarmupDecayLR", .warmup_max_lr = 0.1, .warmup_num_steps = 10, .total_num_steps = 20};
+      .type = curve::warmup_decay, .warmup_max_lr = 0.1, .warmup_num_steps = 10, .total_num_steps = 20};
   check_rates(o, 9, {.1, .1, .09, .08, .07, .06, .05, .04, .03, .02, .01, 0, 0, 0});
 }
 
 BOOST_AUTO_TEST_CASE(cosine_falls_to_its_least_ratio) {
-  const schedule_options o{.type = "WarmupCosineLR", .warmup_num_steps = 10, .total_num_steps = 20, .base_lr = 1};
+  const schedule_options o{.type = curve::warmup_cosine, .warmup_num_steps = 10, .total_num_steps = 20, .base_lr = 1};
   check_rates(o, 10, {.975531, .904518, .793913, .654543, .50005, .345557, .206187, .095582, .024569, .0001, .0001});
   check_rates(o, -1, {0, 0, .30103, .477121});
 }
 
 BOOST_AUTO_TEST_CASE(cosine_warms_up_from_its_least_ratio_and_scales_with_the_optimizers_rate) {
-  const schedule_options o{.type = "WarmupCosineLR",
+  const schedule_options o{.type = curve::warmup_cosine,
                            .warmup_num_steps = 4,
                            .total_num_steps = 20,
                            .warmup_type = "linear",
@@ -149,7 +156,7 @@ BOOST_AUTO_TEST_CASE(cosine_warms_up_from_its_least_ratio_and_scales_with_the_op
 }
 
 BOOST_AUTO_TEST_CASE(a_warmup_of_one_step_counts_as_two) {
-  const schedule_options one{.type = "WarmupLR", .warmup_max_lr = 1, .warmup_num_steps = 1};
+  const schedule_options one{.type = curve::warmup, .warmup_max_lr = 1, .warmup_num_steps = 1};
   check_rates(one, -1, {0, 0, 1, 1});
 }
 

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_step_whole) {
                        "scheduler.type=WarmupLR", "scheduler.params.warmup_num_steps=4",
                        "scheduler.params.warmup_type=linear"});
     const kernels::schedule_options schedule{
-        .type = "WarmupLR", .warmup_num_steps = 4, .warmup_type = "linear", .base_lr = 1e-2};
+        .type = core::schedule_type::warmup, .warmup_num_steps = 4, .warmup_type = "linear", .base_lr = 1e-2};
     const auto weights = weights_of(*s);
     const auto moments = moments_of(*s);
     int64_t applied = 0;

@@ -1,0 +1,36 @@
+#include "apps/config_command.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "apps/common_options.hpp"
+
+namespace troupe::apps {
+
+config_command::config_command(CLI::App& parent)
+    : command_(parent.add_subcommand("config", "look at a configuration without running it")),
+      check_(command_->add_subcommand("check", "is it right? every error at once")) {
+  command_->require_subcommand(1);
+  auto* explain = command_->add_subcommand("explain", "every effective value, where it comes from and what it does");
+  for (CLI::App* command : {check_, explain}) {
+    add_common(*command, arguments_, "YAML, DeepSpeed JSON (base64 too), or what Accelerate writes");
+    add_json(*command, form_);
+  }
+  explain->add_flag_callback(
+      "--given", [this] { keys_ = config::shown_keys::given; }, "only what the file and --set say");
+}
+
+bool config_command::chosen() const { return command_->parsed(); }
+
+int config_command::run() const { return check_->parsed() ? check_configuration(arguments_, form_) : explain(); }
+
+int config_command::explain() const {
+  const auto loaded = load_configuration(arguments_, std::nullopt, intent::look, config::reading::either);
+  if (!loaded) return 2;
+  const auto text =
+      form_ == output_form::json ? config::explain_json(*loaded, keys_) : config::explain_text(*loaded, keys_);
+  std::printf("%s\n", text.c_str());
+  return 0;
+}
+
+}  // namespace troupe::apps

@@ -1,0 +1,35 @@
+// `troupe config ...` on the command line: its options, and who carries them out.
+#pragma once
+
+#include "apps/configuration.hpp"
+#include "apps/output_form.hpp"
+#include "config/explain.hpp"
+
+namespace CLI {
+class App;
+}
+
+namespace troupe::apps {
+
+class config_command {
+ public:
+  /// Adds `config` and what stands below it; `parent` outlives this object, which does not move.
+  explicit config_command(CLI::App& parent);
+  config_command(const config_command&) = delete;
+  config_command& operator=(const config_command&) = delete;
+
+  /// After parsing: whether it was asked for; then does it and gives the exit status.
+  [[nodiscard]] bool chosen() const;
+  [[nodiscard]] int run() const;
+
+ private:
+  [[nodiscard]] int explain() const;
+
+  CLI::App* command_;
+  CLI::App* check_;
+  common_arguments arguments_;
+  output_form form_ = output_form::text;
+  config::shown_keys keys_ = config::shown_keys::all;
+};
+
+}  // namespace troupe::apps

@@ -1,0 +1,54 @@
+// The rules of training that a configuration names: optimizers and curves of the learning rate, with the names that
+// files have for them. Owns the names; formulas are kernels'.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace troupe::core {
+
+/// How gradients change parameters.
+enum class optimizer_type : uint8_t { adam, adamw, adagrad, lion, sgd, lamb, muon };
+/// Their names in a configuration, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 7> optimizer_names{"adam", "adamw", "adagrad", "lion",
+                                                                 "sgd",  "lamb",  "muon"};
+
+/// How the learning rate changes over the steps; `constant`: it does not.
+enum class schedule_type : uint8_t {
+  constant,
+  warmup,
+  warmup_decay,
+  warmup_cosine,
+  range_test,
+  one_cycle,
+  cosine_annealing,
+  linear,
+  polynomial
+};
+/// Their names in a configuration: DeepSpeed's and PyTorch's classes. Nothing names `constant`.
+inline constexpr std::array<std::string_view, 9> schedule_names{
+    "",         "WarmupLR",          "WarmupDecayLR", "WarmupCosineLR", "LRRangeTest",
+    "OneCycle", "CosineAnnealingLR", "LinearLR",      "PolynomialLR"};
+
+/// The name in a configuration.
+constexpr std::string_view name_of(optimizer_type t) { return optimizer_names[static_cast<size_t>(t)]; }
+/// The name in a configuration; empty for `constant`.
+constexpr std::string_view name_of(schedule_type t) { return schedule_names[static_cast<size_t>(t)]; }
+
+/// The optimizer of that name, in this spelling; none: there is no such one.
+constexpr std::optional<optimizer_type> optimizer_type_from(std::string_view name) {
+  const auto at = std::ranges::find(optimizer_names, name);
+  if (at == optimizer_names.end()) return std::nullopt;
+  return static_cast<optimizer_type>(at - optimizer_names.begin());
+}
+/// The curve of that name, in this spelling; none: there is no such one.
+constexpr std::optional<schedule_type> schedule_type_from(std::string_view name) {
+  const auto at = std::ranges::find(schedule_names, name);
+  if (at == schedule_names.end()) return std::nullopt;
+  return static_cast<schedule_type>(at - schedule_names.begin());
+}
+
+}  // namespace troupe::core

@@ -17,9 +17,9 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   for (uint32_t stage = 0; stage <= 3; ++stage)
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
                    core::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
-  const uint64_t bucket =
-      plan::static_bucket_bytes(std::min(options.reduce_bucket, parameters), core::size_of(options.bucket_type()),
-                                options.stage, options.overlap);
+  const uint64_t bucket = plan::static_bucket_bytes(
+      std::min(options.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
+      options.overlap ? plan::reduction::overlapped : plan::reduction::awaited);
   return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + core::human_bytes(bucket) +
          "\n";
 }

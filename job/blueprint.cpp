@@ -143,7 +143,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
       c.order == config::gradient_order::automatic ? z.stage <= 1 : c.order == config::gradient_order::per_step;
   o.overlap = z.overlap_comm;
   o.reduce_scatter = z.reduce_scatter;
-  o.round_robin = z.round_robin_gradients;
+  o.uneven = z.round_robin_gradients ? plan::uneven_blocks::in_turn : plan::uneven_blocks::to_least;
   o.recompute = c.activation_checkpointing.enabled;
   o.reduce_bucket = z.reduce_bucket_size;
   o.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;

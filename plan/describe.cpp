@@ -117,6 +117,8 @@ lane lane_of(kind k) {
   return lane::control;
 }
 
+std::string owner_bytes::label() const { return std::string(owner) + (is == amount::predicted ? " (predicted)" : ""); }
+
 std::vector<owner_bytes> owners_of(const memory_table& m) {
   return {{"parameters", m.parameters},
           {"gathered parameters", m.gathered},
@@ -124,7 +126,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"moments", m.moments},
           {"gradient buckets", m.gradients},
           {"accumulated gradients", m.accumulated},
-          {"activations (predicted)", m.activations},
+          {"activations", m.activations, owner_bytes::amount::predicted},
           {"offloaded activations", m.offloaded_activations},
           {"update directions", m.directions},
           {"votes", m.votes},

@@ -6,6 +6,7 @@
 
 #include "core/dtype.hpp"
 #include "plan/late_updates.hpp"
+#include "plan/partition.hpp"
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {
@@ -35,7 +36,7 @@ struct plan_options {  ///< what the generator obeys
   bool sum_micro_first = true;  ///< gradient_order: per_step; only matters when accumulation > 1
   bool overlap = true;          ///< overlap_comm
   bool reduce_scatter = true;   ///< stage 1: false reduces to all
-  bool round_robin = false;
+  uneven_blocks uneven = uneven_blocks::to_least;
   bool recompute = false;                    ///< activation checkpointing of every unit
   uint64_t reduce_bucket = 500'000'000;      ///< elements
   bool buckets_follow_units = false;         ///< a bucket ends with its unit, unless it is small

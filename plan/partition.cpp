@@ -23,7 +23,7 @@ uint64_t partition::elements_of(uint32_t rank) const {
   return n;
 }
 
-partition make_partition(const core::model_table& table, uint32_t ranks, bool round_robin) {
+partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven) {
   partition out;
   out.ranks_ = ranks;
   std::vector<uint64_t> owned(ranks, 0);
@@ -38,7 +38,7 @@ partition make_partition(const core::model_table& table, uint32_t ranks, bool ro
       const auto least_first = [&](uint32_t a, uint32_t b) {
         return owned[a] != owned[b] ? owned[a] < owned[b] : a < b;
       };
-      if (round_robin)
+      if (uneven == uneven_blocks::in_turn)
         std::rotate(order.begin(), order.begin() + turn, order.end());
       else
         std::nth_element(order.begin(), order.begin() + extra, order.end(), least_first);

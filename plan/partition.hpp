@@ -18,6 +18,12 @@ struct slice {
   bool operator==(const slice&) const = default;
 };
 
+/// Who gets the blocks that do not divide evenly.
+enum class uneven_blocks : uint8_t {
+  to_least,  ///< the ranks that own least so far
+  in_turn,   ///< consecutive ranks from one parameter to the next: DeepSpeed's round_robin_gradients
+};
+
 /// Who owns which elements of a parameter: of each, how many blocks every rank has, and which ranks have one more. So a
 /// cut over thousands of ranks is small, and a slice is found in constant time.
 class partition {
@@ -29,7 +35,7 @@ class partition {
   bool operator==(const partition&) const = default;
 
  private:
-  friend partition make_partition(const core::model_table& table, uint32_t ranks, bool round_robin);
+  friend partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
   struct cut {
     uint64_t elements = 0, blocks_each = 0;
@@ -41,8 +47,7 @@ class partition {
   std::vector<cut> cuts_;  // [parameter]
 };
 
-/// Cuts every parameter over `ranks`. Blocks that do not divide evenly go to the ranks that own least so far;
-/// with `round_robin` (DeepSpeed's round_robin_gradients) to consecutive ranks from one parameter to the next.
-partition make_partition(const core::model_table& table, uint32_t ranks, bool round_robin);
+/// Cuts every parameter over `ranks`.
+partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
 }  // namespace troupe::plan

@@ -112,6 +112,10 @@ struct memory_table {
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
+  /// Of activations a plan predicts the most that a step has at a time; all else is allocated as planned.
+  enum class amount : uint8_t { planned, predicted } is = amount::planned;
+  /// "activations (predicted)"
+  [[nodiscard]] std::string label() const;
 };
 /// Every field of the table, in its order.
 std::vector<owner_bytes> owners_of(const memory_table& m);

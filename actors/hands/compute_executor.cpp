@@ -112,7 +112,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     persistent_buffer_ = plan::none;
     if (!p().layout->gathers() || p().layout->persistent_parameters().numel == 0) return;
     for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
-      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject + 1 == p().layout->gather_sets.size())
+      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == p().layout->persistent_set())
         persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {

@@ -109,10 +109,9 @@ std::vector<telemetry::memory_row> session::parts::memory_rows() const {
     telemetry::memory_row row{r, "host", {}};
     auto resident = memory[r]->resident();
     resident.activations = ledger->peak_bytes(ledger->owner(r));
-    for (const auto& [owner, bytes] : plan::owners_of(resident)) {
-      std::string name(owner);
-      if (const auto at = name.find(" (predicted)"); at != std::string::npos) name = name.substr(0, at) + ", peak";
-      row.owners.emplace_back(std::move(name), bytes);
+    for (const auto& x : plan::owners_of(resident)) {
+      const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
+      row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), x.bytes);
     }
     out.push_back(std::move(row));
   }

@@ -122,7 +122,7 @@ core::result<void> memory(const rank_plan& p) {
   return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
                                                  " (" + std::to_string(needed) + " bytes), its memory budget is " +
                                                  core::human_bytes(allowed) + " (" + std::to_string(allowed) +
-                                                 " bytes); most of it goes to " + std::string(largest->owner) + ", " +
+                                                 " bytes); most of it goes to " + largest->label() + ", " +
                                                  core::human_bytes(largest->bytes));
 }
 

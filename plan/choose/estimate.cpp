@@ -35,7 +35,7 @@ std::string line(const estimated_needs& needs, const std::string& options) {
          options + "\n";
 }
 
-std::string device_name(bool on_host) { return on_host ? "cpu " : "none"; }
+std::string device_name(state_home home) { return home == state_home::host ? "cpu " : "none"; }
 
 }  // namespace
 
@@ -52,9 +52,10 @@ model_size size_of(const core::model_table& table) {
   return out;
 }
 
-estimated_needs estimate_stage2(uint64_t total_parameters, const machine_shape& shape, bool optimizer_on_host) {
+estimated_needs estimate_stage2(uint64_t total_parameters, const machine_shape& shape, state_home optimizer) {
   const auto p = static_cast<double>(total_parameters);
-  if (optimizer_on_host) return {whole(p * std::max(4 * gpus_of(shape), 16.0) * shape.buffer_factor), whole(2 * p), 0};
+  if (optimizer == state_home::host)
+    return {whole(p * std::max(4 * gpus_of(shape), 16.0) * shape.buffer_factor), whole(2 * p), 0};
   return {whole(p * 4 * shape.gpus_per_node * shape.buffer_factor), whole(2 * p) + whole(18 * p / gpus_of(shape)), 0};
 }
 
@@ -63,13 +64,14 @@ estimated_needs estimate_stage3(const model_size& size, const machine_shape& sha
   const double of_a_node = 1 / static_cast<double>(shape.nodes), copies = 4.0 * shape.gpus_per_node;
   estimated_needs out;
   out.largest_layer = 4 * size.largest_layer;
-  if (!where.optimizer_on_host) {
+  if (where.optimizer == state_home::device) {
     out.device = out.largest_layer + whole(18 * p / gpus_of(shape));
     out.host = whole((where.initialised_in_shards ? layer : p) * 4 * shape.gpus_per_node * shape.buffer_factor);
     return out;
   }
-  const double kept = where.parameters_on_host ? 18 : 16;  // bytes of a parameter on the host
-  out.device = out.largest_layer + (where.parameters_on_host ? 0 : whole(2 * p / gpus_of(shape)));
+  const bool parameters_on_host = where.parameters == state_home::host;
+  const double kept = parameters_on_host ? 18 : 16;  // bytes of a parameter on the host
+  out.device = out.largest_layer + (parameters_on_host ? 0 : whole(2 * p / gpus_of(shape)));
   out.host = whole((where.initialised_in_shards ? p * kept * of_a_node : p * std::max(copies, kept * of_a_node)) *
                    shape.buffer_factor);
   return out;
@@ -77,15 +79,16 @@ estimated_needs estimate_stage3(const model_size& size, const machine_shape& sha
 
 std::string all_cold_stage2(uint64_t total_parameters, const machine_shape& shape) {
   std::string out = heading(shape, millions(total_parameters) + " total params");
-  for (const bool on_host : {true, false})
-    out += line(estimate_stage2(total_parameters, shape, on_host), "offload_optimizer=" + device_name(on_host));
+  for (const auto home : {state_home::host, state_home::device})
+    out += line(estimate_stage2(total_parameters, shape, home), "offload_optimizer=" + device_name(home));
   return out;
 }
 
 std::string all_cold_stage3(const model_size& size, const machine_shape& shape) {
   std::string out =
       heading(shape, millions(size.total) + " total params, " + millions(size.largest_layer) + " largest layer params");
-  for (const auto& [optimizer, parameters] : {std::pair{true, true}, {true, false}, {false, false}})
+  using enum state_home;
+  for (const auto& [optimizer, parameters] : {std::pair{host, host}, {host, device}, {device, device}})
     for (const bool in_shards : {true, false})
       out += line(estimate_stage3(size, shape, {optimizer, parameters, in_shards}),
                   "offload_param=" + device_name(parameters) + ", offload_optimizer=" + device_name(optimizer) +
@@ -107,8 +110,8 @@ uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t 
   return total_parameters * (16 - part) + total_parameters * part / ranks;
 }
 
-uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, bool overlap) {
-  return bucket_elements * element_bytes * (overlap && (stage == 1 || stage == 2) ? 2 : 1);
+uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, reduction reduced) {
+  return bucket_elements * element_bytes * (reduced == reduction::overlapped && (stage == 1 || stage == 2) ? 2 : 1);
 }
 
 uint64_t swap_pool_bytes(uint64_t count, uint64_t elements, uint64_t element_bytes, uint32_t threads) {

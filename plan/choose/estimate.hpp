@@ -24,10 +24,11 @@ struct machine_shape {
 };
 
 /// Where the estimators may put states.
+enum class state_home : uint8_t { device, host };
 struct estimated_placement {
-  bool optimizer_on_host = true;   ///< `cpu_offload`
-  bool parameters_on_host = true;  ///< `cpu_offload_params`; stage 3, means nothing unless the optimizer is there too
-  bool initialised_in_shards = true;  ///< `zero_init`; stage 3
+  state_home optimizer = state_home::host;   ///< `cpu_offload`
+  state_home parameters = state_home::host;  ///< `cpu_offload_params`; stage 3, nothing unless the optimizer is there
+  bool initialised_in_shards = true;         ///< `zero_init`; stage 3
 };
 
 struct estimated_needs {       ///< bytes
@@ -39,7 +40,7 @@ struct estimated_needs {       ///< bytes
 /// 16-bit parameters and gradients, fp32 gradients and masters, two fp32 moments: 20 bytes for a parameter.
 /// Source: DeepSpeed's estimate_zero2_model_states_mem_needs (runtime/zero/stage_1_and_2.py) and
 /// estimate_zero3_model_states_mem_needs (runtime/zero/stage3.py): the same numbers to the byte below 2^48 parameters.
-estimated_needs estimate_stage2(uint64_t total_parameters, const machine_shape& shape, bool optimizer_on_host);
+estimated_needs estimate_stage2(uint64_t total_parameters, const machine_shape& shape, state_home optimizer);
 estimated_needs estimate_stage3(const model_size& size, const machine_shape& shape, const estimated_placement& where);
 
 /// The estimators' tables as DeepSpeed prints them: three lines of what for, headings, a line per placement.
@@ -53,8 +54,11 @@ std::string all_live_stage3(const core::model_table& table, const machine_shape&
 /// comes on top. `stage` up to 3, `ranks` of at least 1.
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage);
 
-/// Bytes of the buffers that gradients are reduced in: at stages 1 and 2 two where communication overlaps.
-uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, bool overlap);
+/// Whether gradients are reduced while the next ones are computed.
+enum class reduction : uint8_t { awaited, overlapped };
+
+/// Bytes of the buffers that gradients are reduced in: at stages 1 and 2 two where it overlaps.
+uint64_t static_bucket_bytes(uint64_t bucket_elements, uint64_t element_bytes, uint32_t stage, reduction reduced);
 
 /// Bytes of DeepSpeed's page-locked swap buffers, `count` of them, each of `elements` rounded up to 1024 bytes times
 /// `threads` (`aio.intra_op_parallelism`). `element_bytes`: 2 for parameters, 4 for optimizer states, where `elements`

@@ -205,7 +205,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   auto& l = *out;
   l.options = options;
   l.table = std::move(table);
-  l.partition = make_partition(*l.table, options.ranks, options.round_robin);
+  l.partition = make_partition(*l.table, options.ranks, options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
   place_parameters(l);
   choose_persistent(l);

@@ -4,68 +4,102 @@
 
 namespace troupe::plan {
 
-residency plan_residency(const job_layout& l, const schedule& uses) {
-  residency out;
-  const auto n = static_cast<uint32_t>(uses.size());
-  out.gathers_at.assign(n, {});
-  out.gathered_for.assign(n, none);
-  out.release_after.assign(n, false);
-  if (!l.gathers()) return out;
+namespace {
 
-  const auto numel = [&](uint32_t use) { return l.gather_sets[uses[use].unit].numel; };
-  std::vector<uint32_t> live(l.table->units.size(), none);       // [unit]: the use whose gather made it resident
-  std::vector<uint32_t> wanted_until(l.table->units.size(), 0);  // [unit]: latest use a fetch or prefetch looked at
-  uint64_t live_elements = 0;
-  uint32_t looked_at = 0;  // uses below are fetched or found resident
+// Goes through the uses of units once and says where each unit is gathered and released.
+class residency_planner {
+ public:
+  residency_planner(const job_layout& l, const schedule& uses)
+      : options_(l.options),
+        sets_(l.gather_sets),
+        uses_(uses),
+        n_(static_cast<uint32_t>(uses.size())),
+        live_(l.table->units.size(), none),
+        wanted_until_(l.table->units.size(), 0) {
+    out_.gathers_at.assign(n_, {});
+    out_.gathered_for.assign(n_, none);
+    out_.release_after.assign(n_, false);
+  }
 
-  const auto fetch = [&](uint32_t at, uint32_t use) {
-    const uint32_t unit = uses[use].unit;
-    wanted_until[unit] = std::max(wanted_until[unit], use);
-    if (live[unit] != none) return;
-    live[unit] = use;
-    live_elements += numel(use);
-    out.gathers_at[at].push_back(use);
-  };
-  const auto reused_soon = [&](uint32_t at) {
+  residency run() && {
+    for (uint32_t i = 0; i < n_; ++i) {
+      if (numel(i) > 0) {
+        fetch(i, i);
+        out_.gathered_for[i] = live_[uses_[i].unit];
+      }
+      looked_at_ = std::max(looked_at_, i + 1);
+      prefetch(i);
+      release(i);
+    }
+    release_the_rest();
+    return std::move(out_);
+  }
+  residency nothing() && { return std::move(out_); }
+
+ private:
+  [[nodiscard]] uint64_t numel(uint32_t use) const { return sets_[uses_[use].unit].numel; }
+
+  void fetch(uint32_t at, uint32_t use) {
+    const uint32_t unit = uses_[use].unit;
+    wanted_until_[unit] = std::max(wanted_until_[unit], use);
+    if (live_[unit] != none) return;
+    live_[unit] = use;
+    live_elements_ += numel(use);
+    out_.gathers_at[at].push_back(use);
+  }
+  void prefetch(uint32_t at) {
+    const uint64_t room = options_.max_live > live_elements_ ? options_.max_live - live_elements_ : 0;
+    const uint64_t budget = std::min(room, options_.overlap ? options_.prefetch_bucket : 0);
+    for (uint64_t taken = 0; taken < budget && looked_at_ < n_; ++looked_at_) {
+      if (numel(looked_at_) == 0) continue;
+      if (live_[uses_[looked_at_].unit] == none) taken += numel(looked_at_);
+      fetch(at, looked_at_);
+    }
+  }
+  [[nodiscard]] bool reused_soon(uint32_t at) const {
     uint64_t distance = 0;
-    for (uint32_t k = at + 1; k < n; ++k) {
-      if (distance >= l.options.max_reuse_distance) return false;
-      if (uses[k].unit == uses[at].unit) return true;
+    for (uint32_t k = at + 1; k < n_; ++k) {
+      if (distance >= options_.max_reuse_distance) return false;
+      if (uses_[k].unit == uses_[at].unit) return true;
       distance += numel(k);
     }
     return false;
-  };
-
-  const uint64_t prefetch = l.options.overlap ? l.options.prefetch_bucket : 0;
-  for (uint32_t i = 0; i < n; ++i) {
-    const uint32_t unit = uses[i].unit;
-    if (numel(i) > 0) {
-      fetch(i, i);
-      out.gathered_for[i] = live[unit];
-    }
-    looked_at = std::max(looked_at, i + 1);
-    const uint64_t room = l.options.max_live > live_elements ? l.options.max_live - live_elements : 0;
-    const uint64_t budget = std::min(room, prefetch);
-    for (uint64_t taken = 0; taken < budget && looked_at < n; ++looked_at) {
-      if (numel(looked_at) == 0) continue;
-      if (live[uses[looked_at].unit] == none) taken += numel(looked_at);
-      fetch(i, looked_at);
-    }
-    if (live[unit] == none || wanted_until[unit] > i || reused_soon(i)) continue;
-    live[unit] = none;
-    live_elements -= numel(i);
-    out.release_after[i] = true;
+  }
+  void release(uint32_t at) {
+    const uint32_t unit = uses_[at].unit;
+    if (live_[unit] == none || wanted_until_[unit] > at || reused_soon(at)) return;
+    live_[unit] = none;
+    live_elements_ -= numel(at);
+    out_.release_after[at] = true;
   }
   // What reuse would have kept beyond the step is stale after the update: release it at its last use.
-  for (uint32_t unit = 0; unit < live.size(); ++unit) {
-    if (live[unit] == none) continue;
-    for (uint32_t i = n; i-- > 0;)
-      if (uses[i].unit == unit) {
-        out.release_after[i] = true;
-        break;
-      }
+  void release_the_rest() {
+    for (uint32_t unit = 0; unit < live_.size(); ++unit) {
+      if (live_[unit] == none) continue;
+      for (uint32_t i = n_; i-- > 0;)
+        if (uses_[i].unit == unit) {
+          out_.release_after[i] = true;
+          break;
+        }
+    }
   }
-  return out;
+
+  const plan_options& options_;
+  const std::vector<parameter_set>& sets_;
+  const schedule& uses_;
+  const uint32_t n_;
+  residency out_;
+  std::vector<uint32_t> live_;          // [unit]: the use whose gather made it resident
+  std::vector<uint32_t> wanted_until_;  // [unit]: latest use a fetch or prefetch looked at
+  uint64_t live_elements_ = 0;
+  uint32_t looked_at_ = 0;  // uses below are fetched or found resident
+};
+
+}  // namespace
+
+residency plan_residency(const job_layout& l, const schedule& uses) {
+  residency_planner planner(l, uses);
+  return l.gathers() ? std::move(planner).run() : std::move(planner).nothing();
 }
 
 namespace {

@@ -124,8 +124,8 @@ std::string memory_summary(const timeline& t) {
       out += " and " + std::to_string(t.stands_for[i] - 1) + (t.stands_for[i] == 2 ? " rank" : " ranks") + " like it";
     out += ", host memory\n";
     std::vector<row> rows;
-    for (const auto& [owner, bytes] : owners_of(p->memory))
-      if (bytes > 0) rows.push_back({"  " + std::string(owner), core::human_bytes(bytes)});
+    for (const auto& x : owners_of(p->memory))
+      if (x.bytes > 0) rows.push_back({"  " + x.label(), core::human_bytes(x.bytes)});
     rows.push_back({"  in all", core::human_bytes(p->memory.total())});
     if (const uint64_t allowed = p->options().memory_budget_bytes; allowed > 0) {
       const uint64_t needed = p->memory.states();

@@ -18,7 +18,7 @@ std::vector<slice> slices(const troupe::plan::partition& p, uint32_t parameter) 
 }
 
 std::vector<slice> cut(uint64_t numel, uint32_t ranks) {
-  return slices(make_partition(*chain_table({numel}), ranks, false), 0);
+  return slices(make_partition(*chain_table({numel}), ranks, uneven_blocks::to_least), 0);
 }
 
 bool equal(const std::vector<slice>& a, const std::vector<slice>& b) { return a == b; }
@@ -43,7 +43,7 @@ BOOST_AUTO_TEST_CASE(one_rank_owns_everything) { BOOST_TEST(equal(cut(5000, 1), 
 
 BOOST_AUTO_TEST_CASE(blocks_left_over_go_to_the_ranks_that_own_least) {
   // The first parameter leaves rank 0 with 3072 against 2048: the block of the second goes to rank 1.
-  const auto p = make_partition(*chain_table({5120, 700, 700}), 2, false);
+  const auto p = make_partition(*chain_table({5120, 700, 700}), 2, uneven_blocks::to_least);
   BOOST_TEST(equal(slices(p, 0), {{0, 3072}, {3072, 2048}}));
   BOOST_TEST(equal(slices(p, 1), {{0, 0}, {0, 700}}));
   BOOST_TEST(equal(slices(p, 2), {{0, 0}, {0, 700}}));
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(blocks_left_over_go_to_the_ranks_that_own_least) {
 }
 
 BOOST_AUTO_TEST_CASE(round_robin_takes_turns_from_one_parameter_to_the_next) {
-  const auto p = make_partition(*chain_table({700, 700, 700, 2048 + 700}), 2, true);
+  const auto p = make_partition(*chain_table({700, 700, 700, 2048 + 700}), 2, uneven_blocks::in_turn);
   BOOST_TEST(equal(slices(p, 0), {{0, 700}, {700, 0}}));
   BOOST_TEST(equal(slices(p, 1), {{0, 0}, {0, 700}}));
   BOOST_TEST(equal(slices(p, 2), {{0, 700}, {700, 0}}));
@@ -64,8 +64,8 @@ BOOST_AUTO_TEST_CASE(any_cut_covers_each_parameter_in_rank_order_at_block_bounda
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       const auto ranks = static_cast<uint32_t>(1 + random() % (seed % 2 == 0 ? 8 : 200));
-      const bool round_robin = random() % 2 == 0;
-      const auto p = make_partition(*table, ranks, round_robin);
+      const auto uneven = random() % 2 == 0 ? uneven_blocks::in_turn : uneven_blocks::to_least;
+      const auto p = make_partition(*table, ranks, uneven);
       for (uint32_t q = 0; q < table->parameters.size(); ++q) {
         uint64_t end = 0;
         for (const auto& s : slices(p, q)) {
@@ -81,8 +81,8 @@ BOOST_AUTO_TEST_CASE(any_cut_covers_each_parameter_in_rank_order_at_block_bounda
 BOOST_AUTO_TEST_CASE(ranks_own_nearly_the_same_of_a_real_model) {
   const auto table = gpt_table(6, 384, 256, true);
   for (const uint32_t ranks : {2U, 3U, 4U, 8U})
-    for (const bool round_robin : {false, true}) {
-      const auto p = make_partition(*table, ranks, round_robin);
+    for (const auto uneven : {uneven_blocks::to_least, uneven_blocks::in_turn}) {
+      const auto p = make_partition(*table, ranks, uneven);
       uint64_t least = table->numel(), most = 0;
       for (uint32_t r = 0; r < ranks; ++r) {
         least = std::min(least, p.elements_of(r));

@@ -294,7 +294,7 @@ class saboteur {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
     if (grows) other.parameters[below(other.parameters.size())].shape.push_back(2);
-    layout().partition = make_partition(other, p_.options().ranks + (grows ? 0 : 1), p_.options().round_robin);
+    layout().partition = make_partition(other, p_.options().ranks + (grows ? 0 : 1), p_.options().uneven);
     return true;
   }
   bool stand_twice_in_a_lane() {

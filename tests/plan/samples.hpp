@@ -176,7 +176,7 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   o.sum_micro_first = random() % 2 == 0;
   o.overlap = random() % 4 != 0;
   o.reduce_scatter = random() % 2 == 0;
-  o.round_robin = random() % 2 == 0;
+  o.uneven = random() % 2 == 0 ? uneven_blocks::in_turn : uneven_blocks::to_least;
   o.recompute = random() % 2 == 0;
   o.reduce_bucket = one_of({1, 3000, 10'000, 500'000'000});
   o.allgather_bucket = one_of({1, 3000, 500'000'000});

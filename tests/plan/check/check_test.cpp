@@ -219,8 +219,8 @@ BOOST_AUTO_TEST_CASE(shared_tables_that_do_not_fit_together_are_refused_without_
       [](job_layout& l) { l.bucket_of.clear(); },
       [](job_layout& l) { l.bucket_of[0] = none; },
       [](job_layout& l) { l.gather_sets[0].parameters[0].parameter = 99; },
-      [](job_layout& l) { l.partition = make_partition(*l.table, 3, false); },
-      [](job_layout& l) { l.partition = make_partition({}, 2, false); },
+      [](job_layout& l) { l.partition = make_partition(*l.table, 3, uneven_blocks::to_least); },
+      [](job_layout& l) { l.partition = make_partition({}, 2, uneven_blocks::to_least); },
   };
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto layout = layout_of(chain_table({4096, 4096}), small_options(2, 3));
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(plans_that_are_not_all_ranks_of_one_step_are_refused) {
   std::swap(plans[0], plans[1]);
   BOOST_TEST(!troupe::plan::check(plans).has_value(), "out of order");
   auto o = small_options(2, 1);
-  o.round_robin = true;
+  o.uneven = uneven_blocks::in_turn;
   plans = {plans[1], plans_of(chain_table({4096, 4096}), o)[1]};
   BOOST_TEST(!troupe::plan::check(plans).has_value(), "of two different steps");
   plans.pop_back();

@@ -11,8 +11,10 @@ namespace {
 constexpr machine_shape eight{.gpus_per_node = 8, .nodes = 1};
 
 // Optimizer on the host, parameters too, zero_init: in the order in which DeepSpeed prints them.
-constexpr estimated_placement placements[] = {{true, true, true},   {true, true, false},  {true, false, true},
-                                              {true, false, false}, {false, false, true}, {false, false, false}};
+using enum state_home;
+
+constexpr estimated_placement placements[] = {{host, host, true},    {host, host, false},    {host, device, true},
+                                              {host, device, false}, {device, device, true}, {device, device, false}};
 
 }  // namespace
 
@@ -27,8 +29,8 @@ BOOST_AUTO_TEST_CASE(stage_2_needs_what_deepspeed_says_to_the_byte) {
               {1'000'003, {3, 2}, 36'000'108, 2'000'006, 18'000'054, 5'000'015},
               {11, {7, 3}, 1386, 22, 462, 31}};
   for (const auto& x : rows) BOOST_TEST_CONTEXT(x.parameters << " parameters") {
-      const auto with = estimate_stage2(x.parameters, x.shape, true);
-      const auto without = estimate_stage2(x.parameters, x.shape, false);
+      const auto with = estimate_stage2(x.parameters, x.shape, state_home::host);
+      const auto without = estimate_stage2(x.parameters, x.shape, state_home::device);
       BOOST_TEST(with.host == x.host);
       BOOST_TEST(with.device == x.device);
       BOOST_TEST(without.host == x.host_without);
@@ -65,8 +67,8 @@ BOOST_AUTO_TEST_CASE(stage_3_needs_what_deepspeed_says_to_the_byte) {
 
 BOOST_AUTO_TEST_CASE(parameters_on_the_host_mean_nothing_without_the_optimizer_there) {
   const model_size size{1'000'003, 10'000};
-  const auto a = estimate_stage3(size, eight, {false, true, true}),
-             b = estimate_stage3(size, eight, {false, false, true});
+  const auto a = estimate_stage3(size, eight, {state_home::device, state_home::host, true}),
+             b = estimate_stage3(size, eight, {state_home::device, state_home::device, true});
   BOOST_TEST(a.host == b.host);
   BOOST_TEST(a.device == b.device);
 }
@@ -129,9 +131,9 @@ BOOST_AUTO_TEST_CASE(each_stage_shares_more_of_the_sixteen_bytes) {
 }
 
 BOOST_AUTO_TEST_CASE(buffers_double_with_overlap_and_swap_buffers_are_rounded_up) {
-  BOOST_TEST(static_bucket_bytes(500, 2, 1, true) == 2000U);
-  BOOST_TEST(static_bucket_bytes(500, 2, 2, false) == 1000U);
-  BOOST_TEST(static_bucket_bytes(500, 2, 3, true) == 1000U);
+  BOOST_TEST(static_bucket_bytes(500, 2, 1, reduction::overlapped) == 2000U);
+  BOOST_TEST(static_bucket_bytes(500, 2, 2, reduction::awaited) == 1000U);
+  BOOST_TEST(static_bucket_bytes(500, 2, 3, reduction::overlapped) == 1000U);
   BOOST_TEST(swap_pool_bytes(5, 100'000'000, 2, 1) == 5ULL * 200'000'512);
   BOOST_TEST(swap_pool_bytes(4, 256, 4, 1) == 4096U);
   BOOST_TEST(swap_pool_bytes(4, 257, 4, 2) == 4U * 2048);

@@ -18,7 +18,7 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
                    core::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
   const uint64_t bucket = plan::static_bucket_bytes(
-      std::min(options.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
+      std::min(options.gradients.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
       options.overlap ? plan::reduction::overlapped : plan::reduction::awaited);
   return out + "\nbuckets of gradients at stage " + std::to_string(options.stage) + ": " + core::human_bytes(bucket) +
          "\n";
@@ -34,7 +34,7 @@ std::string own_peak(const job::blueprint& b) {
   const auto& options = b.train.layout().options;
   const auto activations = b.train.like(0).memory.activations;
   return text_of("this plan, stage %u in %s, activations and buffers included: peak of a rank %s, of all ranks %s\n",
-                 options.stage, std::string(core::name_of(options.parameter)).c_str(),
+                 options.stage, std::string(core::name_of(options.types.parameter)).c_str(),
                  core::human_bytes(largest).c_str(), core::human_bytes(all).c_str()) +
          text_of("  without activations: %s\n", core::human_bytes(largest - std::min(largest, activations)).c_str());
 }

@@ -60,12 +60,12 @@ void set_scaling(blueprint& b) {
 plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const plan::plan_options& sized) {
   const auto& c = *b.config;
   auto options = options_from(c, plan::mode_of(which));
-  options.optimizer = updates_of(*b.optimizer);
-  options.staging = c.checkpoint.staging_bytes;
+  options.updates.rules = updates_of(*b.optimizer);
+  options.saving.staging_bytes = c.checkpoint.staging_bytes;
   take_sizes(sized, options);
   // A host may save whenever it likes; the budget has to hold for what the configuration says.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
-  options.saves = plan::saves(which);
+  options.saving.on = plan::saves(which);
   return options;
 }
 
@@ -139,27 +139,27 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.stage = z.stage;
   o.accumulation = mode == plan::mode::train ? static_cast<uint32_t>(c.gradient_accumulation_steps) : 1;
   // Summing ranks first keeps stages 2 and 3 at their memory promise; summing micro-batches first moves fewer bytes.
-  o.sum_micro_first =
+  o.gradients.sum_micro_first =
       c.order == config::gradient_order::automatic ? z.stage <= 1 : c.order == config::gradient_order::per_step;
   o.overlap = z.overlap_comm;
-  o.reduce_scatter = z.reduce_scatter;
+  o.gradients.reduce_scatter = z.reduce_scatter;
   o.uneven = z.round_robin_gradients ? plan::uneven_blocks::in_turn : plan::uneven_blocks::to_least;
   o.recompute = c.activation_checkpointing.enabled;
-  o.reduce_bucket = z.reduce_bucket_size;
-  o.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;
-  o.sub_group = z.sub_group_size;
-  o.prefetch_bucket = z.stage3_prefetch_bucket_size;
-  o.persistence_threshold = z.stage3_param_persistence_threshold;
-  o.model_persistence_threshold = z.stage3_model_persistence_threshold;
-  o.max_live = z.stage3_max_live_parameters;
-  o.max_reuse_distance = z.stage3_max_reuse_distance;
-  o.parameter = c.parameter_dtype();
-  o.communication = c.communication_dtype();
-  o.accumulation_type = c.accumulation_dtype();
+  o.gradients.reduce_bucket = z.reduce_bucket_size;
+  o.updates.allgather_bucket = z.allgather_bucket_size == 0 ? UINT64_MAX : z.allgather_bucket_size;
+  o.updates.sub_group = z.sub_group_size;
+  o.gathering.prefetch_bucket = z.stage3_prefetch_bucket_size;
+  o.gathering.persistence_threshold = z.stage3_param_persistence_threshold;
+  o.gathering.model_persistence_threshold = z.stage3_model_persistence_threshold;
+  o.gathering.max_live = z.stage3_max_live_parameters;
+  o.gathering.max_reuse_distance = z.stage3_max_reuse_distance;
+  o.types.parameter = c.parameter_dtype();
+  o.types.communication = c.communication_dtype();
+  o.types.accumulation = c.accumulation_dtype();
   o.tiers = tiers_from(c);
-  o.speculate = z.offload_optimizer.speculates;
-  o.may_skip = c.skips_overflow();
-  o.late = late_from(z.zenflow);
+  o.updates.speculate = z.offload_optimizer.speculates;
+  o.updates.may_skip = c.skips_overflow();
+  o.updates.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
   return o;
 }
@@ -197,9 +197,9 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   b.table = std::make_shared<const core::model_table>(std::move(table));
   set_scaling(b);
   auto trains = options_from(c, plan::mode::train);
-  trains.optimizer = updates_of(*b.optimizer);
-  trains.staging = c.checkpoint.staging_bytes;
-  trains.saves = c.checkpoint.is_on();
+  trains.updates.rules = updates_of(*b.optimizer);
+  trains.saving.staging_bytes = c.checkpoint.staging_bytes;
+  trains.saving.on = c.checkpoint.is_on();
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());

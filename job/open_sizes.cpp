@@ -19,17 +19,17 @@ constexpr uint64_t published_parts = 8;
 void overlap_communication(const config::zero_section& z, const core::model_table& table, plan::plan_options& o) {
   const bool meets = o.ranks > 1 && o.stage <= 2;
   if (!z.reduce_bucket_size_given && meets) {
-    o.reduce_bucket = plan::segment_bucket(table);
-    o.buckets_follow_units = true;
+    o.gradients.reduce_bucket = plan::segment_bucket(table);
+    o.gradients.buckets_follow_units = true;
   } else if (!z.reduce_bucket_size_given && !o.buckets_stay()) {
-    o.reduce_bucket = plan::unit_bucket(table);
+    o.gradients.reduce_bucket = plan::unit_bucket(table);
   }
   const auto by_elements = [](const plan::parameter_update& u) { return u.need == plan::update_need::elements; };
-  if (!meets || o.stage == 0 || z.sub_group_size_given || z.allgather_bucket_size_given || o.late.on() ||
-      !std::ranges::all_of(o.optimizer, by_elements))
+  if (!meets || o.stage == 0 || z.sub_group_size_given || z.allgather_bucket_size_given || o.updates.late.on() ||
+      !std::ranges::all_of(o.updates.rules, by_elements))
     return;
-  o.allgather_bucket = std::max(plan::unit_bucket_min, core::div_up(table.numel(), published_parts));
-  o.sub_group = std::max<uint64_t>(1, o.allgather_bucket / o.ranks);
+  o.updates.allgather_bucket = std::max(plan::unit_bucket_min, core::div_up(table.numel(), published_parts));
+  o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.ranks);
 }
 }  // namespace
 
@@ -58,8 +58,8 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   // while backward goes on, and what they update in files can be written meanwhile.
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
-    if (trains.speculate && !c.zero_optimization.sub_group_size_given)
-      trains.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
+    if (trains.updates.speculate && !c.zero_optimization.sub_group_size_given)
+      trains.updates.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
     return trains;
   }
   plan::fit_request request;
@@ -73,12 +73,13 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   if (!found) return core::fail(found.error());
   if (!found->fits) {
     const auto& unit = plan::largest_unit(*table);
-    return core::fail(
-        core::error_kind::bad_input,
-        "cluster.host_memory_budget: wanted at least " + std::to_string(found->memory.states() * trains.ranks) +
-            " bytes for " + std::to_string(trains.ranks) + " ranks with these tiers, got " +
-            std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
-            core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.parameter)) + " of parameters");
+    return core::fail(core::error_kind::bad_input,
+                      "cluster.host_memory_budget: wanted at least " +
+                          std::to_string(found->memory.states() * trains.ranks) + " bytes for " +
+                          std::to_string(trains.ranks) + " ranks with these tiers, got " +
+                          std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
+                          core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
+                          " of parameters");
   }
   take_sizes(found->options, trains);
   return trains;
@@ -86,13 +87,11 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
 
 void take_sizes(const plan::plan_options& chosen, plan::plan_options& options) {
   options.tiers = chosen.tiers;
-  options.sub_group = chosen.sub_group;
-  options.reduce_bucket = chosen.reduce_bucket;
-  options.buckets_follow_units = chosen.buckets_follow_units;
-  options.allgather_bucket = chosen.allgather_bucket;
-  options.prefetch_bucket = chosen.prefetch_bucket;
-  options.max_reuse_distance = chosen.max_reuse_distance;
-  options.persistence_threshold = chosen.persistence_threshold;
+  options.updates.sub_group = chosen.updates.sub_group;
+  options.gradients.reduce_bucket = chosen.gradients.reduce_bucket;
+  options.gradients.buckets_follow_units = chosen.gradients.buckets_follow_units;
+  options.updates.allgather_bucket = chosen.updates.allgather_bucket;
+  options.gathering = chosen.gathering;
 }
 
 }  // namespace troupe::job

@@ -28,56 +28,88 @@ struct parameter_update {
 };
 inline constexpr uint32_t max_moments = 2;
 
+/// The types that elements have.
+struct element_types {
+  core::dtype parameter = core::dtype::f32;  ///< of parameters, activations and their gradients
+  core::dtype communication = core::dtype::f32;
+  core::dtype accumulation = core::dtype::f32;  ///< of reduced gradients
+  bool operator==(const element_types&) const = default;
+};
+
+/// How gradients are collected and reduced.
+struct gradient_options {
+  bool sum_micro_first = true;           ///< gradient_order: per_step; only matters when accumulation > 1
+  bool reduce_scatter = true;            ///< stage 1: false reduces to all
+  uint64_t reduce_bucket = 500'000'000;  ///< elements
+  bool buckets_follow_units = false;     ///< a bucket ends with its unit, unless it is small
+  bool operator==(const gradient_options&) const = default;
+};
+
+/// Stage 3: when a unit's parameters are whole. In elements.
+struct gather_options {
+  uint64_t prefetch_bucket = 50'000'000;
+  uint64_t persistence_threshold = 100'000;  ///< inclusive
+  uint64_t model_persistence_threshold = 9223372036854775807ULL;
+  uint64_t max_live = 1'000'000'000;  ///< limits prefetch only
+  uint64_t max_reuse_distance = 1'000'000'000;
+  bool operator==(const gather_options&) const = default;
+};
+
+/// How and when the optimizer updates, and how what it made reaches the other ranks.
+struct update_options {
+  uint64_t sub_group = 1'000'000'000;       ///< elements of this rank's partition
+  uint64_t allgather_bucket = 500'000'000;  ///< elements
+  bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
+  bool may_skip = true;    ///< a gradient that is not finite skips the step; otherwise it ends the run
+  late_updates late = {};
+  std::vector<parameter_update> rules = {};  ///< [parameter]; empty: each as parameter_update's default
+  bool operator==(const update_options&) const = default;
+};
+
+/// The checkpoint that a step takes.
+struct save_options {
+  bool on = false;                              ///< the states before the step are saved in it
+  uint64_t staging_bytes = uint64_t{64} << 20;  ///< that snapshots may wait in until they are written
+  bool operator==(const save_options&) const = default;
+};
+
 struct plan_options {  ///< what the generator obeys
   plan::mode mode = mode::train;
   uint32_t ranks = 1;
   uint32_t stage = 0;
-  uint32_t accumulation = 1;    ///< micro-batches of one optimizer step
-  bool sum_micro_first = true;  ///< gradient_order: per_step; only matters when accumulation > 1
-  bool overlap = true;          ///< overlap_comm
-  bool reduce_scatter = true;   ///< stage 1: false reduces to all
+  uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
-  bool recompute = false;                    ///< activation checkpointing of every unit
-  uint64_t reduce_bucket = 500'000'000;      ///< elements
-  bool buckets_follow_units = false;         ///< a bucket ends with its unit, unless it is small
-  uint64_t allgather_bucket = 500'000'000;   ///< elements
-  uint64_t sub_group = 1'000'000'000;        ///< elements of this rank's partition
-  uint64_t prefetch_bucket = 50'000'000;     ///< elements
-  uint64_t persistence_threshold = 100'000;  ///< elements, inclusive
-  uint64_t model_persistence_threshold = 9223372036854775807ULL;
-  uint64_t max_live = 1'000'000'000;  ///< elements; limits prefetch only
-  uint64_t max_reuse_distance = 1'000'000'000;
-  core::dtype parameter = core::dtype::f32;  ///< of parameters, activations and their gradients
-  core::dtype communication = core::dtype::f32;
-  core::dtype accumulation_type = core::dtype::f32;  ///< of reduced gradients
-  bool saves = false;                                ///< a checkpoint of the states before the step is taken in it
-  uint64_t staging = uint64_t{64} << 20;             ///< bytes that snapshots may wait in until they are written
-  uint64_t memory_budget_bytes = 0;                  ///< of one rank, for memory_table::states; 0: none
+  bool overlap = true;               ///< overlap_comm
+  bool recompute = false;            ///< activation checkpointing of every unit
+  uint64_t memory_budget_bytes = 0;  ///< of one rank, for memory_table::states; 0: none
+  element_types types = {};
+  gradient_options gradients = {};
+  gather_options gathering = {};
+  update_options updates = {};
+  save_options saving = {};
   tier_options tiers = {};
-  late_updates late = {};
-  bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
-  bool may_skip = true;    ///< a gradient that is not finite skips the step; otherwise it ends the run
-  std::vector<parameter_update> optimizer = {};  ///< [parameter]; empty: each as parameter_update's default
 
   bool operator==(const plan_options&) const = default;
 
   [[nodiscard]] core::dtype master() const {
-    return parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;
+    return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;
   }
   /// The parameter is its own master weight.
-  [[nodiscard]] bool master_is_parameter() const { return parameter == master(); }
+  [[nodiscard]] bool master_is_parameter() const { return types.parameter == master(); }
   /// Buckets stay for the whole step and are reduced in place; otherwise slots are reused and the reduced
   /// gradient lies in memory of its own. See docs/numerics.md.
-  [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : sum_micro_first; }
+  [[nodiscard]] bool buckets_stay() const { return accumulation == 1 ? stage <= 1 : gradients.sum_micro_first; }
   /// dtype of the local gradient in its bucket. The same at every stage: a tied weight's two contributions are added
   /// there, and where they are rounded shows in the bits.
   [[nodiscard]] core::dtype bucket_type() const {
-    return accumulation == 1 || buckets_stay() ? accumulation_type : parameter;
+    return accumulation == 1 || buckets_stay() ? types.accumulation : types.parameter;
   }
   /// All ranks receive every reduced gradient. Where slots are reused only the owner has room for it.
-  [[nodiscard]] bool reduce_to_all() const { return stage == 0 || (stage == 1 && !reduce_scatter && buckets_stay()); }
+  [[nodiscard]] bool reduce_to_all() const {
+    return stage == 0 || (stage == 1 && !gradients.reduce_scatter && buckets_stay());
+  }
   [[nodiscard]] parameter_update update_of(uint32_t parameter) const {
-    return optimizer.empty() ? parameter_update{} : optimizer[parameter];
+    return updates.rules.empty() ? parameter_update{} : updates.rules[parameter];
   }
   /// Every rank updates everything.
   [[nodiscard]] bool updates_all() const { return stage == 0; }

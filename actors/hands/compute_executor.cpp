@@ -34,7 +34,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         setup_(std::move(setup)),
         memory_(std::move(memory)),
         host_batches_(setup_.own != nullptr),
-        binding_(p.table(), p.options().parameter, model_->own_parameters(), memory_->device()),
+        binding_(p.table(), p.options().types.parameter, model_->own_parameters(), memory_->device()),
         bound_at_(p.table().parameters.size(), nullptr),
         written_(p.table().parameters.size(), false),
         windows_(p.table().units.size()) {
@@ -94,7 +94,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void bind_set(uint32_t set, uint32_t buffer) {
     auto* base = memory_->at(plan::pool::gathered) + p().buffers[buffer].offset;
     for (const auto& x : p().layout->gather_sets[set].parameters)
-      bind(x.parameter, base + x.offset * core::size_of(p().options().parameter));
+      bind(x.parameter, base + x.offset * core::size_of(p().options().types.parameter));
   }
   // A gather carries a slot and is bound at use: a unit may be prefetched again while an earlier use is resident.
   void bind_for(const plan::instruction& x) {
@@ -118,7 +118,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void release(const plan::instruction& x) {
     auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
     for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
-      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().parameter)) continue;
+      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().types.parameter)) continue;
       binding_.release(place.parameter);
       bound_at_[place.parameter] = nullptr;
     }
@@ -265,7 +265,7 @@ core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setu
   const auto& p = memory->plan();
   if (setup.own) return std::make_unique<compute_executor>(setup.own(), setup, std::move(memory), p);
   auto model =
-      models::make_language_model(setup.spec, p.options().parameter, setup.rows, setup.columns, memory->device());
+      models::make_language_model(setup.spec, p.options().types.parameter, setup.rows, setup.columns, memory->device());
   if (!model) return core::fail(model.error());
   return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
 }

@@ -30,15 +30,15 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   if (!context.acts(x.guard)) return r;
   r.pieces = pieces;
   r.op = fabric::operation::all_gather;
-  r.input_type = r.communication = r.output_type = o.parameter;
+  r.input_type = r.communication = r.output_type = o.types.parameter;
   const auto all_in = [&](core::dtype type) { r.input_type = r.communication = r.output_type = type; };
   if (x.kind == plan::kind::vote || x.kind == plan::kind::measure) all_in(core::dtype::f64);
   if (x.kind == plan::kind::collect || x.kind == plan::kind::spread) all_in(o.master());
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
     r.input_type = o.bucket_type();
-    r.communication = o.communication;
-    r.output_type = o.accumulation_type;
+    r.communication = o.types.communication;
+    r.output_type = o.types.accumulation;
     r.input_scale = static_cast<float>(context.rules.input_scale);
     r.accumulate = !o.buckets_stay() && x.micro > 0;
   }

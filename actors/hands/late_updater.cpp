@@ -6,7 +6,7 @@
 namespace troupe::actors {
 
 core::result<void> late_updater::prepare(const plan::rank_plan& p) {
-  if (prepared_ || !p.options().late.on() || p.options().mode != plan::mode::train) return {};
+  if (prepared_ || !p.options().updates.late.on() || p.options().mode != plan::mode::train) return {};
   const auto tier = p.options().tiers.optimizer == plan::tier::device ? device::tier::device : device::tier::huge;
   auto got = device::memory::allocate(device_, tier, plan::deferred_elements(p) * core::size_of(p.options().master()));
   if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", gradients that are put by"));
@@ -35,7 +35,7 @@ template <class State>
 void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& piece,
                           const kernels::optimizer_options& options, const kernels::optimizer_step& step,
                           const kernels::optimizer_piece<State>& states) {
-  const auto& rules = p.options().late;
+  const auto& rules = p.options().updates.late;
   const auto& updates = operations_.updates<State>();
   if (rules.whole(step.step)) return updates.update(options, step, states);
   auto& m = matrices_[piece.parameter];

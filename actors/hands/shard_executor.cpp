@@ -27,7 +27,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
     const auto& own = p.layout->partition.of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
-    device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().accumulation_type,
+    device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
                               own.count,
                               context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
   }
@@ -139,7 +139,7 @@ void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
   const auto& updates = device_.updates<State>();
-  std::byte* kept = p.options().may_skip ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
+  std::byte* kept = p.options().updates.may_skip ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
@@ -181,9 +181,9 @@ kernels::optimizer_piece<State> shard_executor::at(const plan::owned_piece& piec
   for (uint32_t k = 0; k < plan::max_moments; ++k)
     out.moments[k] = reinterpret_cast<State*>(memory_->moment(piece, k, window));
   out.gradient = memory_->gradient(piece, window);
-  out.gradient_dtype = o.accumulation_type;
+  out.gradient_dtype = o.types.accumulation;
   out.copy = memory_->copy(piece, window);
-  out.copy_dtype = o.parameter;
+  out.copy_dtype = o.types.parameter;
   out.count = piece.range.count;
   return out;
 }

@@ -70,7 +70,7 @@ std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {
   const auto& p = *plan_;
   const uint64_t place = p.options().stage == 3 ? p.offsets.shard[q] + first - p.layout->partition.of(q, p.rank).first
                                                 : p.layout->full_offset[q] + first;
-  return at(owner::parameters) + place * core::size_of(p.options().parameter);
+  return at(owner::parameters) + place * core::size_of(p.options().types.parameter);
 }
 
 std::byte* rank_memory::state(const plan::owned_piece& piece, plan::state_part part, std::byte* window) const {
@@ -137,11 +137,11 @@ void rank_memory::find_cached() {
 
 std::byte* rank_memory::cached(uint32_t set) const {
   if (cached_.empty() || !plan_->layout->cached[set] || at(owner::parameters) == nullptr) return nullptr;
-  return at(owner::parameters) + cached_[set].offset * core::size_of(plan_->options().parameter);
+  return at(owner::parameters) + cached_[set].offset * core::size_of(plan_->options().types.parameter);
 }
 
 void rank_memory::refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const {
-  const uint64_t element_bytes = core::size_of(plan_->options().parameter);
+  const uint64_t element_bytes = core::size_of(plan_->options().types.parameter);
   for (uint32_t set : cached_in_[piece.parameter])
     device::stream::current(place_.device)
         .copy(cached(set) + plan::in_window(cached_[set].runs, piece.state_offset) * element_bytes, weights,
@@ -166,7 +166,7 @@ std::byte* rank_memory::moment(const plan::owned_piece& piece, uint32_t which, s
 std::byte* rank_memory::reduced_gradient(uint32_t q, uint64_t first, std::byte* window) const {
   const auto& p = *plan_;
   const auto place = plan::reduced_gradient(p, q, first);
-  const uint64_t bytes = place.offset * core::size_of(p.options().accumulation_type);
+  const uint64_t bytes = place.offset * core::size_of(p.options().types.accumulation);
   if (!place.in_bucket && p.layout->swaps_gradients()) return window == nullptr ? nullptr : window + bytes;
   if (!place.in_bucket) return at(owner::accumulated) + bytes;
   const uint32_t last = p.layout->bucket_of[q] * p.options().accumulation + p.options().accumulation - 1;

@@ -34,16 +34,17 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
   for (uint32_t q = 0; q < table.parameters.size(); ++q) {
     const auto& info = table.parameters[q];
     if (exclude_frozen_parameters && !info.trainable) continue;
-    checkpoint::tensor_to_write t{info.name, plan.options().parameter, info.shape};
+    checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers())
       // Asked for in blocks of whole elements.
-      t.source = [&memory = p.memory, q, type = plan.options().parameter](uint64_t begin, std::span<std::byte> out) {
+      t.source = [&memory = p.memory, q, type = plan.options().types.parameter](uint64_t begin,
+                                                                                std::span<std::byte> out) {
         const uint64_t element_bytes = core::size_of(type);
         return read_states(memory, q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
                            out.data());
       };
     else
-      t.bytes = {p.memory.front()->parameter(q, 0), info.numel() * core::size_of(plan.options().parameter)};
+      t.bytes = {p.memory.front()->parameter(q, 0), info.numel() * core::size_of(plan.options().types.parameter)};
     tensors.push_back(std::move(t));
     names.push_back(info.name);
   }

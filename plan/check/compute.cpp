@@ -172,7 +172,7 @@ namespace {
 core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruction& x, uint32_t compute_before) {
   const rank_plan& p = *w.ranks[rank];
   const buffer& b = p.buffers[x.buffer];
-  const uint64_t wanted = p.layout->gather_sets[x.subject].elements * core::size_of(p.options().parameter);
+  const uint64_t wanted = p.layout->gather_sets[x.subject].elements * core::size_of(p.options().types.parameter);
   if (b.pool != pool::gathered || b.subject != x.subject || b.bytes != wanted || b.first != x.id)
     return broken(p, x.id, "has a buffer that is not its own: pool, set, size or beginning differ");
   const uint32_t release = w.rolls[rank].release[x.buffer];

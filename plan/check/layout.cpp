@@ -34,7 +34,7 @@ core::result<void> sizes(const job_layout& l) {
                      l.full_offset.size() == parameters && l.block_offset.size() == parameters &&
                      l.partition.parameters() == parameters && l.partition.ranks() == o.ranks &&
                      l.bucket_of.size() == (trains ? parameters : 0) && l.matrix_owner.size() == l.bucket_of.size() &&
-                     (o.optimizer.empty() || o.optimizer.size() == parameters) &&
+                     (o.updates.rules.empty() || o.updates.rules.size() == parameters) &&
                      (!trains || !o.tiers.swaps() || l.state_runs == l.buckets);
   if (!sound) return broken(l, "its tables do not have the sizes of its model and degrees");
   for (const auto* sets : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets, &l.state_runs})

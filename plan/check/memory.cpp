@@ -107,7 +107,7 @@ core::result<void> memory(const rank_plan& p) {
   if (p.memory.undo != p.undo_bytes)
     return broken(
         p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
-  const auto& late = p.options().late;
+  const auto& late = p.options().updates.late;
   if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
     return broken(p, "columns are chosen anew while gradients of the old choice are put by");
   if (late.on() && p.options().tiers.swaps()) return broken(p, "it updates late what is not in memory");

@@ -53,7 +53,7 @@ core::result<void> file_is_sound(const rank_plan& p) {
 }  // namespace
 
 core::result<void> saved_once::take(const rank_plan& p) {
-  if (!p.options().saves && !p.snapshots.empty())
+  if (!p.options().saving.on && !p.snapshots.empty())
     return broken(p, "it has blocks of a checkpoint that it does not take");
   if (auto ok = file_is_sound(p); !ok) return ok;
   for (const auto& block : p.snapshots)
@@ -62,7 +62,7 @@ core::result<void> saved_once::take(const rank_plan& p) {
 }
 
 core::result<void> saved_once::end(const job_layout& l) {
-  if (!l.options.saves) return {};
+  if (!l.options.saving.on) return {};
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     std::vector<uint32_t> parts{l.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);

@@ -51,7 +51,7 @@ core::result<void> undo_copies(const rank_plan& p) {
   uint64_t reached = 0;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
     if (!p.speculates(g)) continue;
-    if (!p.options().speculate || !may_speculate(*p.layout) || p.sub_groups[g].need != update_need::elements)
+    if (!p.options().updates.speculate || !may_speculate(*p.layout) || p.sub_groups[g].need != update_need::elements)
       return broken(p, "sub-group " + std::to_string(g) + " is updated before the vote but may not be");
     if (p.undo_offset[g] != reached)
       return broken(p, "the undo copy of sub-group " + std::to_string(g) + " starts at byte " +

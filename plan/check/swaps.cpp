@@ -57,7 +57,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   const roll& r = w.rolls[rank];
   const uint32_t micros = p.options().accumulation;
   const uint64_t bytes = (p.offsets.bucket_begin[bucket + 1] - p.offsets.bucket_begin[bucket]) *
-                         core::size_of(p.options().accumulation_type);
+                         core::size_of(p.options().types.accumulation);
   for (uint32_t m = 0; m < micros; ++m) {
     const uint32_t reduce = r.reduce[bucket * micros + m], in = r.gradient_in[bucket * micros + m];
     const uint32_t out = r.gradient_out[bucket * micros + m];

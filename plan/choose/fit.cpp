@@ -111,9 +111,10 @@ class search {
     const uint64_t all = request_.table->numel(), own = core::div_up(all, o.ranks);
     const bool swaps_states = o.tiers.optimizer == tier::nvme || o.tiers.parameters == tier::nvme;
     add_sizes(open.sub_group && swaps_states, doublings(std::max(own / fit_pieces_max, fit_piece_min), own),
-              [](plan_options& x, uint64_t n) { x.sub_group = n; });
-    add_sizes(open.bucket, doublings(std::max(all / fit_pieces_max, fit_piece_min), std::min(o.reduce_bucket, all)),
-              [](plan_options& x, uint64_t n) { x.reduce_bucket = n; });
+              [](plan_options& x, uint64_t n) { x.updates.sub_group = n; });
+    add_sizes(open.bucket,
+              doublings(std::max(all / fit_pieces_max, fit_piece_min), std::min(o.gradients.reduce_bucket, all)),
+              [](plan_options& x, uint64_t n) { x.gradients.reduce_bucket = n; });
     const auto slots = [](uint32_t n) {
       return [n](plan_options& x) {
         x.tiers.state_slots = n;
@@ -141,11 +142,13 @@ class search {
     }
     const uint64_t unit = elements_of(*request_.table, largest_unit(*request_.table));
     add(open.gathering && o.stage == 3,
-        {[](plan_options& x) { x.persistence_threshold = x.prefetch_bucket = x.max_reuse_distance = 0; },
-         [](plan_options& x) { x.prefetch_bucket = x.max_reuse_distance = 0; },
+        {[](plan_options& x) {
+           x.gathering.persistence_threshold = x.gathering.prefetch_bucket = x.gathering.max_reuse_distance = 0;
+         },
+         [](plan_options& x) { x.gathering.prefetch_bucket = x.gathering.max_reuse_distance = 0; },
          [unit](plan_options& x) {
-           x.prefetch_bucket = std::min(x.prefetch_bucket, unit);
-           x.max_reuse_distance = 0;
+           x.gathering.prefetch_bucket = std::min(x.gathering.prefetch_bucket, unit);
+           x.gathering.max_reuse_distance = 0;
          },
          [](plan_options&) {}});
   }

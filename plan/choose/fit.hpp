@@ -16,8 +16,8 @@ namespace troupe::plan {
 
 /// What nobody has said and may therefore be chosen; what is not open stays as the options have it.
 struct open_choices {
-  bool sub_group = false;    ///< plan_options::sub_group; matters where states are swapped
-  bool bucket = false;       ///< plan_options::reduce_bucket, never above what it is
+  bool sub_group = false;    ///< plan_options::updates.sub_group; matters where states are swapped
+  bool bucket = false;       ///< plan_options::gradients.reduce_bucket, never above what it is
   bool state_slots = false;  ///< with reading ahead and writing behind
   bool parameter_slots = false;
   bool gradient_slots = false;

@@ -16,8 +16,9 @@ uint64_t room_of(const rank_plan& p, uint32_t q) {
 }  // namespace
 
 bool defers(const rank_plan& p, uint32_t q) {
-  return p.options().late.on() && p.options().mode == mode::train && p.table().parameters[q].shape.size() == 2 &&
-         p.layout->trains(q) && p.layout->need_of(q) == update_need::elements && p.own_states(q).count > 0;
+  return p.options().updates.late.on() && p.options().mode == mode::train &&
+         p.table().parameters[q].shape.size() == 2 && p.layout->trains(q) &&
+         p.layout->need_of(q) == update_need::elements && p.own_states(q).count > 0;
 }
 
 uint64_t deferred_offset(const rank_plan& p, uint32_t parameter) {

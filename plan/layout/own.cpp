@@ -45,7 +45,7 @@ void make_sub_groups(rank_plan& p) {
   for (uint32_t q = 0; q < p.table().parameters.size(); ++q) {
     if (p.layout->need_of(q) == update_need::whole_matrix) continue;
     add(open, q);
-    if (open.elements >= p.options().sub_group) {
+    if (open.elements >= p.options().updates.sub_group) {
       p.sub_groups.push_back(std::move(open));
       open = {};
     }
@@ -87,7 +87,7 @@ rank_plan own_part(std::shared_ptr<const job_layout> layout, uint32_t rank) {
   place_moments(p);
   if (p.options().tiers.swaps()) make_swap_blocks(p);
   place_activations(p);
-  if (p.options().saves) p.snapshots = snapshot_blocks(p);
+  if (p.options().saving.on) p.snapshots = snapshot_blocks(p);
   if (p.options().mode != mode::train) return p;
   p.options().tiers.swaps() ? make_swapped_sub_groups(p) : make_sub_groups(p);
   place_undo_copies(p);

@@ -46,7 +46,7 @@ class packer {
 }  // namespace
 
 core::dtype saved_type(const job_layout& l, uint32_t parameter) {
-  return l.trains(parameter) ? l.options.master() : l.options.parameter;
+  return l.trains(parameter) ? l.options.master() : l.options.types.parameter;
 }
 
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
@@ -63,12 +63,12 @@ uint64_t staging_slot_bytes(const job_layout& l) {
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     state_bytes += l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
                    (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.ranks;
-  const uint64_t share = std::min(l.options.staging, state_bytes) / staging_blocks_min;
+  const uint64_t share = std::min(l.options.saving.staging_bytes, state_bytes) / staging_blocks_min;
   return std::clamp(core::round_up(share, save_grain_bytes), save_grain_bytes, snapshot_block_bytes_max);
 }
 
 uint64_t staging_slots(const job_layout& l) {
-  return std::max(staging_blocks_min, l.options.staging / staging_slot_bytes(l));
+  return std::max(staging_blocks_min, l.options.saving.staging_bytes / staging_slot_bytes(l));
 }
 
 std::vector<snapshot_block> snapshot_blocks(const rank_plan& p) {

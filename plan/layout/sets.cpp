@@ -18,7 +18,8 @@ void choose_persistent(job_layout& l) {
   uint64_t total = 0;
   for (size_t q = 0; q < l.persistent.size(); ++q) {
     const uint64_t n = l.table->parameters[q].numel();
-    if (n > l.options.persistence_threshold || n + total > l.options.model_persistence_threshold) continue;
+    if (n > l.options.gathering.persistence_threshold || n + total > l.options.gathering.model_persistence_threshold)
+      continue;
     l.persistent[q] = true;
     total += n;
   }
@@ -52,7 +53,7 @@ void make_buckets(job_layout& l) {
   };
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
     // What waits for the first unit is reduced when there is nothing left to compute.
-    if (l.options.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
+    if (l.options.gradients.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
@@ -66,7 +67,7 @@ void make_buckets(job_layout& l) {
           close();
           continue;
         }
-        if (elements + n > l.options.reduce_bucket) close();
+        if (elements + n > l.options.gradients.reduce_bucket) close();
         open.push_back(q);
         elements += n;
       }
@@ -89,7 +90,7 @@ void make_matrix_sets(job_layout& l) {
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     if (l.need_of(q) != update_need::whole_matrix) continue;
     const uint64_t n = l.table->parameters[q].numel();
-    if (elements + n > l.options.allgather_bucket) close();
+    if (elements + n > l.options.updates.allgather_bucket) close();
     open.push_back(q);
     elements += n;
     const auto least = std::min_element(load.begin(), load.end());
@@ -112,7 +113,7 @@ void make_publish_sets(job_layout& l) {
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     if (!l.trains(q)) continue;
     const uint64_t n = l.table->parameters[q].numel();
-    if (elements + n > l.options.allgather_bucket) close();
+    if (elements + n > l.options.updates.allgather_bucket) close();
     open.push_back(q);
     elements += n;
   }
@@ -198,8 +199,9 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
     return core::fail(error_kind::bad_input, "the model has no units");
   if (options.ranks == 0 || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
-  if (!options.optimizer.empty() && options.optimizer.size() != table->parameters.size())
-    return core::fail(error_kind::bug, "plan: the optimizer is told for " + std::to_string(options.optimizer.size()) +
+  if (!options.updates.rules.empty() && options.updates.rules.size() != table->parameters.size())
+    return core::fail(error_kind::bug, "plan: the optimizer is told for " +
+                                           std::to_string(options.updates.rules.size()) +
                                            " parameters, the model has " + std::to_string(table->parameters.size()));
   auto out = std::make_shared<job_layout>();
   auto& l = *out;

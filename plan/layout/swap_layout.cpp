@@ -36,7 +36,7 @@ class line {
 // Linear runs [begin, end) cut into about equal blocks of at most `most` elements.
 void cut(rank_plan& p, uint64_t begin, uint64_t end, const std::vector<uint32_t>& members, bool frozen) {
   const uint64_t page = page_elements(*p.layout);
-  const uint64_t most = std::max(page, p.options().sub_group / page * page);
+  const uint64_t most = std::max(page, p.options().updates.sub_group / page * page);
   const uint64_t blocks = core::div_up(end - begin, most);
   if (blocks == 0) return;
   const uint64_t each = core::round_up(core::div_up(end - begin, blocks), page);
@@ -105,13 +105,13 @@ std::string_view name_of(tier t) {
 uint64_t page_elements(const job_layout& l) {
   const auto& o = l.options;
   const uint64_t narrowest =
-      std::min({core::size_of(o.parameter), core::size_of(o.accumulation_type), core::size_of(o.master())});
+      std::min({core::size_of(o.types.parameter), core::size_of(o.types.accumulation), core::size_of(o.master())});
   return std::max(swap_page_bytes / narrowest, core::partition_grain);
 }
 
 core::dtype type_of(const job_layout& l, state_part x) {
-  if (x == state_part::gradient) return l.options.accumulation_type;
-  return x == state_part::copy ? l.options.parameter : l.options.master();
+  if (x == state_part::gradient) return l.options.types.accumulation;
+  return x == state_part::copy ? l.options.types.parameter : l.options.master();
 }
 
 state_part weights_part(const job_layout& l) {
@@ -138,7 +138,7 @@ uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x) {
 
 uint64_t extent_bytes(const job_layout& l, const swap_block& b) {
   const uint64_t before = part_offset(l, b, state_part::copy);
-  return before + (b.holds(state_part::copy) ? b.elements * core::size_of(l.options.parameter) : 0);
+  return before + (b.holds(state_part::copy) ? b.elements * core::size_of(l.options.types.parameter) : 0);
 }
 
 file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count) {

@@ -69,7 +69,7 @@ class gradient_writes {
   }
   [[nodiscard]] uint64_t window_bytes(uint32_t bucket) const {
     const auto& begins = p_.offsets.bucket_begin;
-    return (begins[bucket + 1] - begins[bucket]) * core::size_of(p_.options().accumulation_type);
+    return (begins[bucket + 1] - begins[bucket]) * core::size_of(p_.options().types.accumulation);
   }
 
   draft& d_;

@@ -48,8 +48,9 @@ class residency_planner {
     out_.gathers_at[at].push_back(use);
   }
   void prefetch(uint32_t at) {
-    const uint64_t room = options_.max_live > live_elements_ ? options_.max_live - live_elements_ : 0;
-    const uint64_t budget = std::min(room, options_.overlap ? options_.prefetch_bucket : 0);
+    const uint64_t room =
+        options_.gathering.max_live > live_elements_ ? options_.gathering.max_live - live_elements_ : 0;
+    const uint64_t budget = std::min(room, options_.overlap ? options_.gathering.prefetch_bucket : 0);
     for (uint64_t taken = 0; taken < budget && looked_at_ < n_; ++looked_at_) {
       if (numel(looked_at_) == 0) continue;
       if (live_[uses_[looked_at_].unit] == none) taken += numel(looked_at_);
@@ -59,7 +60,7 @@ class residency_planner {
   [[nodiscard]] bool reused_soon(uint32_t at) const {
     uint64_t distance = 0;
     for (uint32_t k = at + 1; k < n_; ++k) {
-      if (distance >= options_.max_reuse_distance) return false;
+      if (distance >= options_.gathering.max_reuse_distance) return false;
       if (uses_[k].unit == uses_[at].unit) return true;
       distance += numel(k);
     }

@@ -13,13 +13,14 @@ uint64_t cached_bytes(const rank_plan& p) {
   uint64_t elements = 0;
   for (uint32_t k = 0; k < p.layout->gather_sets.size(); ++k)
     if (p.layout->cached[k]) elements += window_elements(shard_runs(p, k));
-  return elements * core::size_of(p.options().parameter);
+  return elements * core::size_of(p.options().types.parameter);
 }
 
 void count_parameters(rank_plan& p) {
   const auto& o = p.options();
   const uint64_t elements = o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements;
-  p.memory.parameters = o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.parameter);
+  p.memory.parameters =
+      o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
 }
 
 void count_states(rank_plan& p) {
@@ -39,7 +40,7 @@ void count_gradients(rank_plan& p) {
   if (o.mode != mode::train) return;
   p.memory.gradients = pool_bytes(p, pool::buckets);
   if (!o.buckets_stay() && !o.tiers.swap_gradients)
-    p.memory.accumulated = p.offsets.state_elements * core::size_of(o.accumulation_type);
+    p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
 // What segments save for backward, and the inputs of units that wait for their recompute.

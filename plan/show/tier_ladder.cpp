@@ -35,20 +35,20 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   if (stage != o.stage) {  // as the configuration would have it there
     o.stage = stage;
     o.overlap = true;
-    o.sum_micro_first = false;
+    o.gradients.sum_micro_first = false;
   }
   o.tiers.optimizer = w.optimizer;
   o.tiers.parameters = w.parameters;
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
-  if (o.tiers.swaps()) o.speculate = o.speculate && !o.may_skip;
+  if (o.tiers.swaps()) o.updates.speculate = o.updates.speculate && !o.updates.may_skip;
   // Above the rung of gradients, whether they have to leave memory is chosen with the sizes.
   const bool limited = request.limits.states > 0 || request.limits.total > 0;
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;
   o.tiers.swap_gradients = w.gradients;
   r.open.ratio = request.open.ratio && stage == 3;  // as DeepSpeed has it
   const auto whole = [](const parameter_update& u) { return u.need != update_need::elements; };
-  if (o.tiers.swaps() && std::any_of(o.optimizer.begin(), o.optimizer.end(), whole)) {
+  if (o.tiers.swaps() && std::any_of(o.updates.rules.begin(), o.updates.rules.end(), whole)) {
     out.refusal = "the optimizer needs whole parameters";
     return out;
   }
@@ -109,7 +109,7 @@ tier_ladder try_tiers(const fit_request& request) {
   }
   const auto& unit = largest_unit(*request.table);
   out.largest_unit = unit.name;
-  out.largest_unit_bytes = elements_of(*request.table, unit) * core::size_of(request.options.parameter);
+  out.largest_unit_bytes = elements_of(*request.table, unit) * core::size_of(request.options.types.parameter);
   return out;
 }
 
@@ -160,12 +160,12 @@ std::string as_yaml(const fitted& chosen, const std::string& folder) {
   const auto line = [&](const char* key, uint64_t value) {
     out += "  " + std::string(key) + ": " + std::to_string(value) + "\n";
   };
-  line("reduce_bucket_size", o.reduce_bucket);
-  if (t.swaps()) line("sub_group_size", o.sub_group);
+  line("reduce_bucket_size", o.gradients.reduce_bucket);
+  if (t.swaps()) line("sub_group_size", o.updates.sub_group);
   if (o.stage == 3) {
-    line("stage3_prefetch_bucket_size", o.prefetch_bucket);
-    line("stage3_max_reuse_distance", o.max_reuse_distance);
-    line("stage3_param_persistence_threshold", o.persistence_threshold);
+    line("stage3_prefetch_bucket_size", o.gathering.prefetch_bucket);
+    line("stage3_max_reuse_distance", o.gathering.max_reuse_distance);
+    line("stage3_param_persistence_threshold", o.gathering.persistence_threshold);
   }
   const std::string path = ", nvme_path: " + quoted(folder);
   if (t.optimizer != tier::device) {

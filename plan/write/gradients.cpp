@@ -46,7 +46,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   const handle x = last_reduce_ = d_.append(kind::reduce, bucket, d_.at(writer).micro);
   d_.at(x).use = use::backward;
   d_.at(x).buffer = open_[bucket];
-  d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().communication);
+  d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
   d_.depend(x, reduced_[bucket]);  // adds to its sum; collectives may end in any order
   reduced_[bucket] = x;
@@ -59,7 +59,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
 void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
   const handle x = d_.append(kind::norm, bucket, micro);
   d_.at(x).bytes =
-      p_.layout->buckets[bucket].numel * core::size_of(p_.options().accumulation_type) / p_.options().ranks;
+      p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().ranks;
   d_.depend(x, reduced_[bucket]);
   if (p_.options().buckets_stay()) d_.buffer(open_[bucket]).last = x;
   norms_.push_back(x);

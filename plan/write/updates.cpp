@@ -115,7 +115,7 @@ class update_writer {
   void publish() {
     for (uint32_t k = 0; k < p_.layout->publish_sets.size(); ++k) {
       const handle x = append(kind::publish, k);
-      d_.at(x).bytes = p_.layout->publish_sets[k].numel * core::size_of(p_.options().parameter);
+      d_.at(x).bytes = p_.layout->publish_sets[k].numel * core::size_of(p_.options().types.parameter);
       const auto& members = p_.layout->publish_sets[k].parameters;
       for (uint32_t g = 0; g < p_.sub_groups.size(); ++g)
         if (std::ranges::any_of(p_.sub_groups[g].pieces, [&](const owned_piece& piece) {

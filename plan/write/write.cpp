@@ -41,7 +41,7 @@ class step_writer {
   }
   std::pair<handle, uint32_t> gather_set(uint32_t set, const unit_use& u) {
     const handle x = d_.append(kind::gather, set, u.micro);
-    const uint64_t element_bytes = core::size_of(p_.options().parameter);
+    const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
     const uint32_t slot = d_.open(x, pool::gathered, p_.layout->gather_sets[set].elements * element_bytes, set);
     d_.at(x).use = u.kind;
     d_.at(x).bytes = p_.layout->gather_sets[set].numel * element_bytes;
@@ -131,7 +131,7 @@ draft write(const rank_plan& p, const schedule& uses) {
   d.reserve(2 * p.snapshots.size() + 8 * uses.size() + 2 * p.layout->buckets.size() * p.options().accumulation +
             2 * p.sub_groups.size());
   d.bucket_buffers.assign(p.layout->buckets.size() * p.options().accumulation, none);
-  if (p.options().saves) write_saves(d, p);
+  if (p.options().saving.on) write_saves(d, p);
   d.begin = d.append_mark();
   if (p.options().mode != mode::save) step_writer(d, p).run();
   return d;

@@ -15,7 +15,7 @@ constexpr int64_t second = 1'000'000'000;
 
 std::shared_ptr<const plan::rank_plan> plan_that_saves() {
   auto options = plan::small_options(2, 3);
-  options.saves = true;
+  options.saving.on = true;
   return plan::plans_of(plan::chain_table({3000, 6000, 3000}), options).front();
 }
 

@@ -79,7 +79,7 @@ struct ranks_on_hold {
 
 plan::shared_plans plans_that_save() {
   auto options = plan::small_options(2, 3);
-  options.saves = true;
+  options.saving.on = true;
   return plan::plans_of(plan::chain_table({3000, 6000, 3000}), options);
 }
 

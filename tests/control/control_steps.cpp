@@ -63,9 +63,9 @@ int main(int argc, char** argv) {
   plan::plan_options o;
   o.ranks = static_cast<uint32_t>(ranks);
   o.stage = 3;
-  o.reduce_bucket = o.allgather_bucket = o.sub_group = o.prefetch_bucket = 8'000;
-  o.persistence_threshold = 0;
-  o.max_reuse_distance = 0;
+  o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = o.gathering.prefetch_bucket = 8'000;
+  o.gathering.persistence_threshold = 0;
+  o.gathering.max_reuse_distance = 0;
   const auto table = table_of(static_cast<uint32_t>(units));
   std::vector<std::shared_ptr<const plan::rank_plan>> plans;
   int64_t now = core::now_ns();

@@ -24,7 +24,7 @@ plan::plan_options sized(uint32_t stage, bool overlap, config::zero_section z = 
   o.ranks = ranks;
   o.stage = stage;
   o.overlap = overlap;
-  o.reduce_bucket = o.allgather_bucket = o.sub_group = 123'456'789;
+  o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = 123'456'789;
   const auto sized = job::with_open_sizes(c, one_unit(), o, {});
   BOOST_REQUIRE(sized.has_value());
   return *sized;
@@ -32,7 +32,7 @@ plan::plan_options sized(uint32_t stage, bool overlap, config::zero_section z = 
 uint64_t bucket_of(uint32_t stage, bool overlap, bool given, uint32_t ranks = 2) {
   config::zero_section z;
   z.reduce_bucket_size_given = given;
-  return sized(stage, overlap, z, ranks).reduce_bucket;
+  return sized(stage, overlap, z, ranks).gradients.reduce_bucket;
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_SUITE(open_sizes)
 BOOST_AUTO_TEST_CASE(a_bucket_that_is_reduced_beside_backward_is_as_large_as_the_largest_segment) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
     BOOST_TEST(bucket_of(stage, true, false) == 2'097'152U);
-    BOOST_TEST(sized(stage, true).buckets_follow_units == (stage < 3));
+    BOOST_TEST(sized(stage, true).gradients.buckets_follow_units == (stage < 3));
   }
 }
 
@@ -57,17 +57,17 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_waited_for_or_met_by_nobody_is_le
 BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_where_nothing_is_said) {
   for (const uint32_t stage : {1U, 2U}) {
     const auto o = sized(stage, true);
-    BOOST_TEST(o.allgather_bucket == plan::unit_bucket_min);  // an eighth would be less
-    BOOST_TEST(o.sub_group == plan::unit_bucket_min / 2);
-    BOOST_TEST(sized(stage, false).allgather_bucket == 123'456'789U);
+    BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth would be less
+    BOOST_TEST(o.updates.sub_group == plan::unit_bucket_min / 2);
+    BOOST_TEST(sized(stage, false).updates.allgather_bucket == 123'456'789U);
     config::zero_section z;
     z.allgather_bucket_size_given = true;
-    BOOST_TEST(sized(stage, true, z).sub_group == 123'456'789U);
+    BOOST_TEST(sized(stage, true, z).updates.sub_group == 123'456'789U);
     z = {};
     z.sub_group_size_given = true;
-    BOOST_TEST(sized(stage, true, z).allgather_bucket == 123'456'789U);
+    BOOST_TEST(sized(stage, true, z).updates.allgather_bucket == 123'456'789U);
   }
-  for (const uint32_t stage : {0U, 3U}) BOOST_TEST(sized(stage, true).sub_group == 123'456'789U);
+  for (const uint32_t stage : {0U, 3U}) BOOST_TEST(sized(stage, true).updates.sub_group == 123'456'789U);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -38,7 +38,7 @@ inline run_result result_of(actors::session& s, uint64_t steps) {
   out.buckets = p.layout->buckets.size();
   out.sub_groups = p.sub_groups.size();
   out.peak_live = p.peak_live_elements;
-  out.parameter = p.options().parameter;
+  out.parameter = p.options().types.parameter;
   out.model = s.table().numel();
   out.memory = s.memory()[0].resident;
   return out;

@@ -41,7 +41,8 @@ uint64_t check_alike(const settings& set) {
   check_same(got, wanted);
   BOOST_TEST(got.skipped == wanted.skipped);
   BOOST_TEST(got.losses.front() != got.losses.back());
-  BOOST_TEST((got.memory.undo > 0U) == s->training_plan(0).options().may_skip);  // else nothing is ever taken back
+  BOOST_TEST((got.memory.undo > 0U) ==
+             s->training_plan(0).options().updates.may_skip);  // else nothing is ever taken back
   BOOST_TEST(wanted.memory.undo == 0U);
   return got.skipped;
 }

@@ -126,11 +126,11 @@ inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accum
   o.ranks = ranks;
   o.stage = stage;
   o.accumulation = accumulation;
-  o.sum_micro_first = stage <= 1;
-  o.reduce_bucket = o.allgather_bucket = o.sub_group = 10'000;
-  o.prefetch_bucket = 10'000;
-  o.persistence_threshold = 0;
-  o.max_reuse_distance = 0;
+  o.gradients.sum_micro_first = stage <= 1;
+  o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = 10'000;
+  o.gathering.prefetch_bucket = 10'000;
+  o.gathering.persistence_threshold = 0;
+  o.gathering.max_reuse_distance = 0;
   return o;
 }
 
@@ -173,31 +173,31 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   o.ranks = static_cast<uint32_t>(1 + random() % 4);
   o.stage = static_cast<uint32_t>(random() % 4);
   o.accumulation = static_cast<uint32_t>(one_of({1, 2, 3}));
-  o.sum_micro_first = random() % 2 == 0;
+  o.gradients.sum_micro_first = random() % 2 == 0;
   o.overlap = random() % 4 != 0;
-  o.reduce_scatter = random() % 2 == 0;
+  o.gradients.reduce_scatter = random() % 2 == 0;
   o.uneven = random() % 2 == 0 ? uneven_blocks::in_turn : uneven_blocks::to_least;
   o.recompute = random() % 2 == 0;
-  o.reduce_bucket = one_of({1, 3000, 10'000, 500'000'000});
-  o.allgather_bucket = one_of({1, 3000, 500'000'000});
-  o.sub_group = one_of({1, 3000, 1'000'000'000});
-  o.prefetch_bucket = one_of({0, 3000, 1'000'000'000});
-  o.max_live = one_of({0, 20'000, 1'000'000'000});
-  o.max_reuse_distance = one_of({0, 10'000, 1'000'000'000});
-  o.persistence_threshold = one_of({0, 1024, 1'000'000});
-  o.model_persistence_threshold = one_of({5000, 9223372036854775807ULL});
-  o.parameter = static_cast<core::dtype>(
+  o.gradients.reduce_bucket = one_of({1, 3000, 10'000, 500'000'000});
+  o.updates.allgather_bucket = one_of({1, 3000, 500'000'000});
+  o.updates.sub_group = one_of({1, 3000, 1'000'000'000});
+  o.gathering.prefetch_bucket = one_of({0, 3000, 1'000'000'000});
+  o.gathering.max_live = one_of({0, 20'000, 1'000'000'000});
+  o.gathering.max_reuse_distance = one_of({0, 10'000, 1'000'000'000});
+  o.gathering.persistence_threshold = one_of({0, 1024, 1'000'000});
+  o.gathering.model_persistence_threshold = one_of({5000, 9223372036854775807ULL});
+  o.types.parameter = static_cast<core::dtype>(
       one_of({static_cast<uint64_t>(core::dtype::f64), static_cast<uint64_t>(core::dtype::f32),
               static_cast<uint64_t>(core::dtype::bf16), static_cast<uint64_t>(core::dtype::f16)}));
-  o.communication = o.parameter;
-  o.accumulation_type = random() % 2 == 0 ? o.parameter : o.master();
-  if (random() % 3 != 0) o.optimizer = random_optimizer(table, random);
+  o.types.communication = o.types.parameter;
+  o.types.accumulation = random() % 2 == 0 ? o.types.parameter : o.master();
+  if (random() % 3 != 0) o.updates.rules = random_optimizer(table, random);
   if (o.stage > 0 && random() % 2 == 0) o.tiers = random_tiers(o, random);
   if (o.tiers.swaps())
-    for (auto& x : o.optimizer) x.need = update_need::elements;
-  o.saves = o.mode == mode::save || (o.mode == mode::train && random() % 2 == 0);
-  o.staging = one_of({1, 40'000, 64'000'000});
-  o.buckets_follow_units = random() % 2 == 0;
+    for (auto& x : o.updates.rules) x.need = update_need::elements;
+  o.saving.on = o.mode == mode::save || (o.mode == mode::train && random() % 2 == 0);
+  o.saving.staging_bytes = one_of({1, 40'000, 64'000'000});
+  o.gradients.buckets_follow_units = random() % 2 == 0;
   return o;
 }
 

@@ -23,7 +23,7 @@ scenario saving(uint64_t seed) {
   for (const auto which : {plan::plan_choice::train_saving, plan::plan_choice::save}) {
     auto options = plan::small_options(3, 3, 2);
     options.mode = mode_of(which);
-    options.saves = true;
+    options.saving.on = true;
     if (options.mode != plan::mode::train) options.accumulation = 1;
     s.plans.push_back(plan::plans_of(plan::chain_table({3000, 6000, 6000, 3000}), options));
   }

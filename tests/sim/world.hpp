@@ -33,7 +33,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::evaluate, plan::plan_choice::generate,
                            plan::plan_choice::train_saving, plan::plan_choice::save}) {
     options.mode = mode_of(which);
-    options.saves = saves(which);
+    options.saving.on = saves(which);
     options.accumulation = options.mode == plan::mode::train ? accumulation : 1;
     s.plans.push_back(plan::plans_of(table, options));
   }

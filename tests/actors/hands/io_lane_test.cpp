@@ -24,9 +24,9 @@ namespace {
 
 std::shared_ptr<const plan::rank_plan> swapped_plan(core::dtype parameter, bool gradients) {
   auto o = small_plans(2, 3, 2).front()->options();
-  o.parameter = o.communication = parameter;
-  o.accumulation_type = core::dtype::f32;
-  o.sub_group = 5000;
+  o.types.parameter = o.types.communication = parameter;
+  o.types.accumulation = core::dtype::f32;
+  o.updates.sub_group = 5000;
   o.tiers.optimizer = o.tiers.parameters = plan::tier::nvme;
   o.tiers.swap_gradients = gradients;
   o.tiers.read_ahead = o.tiers.write_behind = true;

@@ -26,7 +26,7 @@ float value_of(uint32_t parameter, uint32_t part, uint64_t i) {
 struct rig {
   explicit rig(plan::plan_options options, const plan::shared_table& table, uint32_t salt = 0) : salt_(salt) {
     options.mode = plan::mode::save;
-    options.saves = true;
+    options.saving.on = true;
     plans = plan::plans_of(table, options);
     auto list = std::make_shared<job::optimizer_groups>();
     list->groups.push_back({kernels::adamw_options{}, {}, 0});
@@ -148,7 +148,7 @@ plan::shared_table some_table(bool with_frozen = false) {
 
 plan::plan_options with_staging(uint32_t ranks, uint32_t stage, uint64_t staging) {
   auto o = plan::small_options(ranks, stage);
-  o.staging = staging;
+  o.saving.staging_bytes = staging;
   return o;
 }
 

@@ -66,8 +66,8 @@ BOOST_AUTO_TEST_SUITE(writer_executor)
 BOOST_AUTO_TEST_CASE(a_slot_is_waited_for_before_it_is_filled_again_and_the_part_ends_behind_the_last_block) {
   auto options = small_plans(1).front()->options();
   options.mode = plan::mode::save;
-  options.saves = true;
-  options.staging = 1;  // one slot, as large as the largest block
+  options.saving.on = true;
+  options.saving.staging_bytes = 1;  // one slot, as large as the largest block
   const auto p = plan::plans_of(small_plans(1).front()->layout->table, options).front();
   BOOST_TEST_REQUIRE(p->snapshots.size() > 3U);
   const auto memory = rank_memory::allocate(p, plan::pools_of(*p)).value();

@@ -116,7 +116,7 @@ struct rank_of_states {
     for (uint32_t set = 0; set < p.layout->cached.size(); ++set) {
       if (!p.layout->cached[set]) continue;
       const auto runs = plan::shard_runs(p, set);
-      const uint64_t element = core::size_of(p.options().parameter);
+      const uint64_t element = core::size_of(p.options().types.parameter);
       for (const auto& x : p.layout->gather_sets[set].parameters) {
         const auto own = p.layout->partition.of(x.parameter, p.rank);
         if (own.count == 0) continue;
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_again_wherever_it_lies) {
     if (seed % 3 != 0 && options.stage > 0) options.tiers = plan::random_tiers(options, random);
     if (random() % 2 == 0) options.tiers.resident_parameters = 20'000;
     if (options.tiers.swaps())
-      for (auto& x : options.optimizer) x.need = plan::update_need::elements;
+      for (auto& x : options.updates.rules) x.need = plan::update_need::elements;
     const auto layout = plan::make_layout(table, options);
     if (!layout) continue;  // a model too small for its ranks, or all frozen
     for (uint32_t r = 0; r < options.ranks; ++r) {
@@ -170,8 +170,8 @@ BOOST_AUTO_TEST_CASE(what_is_written_is_read_again_wherever_it_lies) {
 
 BOOST_AUTO_TEST_CASE(elements_become_another_type_window_by_window) {
   auto options = plan::small_options(2, 3);
-  options.parameter = core::dtype::bf16;
-  options.communication = core::dtype::bf16;
+  options.types.parameter = core::dtype::bf16;
+  options.types.communication = core::dtype::bf16;
   options.tiers.optimizer = options.tiers.parameters = plan::tier::nvme;
   const auto plans = plan::plans_of(plan::chain_table({3000, 2 * state_window_elements + 5000}), options);
   rank_of_states one(plans[1]);

@@ -129,8 +129,8 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
     const auto table = random_table(random);
     auto options = random_options(*table, random);
     options.mode = mode::train;
-    options.speculate = true;
-    options.may_skip = !options.tiers.swaps();  // what is swapped speculates where nothing is taken back
+    options.updates.speculate = true;
+    options.updates.may_skip = !options.tiers.swaps();  // what is swapped speculates where nothing is taken back
     if (!make_layout(table, options)) continue;
     const auto whole = plans_of(table, options);
     for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {

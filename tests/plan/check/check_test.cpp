@@ -60,9 +60,9 @@ BOOST_AUTO_TEST_CASE(every_plan_of_a_large_grid_is_proved) {
                 for (const mode m : {mode::train, mode::evaluate, mode::generate}) {
                   plan_options o = small_options(ranks, stage, accumulation);
                   o.mode = m;
-                  o.sum_micro_first = micro_first;
+                  o.gradients.sum_micro_first = micro_first;
                   o.overlap = overlap;
-                  o.reduce_bucket = o.allgather_bucket = o.sub_group = bucket;
+                  o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = bucket;
                   passes(gpt_table(2, 64, 256, tied), o);
                 }
 }
@@ -77,10 +77,10 @@ BOOST_AUTO_TEST_CASE(every_stage_3_plan_of_a_large_grid_is_proved) {
               for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL})
                 for (const bool recompute : {false, true}) {
                   plan_options o = small_options(ranks, 3, accumulation);
-                  o.prefetch_bucket = prefetch;
-                  o.max_live = live;
-                  o.max_reuse_distance = reuse;
-                  o.persistence_threshold = persistence;
+                  o.gathering.prefetch_bucket = prefetch;
+                  o.gathering.max_live = live;
+                  o.gathering.max_reuse_distance = reuse;
+                  o.gathering.persistence_threshold = persistence;
                   o.recompute = recompute;
                   passes(gpt_table(2, 64, 256, tied), o);
                 }
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
 
 BOOST_AUTO_TEST_CASE(twelve_blocks_on_four_ranks_are_proved_well_under_100_ms) {
   auto o = small_options(4, 3, 4);
-  o.reduce_bucket = 1;
+  o.gradients.reduce_bucket = 1;
   const auto plans = plans_of(gpt_table(12, 64, 256, true), o);
   BOOST_TEST(plans[0]->instructions.size() > 1000U);
   double least = 1;

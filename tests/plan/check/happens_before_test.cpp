@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_a_walk_of_the_graph_on_any_plan) {
 
 BOOST_AUTO_TEST_CASE(collectives_start_in_order_but_may_end_in_any) {
   auto options = small_options(2, 0);
-  options.reduce_bucket = 1;
+  options.gradients.reduce_bucket = 1;
   const auto plans = plans_of(chain_table({4096, 4096}), options);
   const auto order = troupe::plan::happens_before::build(plans, branch::not_skipped);
   BOOST_REQUIRE(order.has_value());

@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
       const auto options = random_options(*table, random);
       if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
-      const auto t = predict(plans, default_costs(options.parameter));
+      const auto t = predict(plans, default_costs(options.types.parameter));
       BOOST_REQUIRE(t.ranks.size() == plans.size());
       for (uint32_t r = 0; r < plans.size(); ++r) {
         const auto& at = t.ranks[r].instructions;
@@ -91,9 +91,9 @@ BOOST_AUTO_TEST_CASE(a_step_without_communication_is_the_sum_of_its_computations
 
 BOOST_AUTO_TEST_CASE(prefetch_and_overlap_hide_communication) {
   auto o = small_options(2, 3);
-  o.reduce_bucket = 20'000;
+  o.gradients.reduce_bucket = 20'000;
   const auto table = chain_table({20'000, 20'000, 20'000, 20'000});
-  o.prefetch_bucket = 20'000;
+  o.gathering.prefetch_bucket = 20'000;
   const auto ahead = predict(plans_of(table, o), plain);
   o.overlap = false;
   const auto alone = predict(plans_of(table, o), plain);
@@ -104,11 +104,11 @@ BOOST_AUTO_TEST_CASE(prefetch_and_overlap_hide_communication) {
 BOOST_AUTO_TEST_CASE(publishing_beside_updates_is_hidden_too) {
   auto o = small_options(2, 1);
   const auto table = chain_table({20'000, 20'000, 20'000, 20'000, 20'000, 20'000, 20'000, 20'000});
-  o.reduce_bucket = 20'000;
-  o.sub_group = o.allgather_bucket = 500'000'000;
+  o.gradients.reduce_bucket = 20'000;
+  o.updates.sub_group = o.updates.allgather_bucket = 500'000'000;
   const auto whole = predict(plans_of(table, o), plain);
-  o.allgather_bucket = 20'000;
-  o.sub_group = 10'000;
+  o.updates.allgather_bucket = 20'000;
+  o.updates.sub_group = 10'000;
   const auto parts = predict(plans_of(table, o), plain);
   BOOST_TEST(parts.ranks[0].exposed_s < whole.ranks[0].exposed_s / 2);
   BOOST_TEST(parts.step_s < whole.step_s);

@@ -26,7 +26,7 @@ fit_request request_for(uint32_t ranks = 2) {
   r.options.ranks = ranks;
   r.options.stage = 3;
   r.options.accumulation = 2;
-  r.options.sum_micro_first = false;
+  r.options.gradients.sum_micro_first = false;
   r.options.tiers.optimizer = r.options.tiers.parameters = tier::nvme;
   r.open = everything;
   return r;
@@ -99,11 +99,12 @@ BOOST_AUTO_TEST_CASE(memory_that_is_left_keeps_states_out_of_files) {
 BOOST_AUTO_TEST_CASE(what_is_read_most_often_is_kept_first) {
   auto r = request_for();
   r.open = {.resident_parameters = true, .ratio = true};
-  r.options.reduce_bucket = r.options.sub_group = 4096;
+  r.options.gradients.reduce_bucket = r.options.updates.sub_group = 4096;
   r.options.tiers.state_slots = 3;
   r.options.tiers.read_ahead = r.options.tiers.write_behind = true;
   r.costs.disk_latency_s = r.costs.latency_s = 0;
-  r.options.persistence_threshold = r.options.prefetch_bucket = r.options.max_reuse_distance = 0;
+  r.options.gathering.persistence_threshold = r.options.gathering.prefetch_bucket =
+      r.options.gathering.max_reuse_distance = 0;
   r.limits.states = 1;
   const auto least = chosen(r);
   r.limits.states = least.memory.states() + 200'000;
@@ -123,8 +124,8 @@ BOOST_AUTO_TEST_CASE(what_is_read_most_often_is_kept_first) {
 BOOST_AUTO_TEST_CASE(what_is_given_is_left_alone) {
   auto r = request_for();
   r.open = {};
-  r.options.sub_group = 5000;
-  r.options.reduce_bucket = 7000;
+  r.options.updates.sub_group = 5000;
+  r.options.gradients.reduce_bucket = 7000;
   r.options.tiers.state_slots = 2;
   r.options.tiers.ratio = 0.5;
   r.options.tiers.resident_parameters = 3000;

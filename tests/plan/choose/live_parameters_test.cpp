@@ -17,7 +17,8 @@ BOOST_AUTO_TEST_SUITE(live_parameters)
 
 BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
   auto o = small_options(2, 3);
-  o.prefetch_bucket = o.max_live = o.max_reuse_distance = 1'000'000'000;  // everything stays
+  o.gathering.prefetch_bucket = o.gathering.max_live = o.gathering.max_reuse_distance =
+      1'000'000'000;  // everything stays
   const auto p = plans(true, o).front();
   BOOST_TEST(p->peak_live_elements > p->table().numel());  // two slots hold it
   BOOST_TEST(peak_live_parameters(*p) == p->table().numel());
@@ -26,7 +27,7 @@ BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
 BOOST_AUTO_TEST_CASE(without_shared_parameters_it_is_what_the_plan_says) {
   for (const uint64_t prefetch : {uint64_t{0}, uint64_t{20000}}) {
     auto o = small_options(2, 3);
-    o.prefetch_bucket = prefetch;
+    o.gathering.prefetch_bucket = prefetch;
     const auto p = plans(false, o).front();
     BOOST_TEST(peak_live_parameters(*p) == p->peak_live_elements);
     BOOST_TEST(peak_live_parameters(*p) < p->table().numel());

@@ -27,7 +27,7 @@ const shared_table three_units = chain_table({4096, 4096, 4096});
 
 BOOST_AUTO_TEST_CASE(stage_3_gathers_before_each_use_and_releases_after_it) {
   auto o = small_options(2, 3, 2);
-  o.prefetch_bucket = 0;
+  o.gathering.prefetch_bucket = 0;
   auto c = count(three_units, o);
   BOOST_TEST(c[kind::gather] == 2 * 2 * 3U);
   BOOST_TEST(c[kind::release] == 2 * 2 * 3U);
@@ -39,8 +39,8 @@ BOOST_AUTO_TEST_CASE(gradients_are_reduced_once_a_step_or_after_each_micro_batch
   for (const bool micro_first : {true, false})
     for (uint32_t stage = 0; stage <= 3; ++stage) {
       auto o = small_options(2, stage, 3);
-      o.reduce_bucket = 1;
-      o.sum_micro_first = micro_first;
+      o.gradients.reduce_bucket = 1;
+      o.gradients.sum_micro_first = micro_first;
       auto c = count(three_units, o);
       BOOST_TEST(c[kind::reduce] == (micro_first ? 3U : 9U));
       BOOST_TEST(c[kind::norm] == 3U);

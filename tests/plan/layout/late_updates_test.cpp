@@ -19,14 +19,14 @@ shared_table matrices() {
 
 plan_options late(uint32_t ranks, uint32_t stage) {
   auto o = small_options(ranks, stage);
-  o.late = {.share = 0.1, .update_interval = 4, .select_interval = 8, .warm_up = 2};
+  o.updates.late = {.share = 0.1, .update_interval = 4, .select_interval = 8, .warm_up = 2};
   return o;
 }
 
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(columns_are_chosen_and_gradients_land_at_fixed_updates) {
-  const auto schedule = late(1, 1).late;
+  const auto schedule = late(1, 1).updates.late;
   std::string story;
   for (uint64_t t = 1; t <= 12; ++t)
     story += schedule.whole(t) ? "w" : std::string(schedule.chooses(t) ? "c" : "-") + (schedule.lands(t) ? "L" : "");
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(what_is_put_by_is_an_owner_of_its_own) {
 
 BOOST_AUTO_TEST_CASE(a_choice_in_the_middle_of_an_interval_is_refused) {
   auto o = late(2, 3);
-  o.late.select_interval = 6;
+  o.updates.late.select_interval = 6;
   const auto proved = troupe::plan::check(plans_of(matrices(), o));
   BOOST_REQUIRE(!proved.has_value());
   BOOST_TEST(proved.error().text.find("chosen anew while gradients of the old choice are put by") != std::string::npos);

@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(a_reduction_of_a_reused_slot_goes_to_the_owners_shard_or_at
   BOOST_TEST(equal(moved(example(small_options(2, 2))[0]).reduce(0), sharded));
   BOOST_TEST(equal(moved(example(small_options(2, 3, 2))[0]).reduce(0), sharded));
   auto o = small_options(2, 0, 2);
-  o.sum_micro_first = false;
+  o.gradients.sum_micro_first = false;
   const pieces full = {{0, 0, 0, 1024}, {1, 1024, 1024, 476}, {0, 1504, 1504, 1024}, {1, 2528, 2528, 1976}};
   BOOST_TEST(equal(moved(example(o)[0]).reduce(0), full));
 }

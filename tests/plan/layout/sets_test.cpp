@@ -28,14 +28,14 @@ std::shared_ptr<const rank_plan> plan_of(const shared_table& table, const plan_o
 groups buckets_of(std::vector<uint64_t> in_order_of_backward, uint64_t limit) {
   std::vector<uint64_t> numels(in_order_of_backward.rbegin(), in_order_of_backward.rend());
   auto o = small_options(1, 0);
-  o.reduce_bucket = limit;
+  o.gradients.reduce_bucket = limit;
   const auto p = plan_of(chain_table(numels), o);
   return sizes_of(*p, p->layout->buckets);
 }
 
 groups sub_groups_of(const std::vector<uint64_t>& numels, uint64_t limit) {
   auto o = small_options(1, 2);
-  o.sub_group = limit;
+  o.updates.sub_group = limit;
   const auto p = plan_of(chain_table(numels), o);
   groups out;
   for (const auto& g : p->sub_groups) {
@@ -47,8 +47,8 @@ groups sub_groups_of(const std::vector<uint64_t>& numels, uint64_t limit) {
 
 std::vector<bool> persistent(const std::vector<uint64_t>& numels, uint64_t each, uint64_t all) {
   auto o = small_options(1, 3);
-  o.persistence_threshold = each;
-  o.model_persistence_threshold = all;
+  o.gathering.persistence_threshold = each;
+  o.gathering.model_persistence_threshold = all;
   return plan_of(chain_table(numels), o)->layout->persistent;
 }
 
@@ -101,8 +101,8 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_follows_units_ends_with_its_unit_unless_it_is
   const auto table = w.done();
   BOOST_TEST(segment_bucket(*table) == unit_bucket_min);
   auto o = small_options(2, 1);
-  o.reduce_bucket = segment_bucket(*table);
-  o.buckets_follow_units = true;
+  o.gradients.reduce_bucket = segment_bucket(*table);
+  o.gradients.buckets_follow_units = true;
   const auto p = plan_of(table, o);
   BOOST_TEST(equal(sizes_of(*p, p->layout->buckets), {{20, 700'000, 30}, {900'000}, {600'000}, {10}}));
 }
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(sub_groups_hold_what_the_rank_owns_and_at_stage_0_everythin
 BOOST_AUTO_TEST_CASE(publish_sets_stay_within_the_all_gather_bucket) {
   for (const uint32_t stage : {1U, 2U}) {
     auto o = small_options(1, stage);
-    o.allgather_bucket = 10;
+    o.updates.allgather_bucket = 10;
     const auto p = plan_of(chain_table({4, 6, 25, 3, 8}), o);
     BOOST_TEST(equal(sizes_of(*p, p->layout->publish_sets), {{4, 6}, {25}, {3}, {8}}));
   }
@@ -162,7 +162,7 @@ BOOST_AUTO_TEST_CASE(a_parameter_beyond_the_models_threshold_is_skipped_and_late
 
 BOOST_AUTO_TEST_CASE(nothing_is_persistent_below_stage_3) {
   auto o = small_options(1, 2);
-  o.persistence_threshold = 1'000'000;
+  o.gathering.persistence_threshold = 1'000'000;
   BOOST_TEST(equal(plan_of(chain_table({100, 200}), o)->layout->persistent, {false, false}));
 }
 
@@ -172,7 +172,7 @@ BOOST_AUTO_TEST_CASE(gather_sets_hold_what_a_unit_reads_and_is_not_persistent) {
   w.unit({{w.parameter(2000), small}});
   w.unit({{w.parameter(3000)}, {w.parameter(20)}});
   auto o = small_options(1, 3);
-  o.persistence_threshold = 20;
+  o.gathering.persistence_threshold = 20;
   const auto p = plan_of(w.done(), o);
   BOOST_TEST(equal(sizes_of(*p, p->layout->gather_sets), {{2000}, {3000}, {10, 20}}));
 }

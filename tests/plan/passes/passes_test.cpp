@@ -85,8 +85,8 @@ BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_prov
         for (const bool speculate : {false, true}) {
           const auto model = gpt_table(3, 64, 256, tied);
           auto o = small_options(ranks, 3, accumulation);
-          o.prefetch_bucket = 0;
-          o.speculate = speculate;
+          o.gathering.prefetch_bucket = 0;
+          o.updates.speculate = speculate;
           const auto sooner = plans_by(table, model, o), plain = plans_of(model, o);
           const auto proved = troupe::plan::check(sooner);
           BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
@@ -135,8 +135,8 @@ BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_in_order_as_it_stands) {
 
 BOOST_AUTO_TEST_CASE(every_pass_says_what_it_did_and_why) {
   auto o = small_options(2, 3, 2);
-  o.prefetch_bucket = 100'000;
-  o.max_reuse_distance = 20'000;
+  o.gathering.prefetch_bucket = 100'000;
+  o.gathering.max_reuse_distance = 20'000;
   const auto made = explain(layout_of(gpt_table(2, 64, 256, false), o), 0);
   BOOST_REQUIRE(made.has_value());
   BOOST_TEST(made->accounts.size() == 1 + all_passes().size());

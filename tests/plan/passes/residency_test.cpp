@@ -23,7 +23,7 @@ played play(const plan_options& o, const std::vector<uint64_t>& numels = {1000, 
 
 plan_options nothing_ahead() {
   auto o = small_options(1, 3);
-  o.prefetch_bucket = 0;
+  o.gathering.prefetch_bucket = 0;
   return o;
 }
 
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) 
 // and is kept for the use that was passed over (8.5).
 BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_over_what_is_resident) {
   auto o = nothing_ahead();
-  o.prefetch_bucket = 1500;
+  o.gathering.prefetch_bucket = 1500;
   const auto r = play(o);
   BOOST_TEST(gathers(r, {{0, 1, 2}, {3, 7}, {}, {}, {}, {}, {}, {}}));
   BOOST_TEST(releases_after(r, {0, 4, 5, 6, 7}));
@@ -71,25 +71,25 @@ BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_ov
 
 BOOST_AUTO_TEST_CASE(a_budget_of_exactly_one_unit_takes_one) {
   auto o = nothing_ahead();
-  o.prefetch_bucket = 1000;
+  o.gathering.prefetch_bucket = 1000;
   BOOST_TEST(gathers(play(o), {{0, 1}, {2}, {3}, {5}, {6}, {7}, {}, {}}));
 }
 
 BOOST_AUTO_TEST_CASE(without_overlap_nothing_is_prefetched) {
   auto o = nothing_ahead();
-  o.prefetch_bucket = 1'000'000;
+  o.gathering.prefetch_bucket = 1'000'000;
   o.overlap = false;
   BOOST_TEST(gathers(play(o), {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
 }
 
 BOOST_AUTO_TEST_CASE(max_live_limits_prefetch_but_never_a_fetch) {
   auto o = nothing_ahead();
-  o.prefetch_bucket = 1'000'000;
-  o.max_live = 2000;
+  o.gathering.prefetch_bucket = 1'000'000;
+  o.gathering.max_live = 2000;
   const auto two = play(o);
   BOOST_TEST(gathers(two, {{0, 1}, {2}, {3}, {5}, {}, {6}, {7}, {}}), "C and D leave no room while D is used backward");
   BOOST_TEST(two.peak_live_elements == 2000U);
-  o.max_live = 0;
+  o.gathering.max_live = 0;
   const auto none_ahead = play(o);
   BOOST_TEST(gathers(none_ahead, {{0}, {1}, {2}, {3}, {4}, {5}, {6}, {7}}));
   BOOST_TEST(none_ahead.peak_live_elements == 1000U);
@@ -98,11 +98,11 @@ BOOST_AUTO_TEST_CASE(max_live_limits_prefetch_but_never_a_fetch) {
 // The elements of the uses in between are counted, the use that reaches the limit no more.
 BOOST_AUTO_TEST_CASE(a_unit_used_again_within_the_reuse_distance_is_kept) {
   auto o = nothing_ahead();
-  o.max_reuse_distance = 1;
+  o.gathering.max_reuse_distance = 1;
   BOOST_TEST(releases_after(play(o), {0, 1, 2, 4, 5, 6, 7}), "D is used again at once");
-  o.max_reuse_distance = 2000;
+  o.gathering.max_reuse_distance = 2000;
   BOOST_TEST(releases_after(play(o), {0, 1, 2, 4, 5, 6, 7}), "C is used again after 2000 elements");
-  o.max_reuse_distance = 2001;
+  o.gathering.max_reuse_distance = 2001;
   const auto r = play(o);
   BOOST_TEST(releases_after(r, {0, 1, 4, 5, 6, 7}));
   BOOST_TEST(gathers(r, {{0}, {1}, {2}, {3}, {}, {}, {6}, {7}}));
@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_unit_used_again_within_the_reuse_distance_is_kept) {
 BOOST_AUTO_TEST_CASE(a_large_reuse_distance_gathers_each_unit_once_and_releases_all_by_the_end) {
   auto o = nothing_ahead();
   o.accumulation = 3;
-  o.max_reuse_distance = 1'000'000'000;
+  o.gathering.max_reuse_distance = 1'000'000'000;
   const auto r = play(o);
   size_t gathered = 0;
   for (const auto& g : r.gathers_at) gathered += g.size();
@@ -122,8 +122,8 @@ BOOST_AUTO_TEST_CASE(a_large_reuse_distance_gathers_each_unit_once_and_releases_
 
 BOOST_AUTO_TEST_CASE(units_without_parameters_of_their_own_are_passed_over) {
   auto o = nothing_ahead();
-  o.persistence_threshold = 100;
-  o.prefetch_bucket = 1000;
+  o.gathering.persistence_threshold = 100;
+  o.gathering.prefetch_bucket = 1000;
   const auto r = play(o, {1000, 100, 1000});
   BOOST_TEST(gathers(r, {{0, 2}, {5}, {}, {}, {}, {}}));
   BOOST_TEST(r.gathered_for[1] == none);

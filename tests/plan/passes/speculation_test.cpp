@@ -15,7 +15,7 @@ namespace {
 
 plan_options ahead(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   auto o = small_options(ranks, stage, accumulation);
-  o.speculate = true;
+  o.updates.speculate = true;
   return o;
 }
 
@@ -79,10 +79,10 @@ BOOST_AUTO_TEST_CASE(every_plan_that_speculates_is_proved) {
               for (const uint64_t sub_group : {1ULL, 20'000ULL, 500'000'000ULL})
                 for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL}) {
                   auto o = ahead(ranks, stage, accumulation);
-                  o.sum_micro_first = micro_first;
-                  o.saves = saves;
-                  o.sub_group = sub_group;
-                  o.persistence_threshold = persistence;
+                  o.gradients.sum_micro_first = micro_first;
+                  o.saving.on = saves;
+                  o.updates.sub_group = sub_group;
+                  o.gathering.persistence_threshold = persistence;
                   const auto proved = troupe::plan::check(plans_of(gpt_table(2, 64, 256, tied), o));
                   BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
                 }
@@ -94,8 +94,8 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       auto options = random_options(*table, random);
-      options.speculate = true;
-      options.may_skip = random() % 2 == 0;
+      options.updates.speculate = true;
+      options.updates.may_skip = random() % 2 == 0;
       if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       const auto ok = troupe::plan::check(plans);
@@ -128,9 +128,9 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_where_no_step_i
               return std::all_of(updates.begin(), updates.end(),
                                  [&](const instruction* x) { return (x->id < vote_of(p)) == before; });
             };
-            o.may_skip = false;
+            o.updates.may_skip = false;
             BOOST_TEST(updated(true));
-            o.may_skip = true;
+            o.updates.may_skip = true;
             BOOST_TEST(updated(false));
           }
 }
@@ -154,8 +154,8 @@ BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_taken_back_after
 BOOST_AUTO_TEST_CASE(what_needs_more_than_elements_waits_for_the_vote) {
   auto o = ahead(2, 3);
   const auto table = gpt_table(2, 64, 256, false);
-  o.optimizer.assign(table->parameters.size(), {2, update_need::elements});
-  o.optimizer[2].need = update_need::parameter_norms;
+  o.updates.rules.assign(table->parameters.size(), {2, update_need::elements});
+  o.updates.rules[2].need = update_need::parameter_norms;
   const auto p = *plans_of(table, o).front();
   for (const auto* x : all_of(p, kind::update)) {
     const bool elements = p.sub_groups[x->subject].need == update_need::elements;
@@ -167,9 +167,9 @@ BOOST_AUTO_TEST_CASE(what_needs_more_than_elements_waits_for_the_vote) {
 BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
   const auto table = gpt_table(2, 64, 256, false);
   auto o = ahead(2, 3);
-  o.parameter = o.communication = o.accumulation_type = troupe::core::dtype::bf16;
+  o.types.parameter = o.types.communication = o.types.accumulation = troupe::core::dtype::bf16;
   const auto plans = plans_of(table, o);
-  o.speculate = false;
+  o.updates.speculate = false;
   const auto without = plans_of(table, o);
   for (size_t r = 0; r < plans.size(); ++r) {
     const auto& m = plans[r]->memory;
@@ -187,11 +187,11 @@ BOOST_AUTO_TEST_CASE(undo_copies_are_counted_as_an_owner_of_their_own) {
 BOOST_AUTO_TEST_CASE(updates_hide_behind_backward) {
   const auto table = gpt_table(8, 64, 256, false);
   auto o = ahead(2, 3);
-  auto costs = default_costs(o.parameter);
+  auto costs = default_costs(o.types.parameter);
   costs.copy_bytes_per_s /= 8;  // an optimizer on a slow host
   costs.flops_per_s /= 100;
   const double speculated_s = predict(plans_of(table, o), costs).step_s;
-  o.speculate = false;
+  o.updates.speculate = false;
   BOOST_TEST(speculated_s < predict(plans_of(table, o), costs).step_s);
 }
 
@@ -222,8 +222,8 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
 // The hazard of shared memory: peers still gather the slices that this rank would overwrite.
 BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
   auto o = ahead(2, 3);
-  o.sub_group = o.reduce_bucket = 1;
-  o.prefetch_bucket = 0;
+  o.updates.sub_group = o.gradients.reduce_bucket = 1;
+  o.gathering.prefetch_bucket = 0;
   auto plans = plans_of(read_by_a_frozen_unit(), o);
   const auto sound = troupe::plan::check(plans);
   BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));

@@ -58,9 +58,9 @@ void for_each_case(const shared_table& table, F f) {
         for (const bool micro_first : {false, true})
           for (const uint32_t ranks : {1U, 2U, 4U}) {
             auto o = small_options(ranks, stage, accumulation);
-            o.parameter = o.communication = t.parameter;
-            o.accumulation_type = t.accumulation;
-            o.sum_micro_first = micro_first;
+            o.types.parameter = o.types.communication = t.parameter;
+            o.types.accumulation = t.accumulation;
+            o.gradients.sum_micro_first = micro_first;
             BOOST_TEST_CONTEXT("stage " << stage << ", " << name_of(t.parameter) << " with " << name_of(t.accumulation)
                                         << " gradients, accumulation " << accumulation << ", ranks " << ranks)
             for (const auto& p : plans_of(table, o)) f(*p);
@@ -73,14 +73,14 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
   for_each_case(gpt_table(2, 65, 257, true), [](const rank_plan& p) {
     const auto& o = p.options();
     const uint64_t whole = padded_whole(p), own = padded_own(p), state = o.stage == 0 ? whole : own;
-    const uint64_t master = o.parameter == dtype::f64 ? 8 : 4;
+    const uint64_t master = o.types.parameter == dtype::f64 ? 8 : 4;
     // In place for the whole step: stages 0 and 1, or whenever micro-batches are summed first.
-    const bool stays = o.accumulation == 1 ? o.stage <= 1 : o.sum_micro_first;
-    BOOST_TEST(p.memory.parameters == (o.stage == 3 ? own : whole) * size_of(o.parameter));
-    BOOST_TEST(p.memory.master == (size_of(o.parameter) >= 4 ? 0 : state * master));
+    const bool stays = o.accumulation == 1 ? o.stage <= 1 : o.gradients.sum_micro_first;
+    BOOST_TEST(p.memory.parameters == (o.stage == 3 ? own : whole) * size_of(o.types.parameter));
+    BOOST_TEST(p.memory.master == (size_of(o.types.parameter) >= 4 ? 0 : state * master));
     BOOST_TEST(p.memory.moments == 2 * state * master);
-    BOOST_TEST(p.memory.accumulated == (stays ? 0 : state * size_of(o.accumulation_type)));
-    if (stays) BOOST_TEST(p.memory.gradients == whole * size_of(o.accumulation_type));
+    BOOST_TEST(p.memory.accumulated == (stays ? 0 : state * size_of(o.types.accumulation)));
+    if (stays) BOOST_TEST(p.memory.gradients == whole * size_of(o.types.accumulation));
     uint64_t blocks = 0;
     for (const auto& q : p.table().parameters) blocks += troupe::core::div_up(q.numel(), 1024);
     BOOST_TEST(p.memory.votes == 8 * (blocks + o.ranks * o.accumulation));
@@ -97,14 +97,14 @@ BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
         for (const uint32_t accumulation : {1U, 4U}) {
           auto o = small_options(2, 3, accumulation);
           o.overlap = overlap;
-          o.reduce_bucket = bucket;
-          o.prefetch_bucket = prefetch;
+          o.gradients.reduce_bucket = bucket;
+          o.gathering.prefetch_bucket = prefetch;
           const auto p = plans_of(gpt_table(6, 64, 256, true), o)[0];
           const auto slots = bucket_slots(*p);
           BOOST_TEST(p->memory.gradients <= slots.peak + 2 * slots.largest);
-          BOOST_TEST(p->memory.gathered >= p->peak_live_elements * size_of(o.parameter));
+          BOOST_TEST(p->memory.gathered >= p->peak_live_elements * size_of(o.types.parameter));
           BOOST_TEST(static_cast<double>(p->memory.gathered) <=
-                     1.5 * static_cast<double>(p->peak_live_elements * size_of(o.parameter)));
+                     1.5 * static_cast<double>(p->peak_live_elements * size_of(o.types.parameter)));
         }
 }
 
@@ -113,8 +113,8 @@ BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
 BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_named_buffers) {
   for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const rank_plan& p) {
     const auto& o = p.options();
-    if (size_of(o.parameter) != 2 || o.sum_micro_first != (o.stage <= 1)) return;
-    const uint64_t n = p.table().numel(), share = n / o.ranks, wider = size_of(o.accumulation_type) - 2;
+    if (size_of(o.types.parameter) != 2 || o.gradients.sum_micro_first != (o.stage <= 1)) return;
+    const uint64_t n = p.table().numel(), share = n / o.ranks, wider = size_of(o.types.accumulation) - 2;
     const uint64_t allowed[] = {(16 + wider) * n, (4 + wider) * n + 12 * share, 2 * n + (14 + wider) * share,
                                 (16 + wider) * share};
     const bool reused = !o.buckets_stay();

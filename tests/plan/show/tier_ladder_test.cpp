@@ -15,7 +15,7 @@ fit_request request_for(uint32_t stage, uint64_t states) {
   r.table = gpt_table(4, 64, 512, true);
   r.options.ranks = 2;
   r.options.stage = stage;
-  r.options.sum_micro_first = stage <= 1;
+  r.options.gradients.sum_micro_first = stage <= 1;
   r.open = {true, true, true, true, true, true, true, true, true};
   r.limits.states = states;
   return r;
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(below_stage_3_the_rungs_go_on_there) {
 
 BOOST_AUTO_TEST_CASE(an_optimizer_of_whole_matrices_has_no_files) {
   auto request = request_for(3, 1);
-  request.options.optimizer.assign(request.table->parameters.size(), {1, update_need::parameter_norms});
+  request.options.updates.rules.assign(request.table->parameters.size(), {1, update_need::parameter_norms});
   const auto ladder = try_tiers(request);
   const auto text = as_text(ladder, request);
   BOOST_TEST(ladder.rungs[0].refusal.empty());
@@ -108,11 +108,11 @@ BOOST_AUTO_TEST_CASE(activations_leave_only_where_all_memory_is_limited) {
 BOOST_AUTO_TEST_CASE(the_section_to_paste_has_what_was_chosen) {
   plan_options o;
   o.stage = 3;
-  o.sub_group = 1024;
-  o.reduce_bucket = 2048;
-  o.prefetch_bucket = 7;
-  o.max_reuse_distance = 8;
-  o.persistence_threshold = 9;
+  o.updates.sub_group = 1024;
+  o.gradients.reduce_bucket = 2048;
+  o.gathering.prefetch_bucket = 7;
+  o.gathering.max_reuse_distance = 8;
+  o.gathering.persistence_threshold = 9;
   fitted x;
   x.options = o;
   BOOST_TEST(as_yaml(x, "/x") ==

@@ -26,7 +26,7 @@ const std::vector<uint64_t> sizes = {8192, 4096, 8192, 4096, 8192, 4096};
 
 shared_plans plans_with(const std::vector<parameter_update>& optimizer, uint32_t ranks, uint32_t stage) {
   auto o = small_options(ranks, stage);
-  o.optimizer = optimizer;
+  o.updates.rules = optimizer;
   auto out = plans_of(chain_table(sizes), o);
   const auto proved = check(out);
   BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(nothing_to_train_is_refused) {
 
 BOOST_AUTO_TEST_CASE(an_optimizer_for_another_model_is_refused) {
   auto o = small_options(2, 3);
-  o.optimizer.assign(2, {});
+  o.updates.rules.assign(2, {});
   const auto p = make_layout(chain_table(sizes), o);
   BOOST_TEST_REQUIRE(!p.has_value());
   BOOST_TEST(p.error().text.find("told for 2 parameters, the model has 6") != std::string::npos, p.error().text);

@@ -198,8 +198,8 @@ class collector {
       return;
     }
     setting made{&row, path, nullptr, is_auto(*e.value), place_of(e), e.at, false, item_};
-    if (!row.refusal.empty()) {
-      refuse(path, e.at, fmt::format("not accepted here: {}", row.refusal));
+    if (!row.support.refusal.empty()) {
+      refuse(path, e.at, fmt::format("not accepted here: {}", row.support.refusal));
       return;
     }
     const bool nothing = e.value->kind == node_kind::null;
@@ -217,8 +217,8 @@ class collector {
       return checked(row, v.items[0]);
     if (report_.sources.at(e.at.source).kind != source::imported || !v.is_scalar()) return nullptr;
     node_ptr read;
-    if (!row.otherwise.empty() && v.kind == node_kind::quoted)
-      read = make_scalar(node_kind::quoted, std::string(row.otherwise), v.at);
+    if (!row.choices.otherwise.empty() && v.kind == node_kind::quoted)
+      read = make_scalar(node_kind::quoted, std::string(row.choices.otherwise), v.at);
     else if (converts_texts(row.section()))
       read = checked(row, unquoted(row, v));
     if (read != nullptr) report_.remark_value(e.at, row.key, fmt::format("{} is read as {}", shown(v), shown(*read)));
@@ -257,31 +257,31 @@ class collector {
       return false;
     }
     const auto is_said = [&](std::string_view one) { return says(row, *made.value, one); };
-    if (!row.only.empty() && std::ranges::none_of(row.only, is_said)) {
+    if (!row.support.only.empty() && std::ranges::none_of(row.support.only, is_said)) {
       if (why_ != purpose::deepspeed) {
         refuse(made.key, made.at,
-               fmt::format("only {} is supported in this version, got {}{}", row.only.front(), shown(*e.value),
+               fmt::format("only {} is supported in this version, got {}{}", row.support.only.front(), shown(*e.value),
                            advice(row)));
         return false;
       }
       made.held_back = true;
     }
-    if (made.held_back || (row.acts != effect::acts && !is_default(row, *made.value)))
+    if (made.held_back || (row.support.acts != effect::acts && !is_default(row, *made.value)))
       report_.remark_value(e.at, made.key, made.held_back ? effect_beyond(row) : effect_of(row));
     return true;
   }
 
   /// What the table says beside a refusal: what to write instead, or what the value waits for.
   static std::string advice(const key_info& row) {
-    if (!row.reason.empty()) return fmt::format(": {}", row.reason);
-    return row.capability.empty() ? std::string() : fmt::format("; it {}", effect_beyond(row));
+    if (!row.support.reason.empty()) return fmt::format(": {}", row.support.reason);
+    return row.support.capability.empty() ? std::string() : fmt::format("; it {}", effect_beyond(row));
   }
 
   static node_ptr later_choice(const key_info& row, const node& value) {
     if (!value.is_scalar()) return nullptr;
     key_info known = row;
-    known.choices = row.later;
-    return known.choices.empty() ? nullptr : checked(known, std::make_shared<const node>(value));
+    known.choices.names = row.choices.later;
+    return known.choices.names.empty() ? nullptr : checked(known, std::make_shared<const node>(value));
   }
 
   void refuse(const std::string& path, place at, std::string text) {

@@ -67,7 +67,7 @@ void describe(const settings& given, const origins& derived, const std::vector<s
       out.values.push_back(
           {row.key, field_text(row, out.config), false, filled == derived.end() ? "default" : filled->second, &row});
     for (const setting* s : mine) {
-      const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.into_field);
+      const bool shows_given = s->held_back || !row.has_field() || std::holds_alternative<model_key>(row.target.field);
       effective_value v{s->key, field_text(row, out.config, s->item), s->held_back, origin_of(*s, sources), &row};
       if (shows_given && !s->is_auto) v.value = s->value ? as_yaml(*s->value) : "none";
       if (filled != derived.end()) v.origin = filled->second;
@@ -80,7 +80,7 @@ std::string model_as_json(const settings& given) {
   nlohmann::ordered_json model = nlohmann::ordered_json::object();
   for (const key_info& row : key_table()) {
     const auto it = given.given.find(row.key);
-    if (!std::holds_alternative<model_key>(row.into_field) || it == given.given.end() || it->second.is_auto) continue;
+    if (!std::holds_alternative<model_key>(row.target.field) || it == given.given.end() || it->second.is_auto) continue;
     model[std::string(row.name())] = it->second.value ? to_json(*it->second.value, row.type) : nlohmann::json();
   }
   return model.empty() ? std::string() : model.dump();

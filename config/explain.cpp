@@ -16,22 +16,25 @@ using nlohmann::ordered_json;
 
 /// Why nothing comes of a key that acts; empty: something does.
 std::string idle_in(const effective_value& v, const job_config& c) {
-  return v.row->acts == effect::acts ? idle(*v.row, c) : std::string();
+  return v.row->support.acts == effect::acts ? idle(*v.row, c) : std::string();
 }
 
 std::string effect_text(const effective_value& v, const job_config& c) {
   const key_info& row = *v.row;
   if (const std::string why = idle_in(v, c); !why.empty()) return "no effect: " + why;
   std::string text = v.held_back ? effect_beyond(row) : effect_of(row);
-  if (!row.only.empty() && row.acts == effect::acts && !v.held_back)
-    text += fmt::format("; only {} in this version", row.only.front());
+  if (!row.support.only.empty() && row.support.acts == effect::acts && !v.held_back)
+    text += fmt::format("; only {} in this version", row.support.only.front());
   return text;
 }
 
 std::string_view effect_name(const effective_value& v, const job_config& c) {
   if (!idle_in(v, c).empty()) return "no_effect";
-  const bool waits = v.row->acts == effect::when_there || (v.held_back && !v.row->capability.empty());
-  return v.row->acts == effect::no_effect ? "no_effect" : waits ? "acts_when" : v.held_back ? "no_effect" : "acts";
+  const bool waits = v.row->support.acts == effect::when_there || (v.held_back && !v.row->support.capability.empty());
+  return v.row->support.acts == effect::no_effect ? "no_effect"
+         : waits                                  ? "acts_when"
+         : v.held_back                            ? "no_effect"
+                                                  : "acts";
 }
 
 /// The dot behind the first part of a key, which may stand in quotes; npos: there is one part.
@@ -97,13 +100,14 @@ std::string explain_text(const loaded& what, shown_keys keys) {
 std::string explain_json(const loaded& what, shown_keys keys) {
   ordered_json list = ordered_json::array();
   for (const effective_value* v : values_of(what, keys))
-    list.push_back({{"key", v->key},
-                    {"value", v->value},
-                    {"origin", v->origin},
-                    {"meaning", v->row->meaning},
-                    {"effect", effect_name(*v, what.config)},
-                    {"capability", v->row->capability},
-                    {"reason", v->row->reason.empty() ? idle_in(*v, what.config) : std::string(v->row->reason)}});
+    list.push_back(
+        {{"key", v->key},
+         {"value", v->value},
+         {"origin", v->origin},
+         {"meaning", v->row->meaning},
+         {"effect", effect_name(*v, what.config)},
+         {"capability", v->row->support.capability},
+         {"reason", v->row->support.reason.empty() ? idle_in(*v, what.config) : std::string(v->row->support.reason)}});
   ordered_json waiting = ordered_json::array();
   for (const auto& [capability, waiting_keys] : all_waiting()) {
     ordered_json rows = ordered_json::array();
@@ -136,9 +140,9 @@ std::string effective_yaml(const loaded& what) {
     for (const effective_value& v : what.values)
       if (is_given(what, v.key))
         put(tree, v.key,
-            v.origin == "auto"                                                 ? "auto"
-            : v.value == "none" && v.row->nullable() && v.row->choices.empty() ? "null"
-                                                                               : v.value);
+            v.origin == "auto"                                                       ? "auto"
+            : v.value == "none" && v.row->nullable() && v.row->choices.names.empty() ? "null"
+                                                                                     : v.value);
     std::string out = "# What a DeepSpeed configuration gives.\n";
     write(tree, 0, out);
     return out;
@@ -148,13 +152,13 @@ std::string effective_yaml(const loaded& what) {
       const ordered_json model = ordered_json::parse(c.model.hugging_face_json);
       for (const auto& [key, value] : model.items()) put(tree, fmt::format("model.{}", key), value.dump());
     }
-    if (!row.has_field() || std::holds_alternative<model_key>(row.into_field)) continue;
+    if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) continue;
     if (row.section() == "scheduler.params" && !row.read_by(core::name_of(c.scheduler.type))) continue;
     if (row.section() == "optimizer.params" && !row.read_by(core::name_of(c.optimizer.type))) continue;
     if (row.section() == "zero_optimization.zenflow" && !c.zero_optimization.zenflow.enabled) continue;
-    if (row.told != nullptr && !was_told(row, c)) continue;
+    if (row.target.told != nullptr && !was_told(row, c)) continue;
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
-    for (size_t i = 0; i < (list == nullptr ? 1 : list->items(c)); ++i) {
+    for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i) {
       std::string text = field_text(row, c, i);
       const std::string of = list == nullptr ? row.key : fmt::format("{}[{}].{}", list->list_name(), i, row.name());
       if (text != "none") put(tree, of, std::move(text));

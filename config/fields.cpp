@@ -56,7 +56,7 @@ class reader {
 
   [[nodiscard]] std::string of(const std::string& v) const {
     if (v.empty() && none_if_empty_) return "none";
-    return key_.choices.empty() ? quoted(v) : v;
+    return key_.choices.names.empty() ? quoted(v) : v;
   }
   [[nodiscard]] std::string of(const std::filesystem::path& v) const {
     return v.empty() && key_.default_text != "\"\"" ? "none" : quoted(v.string());
@@ -103,7 +103,7 @@ std::optional<std::string> store(const key_info& key, const node& value, const s
           write.into(*f(into));
         return std::nullopt;
       },
-      key.into_field);
+      key.target.field);
 }
 
 std::string field_text(const key_info& key, const job_config& from, size_t item) {
@@ -121,11 +121,11 @@ std::string field_text(const key_info& key, const job_config& from, size_t item)
         else
           return key.default_text;
       },
-      key.into_field);
+      key.target.field);
 }
 
 bool was_told(const key_info& key, const job_config& from) {
-  return *key.told(const_cast<job_config&>(from));  // as above
+  return *key.target.told(const_cast<job_config&>(from));  // as above
 }
 
 }  // namespace troupe::config

@@ -9,8 +9,8 @@ namespace {
 std::string of_other_types(const key_info& key, const job_config& c) {
   const std::string_view type =
       key.section() == "optimizer.params" ? core::name_of(c.optimizer.type) : core::name_of(c.scheduler.type);
-  if (key.of_types.empty() || key.read_by(type)) return {};
-  const std::string of = fmt::format("a key of {}", fmt::join(key.of_types, ", "));
+  if (key.types.readers.empty() || key.read_by(type)) return {};
+  const std::string of = fmt::format("a key of {}", fmt::join(key.types.readers, ", "));
   return type.empty() ? of : fmt::format("{}, not of {}", of, type);
 }
 

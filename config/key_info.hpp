@@ -71,64 +71,89 @@ struct default_of_type {
   std::string_view text;
 };
 
-struct key_info {  ///< a key as users know it
-  /// Full and dotted; a part `*` stands for any name, as of a group; one that ends in `[]` is a list of mappings.
-  std::string key;
-  value_type type = value_type::text;
-  std::string default_text = "none";  ///< as YAML; "none": nothing, and `null` may be given
-  std::optional<double> least, most;  ///< both inclusive
-  bool above_least = false;           ///< then `least` itself is excluded
-  bool below_most = false;            ///< then `most` itself is excluded
-  std::vector<std::string_view> choices;
-  std::vector<alias> aliases;
-  std::string_view deprecation;  ///< its replacement; empty: not deprecated
-  std::string_view meaning;
+/// The bounds of a number, both inclusive unless they say otherwise.
+struct value_range {
+  std::optional<double> least, most;
+  bool above_least = false;  ///< then `least` itself is excluded
+  bool below_most = false;   ///< then `most` itself is excluded
+};
+
+/// The texts that a value may be.
+struct value_choices {
+  std::vector<std::string_view> names;  ///< empty: any text; of number_list: what each number is
+  std::vector<std::string_view> later;  ///< that DeepSpeed has too and a job may not say yet
+  std::string_view otherwise;           ///< what DeepSpeed reads other texts as
+  bool any_case = false;                ///< read in any letter case
+};
+
+/// Whether a run does what a key says.
+struct key_support {
   effect acts = effect::acts;
   std::string_view reason;      ///< why no_effect
   std::string_view capability;  ///< what it takes for the key, or for values beyond `only` and `choices`, to act
   /// The values that do what they say so far, the first one by name; a job may not say others. Empty: all do.
   std::vector<std::string_view> only;
-  std::vector<std::string_view> later;  ///< choices that DeepSpeed has too and a job may not make yet
-  std::string_view refusal;             ///< why the key is never accepted; empty: it is
-  bool any_case = false;                ///< `choices` are read in any letter case
-  bool required = false;
-  bool null_too = false;                    ///< `null` may be given although there is a default: it means that
-  bool by_presence = false;                 ///< of a section: does something, or would, where it stands
+  std::string_view refusal;  ///< why the key is never accepted; empty: it is
+};
+
+/// Of keys that belong to some values of another key only: the model's family, the `type` beside `params`.
+struct key_types {
   std::string_view family;                  ///< of a model key: "gpt2", "llama"; empty: both
-  std::vector<std::string_view> of_types;   ///< of `params`: those of the `type` beside it that read it; empty: all
+  std::vector<std::string_view> readers;    ///< the types that read it; empty: all
   std::vector<std::string_view> needed_by;  ///< those that cannot do without it
-  std::vector<default_of_type> type_defaults;
-  bool per_group = false;                         ///< DeepSpeed takes a list with a number for each parameter group too
-  std::string_view otherwise;                     ///< what DeepSpeed reads other texts than `choices` as
+  std::vector<default_of_type> defaults;
+};
+
+/// Where a value goes.
+struct key_target {
+  config::field field;
+  field_of<bool> told = nullptr;  ///< says whether a value was given; then a default is written as nothing
   size_t (*items)(const job_config&) = nullptr;   ///< of a list: how many a file would give
   void (*resize)(job_config&, size_t) = nullptr;  ///< of a list
-  field into_field;
-  field_of<bool> told = nullptr;  ///< says whether a value was given; then a default is written as nothing
+};
+
+struct key_info {  ///< a key as users know it
+  /// Full and dotted; a part `*` stands for any name, as of a group; one that ends in `[]` is a list of mappings.
+  std::string key;
+  value_type type = value_type::text;
+  std::string default_text = "none";  ///< as YAML; "none": nothing, and `null` may be given
+  std::vector<alias> aliases;
+  std::string_view deprecation;  ///< its replacement; empty: not deprecated
+  std::string_view meaning;
+  bool required = false;
+  bool null_too = false;     ///< `null` may be given although there is a default: it means that
+  bool by_presence = false;  ///< of a section: does something, or would, where it stands
+  bool per_group = false;    ///< DeepSpeed takes a list with a number for each parameter group too
+  value_range range;
+  value_choices choices;
+  key_support support;
+  key_types types;
+  key_target target;
 
   key_info& by_default(std::string text) {
     default_text = std::move(text);
     return *this;
   }
   key_info& at_least(double v) {
-    least = v;
+    range.least = v;
     return *this;
   }
   key_info& at_most(double v) {
-    most = v;
+    range.most = v;
     return *this;
   }
   key_info& above(double v) {
-    least = v;
-    above_least = true;
+    range.least = v;
+    range.above_least = true;
     return *this;
   }
   key_info& below(double v) {
-    most = v;
-    below_most = true;
+    range.most = v;
+    range.below_most = true;
     return *this;
   }
   key_info& one_of(std::vector<std::string_view> v) {
-    choices = std::move(v);
+    choices.names = std::move(v);
     return *this;
   }
   key_info& also(std::string_view name, bool is_deprecated = false) {
@@ -144,27 +169,27 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
   key_info& ignored(std::string_view why) {
-    acts = effect::no_effect;
-    reason = why;
+    support.acts = effect::no_effect;
+    support.reason = why;
     return *this;
   }
   /// Nothing acts on the key before that is there.
   key_info& when(std::string_view what) {
-    acts = effect::when_there;
-    capability = what;
+    support.acts = effect::when_there;
+    support.capability = what;
     return *this;
   }
   /// Values beyond `only` and `choices` take that.
   key_info& needs(std::string_view what) {
-    capability = what;
+    support.capability = what;
     return *this;
   }
   key_info& or_later(std::vector<std::string_view> v) {
-    later = std::move(v);
+    choices.later = std::move(v);
     return *this;
   }
   key_info& just(std::string_view v) {
-    only.push_back(v);
+    support.only.push_back(v);
     return *this;
   }
   key_info& or_null() {
@@ -176,11 +201,11 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
   key_info& refused(std::string_view why) {
-    refusal = why;
+    support.refusal = why;
     return *this;
   }
   key_info& in_any_case() {
-    any_case = true;
+    choices.any_case = true;
     return *this;
   }
   key_info& needed() {
@@ -188,20 +213,20 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
   key_info& of_family(std::string_view v) {
-    family = v;
+    types.family = v;
     return *this;
   }
   /// Only these values of the `type` beside `params` read the key.
-  key_info& of(std::vector<std::string_view> types) {
-    of_types = std::move(types);
+  key_info& of(std::vector<std::string_view> names) {
+    types.readers = std::move(names);
     return *this;
   }
-  key_info& needed_with(std::vector<std::string_view> types) {
-    needed_by = std::move(types);
+  key_info& needed_with(std::vector<std::string_view> names) {
+    types.needed_by = std::move(names);
     return *this;
   }
   key_info& by_default_of(std::string_view type, std::string_view text) {
-    type_defaults.push_back({type, text});
+    types.defaults.push_back({type, text});
     return *this;
   }
   key_info& for_each_group() {
@@ -209,36 +234,36 @@ struct key_info {  ///< a key as users know it
     return *this;
   }
   key_info& others_as(std::string_view choice) {
-    otherwise = choice;
+    choices.otherwise = choice;
     return *this;
   }
   key_info& in_model() {
-    into_field = model_key{};
+    target.field = model_key{};
     return *this;
   }
   key_info& by_hand(hand_made v) {
-    into_field = v;
+    target.field = v;
     return *this;
   }
   /// The field at the end of a path of members: `into<&job_config::fp16, &fp16_section::enabled>()`.
   template <auto... Path>
   key_info& into() {
     auto reach = +[](job_config& c) { return &(c.*....*Path); };
-    into_field = reach;
+    target.field = reach;
     return *this;
   }
 
   /// The flag at the end of a path of members says whether the key was given a value: what is not is chosen later.
   template <auto... Path>
   key_info& tells() {
-    told = +[](job_config& c) { return &(c.*....*Path); };
+    target.told = +[](job_config& c) { return &(c.*....*Path); };
     return *this;
   }
 
   template <class List>
   key_info& list_of(List /*list_of*/, size_t (*count)(const job_config&)) {
-    items = count;
-    resize = +[](job_config& c, size_t size) { List()(c).resize(size); };
+    target.items = count;
+    target.resize = +[](job_config& c, size_t size) { List()(c).resize(size); };
     return *this;
   }
   /// The same of the items of a list: `into_item<&data_source::weight>(sources_of)`, which returns the list.
@@ -248,7 +273,7 @@ struct key_info {  ///< a key as users know it
       auto& list = List()(c);
       return item < list.size() ? &(list[item].*Member) : nullptr;
     };
-    into_field = reach;
+    target.field = reach;
     return *this;
   }
 
@@ -258,7 +283,7 @@ struct key_info {  ///< a key as users know it
     return dot == std::string::npos ? std::string_view() : std::string_view(key).substr(0, dot);
   }
   [[nodiscard]] bool nullable() const { return null_too || (default_text == "none" && !required); }
-  [[nodiscard]] bool has_field() const { return into_field.index() != 0; }
+  [[nodiscard]] bool has_field() const { return target.field.index() != 0; }
   [[nodiscard]] bool is_list() const { return key.ends_with("[]"); }
   [[nodiscard]] std::string_view list_name() const { return std::string_view(key).substr(0, key.find('[')); }
   [[nodiscard]] bool in_list() const { return section().ends_with("[]"); }
@@ -266,7 +291,7 @@ struct key_info {  ///< a key as users know it
   [[nodiscard]] bool any_name() const { return key.find_first_of("*[") != std::string::npos; }
   /// Whether the key has a meaning beside that `type`.
   [[nodiscard]] bool read_by(std::string_view type) const {
-    return of_types.empty() || std::ranges::find(of_types, type) != of_types.end();
+    return types.readers.empty() || std::ranges::find(types.readers, type) != types.readers.end();
   }
 };
 

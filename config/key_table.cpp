@@ -115,16 +115,19 @@ std::string nearest_key(std::string_view section, std::string_view name) {
 std::string wanted(const key_info& k) {
   std::string range;
   const auto bound = [](double v) { return fmt::format("{:.15g}", v); };
-  if (k.least && k.most && !k.above_least && !k.below_most)
-    range = fmt::format(" from {} to {}", bound(*k.least), bound(*k.most));
+  if (k.range.least && k.range.most && !k.range.above_least && !k.range.below_most)
+    range = fmt::format(" from {} to {}", bound(*k.range.least), bound(*k.range.most));
   else {
-    if (k.least) range += fmt::format(" {} {}", k.above_least ? "above" : "of at least", bound(*k.least));
-    if (k.most)
-      range += fmt::format("{} {} {}", k.least ? " and" : "", k.below_most ? "below" : "at most", bound(*k.most));
+    if (k.range.least)
+      range += fmt::format(" {} {}", k.range.above_least ? "above" : "of at least", bound(*k.range.least));
+    if (k.range.most)
+      range += fmt::format("{} {} {}", k.range.least ? " and" : "", k.range.below_most ? "below" : "at most",
+                           bound(*k.range.most));
   }
-  if (k.type == value_type::texts && !k.choices.empty()) return fmt::format("a list of {}", fmt::join(k.choices, ", "));
-  if (k.type != value_type::number_list && !k.choices.empty())
-    return fmt::format("one of {}", fmt::join(k.choices, ", "));
+  if (k.type == value_type::texts && !k.choices.names.empty())
+    return fmt::format("a list of {}", fmt::join(k.choices.names, ", "));
+  if (k.type != value_type::number_list && !k.choices.names.empty())
+    return fmt::format("one of {}", fmt::join(k.choices.names, ", "));
   switch (k.type) {
     case value_type::boolean:
       return k.null_too ? "true, false or null" : "true or false";
@@ -137,7 +140,7 @@ std::string wanted(const key_info& k) {
     case value_type::path:
       return "a path";
     case value_type::number_list:
-      return fmt::format("a list of {} numbers{}", k.choices.size(), range);
+      return fmt::format("a list of {} numbers{}", k.choices.names.size(), range);
     case value_type::integers:
       return fmt::format("a list of integers{}", range);
     case value_type::texts:
@@ -158,14 +161,14 @@ std::string wanted(const key_info& k) {
 }
 
 std::string effect_of(const key_info& k) {
-  return k.refusal.empty() && k.acts == effect::acts ? "acts" : effect_beyond(k);
+  return k.support.refusal.empty() && k.support.acts == effect::acts ? "acts" : effect_beyond(k);
 }
 
 std::string effect_beyond(const key_info& k) {
-  if (!k.refusal.empty()) return fmt::format("never accepted: {}", k.refusal);
-  if (k.acts == effect::no_effect) return fmt::format("no effect: {}", k.reason);
-  if (k.capability.empty()) return "no effect: not supported in this version";
-  return fmt::format("acts once there is {}", k.capability);
+  if (!k.support.refusal.empty()) return fmt::format("never accepted: {}", k.support.refusal);
+  if (k.support.acts == effect::no_effect) return fmt::format("no effect: {}", k.support.reason);
+  if (k.support.capability.empty()) return "no effect: not supported in this version";
+  return fmt::format("acts once there is {}", k.support.capability);
 }
 
 }  // namespace troupe::config

@@ -21,7 +21,7 @@ void add_compile(key_rows& t) {
       .ignored("activations always end with their last use");
   // These would change memory.
   const auto moves = [&](const char* name, const char* meaning) {
-    key(name, boolean, "false", meaning).just("false").needs(capability::passes).acts = effect::acts;
+    key(name, boolean, "false", meaning).just("false").needs(capability::passes).support.acts = effect::acts;
   };
   moves("offload_activation", "Move activations to the host between forward and backward.");
   key("offload_activation_pin_memory", boolean, "true", "Lock that memory.");

@@ -176,7 +176,7 @@ class loading {
     c.file = file;
     for (const key_info& row : key_table())
       if (const auto it = all.given.find(row.key); it != all.given.end()) keep(it->second, c);
-    for (const auto& [list, size] : all.lists) key_named(list + "[]")->resize(c, size);
+    for (const auto& [list, size] : all.lists) key_named(list + "[]")->target.resize(c, size);
     for (const auto& [key, s] : all.given)
       if (s.row->in_list()) keep(s, c);
     settings given = all;
@@ -213,7 +213,7 @@ class loading {
     if (s.value == nullptr || s.held_back) return;
     if (const auto refused = store(*s.row, *s.value, report_.sources[s.at.source].folder, c, s.item))
       report_.error(s.at, s.key, fmt::format("wanted {}, got {}", *refused, shown(*s.value)));
-    if (s.row->told != nullptr) *s.row->told(c) = true;
+    if (s.row->target.told != nullptr) *s.row->target.told(c) = true;
   }
 
   void steps_from_option(settings& given, job_config& c) {

@@ -17,12 +17,12 @@ std::string cell(std::string_view text) {
 }
 
 std::string effect_cell(const key_info& row) {
-  if (!row.refusal.empty()) return fmt::format("refused: {}", row.refusal);
+  if (!row.support.refusal.empty()) return fmt::format("refused: {}", row.support.refusal);
   std::string out = effect_of(row);
-  if (!row.only.empty() && !row.capability.empty() && row.acts == effect::acts)
-    out = fmt::format("only `{}` until there is {}", fmt::join(row.only, "` and `"), row.capability);
-  else if (!row.only.empty())
-    out += fmt::format("; a job may only say `{}`", fmt::join(row.only, "` and `"));
+  if (!row.support.only.empty() && !row.support.capability.empty() && row.support.acts == effect::acts)
+    out = fmt::format("only `{}` until there is {}", fmt::join(row.support.only, "` and `"), row.support.capability);
+  else if (!row.support.only.empty())
+    out += fmt::format("; a job may only say `{}`", fmt::join(row.support.only, "` and `"));
   if (!row.deprecation.empty()) out += fmt::format("; deprecated, write `{}`", row.deprecation);
   return out;
 }
@@ -30,16 +30,16 @@ std::string effect_cell(const key_info& row) {
 std::string name_cell(const key_info& row) {
   std::string out = fmt::format("`{}`", row.name());
   for (const alias& a : row.aliases) out += fmt::format(", {}`{}`", a.deprecated ? "deprecated " : "", a.name);
-  if (!row.family.empty()) out += fmt::format(" ({})", row.family);
-  if (!row.of_types.empty()) out += fmt::format(" ({})", fmt::join(row.of_types, ", "));
+  if (!row.types.family.empty()) out += fmt::format(" ({})", row.types.family);
+  if (!row.types.readers.empty()) out += fmt::format(" ({})", fmt::join(row.types.readers, ", "));
   return out;
 }
 
 std::string default_cell(const key_info& row) {
   if (row.required) return "required";
   std::string out = fmt::format("`{}`", row.default_text);
-  if (!row.needed_by.empty()) out = fmt::format("required with {}", fmt::join(row.needed_by, ", "));
-  for (const auto& [type, text] : row.type_defaults) out += fmt::format("; {}: `{}`", type, text);
+  if (!row.types.needed_by.empty()) out = fmt::format("required with {}", fmt::join(row.types.needed_by, ", "));
+  for (const auto& [type, text] : row.types.defaults) out += fmt::format("; {}: `{}`", type, text);
   return out;
 }
 

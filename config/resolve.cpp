@@ -62,9 +62,10 @@ class rules {
       return;
     }
     for (const setting* s : inline_keys)
-      if (!s->row->family.empty() && s->row->family != type->value->text)
-        report_.error(s->name_at, s->row->key,
-                      fmt::format("a key of the {} family, but model_type is {}", s->row->family, type->value->text));
+      if (!s->row->types.family.empty() && s->row->types.family != type->value->text)
+        report_.error(
+            s->name_at, s->row->key,
+            fmt::format("a key of the {} family, but model_type is {}", s->row->types.family, type->value->text));
   }
 
   void no_model() {

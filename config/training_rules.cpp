@@ -96,9 +96,10 @@ class training {
         continue;
       }
       if (has(row.key) || derived_.contains(row.key)) continue;
-      for (const auto& [of, text] : row.type_defaults)
+      for (const auto& [of, text] : row.types.defaults)
         if (of == type) by_default(row, type, std::string(text));
-      if (std::ranges::find(row.needed_by, type) != row.needed_by.end() && (job_ || !given_.is_auto(row.key)))
+      if (std::ranges::find(row.types.needed_by, type) != row.types.needed_by.end() &&
+          (job_ || !given_.is_auto(row.key)))
         error(row.key, fmt::format("wanted {}, got nothing: {} needs it", wanted(row), type));
     }
   }
@@ -107,13 +108,13 @@ class training {
     std::string nearest;
     size_t least = SIZE_MAX;
     for (const key_info& other : key_table())
-      if (other.section() == row.section() && other.read_by(type) && other.refusal.empty())
+      if (other.section() == row.section() && other.read_by(type) && other.support.refusal.empty())
         if (const size_t distance = edits(row.name(), other.name()); distance < least) {
           least = distance;
           nearest = other.key;
         }
     const std::string text = fmt::format("a key of {}, not of {}; the nearest of {} is {}",
-                                         fmt::join(row.of_types, ", "), type, type, nearest);
+                                         fmt::join(row.types.readers, ", "), type, type, nearest);
     if (as == unread::warned)
       report_.warn(s.name_at, row.key, "no effect: " + text);
     else

@@ -50,17 +50,17 @@ std::optional<double> with_unit(const node& value, std::initializer_list<unit> u
 
 bool in_range(const key_info& key, double v) {
   if (!std::isfinite(v)) return false;
-  if (key.least && (key.above_least ? v <= *key.least : v < *key.least)) return false;
-  return !(key.most && (key.below_most ? v >= *key.most : v > *key.most));
+  if (key.range.least && (key.range.above_least ? v <= *key.range.least : v < *key.range.least)) return false;
+  return !(key.range.most && (key.range.below_most ? v >= *key.range.most : v > *key.range.most));
 }
 
 /// The limits of a field's type, beyond its key's range.
 bool fits_field(const key_info& key, const whole& v) {
-  if (std::holds_alternative<field_of<uint32_t>>(key.into_field))
+  if (std::holds_alternative<field_of<uint32_t>>(key.target.field))
     return !v.negative && v.magnitude <= std::numeric_limits<uint32_t>::max();
-  if (std::holds_alternative<field_of<int64_t>>(key.into_field)) return v.magnitude <= uint64_t{INT64_MAX};
-  if (std::holds_alternative<field_of<uint64_t>>(key.into_field) ||
-      std::holds_alternative<field_of<std::optional<uint64_t>>>(key.into_field))
+  if (std::holds_alternative<field_of<int64_t>>(key.target.field)) return v.magnitude <= uint64_t{INT64_MAX};
+  if (std::holds_alternative<field_of<uint64_t>>(key.target.field) ||
+      std::holds_alternative<field_of<std::optional<uint64_t>>>(key.target.field))
     return !v.negative;
   return true;
 }
@@ -71,9 +71,9 @@ double as_double(const whole& v) {
 }
 
 node_ptr checked_choice(const key_info& key, const node_ptr& value, const std::string& text) {
-  if (key.choices.empty()) return value;
-  for (const std::string_view choice : key.choices)
-    if (key.any_case ? lower(choice) == lower(text) : choice == text)
+  if (key.choices.names.empty()) return value;
+  for (const std::string_view choice : key.choices.names)
+    if (key.choices.any_case ? lower(choice) == lower(text) : choice == text)
       return make_scalar(node_kind::quoted, std::string(choice), value->at);
   return nullptr;
 }
@@ -147,7 +147,7 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
     case value_type::path:
       return is_text(*value) && (!value->text.empty() || key.default_text == "\"\"") ? value : nullptr;
     case value_type::number_list: {
-      if (value->kind != node_kind::sequence || value->items.size() != key.choices.size()) return nullptr;
+      if (value->kind != node_kind::sequence || value->items.size() != key.choices.names.size()) return nullptr;
       const bool all = std::all_of(value->items.begin(), value->items.end(), [&](const node_ptr& item) {
         const auto v = number_in(*item);
         return v && in_range(key, *v);

@@ -11,10 +11,10 @@ namespace {
 
 /// Which values of a key wait; empty: none do.
 std::string values_that_wait(const key_info& row) {
-  if (row.capability.empty()) return {};
-  if (row.acts == effect::when_there) return "all";
-  if (!row.only.empty()) return fmt::format("all but {}", fmt::join(row.only, " and "));
-  return fmt::format("{}", fmt::join(row.later, ", "));
+  if (row.support.capability.empty()) return {};
+  if (row.support.acts == effect::when_there) return "all";
+  if (!row.support.only.empty()) return fmt::format("all but {}", fmt::join(row.support.only, " and "));
+  return fmt::format("{}", fmt::join(row.choices.later, ", "));
 }
 
 }  // namespace
@@ -24,8 +24,8 @@ std::vector<waiting_for> all_waiting() {
   for (const key_info& row : key_table()) {
     std::string values = values_that_wait(row);
     if (values.empty()) continue;
-    auto at = std::ranges::find(out, row.capability, &waiting_for::capability);
-    if (at == out.end()) at = out.insert(at, {row.capability, {}});
+    auto at = std::ranges::find(out, row.support.capability, &waiting_for::capability);
+    if (at == out.end()) at = out.insert(at, {row.support.capability, {}});
     at->keys.push_back({&row, std::move(values)});
   }
   return out;

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_file_broken_at_random_is_refused_where_it_is_broken) {
   for (int i = 0; i < 300; ++i) {
     const auto& rows = key_table();
     const key_info& row = rows[random() % rows.size()];
-    const bool fits = row.refusal.empty() && !row.any_name() && row.type != value_type::any &&
+    const bool fits = row.support.refusal.empty() && !row.any_name() && row.type != value_type::any &&
                       row.type != value_type::section && row.key != "deepspeed_config";
     if (!fits) continue;
     // No key takes a list of a mapping.

@@ -27,7 +27,7 @@ std::string all_fields(const job_config& c) {
   std::string out = c.model.hugging_face_json + "\n";
   for (const key_info& row : key_table()) {
     const key_info* list = row.in_list() ? key_named(row.section()) : nullptr;
-    for (size_t i = 0; i < (list == nullptr ? 1 : list->items(c)); ++i)
+    for (size_t i = 0; i < (list == nullptr ? 1 : list->target.items(c)); ++i)
       if (row.has_field()) out += row.key + " = " + field_text(row, c, i) + "\n";
   }
   return out;
@@ -183,7 +183,8 @@ BOOST_AUTO_TEST_CASE(what_waits_is_listed_by_capability) {
                  .contains("zero_optimization.zero_hpz_partition_size: all but 1 and 0"));
   size_t keys = 0, rows = 0;
   for (const auto& w : waiting) keys += w["keys"].size();
-  for (const key_info& row : key_table()) rows += row.capability.empty() || row.acts == effect::no_effect ? 0 : 1;
+  for (const key_info& row : key_table())
+    rows += row.support.capability.empty() || row.support.acts == effect::no_effect ? 0 : 1;
   BOOST_TEST(keys == rows);
 }
 

@@ -17,9 +17,9 @@ BOOST_AUTO_TEST_CASE(every_key_is_unique_explained_and_in_a_section_of_the_table
     for (const alias& a : row.aliases)
       BOOST_TEST(seen.insert(std::string(row.section()) + "." + std::string(a.name)).second, a.name);
     BOOST_TEST(!row.meaning.empty(), row.key);
-    BOOST_TEST((row.acts != effect::no_effect || !row.reason.empty()), row.key);
-    BOOST_TEST((row.acts != effect::when_there || !row.capability.empty()), row.key);
-    const bool later_named = row.later.empty() || !row.capability.empty();
+    BOOST_TEST((row.support.acts != effect::no_effect || !row.support.reason.empty()), row.key);
+    BOOST_TEST((row.support.acts != effect::when_there || !row.support.capability.empty()), row.key);
+    const bool later_named = row.choices.later.empty() || !row.support.capability.empty();
     BOOST_TEST(later_named, row.key);
     if (row.section().empty()) continue;
     const key_info* around = key_named(row.section());
@@ -30,18 +30,19 @@ BOOST_AUTO_TEST_CASE(every_key_is_unique_explained_and_in_a_section_of_the_table
 
 BOOST_AUTO_TEST_CASE(every_key_that_acts_has_a_field_or_one_accepted_value) {
   for (const key_info& row : troupe::config::key_table()) {
-    const bool is_value = row.type != value_type::section && row.acts == effect::acts && row.refusal.empty();
+    const bool is_value =
+        row.type != value_type::section && row.support.acts == effect::acts && row.support.refusal.empty();
     // These are read while keys are collected: one names another file, the others stand for other keys.
     const bool is_collected = row.key == "deepspeed_config" || row.key == "allgather_size" ||
                               row.key.starts_with("zero_optimization.cpu_offload");
-    if (is_value) BOOST_TEST((row.has_field() || !row.only.empty() || is_collected), row.key);
+    if (is_value) BOOST_TEST((row.has_field() || !row.support.only.empty() || is_collected), row.key);
   }
 }
 
 BOOST_AUTO_TEST_CASE(every_default_in_the_table_is_the_default_of_its_field) {
   const job_config fresh;
   for (const key_info& row : troupe::config::key_table()) {
-    if (!row.has_field() || std::holds_alternative<model_key>(row.into_field)) continue;
+    if (!row.has_field() || std::holds_alternative<model_key>(row.target.field)) continue;
     if (row.key == "zero_optimization.overlap_comm") continue;  // derived
     const std::string field = field_text(row, fresh);
     const node_ptr as_node = make_scalar(node_kind::plain, field, {});
@@ -59,7 +60,7 @@ BOOST_AUTO_TEST_CASE(every_default_is_a_value_that_its_key_accepts) {
     const node_ptr value =
         make_scalar(row.type == value_type::text ? node_kind::quoted : node_kind::plain, row.default_text, {});
     BOOST_TEST(checked(row, value) != nullptr, row.key);
-    if (!row.only.empty()) BOOST_TEST(row.only.front() == row.default_text, row.key);
+    if (!row.support.only.empty()) BOOST_TEST(row.support.only.front() == row.default_text, row.key);
   }
 }
 

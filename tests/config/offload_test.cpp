@@ -257,7 +257,7 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
              "no_effect: nothing here uses CUDA's cuFile: files move through host memory");
   for (const effective_value& v : nvme.values)
     if (v.key.starts_with("zero_optimization.offload_") || v.key.starts_with("aio.") || v.key.starts_with("cluster."))
-      BOOST_TEST((v.row->acts != effect::when_there), v.key);
+      BOOST_TEST((v.row->support.acts != effect::when_there), v.key);
 }
 
 BOOST_AUTO_TEST_CASE(what_the_tuner_of_deepspeed_writes_can_be_pasted) {

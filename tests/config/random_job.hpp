@@ -16,7 +16,7 @@ namespace troupe::config {
 /// A line of YAML that gives a key some value it accepts; empty when the key has only one.
 inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   const auto pick = [&](auto& list) { return std::string(list[random() % list.size()]); };
-  const double least = row.least.value_or(0), most = std::min(row.most.value_or(1e6), least + 1e6);
+  const double least = row.range.least.value_or(0), most = std::min(row.range.most.value_or(1e6), least + 1e6);
   switch (row.type) {
     case value_type::boolean:
       return random() % 2 == 0 ? "true" : "false";
@@ -28,7 +28,7 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
       return std::to_string(least + (most - least) * (0.1 + 0.8 * static_cast<double>(random() % 1000) / 1000));
     case value_type::dtype:
     case value_type::text:
-      return row.choices.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices);
+      return row.choices.names.empty() ? "\"a \\\" \\u00e9: # {\"" : pick(row.choices.names);
     case value_type::path:
       return "some/../path";
     case value_type::number_list:
@@ -63,7 +63,7 @@ inline bool is_free(const key_info& row) {
                                                    "activation_checkpointing.cpu_checkpointing"};
   const bool places =
       row.key.starts_with("zero_optimization.offload_") || row.key.starts_with("zero_optimization.zenflow");
-  return row.has_field() && row.only.empty() && row.section() != "model" && row.section() != "data_types" &&
+  return row.has_field() && row.support.only.empty() && row.section() != "model" && row.section() != "data_types" &&
          !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) && !places;
 }
 
@@ -82,7 +82,7 @@ inline std::string some_items(const std::string& list, std::mt19937_64& random) 
 }
 
 inline std::string one_of(const char* key, std::mt19937_64& random) {
-  const auto& choices = key_named(key)->choices;
+  const auto& choices = key_named(key)->choices.names;
   return std::string(choices[random() % choices.size()]);
 }
 
@@ -101,7 +101,7 @@ inline random_job some_job(std::mt19937_64& random) {
   for (const key_info& row : key_table()) {
     const bool in_curve = row.section() == "scheduler.params";
     const std::string& type = in_curve ? scheduler : optimizer;
-    const bool needed = std::ranges::find(row.needed_by, type) != row.needed_by.end();
+    const bool needed = std::ranges::find(row.types.needed_by, type) != row.types.needed_by.end();
     if (!row.read_by(type) || (in_curve && !curve)) continue;
     if (needed && row.name() == "cycle_min_lr") overrides.push_back(row.key + "=0");
     if (!is_free(row) || (!needed && random() % 4 != 0)) continue;

@@ -21,7 +21,7 @@ bool is_walked(const key_info& row) {
       "flops_profiler", "parameter_groups[]", "sample",      "evaluation",       "activation_checkpointing",
       "checkpoint",     "checkpoint.load",    "aio",         "cluster"};
   const bool alone = row.key == "wall_clock_breakdown" || row.key == "memory_breakdown";
-  return row.acts == effect::acts && row.refusal.empty() && row.type != value_type::section &&
+  return row.support.acts == effect::acts && row.support.refusal.empty() && row.type != value_type::section &&
          (alone || sections.contains(row.section()));
 }
 
@@ -47,7 +47,7 @@ std::string file_with(const key_info& row, const std::string& value) {
                        row.list_name() == "data.sources" ? "data:\n  sources:\n" : "parameter_groups:\n", item);
   }
   if (row.section().ends_with(".params")) {
-    const std::string type = row.of_types.empty() ? "adamw" : std::string(row.of_types[0]);
+    const std::string type = row.types.readers.empty() ? "adamw" : std::string(row.types.readers[0]);
     return base +
            within(fmt::format("{}:\n  type: {}\n  params", row.section().substr(0, row.section().find('.')), type), "",
                   "    ");
@@ -81,7 +81,7 @@ std::vector<std::string> of_wrong_type(const key_info& row) {
     default:
       break;
   }
-  if (!row.choices.empty() && row.type != value_type::number_list) all.push_back("of_another_kind");
+  if (!row.choices.names.empty() && row.type != value_type::number_list) all.push_back("of_another_kind");
   return all;
 }
 
@@ -92,13 +92,13 @@ std::vector<std::string> out_of_range(const key_info& row) {
     const std::string text = fmt::format("{}", v);
     all.push_back(row.type == value_type::number_list ? fmt::format("[0.5, {}]", text) : text);
   };
-  if (row.least) {
-    add(*row.least - 1);
-    if (row.above_least) add(*row.least);
+  if (row.range.least) {
+    add(*row.range.least - 1);
+    if (row.range.above_least) add(*row.range.least);
   }
-  if (row.most) {
-    add(*row.most + 1);
-    if (row.below_most) add(*row.most);
+  if (row.range.most) {
+    add(*row.range.most + 1);
+    if (row.range.below_most) add(*row.range.most);
   }
   return all;
 }
@@ -147,17 +147,17 @@ BOOST_AUTO_TEST_CASE(a_value_outside_its_range_is_refused_with_key_and_place) {
 
 BOOST_AUTO_TEST_CASE(a_number_of_another_type_is_refused_with_key_and_place) {
   for (const key_info& row : key_table()) {
-    if (!is_walked(row) || row.of_types.empty() || !row.has_field()) continue;
+    if (!is_walked(row) || row.types.readers.empty() || !row.has_field()) continue;
     const bool curve = row.section() == "scheduler.params";
-    for (const std::string_view type : key_named(curve ? "scheduler.type" : "optimizer.type")->choices) {
+    for (const std::string_view type : key_named(curve ? "scheduler.type" : "optimizer.type")->choices.names) {
       if (row.read_by(type) || type == "muon") continue;
       const std::string value = row.type == value_type::boolean       ? "true"
                                 : row.type == value_type::number_list ? "[0.5, 0.5]"
-                                : !row.choices.empty()                ? std::string(row.choices[0])
+                                : !row.choices.names.empty()          ? std::string(row.choices.names[0])
                                                                       : "1";
-      if (row.below_most && value == "1") continue;
+      if (row.range.below_most && value == "1") continue;
       std::string text = file_with(row, value);
-      const std::string mine = fmt::format("type: {}", row.of_types[0]);
+      const std::string mine = fmt::format("type: {}", row.types.readers[0]);
       text.replace(text.rfind(mine), mine.size(), fmt::format("type: {}", type));
       const auto lines = std::ranges::count(text, '\n');
       const std::string errors = errors_of(text);

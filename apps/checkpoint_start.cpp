@@ -1,10 +1,13 @@
 #include "apps/checkpoint_start.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -41,19 +44,15 @@ bool lies_in(const fs::path& path, const fs::path& root) {
   return inner == outer || inner.parent_path() == outer;
 }
 
-core::error failed_to(const char* what, const fs::path& path, const std::error_code& e) {
-  return {core::error_kind::io, std::string("cannot ") + what + " '" + path.string() + "': " + e.message()};
-}
-
 core::result<fs::path> make_place_aside(const fs::path& root) {
   for (uint32_t n = 1; n <= max_set_aside; ++n) {
-    const fs::path place = root.string() + "." + std::to_string(n);
+    const fs::path place = fmt::format("{}.{}", root.string(), n);
     std::error_code e;
     if (fs::create_directory(place, e)) return place;
-    if (e) return core::fail(failed_to("make the folder", place, e));
+    if (e) return core::fail(core::path_error("make the folder", place, e.value()));
   }
-  return core::fail(core::error_kind::limit, root.string() + ".1 to ." + std::to_string(max_set_aside) +
-                                                 " hold earlier checkpoints: remove some of them");
+  return core::fail(core::error_kind::limit, fmt::format("{}.1 to .{} hold earlier checkpoints: remove some of them",
+                                                         root.string(), max_set_aside));
 }
 
 }  // namespace
@@ -67,7 +66,8 @@ core::result<void> checkpoint_start::claim(const say_function& say) {
   if (!claimed) return core::fail(claimed.error());
   lock_.emplace(std::move(claimed->lock));
   for (const auto& l : claimed->left)
-    say(root_.string() + ": a crash had left " + l.name + (l.restored ? ", which has its name again" : ": removed"));
+    say(fmt::format("{}: a crash had left {}{}", root_.string(), l.name,
+                    l.restored ? ", which has its name again" : ": removed"));
   return {};
 }
 
@@ -122,12 +122,12 @@ core::result<void> checkpoint_start::begin(const run_start& start, uint64_t step
   if (!place) return core::fail(place.error());
   for (const auto& name : moved) {
     fs::rename(root_ / name, *place / name, e);
-    if (e) return core::fail(failed_to("move", root_ / name, e));
+    if (e) return core::fail(core::path_error("move", root_ / name, e.value()));
   }
   for (const auto& folder : {*place, root_, root_.parent_path()})
     if (auto ok = checkpoint::real_files().sync_folder(folder); !ok) return ok;
-  say(root_.string() + ": checkpoints " + (start.own ? "after step " + std::to_string(step) : "of an earlier run") +
-      " are in " + place->string() + " now");
+  say(fmt::format("{}: checkpoints {} are in {} now", root_.string(),
+                  start.own ? fmt::format("after step {}", step) : "of an earlier run", place->string()));
   return {};
 }
 

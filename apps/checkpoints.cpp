@@ -1,5 +1,7 @@
 #include "apps/checkpoints.hpp"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "core/clock.hpp"
@@ -54,15 +56,17 @@ core::result<void> checkpoints::after_step(actors::session& s, moment why) {
   asked_ = asked_ || why == moment::asked;
   const bool due = is_due(step, why);
   if (why == moment::rescued && !due)
-    heard_.on_warning("ended by SIGTERM after step " + std::to_string(step) +
-                      ": nothing is saved, as neither checkpoint.every_steps nor checkpoint.every_minutes asks for it");
+    heard_.on_warning(
+        fmt::format("ended by SIGTERM after step {}: nothing is saved, as neither checkpoint.every_steps nor "
+                    "checkpoint.every_minutes asks for it",
+                    step));
   if (!due && !waiting_) return {};
   if (last || !when_.asynchronous) return save(s);
   if (!s.save_under_way()) return begin_save(s);
   if (why != moment::asked && due && when_.when_busy == config::checkpoint_section::busy_policy::skip) {
     ++counts_.skipped;
     last_begin_ns_ = core::now_ns();
-    heard_.on_warning("checkpoint of step " + std::to_string(step) + ": left out, another is still being written");
+    heard_.on_warning(fmt::format("checkpoint of step {}: left out, another is still being written", step));
   } else {
     waiting_ = true;
   }
@@ -143,9 +147,9 @@ core::result<void> checkpoints::end_saves(actors::session& s) {
 core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   ++counts_.failed;
   if (saved_step_ == step) saved_step_.reset();
-  const std::string what = "checkpoint of step " + std::to_string(step);
+  const std::string what = fmt::format("checkpoint of step {}", step);
   if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(e.in(what));
-  heard_.on_warning(what + ": " + e.text + "; the earlier ones stay as they are, the run goes on");
+  heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run goes on", what, e.text));
   return {};
 }
 

@@ -99,7 +99,6 @@ core::result<void> measure(const io_arguments& a) {
                                ? io_json(report)
                                : io_text(report, ::isatty(STDOUT_FILENO) != 0 ? bar_style::blocks : bar_style::ascii);
   std::fputs(text.c_str(), stdout);
-  if (std::fflush(stdout) != 0) return core::fail(core::error_kind::io, "cannot write the report to the output");
   return {};
 }
 

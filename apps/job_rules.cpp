@@ -1,5 +1,7 @@
 #include "apps/job_rules.hpp"
 
+#include <fmt/format.h>
+
 #include <optional>
 
 #include "models/table/model_spec.hpp"
@@ -16,7 +18,7 @@ constexpr uint64_t no_machine_has_bytes = uint64_t{1} << 50;
 
 /// "model key 'n_head' wants 1" beside the key's own name: "wanted 1".
 std::string without_key(const models::spec_problem& p) {
-  const std::string begin = "model key '" + p.key + "' wants ";
+  const std::string begin = fmt::format("model key '{}' wants ", p.key);
   return p.what.text.starts_with(begin) ? std::string("wanted ").append(p.what.text, begin.size()) : p.what.text;
 }
 
@@ -41,8 +43,8 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   if (!spec) return out;
   const uint64_t columns = job.data.sequence_length > 0 ? job.data.sequence_length : spec->positions;
   if (columns > spec->positions) {
-    out.push_back({"data.sequence_length", "wanted at most the model's " + std::to_string(spec->positions) +
-                                               " positions, got " + std::to_string(columns)});
+    out.push_back({"data.sequence_length",
+                   fmt::format("wanted at most the model's {} positions, got {}", spec->positions, columns)});
     return out;
   }
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;

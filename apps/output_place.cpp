@@ -13,7 +13,7 @@
 #include "apps/output_mark.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/file_system.hpp"
-#include "core/source_file.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -152,7 +152,7 @@ core::result<output_place> output_place::prepare(const output_wish& wish, const 
   clear_room(room, name, e);
   if (!e && wish.kind == output_kind::folder) fs::create_directory(place.working_, e);
   if (e)
-    return fail(checkpoint::kind_of_write_error(e.value()),
+    return fail(core::kind_of_write_error(e.value()),
                 fmt::format("cannot write '{}': {}", place.out().string(), e.message()));
   return place;
 }
@@ -172,7 +172,7 @@ core::result<void> output_place::commit(const fs::path& below) {
   else  // The two change places, the destructor removes the old one.
     why = ::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, out.c_str(), RENAME_EXCHANGE) == 0 ? 0 : errno;
   if (why != 0)
-    return fail(checkpoint::kind_of_write_error(why),
+    return fail(core::kind_of_write_error(why),
                 fmt::format("cannot write '{}': {}", out.string(), core::system_message(why)));
   return checkpoint::sync_folder(parent_of(out));
 }

@@ -1,5 +1,6 @@
 #include "apps/train.hpp"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -60,7 +61,8 @@ core::result<void> prepare_output(const config::loaded& c, const std::string& ti
   fs::create_directories(folder, e);
   core::result<void> did = {};
   if (e)
-    did = core::fail(core::error_kind::io, "output: cannot make the folder " + folder.string() + ": " + e.message());
+    did = core::fail(core::error_kind::io,
+                     fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
   else
     did = write_files(folder, {{"config.yaml", config::effective_yaml(c)}, {"tiers.yaml", tiers}}, open);
   for (const char* name : {"config.yaml", "tiers.yaml"})
@@ -93,7 +95,7 @@ bool show_reading(const data::reading_progress& p, const interrupts& stop) {
 /// The flags of loading as the keys that they stand for.
 train_arguments with_load_keys(train_arguments a) {
   const auto key = [&a](const char* name, const std::string& value) {
-    a.set.push_back(std::string("checkpoint.load.") + name + "=" + value);
+    a.set.push_back(fmt::format("checkpoint.load.{}={}", name, value));
   };
   if (!a.resume.empty()) key("path", config::quoted(fs::absolute(a.resume).string()));
   if (!a.tag.empty()) key("tag", config::quoted(a.tag));

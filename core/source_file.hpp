@@ -14,15 +14,12 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "core/error.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::core {
-
-/// The system's last error as words: "No such file or directory".
-inline std::string system_message(int number) { return std::generic_category().message(number); }
 
 /// As many bytes as there were when it was opened. Movable; any number of threads may read.
 class source_file {
@@ -45,7 +42,7 @@ class source_file {
     out.name_ = path.string();
     out.flags_ = O_RDONLY | O_CLOEXEC | O_NONBLOCK | extra_flags;
     out.fd_ = ::open(path.c_str(), out.flags_);
-    if (out.fd_ < 0) return out.refused(kind_of(errno), system_message(errno));
+    if (out.fd_ < 0) return out.refused(kind_of_path_error(errno), system_message(errno));
     return std::move(out).known();
   }
 
@@ -129,10 +126,6 @@ class source_file {
 
   [[nodiscard]] tl::unexpected<error> refused(error_kind kind, const std::string& why) const {
     return fail(kind, "cannot read '" + name_ + "': " + why);
-  }
-  static error_kind kind_of(int number) {
-    return number == ENOENT || number == EACCES || number == ENOTDIR || number == ELOOP ? error_kind::bad_input
-                                                                                        : error_kind::io;
   }
 
   int fd_ = -1, flags_ = O_RDONLY | O_CLOEXEC;

@@ -13,6 +13,7 @@
 
 #include "core/error.hpp"
 #include "core/source_file.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::data {
 
@@ -49,7 +50,7 @@ class scratch_file {
       const ssize_t n = ::write(fd_, bytes.data(), bytes.size());
       if (n < 0 && errno == EINTR) continue;
       if (n < 0)
-        return core::fail(errno == ENOSPC || errno == EDQUOT ? core::error_kind::no_space : core::error_kind::io,
+        return core::fail(core::kind_of_write_error(errno),
                           "cannot write the expanded text to the scratch folder: " + core::system_message(errno));
       bytes = bytes.subspan(static_cast<size_t>(n));
     }

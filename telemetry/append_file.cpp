@@ -7,13 +7,14 @@
 #include <system_error>
 #include <utility>
 
+#include "core/system_error.hpp"
+
 namespace troupe::telemetry {
 namespace {
 
 core::error failure(const std::filesystem::path& file, const char* what, int system_error) {
-  const bool full = system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
-  return {full ? core::error_kind::no_space : core::error_kind::io,
-          std::string("cannot ") + what + " " + file.string() + ": " + std::generic_category().message(system_error)};
+  return {core::kind_of_write_error(system_error),
+          std::string("cannot ") + what + " " + file.string() + ": " + core::system_message(system_error)};
 }
 
 }  // namespace

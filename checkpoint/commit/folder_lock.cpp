@@ -15,7 +15,7 @@
 
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/files/file_system.hpp"
-#include "core/source_file.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -23,12 +23,6 @@ namespace {
 using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
-
-tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
-  const bool users = number == EACCES || number == EPERM || number == EROFS || number == ENOTDIR || number == EEXIST;
-  return fail(users ? error_kind::bad_input : error_kind::io,
-              fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
-}
 
 /// Folders that may vanish under the hand that reaches for them, one after the other.
 constexpr int max_vanished_folders = 100;
@@ -90,14 +84,14 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
     return fail(error_kind::bad_input,
                 fmt::format("cannot lock '{}': it is a link, which is not followed; remove it", path.string()));
   if (fd < 0 && errno == ENOENT) return std::nullopt;
-  if (fd < 0) return refused("open the lock", path, errno);
+  if (fd < 0) return fail(core::path_error("open the lock", path, errno));
   folder_lock out(root, -1);  // the file is this one's when it is locked: a destructor writes to it
   const auto give_up = [fd](auto error) {
     ::close(fd);
     return error;
   };
   struct stat status {};
-  if (::fstat(fd, &status) != 0) return give_up(refused("look at", path, errno));
+  if (::fstat(fd, &status) != 0) return give_up(fail(core::path_error("look at", path, errno)));
   if (!S_ISREG(status.st_mode))
     return give_up(
         fail(error_kind::bad_input, fmt::format("cannot lock '{}': a regular file was wanted", path.string())));
@@ -107,7 +101,7 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
   if (locked != 0 && errno == EWOULDBLOCK)
     return give_up(fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
                                                            root.string(), holder(fd), deed, path.string())));
-  if (locked != 0) return give_up(refused("lock", path, errno));
+  if (locked != 0) return give_up(fail(core::path_error("lock", path, errno)));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
     return give_up(std::optional<folder_lock>());

@@ -15,6 +15,7 @@
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
+#include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -239,7 +240,7 @@ core::result<weights_export_report> export_weights(const tensor_source& from, co
   std::error_code ec;
   const bool made = !one_file && fs::create_directories(folder, ec);
   if (ec)
-    return fail(kind_of_write_error(ec.value()),
+    return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
 
   progress_teller progress(options.progress, report.tensor_bytes);

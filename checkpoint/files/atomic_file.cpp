@@ -10,6 +10,8 @@
 #include <system_error>
 #include <utility>
 
+#include "core/system_error.hpp"
+
 namespace troupe::checkpoint {
 namespace {
 
@@ -21,14 +23,7 @@ constexpr int max_leftover_parts = 10'000;
 
 fs::path folder_of(const fs::path& file) { return file.has_parent_path() ? file.parent_path() : fs::path("."); }
 
-std::string words(int system_error) { return std::generic_category().message(system_error); }
-
 }  // namespace
-
-core::error_kind kind_of_write_error(int system_error) {
-  const bool full = system_error == ENOSPC || system_error == EDQUOT || system_error == EFBIG;
-  return full ? core::error_kind::no_space : core::error_kind::io;
-}
 
 atomic_file::atomic_file(fs::path target, fs::path part, int fd)
     : target_(std::move(target)), part_(std::move(part)), fd_(fd) {}
@@ -44,8 +39,8 @@ atomic_file::~atomic_file() {
 }
 
 tl::unexpected<core::error> atomic_file::failed(int system_error) const {
-  return fail(kind_of_write_error(system_error),
-              fmt::format("cannot write '{}': {}", target_.string(), words(system_error)));
+  return fail(core::kind_of_write_error(system_error),
+              fmt::format("cannot write '{}': {}", target_.string(), core::system_message(system_error)));
 }
 
 core::result<atomic_file> atomic_file::create(const fs::path& target) {
@@ -97,8 +92,8 @@ core::result<void> sync_folder(const fs::path& folder) {
   const int number = errno;
   if (fd >= 0) ::close(fd);
   if (!synced)
-    return fail(kind_of_write_error(number),
-                fmt::format("cannot sync the folder '{}': {}", folder.string(), words(number)));
+    return fail(core::kind_of_write_error(number),
+                fmt::format("cannot sync the folder '{}': {}", folder.string(), core::system_message(number)));
   return {};
 }
 

@@ -13,9 +13,6 @@
 
 namespace troupe::checkpoint {
 
-/// error_kind::no_space for a full disk, an exhausted quota or a file beyond the size limit; else error_kind::io.
-core::error_kind kind_of_write_error(int system_error);
-
 /// Whether a file that has its name survives a power cut at once (two flushes of the disk, tens of milliseconds on
 /// some), or when the system gets to it. A process that is killed leaves the old file or the new one either way.
 enum class durability : uint8_t { at_once, in_time };

@@ -15,7 +15,7 @@
 
 #include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/files/queued_output.hpp"
-#include "core/source_file.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -23,13 +23,6 @@ namespace {
 using core::error_kind;
 using core::fail;
 namespace fs = std::filesystem;
-
-tl::unexpected<core::error> refused(const char* deed, const fs::path& path, int number) {
-  const bool users = number == ENOENT || number == EACCES || number == ENOTDIR || number == ELOOP || number == EPERM ||
-                     number == EROFS || number == EEXIST;
-  return fail(users ? error_kind::bad_input : kind_of_write_error(number),
-              fmt::format("cannot {} '{}': {}", deed, path.string(), core::system_message(number)));
-}
 
 class real_input : public input_file {
  public:
@@ -67,17 +60,17 @@ class real_file_system : public file_system {
   }
 
   core::result<void> rename(const fs::path& from, const fs::path& to) override {
-    if (std::rename(from.c_str(), to.c_str()) != 0) return refused("rename to", to, errno);
+    if (std::rename(from.c_str(), to.c_str()) != 0) return fail(core::path_error("rename to", to, errno));
     return {};
   }
 
   core::result<void> remove(const fs::path& path) override {
-    if (std::remove(path.c_str()) != 0) return refused("remove", path, errno);
+    if (std::remove(path.c_str()) != 0) return fail(core::path_error("remove", path, errno));
     return {};
   }
 
   core::result<void> make_folder(const fs::path& path) override {
-    if (::mkdir(path.c_str(), 0777) != 0) return refused("make the folder", path, errno);
+    if (::mkdir(path.c_str(), 0777) != 0) return fail(core::path_error("make the folder", path, errno));
     return {};
   }
 
@@ -85,12 +78,12 @@ class real_file_system : public file_system {
 
   core::result<std::vector<folder_entry>> list(const fs::path& path) override {
     const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
-    if (folder == nullptr) return refused("list", path, errno);
+    if (folder == nullptr) return fail(core::path_error("list", path, errno));
     std::vector<folder_entry> out;
     for (;;) {
       errno = 0;
       const dirent* entry = ::readdir(folder.get());
-      if (entry == nullptr && errno != 0) return refused("list", path, errno);
+      if (entry == nullptr && errno != 0) return fail(core::path_error("list", path, errno));
       if (entry == nullptr) break;
       const std::string name = entry->d_name;
       if (name == "." || name == "..") continue;
@@ -110,12 +103,12 @@ class real_file_system : public file_system {
     struct stat status {};
     if (::lstat(path.c_str(), &status) == 0) return true;
     if (errno == ENOENT) return false;
-    return refused("look for", path, errno);
+    return fail(core::path_error("look for", path, errno));
   }
 
   core::result<uint64_t> free_bytes(const fs::path& path) override {
     struct statvfs status {};
-    if (::statvfs(path.c_str(), &status) != 0) return refused("ask for the free space of", path, errno);
+    if (::statvfs(path.c_str(), &status) != 0) return fail(core::path_error("ask for the free space of", path, errno));
     return static_cast<uint64_t>(status.f_bavail) * status.f_frsize;
   }
 };

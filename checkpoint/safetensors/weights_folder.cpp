@@ -9,6 +9,7 @@
 
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "core/source_file.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -167,7 +168,7 @@ core::result<void> write_weights_folder(const fs::path& folder, std::span<const 
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)
-    return fail(kind_of_write_error(ec.value()),
+    return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
   const auto write_all = [&]() -> core::result<void> {
     std::vector<atomic_file> files;

@@ -13,29 +13,17 @@
 #include <cstring>
 #include <limits>
 
+#include "core/system_error.hpp"
 #include "storage/queue/transfer.hpp"
 
 namespace troupe::storage {
 
 namespace {
 
-std::string reason(int errno_value) { return std::strerror(errno_value); }
-
-core::error_kind kind_of(int errno_value) {
-  const bool full = errno_value == ENOSPC || errno_value == EDQUOT || errno_value == EFBIG;
-  return full ? core::error_kind::no_space : core::error_kind::io;
-}
-
 core::error open_failure(const std::filesystem::path& path, file_access access, int errno_value) {
   const bool reads = access == file_access::read || access == file_access::read_regular;
   const bool creates = access == file_access::create || access == file_access::create_new;
-  const std::array at_fault{ENOENT, EACCES, ENOTDIR, ELOOP, EPERM, EROFS, EEXIST, EISDIR, ENAMETOOLONG};
-  const bool users = std::find(at_fault.begin(), at_fault.end(), errno_value) != at_fault.end();
-  return {users ? core::error_kind::bad_input : kind_of(errno_value), std::string("cannot ") +
-                                                                          (creates ? "create '"
-                                                                           : reads ? "read '"
-                                                                                   : "open '") +
-                                                                          path.string() + "': " + reason(errno_value)};
+  return core::path_error(creates ? "create" : reads ? "read" : "open", path, errno_value);
 }
 
 // Where the kernel cannot say (before 6.1, or a file system that does not know): the least of the usual sector sizes at
@@ -105,7 +93,7 @@ core::result<file> file::open(const std::filesystem::path& path, file_access acc
     if (!direct || why != EINVAL) return core::fail(open_failure(path, access, why));
     // Linux makes the file before it finds that it cannot be opened so.
     if (access == file_access::create_new) ::unlink(path.c_str());
-    return no_direct(reason(why));
+    return no_direct(core::system_message(why));
   }
   file out = adopt(descriptor, path, mode);
   struct stat about {};
@@ -146,7 +134,8 @@ core::result<file> file::in_memory(const std::string& name) {
 }
 
 core::error file::failure(const std::string& what, int errno_value) const {
-  return {kind_of(errno_value), path().string() + ": " + what + ": " + reason(errno_value)};
+  return {core::kind_of_write_error(errno_value),
+          path().string() + ": " + what + ": " + core::system_message(errno_value)};
 }
 
 core::result<uint64_t> file::size_bytes() const {

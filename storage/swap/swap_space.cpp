@@ -16,6 +16,7 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "core/system_error.hpp"
 
 namespace troupe::storage {
 
@@ -38,13 +39,7 @@ std::string quoted(const fs::path& path) {
 }
 
 tl::unexpected<core::error> refused(const std::string& deed, const fs::path& path, int why) {
-  const std::array users{EACCES, EPERM, EROFS, ENOTDIR, EEXIST, ENOENT, ELOOP, ENAMETOOLONG};
-  const bool full = why == ENOSPC || why == EDQUOT;
-  const bool theirs = std::find(users.begin(), users.end(), why) != users.end();
-  return fail(theirs ? error_kind::bad_input
-              : full ? error_kind::no_space
-                     : error_kind::io,
-              "swap folder: cannot " + deed + " " + quoted(path) + ": " + std::strerror(why));
+  return fail(core::path_error(deed, path, why).in("swap folder"));
 }
 
 tl::unexpected<core::error> is_link(const fs::path& path) {

@@ -77,8 +77,8 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_named) {
 }
 
 BOOST_AUTO_TEST_CASE(no_space_is_told_from_other_failures) {
-  for (const int full : {ENOSPC, EDQUOT, EFBIG}) BOOST_TEST((kind_of_write_error(full) == error_kind::no_space));
-  for (const int other : {EIO, EROFS, EACCES}) BOOST_TEST((kind_of_write_error(other) == error_kind::io));
+  for (const int full : {ENOSPC, EDQUOT, EFBIG}) BOOST_TEST((core::kind_of_write_error(full) == error_kind::no_space));
+  for (const int other : {EIO, EROFS, EACCES}) BOOST_TEST((core::kind_of_write_error(other) == error_kind::io));
 }
 
 BOOST_AUTO_TEST_CASE(running_out_of_room_leaves_the_old_file) {

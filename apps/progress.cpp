@@ -22,13 +22,6 @@ unsigned terminal_columns() {
   return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20 ? w.ws_col : 100;
 }
 
-// 1:02:03 or 2:03: as short as it gets, the bar needs the room.
-std::string clock_text(double seconds) {
-  const auto s = static_cast<unsigned long long>(std::max(0.0, seconds) + 0.5);
-  if (s >= 3600) return text_of("%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
-  return text_of("%llu:%02llu", s / 60, s % 60);
-}
-
 // The sign of a NaN says nothing.
 double shown(double x) { return std::isnan(x) ? std::fabs(x) : x; }
 
@@ -74,7 +67,7 @@ void progress::step(const actors::step_report& r, uint64_t memory_bytes) {
       text_of("step %llu/%llu  loss %.4f  lr %.2e  norm %.3f  %.0f tok/s", static_cast<unsigned long long>(r.step),
               static_cast<unsigned long long>(total_), shown(r.loss), r.lr, shown(r.grad_norm), tokens_per_s_);
   if (peak_flops_ > 0) text += text_of("  MFU %.0f%%", 100 * tokens_per_s_ * flops_per_token_ / peak_flops_);
-  text += "  " + core::human_bytes(memory_bytes) + "  ETA " + clock_text(left_s);
+  text += "  " + core::human_bytes(memory_bytes) + "  ETA " + core::clock_text(left_s);
   if (r.skipped) text += text_of("  skipped (loss scale %.0f)", r.loss_scale);
   if (style_ == output_style::lines) {
     std::printf("%s\n", text.c_str());

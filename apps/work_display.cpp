@@ -1,10 +1,8 @@
 #include "apps/work_display.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 
 #include "apps/stop_request.hpp"
@@ -41,7 +39,7 @@ void work_display::show(uint64_t done, uint64_t total) {
   const double percent = total > 0 ? 100.0 * static_cast<double>(done) / static_cast<double>(total) : 100.0;
   std::fprintf(stderr, "\r\x1b[K%s %s of %s, %.0f %%, %s/s, ETA %s", what_.c_str(), core::human_bytes(done).c_str(),
                core::human_bytes(total).c_str(), percent, core::human_bytes(static_cast<uint64_t>(rate)).c_str(),
-               clock_text(left).c_str());
+               core::clock_text(left).c_str());
   std::fflush(stderr);
   drawn_ = true;
 }
@@ -52,11 +50,5 @@ void work_display::clear() {
 }
 
 double work_display::seconds() const { return static_cast<double>(core::now_ns() - begin_) / 1e9; }
-
-std::string clock_text(double seconds) {
-  const auto all = static_cast<uint64_t>(std::ceil(std::max(seconds, 0.0)));
-  return all >= 3600 ? fmt::format("{}:{:02}:{:02}", all / 3600, all / 60 % 60, all % 60)
-                     : fmt::format("{}:{:02}", all / 60, all % 60);
-}
 
 }  // namespace troupe::apps

@@ -34,7 +34,4 @@ class work_display {
   int64_t begin_, next_;
 };
 
-/// `1:02:03`, `2:03`, and `0:07` below a minute.
-std::string clock_text(double seconds);
-
 }  // namespace troupe::apps

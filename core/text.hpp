@@ -64,6 +64,13 @@ std::string human_bytes(auto count) {
   return text_of("%.*f %s", decimals, bytes, units[unit]);
 }
 
+/// `1:02:03`, `2:03`, and `0:07` below a minute; a part of a second counts as one.
+inline std::string clock_text(double seconds) {
+  const auto s = static_cast<unsigned long long>(std::ceil(std::max(seconds, 0.0)));
+  if (s >= 3600) return text_of("%llu:%02llu:%02llu", s / 3600, s / 60 % 60, s % 60);
+  return text_of("%llu:%02llu", s / 60, s % 60);
+}
+
 /// A JSON string with its quotes. UTF-8 stays as it is; each byte that is none becomes U+FFFD.
 inline std::string json_string(std::string_view s) {
   constexpr std::string_view digits = "0123456789abcdef", replacement = "\xEF\xBF\xBD";

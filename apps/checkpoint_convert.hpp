@@ -24,7 +24,7 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
   output_arguments output;
   uint32_t stage = 2, ranks = 1;
   std::string dtype = "fp32";
-  std::string job;             ///< a topology or ds_config.json in place of the checkpoint's own
+  std::string job;             ///< a topology or ds_config.json instead of the checkpoint's own
   std::string model_config;    ///< as weights_arguments::model_config
   bool integer_steps = false;  ///< the optimizer's steps as DeepSpeed's own optimizers want them
 };

@@ -22,7 +22,7 @@ struct start_wishes {
 struct run_start {  ///< where a run begins
   /// Its path is empty where the run begins at step 0.
   config::checkpoint_load_section load;
-  /// From a checkpoint of the run's own folder: the run is the same one, and goes on.
+  /// From a checkpoint of the run's own folder: the run is the same one and resumes.
   bool own = false;
 };
 

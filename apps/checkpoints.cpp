@@ -149,7 +149,7 @@ core::result<void> checkpoints::failed(uint64_t step, const core::error& e) {
   if (saved_step_ == step) saved_step_.reset();
   const std::string what = fmt::format("checkpoint of step {}", step);
   if (when_.on_error == config::checkpoint_section::error_policy::stop) return core::fail(e.in(what));
-  heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run goes on", what, e.text));
+  heard_.on_warning(fmt::format("{}: {}; the earlier ones stay as they are, the run continues", what, e.text));
   return {};
 }
 

@@ -74,7 +74,7 @@ class checkpoints {
   checkpoint_counts counts_;
   std::optional<uint64_t> saved_step_;  ///< the last that has one, or was begun from
   std::optional<core::error> failure_;  ///< of one that was written beside training, where it ends the run
-  bool asked_ = false;                  ///< somebody wanted one, or the run goes on from one of its own
+  bool asked_ = false;                  ///< somebody wanted one, or the run resumes from one of its own
   bool waiting_ = false;                ///< one is due and another under way
   bool blocking_ = false;               ///< training stands still for the one under way
   bool told_ = false;                   ///< `heard` was called

@@ -24,7 +24,7 @@ class interrupts {
   /// From now on there are steps: only said to whoever interrupts.
   void steps_begin() { steps_ = true; }
   [[nodiscard]] bool requested() const { return count_.load() > 0; }
-  /// The first of them was SIGTERM: somebody ends the run from outside and may want to go on elsewhere.
+  /// The first of them was SIGTERM: somebody ends the run from outside and may want to resume it elsewhere.
   [[nodiscard]] bool terminated() const { return terminated_.load(); }
   /// Whether SIGUSR1 came since the last call.
   bool take_save_request() { return save_.exchange(false); }

@@ -1,4 +1,4 @@
-// What a program does with an exception that nobody was meant to throw: one sentence, exit code 1. Troupe's functions
+// How a program ends when an exception reaches main, which none should: one sentence, exit code 1. Troupe's functions
 // return errors; the standard library, Torch and what they call throw.
 #pragma once
 

@@ -44,7 +44,7 @@ core::result<end_summary> opened_run::go(interrupts& stop) {
     if (!r) return core::fail(r.error());
     count(*r);
     show_.step(*r, memory_bytes(session_));
-    if (steps_ == 1) measure_peak();  // behind the first step: nobody waits for it
+    if (steps_ == 1) measure_peak();  // after the first step, so that the user does not wait for it
     const uint64_t every = config_.evaluation.every_steps;
     if (every > 0 && r->step % every == 0 && r->step < config_.steps)
       if (auto ok = evaluate(config_.evaluation.batches, r->step); !ok) return core::fail(ok.error());

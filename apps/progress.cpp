@@ -229,7 +229,7 @@ std::string end_text(const end_summary& e) {
   for (const auto& m : e.memory)
     if (m.resident.undo + m.resident.deferred > 0) {
       out += "  with " + core::human_bytes(m.resident.undo) + " of undo copies and " +
-             core::human_bytes(m.resident.deferred) + " of gradients put by in the first total\n";
+             core::human_bytes(m.resident.deferred) + " of deferred gradients in the first total\n";
       break;
     }
   if (e.process_peak_bytes > 0)

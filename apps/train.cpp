@@ -161,12 +161,13 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
                 static_cast<unsigned long long>(s.table().numel()), first.options().stage, first.options().ranks,
                 first.instructions.size(), core::human_bytes(s.memory()[0].resident.total()).c_str());
-  if (for_people && !from.empty()) std::printf("goes on after step %llu, from %s\n", done, from.c_str());
+  if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)
-    std::fprintf(stderr,
-                 "troupe: warning: nothing is left to train: %s is of step %llu, the run has %llu; more --steps go on, "
-                 "--fresh begins anew\n",
-                 from.c_str(), done, static_cast<unsigned long long>(c.steps));
+    std::fprintf(
+        stderr,
+        "troupe: warning: nothing is left to train: %s is of step %llu, the run has %llu; more --steps continue it, "
+        "--fresh begins anew\n",
+        from.c_str(), done, static_cast<unsigned long long>(c.steps));
   std::fflush(stdout);
 }
 

@@ -26,13 +26,13 @@ int run(int argc, char** argv) {
   add_quiet(*train_command, t.verbosity, "only the last line");
   train_command->add_option("--export", t.export_folder, "write the trained weights as a Hugging Face folder");
   train_command->add_option("--resume", t.resume,
-                            "go on from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "
+                            "resume from this checkpoint or folder of checkpoints (Troupe's, DeepSpeed's or Hugging "
                             "Face's), not from the run's own");
   train_command->add_option("--tag", t.tag, "the checkpoint within --resume's folder")->needs("--resume");
   train_command
       ->add_option("--map", t.map, "a file that gives the tensors of --resume other names (docs/checkpoints.md)")
       ->needs("--resume");
-  train_command->add_flag("--fresh", t.fresh, "do not go on from the run's own checkpoints; they are set aside");
+  train_command->add_flag("--fresh", t.fresh, "do not resume from the run's own checkpoints; they are set aside");
   train_command->add_flag("--load-module-only", t.load_module_only, "take the weights alone; begin at step 0");
   train_command->add_flag("--no-load-optimizer-states", t.no_load_optimizer_states,
                           "moments begin at zero, master weights are the model's weights");

@@ -35,38 +35,26 @@ namespace troupe::kernels {
 HWY_EXPORT(adamw_fp32);
 
 namespace {
-optimizer_piece<float> piece_of(float* master, float* m, float* v, const std::byte* gradient,
-                                core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype, uint64_t count) {
-  return {.master = master,
-          .moments = {m, v},
-          .gradient = gradient,
-          .gradient_dtype = gradient_dtype,
-          .copy = copy,
-          .copy_dtype = copy_dtype,
-          .count = count};
+template <class State>
+void adamw_by_element(const adamw_options& options, const optimizer_step& step, const optimizer_piece<State>& piece) {
+  const auto f = factors_of<State>(options, step);
+  for_each_gradient(piece, [&](uint64_t i, State g) {
+    adamw_element(f, piece.master[i], piece.moments[0][i], piece.moments[1][i], g);
+  });
+  store_copy(piece);
 }
 }  // namespace
 
-void adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-           const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-           uint64_t count) {
-  HWY_DYNAMIC_DISPATCH(adamw_fp32)
-  (factors_of<float>(options, step), piece_of(master, m, v, gradient, gradient_dtype, copy, copy_dtype, count));
+void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+  HWY_DYNAMIC_DISPATCH(adamw_fp32)(factors_of<float>(options, step), piece);
 }
 
-void adamw_reference(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                     const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-                     uint64_t count) {
-  const auto f = factors_of<float>(options, step);
-  const auto piece = piece_of(master, m, v, gradient, gradient_dtype, copy, copy_dtype, count);
-  for_each_gradient(piece, [&](uint64_t i, float g) { adamw_element(f, master[i], m[i], v[i], g); });
-  store_copy(piece);
+void adamw_reference(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece) {
+  adamw_by_element(options, step, piece);
 }
 
-void adamw(const adamw_options& options, const adamw_step& step, double* master, double* m, double* v,
-           const double* gradient, uint64_t count) {
-  const auto f = factors_of<double>(options, step);
-  for (uint64_t i = 0; i < count; ++i) adamw_element(f, master[i], m[i], v[i], gradient[i]);
+void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<double>& piece) {
+  adamw_by_element(options, step, piece);
 }
 
 }  // namespace troupe::kernels

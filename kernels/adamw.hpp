@@ -2,10 +2,7 @@
 // when a step is skipped and what the learning rate is are others' decisions.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-
-#include "core/dtype.hpp"
+#include "kernels/optimizer_piece.hpp"
 #include "kernels/optimizer_step.hpp"
 
 namespace troupe::kernels {
@@ -21,29 +18,21 @@ struct adamw_options {
   bool bias_correction = true;
 };
 
-using adamw_step = optimizer_step;
-
-/// Updates `count` elements in one fused pass. With g the scaled gradient and p the master weight:
+/// One fused pass. With g the scaled gradient, p the master weight, m and v the moments:
 ///   L2 mode:    g = g + weight_decay * p
 ///   m = beta1 * m + (1 - beta1) * g
 ///   v = beta2 * v + (1 - beta2) * g * g
 ///   d = sqrt(v) * (1 / sqrt(1 - beta2^step)) + epsilon
 ///   AdamW mode: p = p - (lr * weight_decay) * p
 ///   p = p + (-lr / (1 - beta1^step)) * (m / d)
-/// and, where `copy` is not null, copy = p rounded to `copy_dtype`. Gradient and copy are one of f32, bf16, f16; every
-/// product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither processor nor
-/// splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
-void adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-           const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-           uint64_t count);
+/// then the copy. Every product and sum is rounded by itself (no fused multiply-adds), so the bits depend on neither
+/// processor nor splitting. Source: Loshchilov, Hutter 2019, "Decoupled weight decay regularization".
+void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
 /// The scalar twin: the same bits, one element at a time.
-void adamw_reference(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                     const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-                     uint64_t count);
+void adamw_reference(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece);
 
-/// The same formulas in fp64 throughout, for runs that check others.
-void adamw(const adamw_options& options, const adamw_step& step, double* master, double* m, double* v,
-           const double* gradient, uint64_t count);
+/// The same formulas in fp64 throughout, for runs that check others. `copy` is not written.
+void adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<double>& piece);
 
 }  // namespace troupe::kernels

@@ -21,7 +21,7 @@ struct adamw_factors {
 };
 
 template <class T>
-adamw_factors<T> factors_of(const adamw_options& o, const adamw_step& s) {
+adamw_factors<T> factors_of(const adamw_options& o, const optimizer_step& s) {
   const auto t = static_cast<double>(s.step);
   const double correction1 = o.bias_correction ? 1 - std::pow(o.beta1, t) : 1;
   const double correction2 = o.bias_correction ? 1 - std::pow(o.beta2, t) : 1;

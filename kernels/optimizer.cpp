@@ -31,14 +31,7 @@ concept betas_inside = requires(Options o) {
   o.beta1 = o.beta2;
 };
 
-void run(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& p) {
-  adamw(options, step, p.master, p.moments[0], p.moments[1], p.gradient, p.gradient_dtype, p.copy, p.copy_dtype,
-        p.count);
-}
-void run(const adamw_options& options, const optimizer_step& step, const optimizer_piece<double>& p) {
-  assert(p.gradient_dtype == core::dtype::f64 && p.copy == nullptr);
-  adamw(options, step, p.master, p.moments[0], p.moments[1], reinterpret_cast<const double*>(p.gradient), p.count);
-}
+void run(const adamw_options& options, const optimizer_step& step, const auto& piece) { adamw(options, step, piece); }
 void run(const adagrad_options& options, const optimizer_step& step, const auto& piece) {
   adagrad(options, step, piece);
 }

@@ -20,15 +20,15 @@ __global__ void adamw_kernel(adamw_factors<float> factors, float* master, float*
 
 }  // namespace
 
-core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-                         uint64_t count, stream on) {
-  if (count == 0) return {};
+core::result<void> adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         stream on) {
+  if (piece.count == 0) return {};
   const auto factors = factors_of<float>(options, step);
-  with_fp32_dtype(gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
-    with_fp32_dtype(copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
-      adamw_kernel<<<blocks_for(count), threads_per_block, 0, on>>>(
-          factors, master, m, v, reinterpret_cast<const Gradient*>(gradient), reinterpret_cast<Copy*>(copy), count);
+  with_fp32_dtype(piece.gradient_dtype, [&]<class Gradient>(std::type_identity<Gradient>) {
+    with_fp32_dtype(piece.copy_dtype, [&]<class Copy>(std::type_identity<Copy>) {
+      adamw_kernel<<<blocks_for(piece.count), threads_per_block, 0, on>>>(
+          factors, piece.master, piece.moments[0], piece.moments[1], reinterpret_cast<const Gradient*>(piece.gradient),
+          reinterpret_cast<Copy*>(piece.copy), piece.count);
     });
   });
   return launched("adamw");

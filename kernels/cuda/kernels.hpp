@@ -40,12 +40,9 @@ core::result<void> block_square_sums(const std::byte* values, core::dtype type, 
 /// kernels/norm.hpp. Sets `*found`, in device memory, to 1 if an element is infinite or NaN; never clears it.
 core::result<void> has_nonfinite(const std::byte* values, core::dtype type, uint64_t count, uint32_t* found, stream on);
 
-/// kernels/adamw.hpp
-core::result<void> adamw(const adamw_options& options, const adamw_step& step, float* master, float* m, float* v,
-                         const std::byte* gradient, core::dtype gradient_dtype, std::byte* copy, core::dtype copy_dtype,
-                         uint64_t count, stream on);
-
-/// kernels/adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is not.
+/// kernels/adamw.hpp, adagrad.hpp, lion.hpp, sgd.hpp. The piece itself is host memory, what it points to is not.
+core::result<void> adamw(const adamw_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,
+                         stream on);
 core::result<void> adagrad(const adagrad_options& options, const optimizer_step& step,
                            const optimizer_piece<float>& piece, stream on);
 core::result<void> lion(const lion_options& options, const optimizer_step& step, const optimizer_piece<float>& piece,

@@ -60,9 +60,13 @@ void adamw(benchmark::State& state, core::dtype gradient_type, bool with_copy) {
   array<uint16_t> copy(with_copy ? adamw_elements : 0);
   for (auto _ : state) {
     on_threads(threads, adamw_elements, [&](uint64_t first, uint64_t n) {
-      kernels::adamw({.weight_decay = 0.01}, {.step = 10}, p.data() + first, m.data() + first, v.data() + first,
-                     g.data() + first * gradient_bytes, gradient_type, with_copy ? bytes(copy) + 2 * first : nullptr,
-                     core::dtype::bf16, n);
+      kernels::adamw({.weight_decay = 0.01}, {.step = 10},
+                     kernels::optimizer_piece<float>{.master = p.data() + first,
+                                                     .moments = {m.data() + first, v.data() + first},
+                                                     .gradient = g.data() + first * gradient_bytes,
+                                                     .gradient_dtype = gradient_type,
+                                                     .copy = with_copy ? bytes(copy) + 2 * first : nullptr,
+                                                     .count = n});
     });
   }
   const uint64_t moved = adamw_elements * (6 * sizeof(float) + gradient_bytes + (with_copy ? 2 : 0));

@@ -20,6 +20,15 @@ struct state {
         copy(count * core::size_of(copy_type)) {
     for (auto& x : v) x = std::abs(x);
   }
+
+  optimizer_piece<float> piece(const std::vector<std::byte>& gradient, core::dtype gradient_type) {
+    return {.master = p.data(),
+            .moments = {m.data(), v.data()},
+            .gradient = gradient.data(),
+            .gradient_dtype = gradient_type,
+            .copy = copy.data(),
+            .count = p.size()};
+  }
 };
 
 void check_same(const state& got, const state& wanted) {
@@ -61,9 +70,11 @@ BOOST_AUTO_TEST_CASE(ten_steps_agree_with_torch_to_a_millionth) {
       std::vector<float> m(p.size());
       std::vector<float> v(p.size());
       for (uint64_t t = 0; t < gradients.size(); ++t) {
-        kernels::adamw(o, {.step = t + 1, .lr = given["lr"]}, p.data(), m.data(), v.data(),
-                       reinterpret_cast<const std::byte*>(gradients[t].data()), core::dtype::f32, nullptr,
-                       core::dtype::f32, p.size());
+        kernels::adamw(o, {.step = t + 1, .lr = given["lr"]},
+                       optimizer_piece<float>{.master = p.data(),
+                                              .moments = {m.data(), v.data()},
+                                              .gradient = reinterpret_cast<const std::byte*>(gradients[t].data()),
+                                              .count = p.size()});
       }
       BOOST_CHECK_LT(relative_difference(p, wanted["parameter"].get<std::vector<double>>()), 1e-6);
       BOOST_CHECK_LT(relative_difference(m, wanted["exp_avg"].get<std::vector<double>>()), 1e-6);
@@ -83,11 +94,11 @@ BOOST_AUTO_TEST_CASE(every_count_type_and_target_gives_the_scalar_bits) {
           const adamw_options o{.weight_decay = count % 2 == 0 ? 0.1 : 0.0,
                                 .adamw_mode = count % 3 != 0,
                                 .bias_correction = count % 5 != 0};
-          const adamw_step s{.step = count + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
-          kernels::adamw(o, s, got.p.data(), got.m.data(), got.v.data(), gradient.data(), gradient_type,
-                         got.copy.data(), copy_type, count);
-          adamw_reference(o, s, wanted.p.data(), wanted.m.data(), wanted.v.data(), gradient.data(), gradient_type,
-                          wanted.copy.data(), copy_type, count);
+          const optimizer_step s{.step = count + 1, .lr = 1e-2, .gradient_scale = count % 7 == 0 ? 1.0F : 0.37F};
+          auto piece = got.piece(gradient, gradient_type), same = wanted.piece(gradient, gradient_type);
+          piece.copy_dtype = same.copy_dtype = copy_type;
+          kernels::adamw(o, s, piece);
+          adamw_reference(o, s, same);
           check_same(got, wanted);
         }
       }
@@ -99,10 +110,10 @@ BOOST_AUTO_TEST_CASE(without_a_copy_the_weights_have_the_same_bits) {
   const auto gradient = awkward_bytes(core::dtype::bf16, 1003, 4);
   state with(1003);
   state without(1003);
-  kernels::adamw({}, {}, with.p.data(), with.m.data(), with.v.data(), gradient.data(), core::dtype::bf16,
-                 with.copy.data(), core::dtype::bf16, 1003);
-  kernels::adamw({}, {}, without.p.data(), without.m.data(), without.v.data(), gradient.data(), core::dtype::bf16,
-                 nullptr, core::dtype::bf16, 1003);
+  kernels::adamw({}, {}, with.piece(gradient, core::dtype::bf16));
+  auto no_copy = without.piece(gradient, core::dtype::bf16);
+  no_copy.copy = nullptr;
+  kernels::adamw({}, {}, no_copy);
   TROUPE_CHECK_SAME_BITS(with.p, without.p);
   TROUPE_CHECK_SAME_BITS(with.m, without.m);
   TROUPE_CHECK_SAME_BITS(with.v, without.v);
@@ -113,14 +124,19 @@ BOOST_AUTO_TEST_CASE(a_range_split_anywhere_gives_the_same_bits) {
   const auto gradient = awkward_bytes(core::dtype::f32, count, 4);
   const adamw_options o{.weight_decay = 0.01};
   state whole(count);
-  kernels::adamw(o, {}, whole.p.data(), whole.m.data(), whole.v.data(), gradient.data(), core::dtype::f32,
-                 whole.copy.data(), core::dtype::bf16, count);
+  kernels::adamw(o, {}, whole.piece(gradient, core::dtype::f32));
   for (uint64_t cut = 0; cut <= count; ++cut) {
     state parts(count);
-    kernels::adamw(o, {}, parts.p.data(), parts.m.data(), parts.v.data(), gradient.data(), core::dtype::f32,
-                   parts.copy.data(), core::dtype::bf16, cut);
-    kernels::adamw(o, {}, parts.p.data() + cut, parts.m.data() + cut, parts.v.data() + cut, gradient.data() + 4 * cut,
-                   core::dtype::f32, parts.copy.data() + 2 * cut, core::dtype::bf16, count - cut);
+    auto first = parts.piece(gradient, core::dtype::f32), second = first;
+    first.count = cut;
+    second.master += cut;
+    second.moments[0] += cut;
+    second.moments[1] += cut;
+    second.gradient += 4 * cut;
+    second.copy += 2 * cut;
+    second.count = count - cut;
+    kernels::adamw(o, {}, first);
+    kernels::adamw(o, {}, second);
     check_same(parts, whole);
   }
 }
@@ -135,10 +151,18 @@ BOOST_AUTO_TEST_CASE(fp32_follows_fp64_within_rounding) {
   const std::vector<double> wide_g(g.begin(), g.end());
   const adamw_options o{.weight_decay = 0.1};
   for (uint64_t t = 1; t <= 10; ++t) {
-    const adamw_step step{.step = t, .lr = 1e-3};
-    kernels::adamw(o, step, s.p.data(), s.m.data(), s.v.data(), reinterpret_cast<const std::byte*>(g.data()),
-                   core::dtype::f32, nullptr, core::dtype::f32, count);
-    kernels::adamw(o, step, p.data(), m.data(), v.data(), wide_g.data(), count);
+    const optimizer_step step{.step = t, .lr = 1e-3};
+    kernels::adamw(o, step,
+                   optimizer_piece<float>{.master = s.p.data(),
+                                          .moments = {s.m.data(), s.v.data()},
+                                          .gradient = reinterpret_cast<const std::byte*>(g.data()),
+                                          .count = count});
+    kernels::adamw(o, step,
+                   optimizer_piece<double>{.master = p.data(),
+                                           .moments = {m.data(), v.data()},
+                                           .gradient = reinterpret_cast<const std::byte*>(wide_g.data()),
+                                           .gradient_dtype = core::dtype::f64,
+                                           .count = count});
   }
   BOOST_CHECK_LT(relative_difference(s.p, p), 1e-6);
 }

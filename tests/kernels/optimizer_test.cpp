@@ -26,8 +26,13 @@ BOOST_AUTO_TEST_CASE(an_update_by_any_name_is_the_kernels_own) {
                                 .gradient_dtype = core::dtype::bf16,
                                 .copy = reinterpret_cast<std::byte*>(copy.data()),
                                 .count = count});
-  kernels::adamw(options, step, wanted_p.data(), wanted_m.data(), wanted_v.data(), gradient.data(), core::dtype::bf16,
-                 reinterpret_cast<std::byte*>(wanted_copy.data()), core::dtype::bf16, count);
+  kernels::adamw(options, step,
+                 optimizer_piece<float>{.master = wanted_p.data(),
+                                        .moments = {wanted_m.data(), wanted_v.data()},
+                                        .gradient = gradient.data(),
+                                        .gradient_dtype = core::dtype::bf16,
+                                        .copy = reinterpret_cast<std::byte*>(wanted_copy.data()),
+                                        .count = count});
   TROUPE_CHECK_SAME_BITS(p, wanted_p);
   TROUPE_CHECK_SAME_BITS(m, wanted_m);
   TROUPE_CHECK_SAME_BITS(v, wanted_v);
@@ -48,7 +53,12 @@ BOOST_AUTO_TEST_CASE(an_update_in_fp64_is_the_kernels_own) {
                                  .gradient = reinterpret_cast<const std::byte*>(g.data()),
                                  .gradient_dtype = core::dtype::f64,
                                  .count = 3});
-  kernels::adamw({}, {}, wanted_p.data(), wanted_m.data(), wanted_v.data(), g.data(), 3);
+  kernels::adamw({}, {},
+                 optimizer_piece<double>{.master = wanted_p.data(),
+                                         .moments = {wanted_m.data(), wanted_v.data()},
+                                         .gradient = reinterpret_cast<const std::byte*>(g.data()),
+                                         .gradient_dtype = core::dtype::f64,
+                                         .count = 3});
   TROUPE_CHECK_SAME_BITS(p, wanted_p);
   TROUPE_CHECK_SAME_BITS(v, wanted_v);
 }

@@ -14,6 +14,7 @@
 #include "checkpoint/safetensors/weights_index.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "checkpoint/source/torch.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "core/system_error.hpp"
 #include "core/tensor_view.hpp"
@@ -39,6 +40,24 @@ const tensor_entry* weight_of(const tensor_source& from, const std::string& name
 struct output_shard {
   fs::path path;
   std::vector<const exported_weight*> holds;
+};
+
+enum class file_format : uint8_t { safetensors, torch };
+
+/// What an export writes, and where.
+struct output_layout {
+  fs::path folder;        ///< that the files lie in
+  bool is_folder = true;  ///< the caller named a folder, which may hold an older export; else one file
+  file_format format = file_format::safetensors;
+  std::vector<output_shard> shards;
+  uint64_t tensor_bytes = 0;
+
+  [[nodiscard]] fs::path index() const {
+    return folder / (format == file_format::torch ? torch_index_file_name : index_file_name);
+  }
+  [[nodiscard]] fs::path single() const {
+    return folder / (format == file_format::torch ? torch_file_name : single_file_name);
+  }
 };
 
 /// Tells the caller of bytes done, from any thread at a time.
@@ -143,35 +162,54 @@ core::result<void> write_torch_file(const tensor_source& from, const output_shar
 
 /// Tied weights go with the first of them where they share its storage, and count for themselves where they do not.
 core::result<std::vector<output_shard>> shards_of(const weights& all, const weights_export_options& options,
-                                                  bool one_file, bool torch_files) {
+                                                  const output_layout& layout) {
+  const bool torch = layout.format == file_format::torch;
   std::vector<uint64_t> sizes;
   std::vector<const exported_weight*> counted;
   for (const auto& w : all)
-    if (!torch_files || !w.is_tied) {
+    if (!torch || !w.is_tied) {
       sizes.push_back(bytes_of(w));
       counted.push_back(&w);
     }
-  const auto plan = plan_shards(sizes, one_file ? UINT64_MAX : std::max<uint64_t>(options.max_shard_bytes, 1));
+  const auto plan = plan_shards(sizes, layout.is_folder ? std::max<uint64_t>(options.max_shard_bytes, 1) : UINT64_MAX);
   if (plan.size() > max_shards)
     return fail(error_kind::limit, fmt::format("{} files would be needed at {} bytes a file, at most {} are allowed",
                                                plan.size(), options.max_shard_bytes, max_shards));
-  const char* stem = torch_files ? "pytorch_model" : "model";
-  const char* ending = torch_files ? "bin" : "safetensors";
+  const char* stem = torch ? "pytorch_model" : "model";
+  const char* ending = torch ? "bin" : "safetensors";
   std::vector<output_shard> out;
   std::map<const tensor_entry*, size_t> place;
   for (size_t s = 0; s < plan.size(); ++s) {
     auto& shard = out.emplace_back();
-    shard.path = one_file ? options.out
-                          : options.out / (plan.size() == 1
-                                               ? fmt::format("{}.{}", stem, ending)
-                                               : fmt::format("{}-{:05}-of-{:05}.{}", stem, s + 1, plan.size(), ending));
+    if (!layout.is_folder)
+      shard.path = options.out;
+    else if (plan.size() == 1)
+      shard.path = layout.single();
+    else
+      shard.path = layout.folder / fmt::format("{}-{:05}-of-{:05}.{}", stem, s + 1, plan.size(), ending);
     for (const size_t i : plan[s]) {
       shard.holds.push_back(counted[i]);
       place.emplace(counted[i]->from, s);
     }
   }
   for (const auto& w : all)
-    if (torch_files && w.is_tied) out[place[w.from]].holds.push_back(&w);
+    if (torch && w.is_tied) out[place[w.from]].holds.push_back(&w);
+  return out;
+}
+
+core::result<output_layout> layout_of(const weights& all, const weights_export_options& options) {
+  output_layout out;
+  const std::string ending = options.out.extension().string();
+  const bool torch_file = ending == ".pt" || ending == ".bin" || ending == ".pth";
+  out.is_folder = !torch_file && ending != ".safetensors";
+  if (torch_file || (out.is_folder && options.torch_files)) out.format = file_format::torch;
+  out.folder = out.is_folder ? options.out : options.out.parent_path();
+  if (out.folder.empty()) out.folder = ".";
+  for (const auto& w : all)
+    if (out.format == file_format::safetensors || !w.is_tied) out.tensor_bytes += bytes_of(w);
+  auto shards = shards_of(all, options, out);
+  if (!shards) return fail(shards.error());
+  out.shards = std::move(*shards);
   return out;
 }
 
@@ -183,12 +221,67 @@ core::result<void> check_room(const fs::path& folder, uint64_t needed) {
               fmt::format("'{}' has {} bytes free, the export needs {}", folder.string(), space.available, needed));
 }
 
-core::result<std::string> index_of(const std::vector<output_shard>& shards, uint64_t total_bytes) {
+/// Safetensors files come back under their working names; torch's have theirs already.
+core::result<std::vector<atomic_file>> write_shards(const tensor_source& from, const output_layout& layout,
+                                                    const string_map& about, progress_teller& progress) {
+  std::vector<atomic_file> written;
+  for (const auto& shard : layout.shards) {
+    if (layout.format == file_format::torch) {
+      if (auto ok = write_torch_file(from, shard, about, progress); !ok) return fail(ok.error());
+      continue;
+    }
+    auto content = safetensors_content::of(from, shard, about);
+    if (!content) return fail(content.error());
+    auto file = write_in_blocks(
+        shard.path, content->bytes(),
+        [&](size_t worker, uint64_t at, std::span<std::byte> out) { return content->fill(worker, at, out); },
+        [&](uint64_t bytes) { return progress.add(bytes); });
+    if (!file) return fail(file.error());
+    written.push_back(std::move(*file));
+  }
+  return written;
+}
+
+core::result<atomic_file> write_index(const output_layout& layout) {
   weight_map map;
-  for (const auto& s : shards)
+  for (const auto& s : layout.shards)
     for (const auto* w : s.holds) map.emplace_back(w->name, s.path.filename().string());
   std::ranges::sort(map);
-  return format_weights_index(map, total_bytes);
+  const auto text = format_weights_index(map, layout.tensor_bytes);
+  if (!text) return fail(text.error());
+  auto file = atomic_file::create(layout.index());
+  if (!file) return file;
+  if (auto ok = file->write(*text); !ok) return fail(ok.error());
+  if (auto ok = file->sync(); !ok) return fail(ok.error());
+  return file;
+}
+
+/// What an older export left: readers would take these names for the new one's.
+core::result<void> remove_older(const output_layout& layout) {
+  if (!layout.is_folder) return {};
+  std::error_code ec;
+  if (layout.shards.size() > 1) fs::remove(layout.single(), ec);
+  if (!ec) fs::remove(layout.index(), ec);
+  if (ec)
+    return fail(error_kind::io,
+                fmt::format("cannot replace what is in '{}': {}", layout.folder.string(), ec.message()));
+  return {};
+}
+
+core::result<void> write_all(const tensor_source& from, const output_layout& layout, const string_map& about,
+                             progress_teller& progress) {
+  if (auto ok = check_room(layout.folder, layout.tensor_bytes); !ok) return ok;
+  auto written = write_shards(from, layout, about, progress);
+  if (!written) return fail(written.error());
+  if (layout.shards.size() > 1) {
+    auto index = write_index(layout);
+    if (!index) return fail(index.error());
+    written->push_back(std::move(*index));
+  }
+  if (auto ok = remove_older(layout); !ok) return ok;
+  for (auto& file : *written)
+    if (auto ok = file.commit(); !ok) return ok;
+  return {};
 }
 
 }  // namespace
@@ -224,69 +317,22 @@ core::result<weights> weights_of(const tensor_source& from, const weights_export
 core::result<weights_export_report> export_weights(const tensor_source& from, const weights_export_options& options) {
   const auto all = weights_of(from, options);
   if (!all) return fail(all.error());
-  const std::string ending = options.out.extension().string();
-  const bool torch_file = ending == ".pt" || ending == ".bin" || ending == ".pth";
-  const bool one_file = torch_file || ending == ".safetensors";
-  const bool torch_files = torch_file || (!one_file && options.torch_files);
-  auto shards = shards_of(*all, options, one_file, torch_files);
-  if (!shards) return fail(shards.error());
-
-  weights_export_report report;
-  for (const auto& w : *all)
-    if (!torch_files || !w.is_tied) report.tensor_bytes += bytes_of(w);
-  report.tensors = all->size();
-  fs::path folder = one_file ? options.out.parent_path() : options.out;
-  if (folder.empty()) folder = ".";
+  const auto layout = layout_of(*all, options);
+  if (!layout) return fail(layout.error());
+  const auto& folder = layout->folder;
   std::error_code ec;
-  const bool made = !one_file && fs::create_directories(folder, ec);
+  const bool made = layout->is_folder && fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
-
-  progress_teller progress(options.progress, report.tensor_bytes);
-  const auto about = one_file ? options.about : string_map();
-  const auto write_all = [&]() -> core::result<void> {
-    if (auto ok = check_room(folder, report.tensor_bytes); !ok) return ok;
-    std::vector<atomic_file> written;
-    for (const auto& shard : *shards) {
-      if (torch_files) {
-        if (auto ok = write_torch_file(from, shard, about, progress); !ok) return ok;
-        continue;
-      }
-      auto content = safetensors_content::of(from, shard, about);
-      if (!content) return fail(content.error());
-      auto file = write_in_blocks(
-          shard.path, content->bytes(),
-          [&](size_t worker, uint64_t at, std::span<std::byte> out) { return content->fill(worker, at, out); },
-          [&](uint64_t bytes) { return progress.add(bytes); });
-      if (!file) return fail(file.error());
-      written.push_back(std::move(*file));
-    }
-    const fs::path index = folder / (torch_files ? "pytorch_model.bin.index.json" : std::string(index_file_name));
-    const fs::path single = folder / (torch_files ? "pytorch_model.bin" : std::string(single_file_name));
-    if (shards->size() > 1) {
-      const auto text = index_of(*shards, report.tensor_bytes);
-      if (!text) return fail(text.error());
-      auto file = atomic_file::create(index);
-      if (!file) return fail(file.error());
-      if (auto ok = file->write(*text); !ok) return ok;
-      if (auto ok = file->sync(); !ok) return ok;
-      written.push_back(std::move(*file));
-      fs::remove(single, ec);  // without these two, what an older export left is not found any more
-    }
-    if (!one_file && !ec) fs::remove(index, ec);
-    if (ec)
-      return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
-    for (auto& file : written)
-      if (auto ok = file.commit(); !ok) return ok;
-    for (const auto& shard : *shards) report.files.push_back(shard.path);
-    if (shards->size() > 1) report.files.push_back(index);
-    return {};
-  };
-  if (auto ok = write_all(); !ok) {
+  progress_teller progress(options.progress, layout->tensor_bytes);
+  if (auto ok = write_all(from, *layout, layout->is_folder ? string_map() : options.about, progress); !ok) {
     if (made) fs::remove(folder, ec);  // only if empty
     return fail(ok.error());
   }
+  weights_export_report report{{}, all->size(), layout->tensor_bytes};
+  for (const auto& shard : layout->shards) report.files.push_back(shard.path);
+  if (layout->shards.size() > 1) report.files.push_back(layout->index());
   return report;
 }
 

@@ -29,7 +29,7 @@ class part_reader {
               std::optional<given_states> given)
       : in_(in), mp_(mp), files_(files), given_(std::move(given)) {}
 
-  core::result<deepspeed_part> run(const torch_archive& model, uint32_t number, source_run& run);
+  core::result<deepspeed_part> run(const numbered_archive& model, source_run& run);
 
  private:
   core::result<void> read_shards(source_run& run);
@@ -56,8 +56,8 @@ std::vector<deepspeed_file> of_rank(const std::vector<deepspeed_file>& files, ui
   return out;
 }
 
-core::result<deepspeed_part> part_reader::run(const torch_archive& model, uint32_t number, source_run& run) {
-  number_ = number;
+core::result<deepspeed_part> part_reader::run(const numbered_archive& model, source_run& run) {
+  number_ = model.number;
   auto lists = read_deepspeed_lists(model);
   if (!lists) return fail(lists.error());
   lists_ = std::move(*lists);
@@ -97,10 +97,9 @@ core::result<void> part_reader::read_shards(source_run& run) {
                                files_[number_].path.string(), shards.front().path.string()));
   zero_shards zero(shards.size());
   for (const auto& shard : shards) {
-    uint32_t number = 0;
-    const auto file = open_numbered(files_, shard.path, number);
+    const auto file = open_numbered(files_, shard.path);
     if (!file) return fail(file.error());
-    if (auto ok = zero.add(*file, number); !ok) return fail(ok.error().in(fmt::format("'{}'", file->name())));
+    if (auto ok = zero.add(*file, file->number); !ok) return fail(ok.error().in(fmt::format("'{}'", file->name())));
     if (!run.loss_scale)
       if (const auto state = file->tree().find(file->root(), "optimizer_state_dict"))
         run.loss_scale = loss_scale_of(*file, *state);
@@ -143,8 +142,7 @@ core::result<void> part_reader::read_frozen() {
     return refused(fmt::format("'{}': frozen parameters lie in {} model files, {} were wanted", in_.folder.string(),
                                holders.size(), shards));
   for (const auto& holder : holders) {
-    uint32_t number = 0;
-    const auto file = open_numbered(files_, holder.path, number);
+    const auto file = open_numbered(files_, holder.path);
     if (!file) return fail(file.error());
     const auto fragments = file->tree().find(file->root(), "frozen_param_fragments");
     for (size_t i = 0; i < whole.size(); ++i) {
@@ -153,7 +151,7 @@ core::result<void> part_reader::read_frozen() {
       if (!fragment) return refused(fmt::format("'{}' lacks the frozen parameter '{}'", file->name(), shown(name)));
       const auto tensor = file->tensor(*fragment);
       if (!tensor) return fail(tensor.error());
-      if (auto ok = whole[i].append(number, *tensor); !ok)
+      if (auto ok = whole[i].append(file->number, *tensor); !ok)
         return fail(ok.error().in(fmt::format("'{}': parameter '{}'", file->name(), shown(name))));
     }
   }
@@ -222,20 +220,19 @@ void part_reader::note_order() {
 
 }  // namespace
 
-core::result<torch_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path,
-                                          uint32_t& number) {
+core::result<numbered_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path) {
   auto file = torch_archive::open(path);
-  if (!file) return file;
+  if (!file) return fail(file.error());
   const auto at = std::ranges::find(files, path, &source_file::path);
-  number = static_cast<uint32_t>(at - files.begin());
+  const auto number = static_cast<uint32_t>(at - files.begin());
   if (at == files.end()) files.push_back({path, file->file_bytes()});
-  return file;
+  return numbered_archive{std::move(*file), number};
 }
 
-core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const torch_archive& model,
-                                                 uint32_t number, std::vector<source_file>& files, source_run& run,
+core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,
+                                                 std::vector<source_file>& files, source_run& run,
                                                  std::optional<given_states> given) {
-  return part_reader(in, mp, files, std::move(given)).run(model, number, run);
+  return part_reader(in, mp, files, std::move(given)).run(model, run);
 }
 
 }  // namespace troupe::checkpoint

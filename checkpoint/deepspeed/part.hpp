@@ -19,9 +19,13 @@ struct deepspeed_part {
   bool has_optimizer = false;  ///< its states are there and have names
 };
 
-/// Opens a file and enters it into the list that pieces count by, once.
-core::result<torch_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path,
-                                          uint32_t& number);
+/// A file of a source, with its place in the source's list of files.
+struct numbered_archive : torch_archive {
+  uint32_t number = 0;
+};
+
+/// Opens a file and enters it into `files`, once.
+core::result<numbered_archive> open_numbered(std::vector<source_file>& files, const std::filesystem::path& path);
 
 /// Masters and moments that lie elsewhere than in shards, and the stage that wrote them.
 struct given_states {
@@ -29,10 +33,10 @@ struct given_states {
   int64_t stage = 0;
 };
 
-/// `model` is file number `number`; `in` tells the rank's other files. Reads the shards that belong to rank `mp`,
-/// unless the states are given.
-core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const torch_archive& model,
-                                                 uint32_t number, std::vector<source_file>& files, source_run& run,
+/// `model` is the rank's first file, `in` lists the others, which are entered into `files`. Reads the shards that
+/// belong to rank `mp`, unless the states are given.
+core::result<deepspeed_part> read_deepspeed_part(const deepspeed_files& in, uint32_t mp, const numbered_archive& model,
+                                                 std::vector<source_file>& files, source_run& run,
                                                  std::optional<given_states> given = std::nullopt);
 
 }  // namespace troupe::checkpoint

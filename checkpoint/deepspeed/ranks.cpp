@@ -93,8 +93,7 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
   std::set<std::string> taken;
   for (const auto& layer : files.layers) {
     if (layer.mp != rank) continue;
-    uint32_t number = 0;
-    const auto file = open_numbered(to.files, layer.path, number);
+    const auto file = open_numbered(to.files, layer.path);
     if (!file) return fail(file.error());
     const auto tensors = tensors_of(*file, file->root());
     if (!tensors) return fail(tensors.error().in(fmt::format("'{}'", file->name())));
@@ -112,7 +111,7 @@ core::result<void> add_layers(const deepspeed_files& files, uint32_t rank, tenso
                         : tensor.type == core::dtype::f32 ? tensor_kind::master
                                                           : tensor_kind::weight;
       auto& entry = found.emplace_back(tensor_entry{prefix + local, kind, "", tensor.type, tensor.shape, {}});
-      if (auto ok = add_pieces(entry.pieces, number, tensor); !ok)
+      if (auto ok = add_pieces(entry.pieces, file->number, tensor); !ok)
         return fail(ok.error().in(fmt::format("'{}': tensor '{}'", file->name(), shown(local))));
     }
   }

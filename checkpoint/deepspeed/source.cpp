@@ -47,8 +47,7 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   if (!files) return fail(files.error());
 
   std::vector<source_file> numbered;
-  uint32_t number = 0;
-  const auto first = open_numbered(numbered, files->model.front().path, number);
+  const auto first = open_numbered(numbered, files->model.front().path);
   if (!first) return fail(first.error());
   const auto grid = grid_of(*files, *first);
   if (!grid) return fail(grid.error());
@@ -58,9 +57,9 @@ core::result<tensor_source> read_deepspeed_source(const std::filesystem::path& p
   std::string format;
   for (const auto& model : files->model) {
     if (model.dp != 0) continue;
-    const auto file = open_numbered(numbered, model.path, number);
+    const auto file = open_numbered(numbered, model.path);
     if (!file) return fail(file.error());
-    auto part = read_deepspeed_part(*files, model.mp, *file, number, numbered, run);
+    auto part = read_deepspeed_part(*files, model.mp, *file, numbered, run);
     if (!part) return fail(part.error());
     if (format.empty()) format = format_of(*part, *grid);
     add_part(ranks[model.mp % grid->tensor], std::move(*part));

@@ -59,8 +59,7 @@ class universal_reader {
 
 core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   out_.folder = folder;
-  uint32_t number = 0;
-  const auto optimizer = open_numbered(out_.files, folder / "zero/optimizer_state.pt", number);
+  const auto optimizer = open_numbered(out_.files, folder / "zero/optimizer_state.pt");
   if (!optimizer) return fail(optimizer.error());
   const auto stage = optimizer->tree().find(optimizer->root(), "zero_stage");
   const auto value = stage ? optimizer->integer(*stage) : core::result<int64_t>(1);  // BF16_Optimizer does not say
@@ -94,8 +93,7 @@ core::result<void> universal_reader::read_states() {
 }
 
 core::result<void> universal_reader::read_state(const std::string& name, const std::string& state) {
-  uint32_t number = 0;
-  const auto file = open_numbered(out_.files, out_.folder / "zero" / name / (state + ".pt"), number);
+  const auto file = open_numbered(out_.files, out_.folder / "zero" / name / (state + ".pt"));
   if (!file) return fail(file.error());
   const auto tensor = file->tensor(file->tree().find(file->root(), "param").value_or(file->root()));
   if (!tensor) return fail(tensor.error());
@@ -106,7 +104,7 @@ core::result<void> universal_reader::read_state(const std::string& name, const s
                                                        tensor->type,
                                                        tensor->shape,
                                                        {}});
-  return add_pieces(entry.pieces, number, *tensor);
+  return add_pieces(entry.pieces, file->number, *tensor);
 }
 
 /// Stage 3 leaves a parameter flat where no tensor parallelism asks for its shape.
@@ -124,8 +122,7 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
   is_cut_ = files.model.back().mp > 0 || !files.layers.empty();
   for (const auto& model : files.model) {
     if (model.dp != 0) continue;
-    uint32_t number = 0;
-    const auto file = open_numbered(out_.files, model.path, number);
+    const auto file = open_numbered(out_.files, model.path);
     if (!file) return fail(file.error());
     const auto lists = read_deepspeed_lists(*file);
     if (!lists) return fail(lists.error());
@@ -147,10 +144,9 @@ core::result<void> universal_reader::add_model(const deepspeed_files& files) {
     return true;
   });
   if (!is_cut_) {  // the one rank has the rest whole, in its own types
-    uint32_t number = 0;
-    const auto file = open_numbered(out_.files, files.model.front().path, number);
+    const auto file = open_numbered(out_.files, files.model.front().path);
     if (!file) return fail(file.error());
-    auto part = read_deepspeed_part(files, 0, *file, number, out_.files, out_.run, {{std::move(out_.tensors), stage_}});
+    auto part = read_deepspeed_part(files, 0, *file, out_.files, out_.run, {{std::move(out_.tensors), stage_}});
     if (!part) return fail(part.error());
     out_.tensors = std::move(part->tensors);
     out_.tied = std::move(part->tied);

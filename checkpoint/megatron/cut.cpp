@@ -173,59 +173,59 @@ core::result<std::vector<int64_t>> split_widths(int64_t size, uint32_t ranks, un
   return out;
 }
 
-core::result<tensor_cut> cut_to_merge(std::string_view name, const cut_rule& rule,
-                                      std::span<const std::vector<int64_t>> slices) {
-  if (auto ok = check_ranks(name, slices.size()); !ok) return fail(ok.error());
-  std::vector<uint64_t> elements;
-  for (const auto& s : slices) {
-    const auto n = elements_of(name, s);
-    if (!n) return fail(n.error());
-    elements.push_back(*n);
-  }
-  tensor_cut out;
-  if (rule.kind != cut_kind::along) {
-    for (const auto& s : slices)
-      if (s != slices[0])
-        return bad(name, fmt::format("every rank has all of it, but the shapes are ({}) and ({})",
-                                     fmt::join(slices[0], ", "), fmt::join(s, ", ")));
-    out = copies(rule.kind, slices[0], slices.size());
-    const auto keep = keep_rows(name, rule, out);
-    if (!keep) return fail(keep.error());
-    for (auto& r : out.runs) r.count = std::min(r.count, *keep);
-    return out;
-  }
-  if (auto ok = check_dimension(name, rule, slices[0]); !ok) return fail(ok.error());
-  const size_t d = rule.dimension, ranks = slices.size();
+namespace {
+
+/// Slices that are all the whole tensor.
+core::result<tensor_cut> merge_copies(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices) {
+  for (const auto& s : slices)
+    if (s != slices[0])
+      return bad(name, fmt::format("every rank has all of it, but the shapes are ({}) and ({})",
+                                   fmt::join(slices[0], ", "), fmt::join(s, ", ")));
+  auto out = copies(rule.kind, slices[0], slices.size());
+  const auto keep = keep_rows(name, rule, out);
+  if (!keep) return fail(keep.error());
+  for (auto& r : out.runs) r.count = std::min(r.count, *keep);
+  return out;
+}
+
+/// How wide each part is on each rank: as the rule says, or the same for all parts of a slice. `elements` are those of
+/// the slices.
+core::result<width_table> widths_to_merge(std::string_view name, const cut_rule& rule,
+                                          std::span<const shape_type> slices, std::span<const uint64_t> elements) {
   width_table widths = rule.widths;
-  if (widths.empty() && !rule.part_sizes.empty())
-    for (const int64_t size : rule.part_sizes) {
-      auto part = split_widths(size, static_cast<uint32_t>(ranks), rule.uneven);
-      if (!part) return bad(name, part.error().text);
-      widths.push_back(std::move(*part));
-    }
-  if (widths.empty()) {
-    const auto parts = static_cast<int64_t>(rule.sub_parameters);
-    widths.resize(rule.sub_parameters);
-    for (size_t r = 0; r < ranks; ++r) {
-      int64_t size = 0;
-      if (rule.view.empty()) {
-        if (slices[r].size() != slices[0].size()) return bad(name, "the ranks' shapes have different dimensions");
-        size = slices[r][d];
-      } else {
-        const auto as = viewed_size(name, rule, elements[r]);
-        if (!as) return fail(as.error());
-        size = *as;
-      }
-      if (size % parts != 0)
-        return bad(name,
-                   fmt::format("rank {} has {} along dimension {}, which {} parts do not divide", r, size, d, parts));
-      for (auto& part : widths) part.push_back(size / parts);
-    }
+  if (!widths.empty()) return widths;
+  for (const int64_t size : rule.part_sizes) {
+    auto part = split_widths(size, static_cast<uint32_t>(slices.size()), rule.uneven);
+    if (!part) return bad(name, part.error().text);
+    widths.push_back(std::move(*part));
   }
-  if (auto ok = check_widths(name, widths, ranks); !ok) return fail(ok.error());
-  out.kind = cut_kind::along;
-  out.slices.assign(slices.begin(), slices.end());
-  for (size_t r = 0; r < ranks; ++r) {
+  if (!widths.empty()) return widths;
+  const auto parts = static_cast<int64_t>(rule.sub_parameters);
+  widths.resize(rule.sub_parameters);
+  for (size_t r = 0; r < slices.size(); ++r) {
+    int64_t size = 0;
+    if (rule.view.empty()) {
+      if (slices[r].size() != slices[0].size()) return bad(name, "the ranks' shapes have different dimensions");
+      size = slices[r][rule.dimension];
+    } else {
+      const auto as = viewed_size(name, rule, elements[r]);
+      if (!as) return fail(as.error());
+      size = *as;
+    }
+    if (size % parts != 0)
+      return bad(name, fmt::format("rank {} has {} along dimension {}, which {} parts do not divide", r, size,
+                                   rule.dimension, parts));
+    for (auto& part : widths) part.push_back(size / parts);
+  }
+  return widths;
+}
+
+/// The shape of the slices together, padding included.
+core::result<shape_type> whole_of(std::string_view name, const cut_rule& rule, std::span<const shape_type> slices,
+                                  std::span<const uint64_t> elements, const width_table& widths) {
+  const size_t d = rule.dimension;
+  shape_type whole;
+  for (size_t r = 0; r < slices.size(); ++r) {
     const int64_t size = width_of(widths, r);
     shape_type shape = slices[r];
     if (!rule.view.empty()) {
@@ -239,17 +239,38 @@ core::result<tensor_cut> cut_to_merge(std::string_view name, const cut_rule& rul
                  fmt::format("wanted {} along dimension {} of rank {}, got ({})", size, d, r, fmt::join(shape, ", ")));
     }
     shape[d] = width_of(widths);
-    if (out.whole.empty()) out.whole = shape;
-    if (out.whole != shape)
+    if (whole.empty()) whole = shape;
+    if (whole != shape)
       return bad(name, fmt::format("the slices of ranks 0 and {} differ beyond dimension {}: ({}) and ({})", r, d,
                                    fmt::join(slices[0], ", "), fmt::join(slices[r], ", ")));
   }
-  if (out.whole.empty()) out.whole = slices[0];
-  if (auto ok = elements_of(name, out.whole); !ok) return fail(ok.error());
-  const auto full = out.whole;
+  if (whole.empty()) whole = slices[0];
+  if (auto ok = elements_of(name, whole); !ok) return fail(ok.error());
+  return whole;
+}
+
+}  // namespace
+
+core::result<tensor_cut> cut_to_merge(std::string_view name, const cut_rule& rule,
+                                      std::span<const std::vector<int64_t>> slices) {
+  if (auto ok = check_ranks(name, slices.size()); !ok) return fail(ok.error());
+  std::vector<uint64_t> elements;
+  for (const auto& s : slices) {
+    const auto n = elements_of(name, s);
+    if (!n) return fail(n.error());
+    elements.push_back(*n);
+  }
+  if (rule.kind != cut_kind::along) return merge_copies(name, rule, slices);
+  if (auto ok = check_dimension(name, rule, slices[0]); !ok) return fail(ok.error());
+  const auto widths = widths_to_merge(name, rule, slices, elements);
+  if (!widths) return fail(widths.error());
+  if (auto ok = check_widths(name, *widths, slices.size()); !ok) return fail(ok.error());
+  const auto full = whole_of(name, rule, slices, elements, *widths);
+  if (!full) return fail(full.error());
+  tensor_cut out{.kind = cut_kind::along, .whole = *full, .slices = {slices.begin(), slices.end()}, .runs = {}};
   const auto keep = keep_rows(name, rule, out);
   if (!keep) return fail(keep.error());
-  auto runs = runs_of(name, full, d, widths, *keep);
+  auto runs = runs_of(name, *full, rule.dimension, *widths, *keep);
   if (!runs) return fail(runs.error());
   out.runs = std::move(*runs);
   return out;

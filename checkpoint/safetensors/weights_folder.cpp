@@ -140,65 +140,89 @@ std::vector<std::vector<size_t>> plan_shards(std::span<const uint64_t> tensor_by
   return shards;
 }
 
-core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
-                                        uint64_t max_shard_bytes) {
-  std::vector<uint64_t> sizes;
+namespace {
+
+/// Which tensors go into which file.
+struct file_list {
+  std::vector<std::vector<size_t>> shards;  ///< [file]: places in the list of tensors
+  std::vector<std::string> names;           ///< [file]
+  weight_map weights;                       ///< ascending by name
   uint64_t total_bytes = 0;
+};
+
+core::result<file_list> list_files(std::span<const tensor_to_write> tensors, uint64_t max_shard_bytes) {
+  file_list out;
+  std::vector<uint64_t> sizes;
   for (const auto& t : tensors) {
     sizes.push_back(bytes_of(t.type, t.shape).value_or(0));  // prepare_safetensors refuses what has no size
-    total_bytes += sizes.back();
+    out.total_bytes += sizes.back();
   }
-  const auto shards = plan_shards(sizes, max_shard_bytes);
-  if (shards.size() > max_shards)
+  out.shards = plan_shards(sizes, max_shard_bytes);
+  const size_t files = out.shards.size();
+  if (files > max_shards)
     return fail(error_kind::limit, fmt::format("{} files would be needed for {} bytes at {} bytes a file, at most {} "
                                                "are allowed",
-                                               shards.size(), total_bytes, max_shard_bytes, max_shards));
-  weight_map weights;
-  std::vector<std::string> names;
-  for (size_t s = 0; s < shards.size(); ++s) {
-    names.push_back(shards.size() == 1 ? std::string(single_file_name)
-                                       : fmt::format("model-{:05}-of-{:05}.safetensors", s + 1, shards.size()));
-    for (const size_t i : shards[s]) weights.emplace_back(tensors[i].name, names.back());
+                                               files, out.total_bytes, max_shard_bytes, max_shards));
+  for (size_t s = 0; s < files; ++s) {
+    out.names.push_back(files == 1 ? std::string(single_file_name)
+                                   : fmt::format("model-{:05}-of-{:05}.safetensors", s + 1, files));
+    for (const size_t i : out.shards[s]) out.weights.emplace_back(tensors[i].name, out.names.back());
   }
-  std::sort(weights.begin(), weights.end());
-  for (size_t i = 1; i < weights.size(); ++i)
-    if (weights[i].first == weights[i - 1].first)
-      return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown(weights[i].first)));
+  std::sort(out.weights.begin(), out.weights.end());
+  for (size_t i = 1; i < out.weights.size(); ++i)
+    if (out.weights[i].first == out.weights[i - 1].first)
+      return fail(error_kind::bad_input, fmt::format("cannot write tensor '{}' twice", shown(out.weights[i].first)));
+  return out;
+}
 
+core::result<atomic_file> write_index(const fs::path& path, const file_list& list) {
+  const auto text = format_weights_index(list.weights, list.total_bytes);
+  if (!text) return fail(text.error());
+  auto index = atomic_file::create(path);
+  if (!index) return index;
+  if (auto ok = index->write(*text); !ok) return fail(ok.error());
+  if (auto ok = index->sync(); !ok) return fail(ok.error());
+  return index;
+}
+
+/// All are written under working names, then an older index and single file go, then all take their names.
+core::result<void> write_files(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                               const file_list& list) {
+  std::vector<atomic_file> files;
+  for (size_t s = 0; s < list.shards.size(); ++s) {
+    std::vector<const tensor_to_write*> part;
+    for (const size_t i : list.shards[s]) part.push_back(&tensors[i]);
+    auto file = prepare_safetensors(folder / list.names[s], part, pytorch_metadata);
+    if (!file) return fail(file.error());
+    files.push_back(std::move(*file));
+  }
+  std::error_code ec;
+  if (list.shards.size() > 1) {
+    auto index = write_index(folder / index_file_name, list);
+    if (!index) return fail(index.error());
+    files.push_back(std::move(*index));
+    fs::remove(folder / single_file_name, ec);
+  }
+  if (!ec) fs::remove(folder / index_file_name, ec);
+  if (ec) return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
+  if (auto ok = sync_folder(folder); !ok) return ok;
+  for (auto& file : files)
+    if (auto ok = file.commit(); !ok) return ok;
+  return {};
+}
+
+}  // namespace
+
+core::result<void> write_weights_folder(const fs::path& folder, std::span<const tensor_to_write> tensors,
+                                        uint64_t max_shard_bytes) {
+  const auto list = list_files(tensors, max_shard_bytes);
+  if (!list) return fail(list.error());
   std::error_code ec;
   const bool made = fs::create_directories(folder, ec);
   if (ec)
     return fail(core::kind_of_write_error(ec.value()),
                 fmt::format("cannot make the folder '{}': {}", folder.string(), ec.message()));
-  const auto write_all = [&]() -> core::result<void> {
-    std::vector<atomic_file> files;
-    for (size_t s = 0; s < shards.size(); ++s) {
-      std::vector<const tensor_to_write*> part;
-      for (const size_t i : shards[s]) part.push_back(&tensors[i]);
-      auto file = prepare_safetensors(folder / names[s], part, pytorch_metadata);
-      if (!file) return fail(file.error());
-      files.push_back(std::move(*file));
-    }
-    if (shards.size() > 1) {
-      auto text = format_weights_index(weights, total_bytes);
-      if (!text) return fail(text.error());
-      auto index = atomic_file::create(folder / index_file_name);
-      if (!index) return fail(index.error());
-      if (auto ok = index->write(*text); !ok) return ok;
-      if (auto ok = index->sync(); !ok) return ok;
-      files.push_back(std::move(*index));
-      // without these two, what an older export left is not found any more
-      fs::remove(folder / single_file_name, ec);
-    }
-    if (!ec) fs::remove(folder / index_file_name, ec);
-    if (ec)
-      return fail(error_kind::io, fmt::format("cannot replace what is in '{}': {}", folder.string(), ec.message()));
-    if (auto ok = sync_folder(folder); !ok) return ok;
-    for (auto& file : files)
-      if (auto ok = file.commit(); !ok) return ok;
-    return {};
-  };
-  auto done = write_all();
+  auto done = write_files(folder, tensors, *list);
   if (!done && made) fs::remove(folder, ec);  // only if empty
   return done;
 }

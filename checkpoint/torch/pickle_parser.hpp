@@ -274,7 +274,37 @@ class pickle_parser {
     n.state = state;
   }
 
+  // ---- opcodes
+
+  struct opcodes;
   void step(op code);
+
+  void refuse_opcode() {
+    const auto code = std::to_integer<int>(tree_.pickle_[opcode_at_]);
+    refuse(fmt::format("its opcode 0x{:02x} is not among those read here", code));
+  }
+  void stop() {
+    if (stack_.size() != 1 || !marks_.empty()) return refuse("one value is wanted at its end");
+    tree_.root_ = stack_.front();
+    done_ = true;
+  }
+  void pop_global() {
+    const pickle_ref name = pop(), module = pop();
+    push_global(module, name);
+  }
+  void pop_call() {
+    const pickle_ref args = pop(), target = pop();
+    call(target, args);
+  }
+  /// Keyword arguments stay with the positional ones: (args, kwargs).
+  void pop_call_with_keywords() {
+    const auto three = top(3);
+    if (three.empty()) return;
+    if (tree_.kind(three[1]) != pickle_kind::tuple || tree_.kind(three[2]) != pickle_kind::dict)
+      return refuse("a call whose arguments are no tuple and dict");
+    replace(2, pickle_kind::tuple);
+    pop_call();
+  }
 
   // ---- the whole
 

@@ -26,14 +26,15 @@ auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
 
 void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, std::vector<rank_parts>& ranks,
                std::vector<std::shared_ptr<maker>>& makers, loader_setup loader, telemetry_setup telemetry,
-               bool threads) {
+               lane_threads threads) {
   auto& c = *made;
+  const bool own = threads == lane_threads::own;
   // Actors ask for each other at their first message: by then all are spawned. Weak, so that no cycle keeps them.
   const std::weak_ptr<company> later = made;
   c.loader = system.spawn(loader_impl, std::move(loader));
   // It waits for files: no worker of the scheduler does.
-  c.telemetry = threads ? spawn_on_thread(system, telemetry_impl, std::move(telemetry))
-                        : system.spawn(telemetry_impl, std::move(telemetry));
+  c.telemetry = own ? spawn_on_thread(system, telemetry_impl, std::move(telemetry))
+                    : system.spawn(telemetry_impl, std::move(telemetry));
   c.supervisor = system.spawn(supervisor_impl, [later] {
     const auto all = later.lock();
     return all ? all->agent : node_agent_actor{};
@@ -51,8 +52,8 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
       const maker make = [mine = makers.emplace_back(std::make_shared<maker>(std::move(r.lanes[l])))] {
         return (*mine)();
       };
-      r.links->lanes[l] = threads ? spawn_on_thread(system, lane_impl, which, make, r.links)
-                                  : system.spawn(lane_impl, which, make, r.links);
+      r.links->lanes[l] = own ? spawn_on_thread(system, lane_impl, which, make, r.links)
+                              : system.spawn(lane_impl, which, make, r.links);
     }
     r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c.agent, c.loader);
   }
@@ -61,7 +62,7 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
 }  // namespace
 
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
-                                                loader_setup loader, telemetry_setup telemetry, bool threads) {
+                                                loader_setup loader, telemetry_setup telemetry, lane_threads threads) {
   const host_thread here;
   auto c = std::make_shared<company>();
   std::vector<std::shared_ptr<maker>> makers;

@@ -45,11 +45,14 @@ struct company {
   std::vector<std::shared_ptr<rank_links>> ranks;
 };
 
-/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. With `threads` each lane runs on a thread of its
-/// own; without, everything runs on the system's scheduler (simulation). Errors: limit where a thread is refused; then
+/// Where lanes and telemetry run: each on a thread of its own, or on the system's scheduler as all the others do
+/// (simulation).
+enum class lane_threads : uint8_t { own, scheduler };
+
+/// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit where a thread is refused; then
 /// nothing runs any more.
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
-                                                loader_setup loader, telemetry_setup telemetry, bool threads);
+                                                loader_setup loader, telemetry_setup telemetry, lane_threads threads);
 
 /// Threads that a company of so many ranks has of its own.
 constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }

@@ -46,8 +46,9 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
                                                         std::shared_ptr<const job::optimizer_groups> groups) {
   uint64_t needed_bytes = 0;
   for (const auto& p : plans) needed_bytes += file_bytes(*p, request);
+  const auto latest = request.save_latest ? checkpoint::latest_update::always : checkpoint::latest_update::if_replaced;
   auto save = checkpoint::checkpoint_save::begin(files, request.root, run.step, needed_bytes,
-                                                 checkpoint::random_save_id(), {request.tag, request.save_latest});
+                                                 checkpoint::random_save_id(), {request.tag, latest});
   if (!save) return core::fail(save.error());
   return std::make_shared<save_job>(std::move(*save), std::move(request), std::move(run), plans, std::move(groups),
                                     files);

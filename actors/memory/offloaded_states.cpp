@@ -85,7 +85,7 @@ core::result<void> for_pools(const rank_memory& m, const std::vector<owner>& own
 
 core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_memories ranks,
                                                                           const offload_request& request,
-                                                                          bool checksums) {
+                                                                          page_digests digests) {
   auto out = std::make_unique<offloaded_states>();
   auto owners = owners_of(request.include, ranks.front()->plan().options());
   if (!owners) return fail(owners.error());
@@ -101,8 +101,9 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
                 "offload_states: nvme_path: wanted a folder, neither the call nor the "
                 "configuration names one");
   if (out->report_.moved_bytes == 0) return out;
-  auto space = storage::swap_space::open(
-      {request.nvme_path / folder_name, {{"offloaded states", out->report_.moved_bytes}}, checksums});
+  auto space = storage::swap_space::open({request.nvme_path / folder_name,
+                                          {{"offloaded states", out->report_.moved_bytes}},
+                                          digests == page_digests::kept});
   if (!space) return fail(space.error());
   out->space_ = std::move(*space);
   for (const auto& m : ranks) {

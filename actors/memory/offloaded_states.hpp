@@ -2,6 +2,7 @@
 // came from where; that nothing runs meanwhile is the session's business.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,12 +13,15 @@
 
 namespace troupe::actors {
 
+/// Whether files keep a digest of each page, against which it is checked when it comes back.
+enum class page_digests : uint8_t { none, kept };
+
 class offloaded_states {
  public:
   /// Errors: bad_input for a category that is none, a device that is none; those of storage::swap_space; then all is
-  /// where it was. `checksums` of pages hold what comes back against what went.
+  /// where it was.
   static core::result<std::unique_ptr<offloaded_states>> offload(rank_memories ranks, const offload_request& request,
-                                                                 bool checksums);
+                                                                 page_digests digests);
   /// Everything is where it was, bit by bit. Errors (io): nothing is lost, the call may be repeated.
   core::result<void> reload(rank_memories ranks);
 

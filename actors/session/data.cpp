@@ -6,18 +6,18 @@ namespace troupe::actors {
 
 core::result<void> session::parts::read_data(opening_watch& watch) {
   const auto& c = *plan.config;
-  data.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
-                static_cast<uint32_t>(c.gradient_accumulation_steps)};
-  data.first_lost_step = lost_step;
-  data.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
-  if (model != nullptr) {
-    data.cut = host_cut(model, c.seed);
+  data.loader.shape = {c.train_micro_batch_size_per_gpu, c.parallel.data,
+                       static_cast<uint32_t>(c.gradient_accumulation_steps)};
+  data.loader.first_lost_step = over.lost_step;
+  data.loader.prefetch_batches = std::max<uint64_t>(c.data.prefetch_batches, c.parallel.data);
+  if (modules.model != nullptr) {
+    data.loader.cut = host_cut(modules.model, c.seed);
     return {};
   }
   auto opened = data::open_tokenizer(c.data.tokenizer_path);
   if (!opened) return core::fail(opened.error().in("data.tokenizer"));
-  tokenizer = std::move(*opened);
-  if (auto ok = data::check_vocabulary(tokenizer->description(), plan.spec.vocabulary); !ok)
+  data.tokenizer = std::move(*opened);
+  if (auto ok = data::check_vocabulary(data.tokenizer->description(), plan.spec.vocabulary); !ok)
     return core::fail(ok.error().in("data.tokenizer '" + c.data.tokenizer + "'"));
 
   std::vector<data::weighted_stream> streams;
@@ -29,12 +29,12 @@ core::result<void> session::parts::read_data(opening_watch& watch) {
     source.max_bytes = c.data.max_bytes;
     source.bin = c.data.bin_dtype == core::dtype::i32 ? data::bin_width::u32 : data::bin_width::u16;
     source.vocab_size = plan.spec.vocabulary;
-    source.tokens_of = tokenizer;
+    source.tokens_of = data.tokenizer;
     source.text_key = s.text_key;
     source.keep_documents = c.data.document_mask;
     source.watch = [&](const data::reading_progress& r) {
       const double share = r.bytes > 0 ? double(r.bytes_done) / double(r.bytes) : 1;
-      return (!hooks.on_reading || hooks.on_reading(r)) && watch.go_on(share).has_value();
+      return (!host.hooks.on_reading || host.hooks.on_reading(r)) && watch.go_on(share).has_value();
     };
     auto stream = data::open_tokens(source);
     if (!stream) return core::fail(stream.error());
@@ -45,32 +45,35 @@ core::result<void> session::parts::read_data(opening_watch& watch) {
                                                         .seed = c.seed,
                                                         .document_mask = c.data.document_mask});
   if (!corpus) return core::fail(corpus.error());
-  data.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
+  data.loader.corpus = std::make_shared<const data::corpus>(std::move(*corpus));
   return {};
 }
 
 core::result<uint64_t> session::parts::num_evaluations(uint64_t wanted) const {
-  if (model != nullptr) {
-    if (wanted > 0 && model->evaluation) return wanted;
+  if (modules.model != nullptr) {
+    if (wanted > 0 && modules.model->evaluation) return wanted;
     return core::fail(core::error_kind::bad_input,
-                      model->evaluation ? "evaluation: wanted a number of batches of the host's own model, got 0"
-                                        : "evaluation: the host's own model has no evaluation batches");
+                      modules.model->evaluation
+                          ? "evaluation: wanted a number of batches of the host's own model, got 0"
+                          : "evaluation: the host's own model has no evaluation batches");
   }
-  const uint64_t windows = data.corpus->validation_windows();
+  const uint64_t windows = data.loader.corpus->validation_windows();
   if (windows == 0)
     return core::fail(core::error_kind::bad_input,
                       "evaluation: there is no validation part; set data.validation_fraction");
-  const uint64_t whole = std::max<uint64_t>(1, windows / (data.shape.rows * data.shape.ranks));
+  const uint64_t whole = std::max<uint64_t>(1, windows / (data.loader.shape.rows * data.loader.shape.ranks));
   return wanted > 0 ? std::min(wanted, whole) : whole;
 }
 
 data::tokenizer* session::tokenizer() const {
-  if (parts_->model != nullptr) return nullptr;
+  if (parts_->modules.model != nullptr) return nullptr;
   // tokens of a .bin that nobody described, or of bytes that are none: their text is not known
-  const bool bytes = parts_->tokenizer->description().kind == "bytes";
-  return bytes && !parts_->data.corpus->tokens_are_bytes() ? nullptr : parts_->tokenizer.get();
+  const bool bytes = parts_->data.tokenizer->description().kind == "bytes";
+  return bytes && !parts_->data.loader.corpus->tokens_are_bytes() ? nullptr : parts_->data.tokenizer.get();
 }
 
-bool session::tokens_are_bytes() const { return parts_->model == nullptr && parts_->data.corpus->tokens_are_bytes(); }
+bool session::tokens_are_bytes() const {
+  return parts_->modules.model == nullptr && parts_->data.loader.corpus->tokens_are_bytes();
+}
 
 }  // namespace troupe::actors

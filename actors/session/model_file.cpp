@@ -19,10 +19,10 @@ constexpr std::string_view default_file_name = "pytorch_model.bin";
 core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
   const auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return core::fail(ok.error());
-  const auto& plan = p.memory.front()->plan();
+  const auto& plan = p.memory.ranks.front()->plan();
   if (plan.layout->gathers() && !p.plan.config->zero_optimization.stage3_gather_16bit_weights_on_model_save) {
-    if (p.hooks.on_warning)
-      p.hooks.on_warning(
+    if (p.host.hooks.on_warning)
+      p.host.hooks.on_warning(
           fmt::format("'{}' was not written: zero_optimization.stage3_gather_16bit_weights_on_model_save "
                       "is false, and at stage 3 no rank has whole weights",
                       path.string()));
@@ -37,14 +37,14 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
     checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
     if (plan.layout->gathers())
       // Asked for in blocks of whole elements.
-      t.source = [&memory = p.memory, q, type = plan.options().types.parameter](uint64_t begin,
-                                                                                std::span<std::byte> out) {
+      t.source = [&memory = p.memory.ranks, q, type = plan.options().types.parameter](uint64_t begin,
+                                                                                      std::span<std::byte> out) {
         const uint64_t element_bytes = core::size_of(type);
         return read_states(memory, q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
                            out.data());
       };
     else
-      t.bytes = {p.memory.front()->parameter(q, 0), info.numel() * core::size_of(plan.options().types.parameter)};
+      t.bytes = {p.memory.ranks.front()->parameter(q, 0), info.numel() * core::size_of(plan.options().types.parameter)};
     tensors.push_back(std::move(t));
     names.push_back(info.name);
   }
@@ -56,7 +56,7 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
     // as in a module's own state dict, a tied head is one more name of the embedding
     std::map<std::string, std::string> shared;
     const char* const type = p.plan.spec.kind == models::family::gpt2 ? "gpt2" : "llama";
-    if (p.model == nullptr)
+    if (p.modules.model == nullptr)
       for (const auto& t : checkpoint::hugging_face_tied(type, names)) shared.emplace(t.name, t.of);
     const bool file = extension == ".bin" || extension == ".pt";
     std::error_code ec;

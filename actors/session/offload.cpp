@@ -8,8 +8,8 @@
 namespace troupe::actors {
 
 core::result<void> session::parts::sound() const {
-  if (over) return core::fail(*over);
-  if (offloaded != nullptr)
+  if (over.why) return core::fail(*over.why);
+  if (memory.offloaded != nullptr)
     return core::fail(core::error_kind::bad_input,
                       "offload_states has taken states away: wanted reload_states before anything that needs them");
   return {};
@@ -17,29 +17,30 @@ core::result<void> session::parts::sound() const {
 
 core::result<void> session::parts::let_go_of_states() {
   if (auto ok = sound(); !ok) return ok;
-  if (save_waiting == nullptr) return {};
+  if (saving.waiting == nullptr) return {};
   // A save that was asked for is of the states as they are: it takes its copies now.
-  if (auto did = run_and_tell(plan::plan_choice::save, steps, nullptr); !did) return core::fail(did.error());
+  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps, nullptr); !did) return core::fail(did.error());
   return {};
 }
 
 state_access session::states() {
   auto& p = *parts_;
   return state_access(std::make_shared<const state_access_parts>(
-      state_access_parts{*p.plan.table, *p.plan.optimizer, p.memory, p.last_factor, [&p] { return p.sound(); },
-                         [&p] { return p.let_go_of_states(); }}));
+      state_access_parts{*p.plan.table, *p.plan.optimizer, p.memory.ranks, p.progress.gradient_factor,
+                         [&p] { return p.sound(); }, [&p] { return p.let_go_of_states(); }}));
 }
 
 core::result<offload_report> session::offload_states(offload_request request) {
   auto& p = *parts_;
   if (auto ok = p.let_go_of_states(); !ok) return core::fail(ok.error());
   if (request.nvme_path.empty()) request.nvme_path = p.plan.config->swap_folder();
-  auto done = offloaded_states::offload(p.memory, request, p.plan.config->swap_checksums);
+  auto done = offloaded_states::offload(p.memory.ranks, request,
+                                        p.plan.config->swap_checksums ? page_digests::kept : page_digests::none);
   if (!done) return core::fail(done.error());
-  p.offloaded = std::move(*done);
-  const auto& report = p.offloaded->report();
-  if (request.device == plan::tier::cpu && p.hooks.on_warning)
-    p.hooks.on_warning(
+  p.memory.offloaded = std::move(*done);
+  const auto& report = p.memory.offloaded->report();
+  if (request.device == plan::tier::cpu && p.host.hooks.on_warning)
+    p.host.hooks.on_warning(
         fmt::format("offload_states: without an accelerator, states are in host memory already: {} bytes "
                     "are counted there and none is freed; device nvme frees them",
                     report.moved_bytes));
@@ -48,9 +49,10 @@ core::result<offload_report> session::offload_states(offload_request request) {
 
 core::result<void> session::reload_states() {
   auto& p = *parts_;
-  if (p.offloaded == nullptr) return core::fail(core::error_kind::bad_input, "reload_states: no states are offloaded");
-  if (auto ok = p.offloaded->reload(p.memory); !ok) return ok;
-  p.offloaded.reset();
+  if (p.memory.offloaded == nullptr)
+    return core::fail(core::error_kind::bad_input, "reload_states: no states are offloaded");
+  if (auto ok = p.memory.offloaded->reload(p.memory.ranks); !ok) return ok;
+  p.memory.offloaded.reset();
   return {};
 }
 

@@ -4,16 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
+#include <filesystem>
 #include <memory>
-#include <mutex>
-#include <optional>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
 
-#include "actors/messages.hpp"
+#include "actors/record_queue.hpp"
+#include "actors/session/line_box.hpp"
 #include "telemetry/memory_table.hpp"
 #include "telemetry/recorder.hpp"
 
@@ -25,45 +20,13 @@ inline constexpr std::chrono::seconds closing_patience{60};
 /// Log lines kept until the session is called next; what comes beyond is counted, not kept.
 inline constexpr size_t log_lines_max = 4096;
 
-class line_box {
- public:
-  /// From any thread.
-  void put(const std::string& line) {
-    const std::lock_guard lock(mutex_);
-    if (lines_.size() < log_lines_max)
-      lines_.push_back(line);
-    else
-      ++lost_;
-  }
-  void put_lines(const std::string& text) {
-    std::istringstream in(text);
-    for (std::string line; std::getline(in, line);) put(line);
-  }
-  /// The oldest line that nobody has taken; last, one about those beyond the limit.
-  std::optional<std::string> take() {
-    const std::lock_guard lock(mutex_);
-    if (!lines_.empty()) {
-      auto line = std::move(lines_.front());
-      lines_.pop_front();
-      return line;
-    }
-    if (const uint64_t lost = std::exchange(lost_, 0); lost > 0)
-      return std::to_string(lost) + " further lines were not kept";
-    return std::nullopt;
-  }
-
- private:
-  std::mutex mutex_;
-  std::deque<std::string> lines_;
-  uint64_t lost_ = 0;
-};
-
 struct session_recording {
   std::shared_ptr<telemetry::recorder> recorder;
   record_queue queue;
-  std::shared_ptr<line_box> lines = std::make_shared<line_box>();
+  std::shared_ptr<line_box> lines = std::make_shared<line_box>(log_lines_max, "lines");
   std::shared_ptr<const telemetry::validation_values> last_validation;
   double step_seconds = 0;
+  std::filesystem::path resumed_from;  ///< curves of this folder are continued; empty: the run began afresh
   bool is_open = false, is_closed = false;
 };
 

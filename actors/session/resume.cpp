@@ -1,5 +1,5 @@
-// Going on from a checkpoint of any format, when a session is opened and while it lives. Owns what the numbers of
-// another run mean in this one; tensors are checkpoint_load.hpp's.
+// Continuing from a checkpoint of any format, when a session is opened and while it lives. Owns what the steps, samples
+// and seed of another run mean in this one; tensors are checkpoint_load.hpp's.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -31,8 +31,9 @@ std::optional<uint64_t> batch_of(const checkpoint::source_run& run) {
   return *run.samples / *run.steps;
 }
 
-/// Where in the data step `run.steps` begins in this run. The order of samples and the dropout masks hang on the seed,
-/// which samples a step takes on the batch: with others this is another run, so it must be wanted.
+/// The sample at which step `run.steps` begins in this run. The seed determines the order of samples and the dropout
+/// masks, the batch which samples a step takes. With another seed or batch the run is a different one, so the options
+/// must ask for it.
 core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, const load_options& options, uint64_t seed,
                                      uint64_t batch, remarks& said) {
   const auto& run = from.run;
@@ -76,70 +77,82 @@ core::result<checkpoint::tensor_source> named_for(const core::model_table& table
   return tl::unexpected(checkpoint::unnamed_layers(*named, wanted));
 }
 
-}  // namespace
-
-core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
-                                                           bool live, opening_watch& watch) {
-  if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
-  const auto say = [this](const std::string& line) {
-    if (hooks.on_warning) hooks.on_warning(line);
-  };
+/// The checkpoint with the names of `table`'s parameters; where the options name each parameter themselves, with its
+/// own.
+core::result<checkpoint::tensor_source> open_for(const core::model_table& table, const std::filesystem::path& path,
+                                                 const load_options& options,
+                                                 const std::function<void(const std::string&)>& say) {
   auto map = config::read_name_map(options.map);
   if (!map) return fail(map.error());
   auto from = checkpoint::open_source(
       path,
       {.tag = options.tag, .fallback_to_previous = options.fallback_to_previous, .map = std::move(*map), .say = say});
+  if (!from || options.custom_load_fn) return from;
+  return named_for(table, std::move(*from), options.load_module_strict);
+}
+
+/// What a run that continues takes over of another's numbers, but for the loss scale.
+training_progress progress_of(const checkpoint::source_run& run, const load_options& options, bool has_states) {
+  training_progress out;
+  const uint64_t updates = run.applied_updates.value_or(*run.steps);
+  out.steps = *run.steps;
+  if (has_states) out.applied = updates;
+  if (options.load_lr_scheduler_states)
+    out.scheduled =
+        run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
+  out.client_state = run.client_state;
+  return out;
+}
+
+}  // namespace
+
+core::result<std::filesystem::path> session::parts::resume(const std::filesystem::path& path, load_options options,
+                                                           resume_time when, opening_watch& watch) {
+  if (auto ok = watch.begin("reading the checkpoint"); !ok) return fail(ok.error());
+  const auto say = [this](const std::string& line) {
+    if (host.hooks.on_warning) host.hooks.on_warning(line);
+  };
+  auto from = open_for(*plan.table, path, options, say);
   if (!from) return fail(from.error());
-  if (!options.custom_load_fn) {
-    from = named_for(*plan.table, std::move(*from), options.load_module_strict);
-    if (!from) return fail(from.error());
-  }
   const auto& run = from->run;
   const auto folder = from->folder.string();
-  const bool goes_on = !options.load_module_only && run.steps.has_value();
+  const bool continues = !options.load_module_only && run.steps.has_value();
   remarks said;
   uint64_t first_sample = 0;
-  if (goes_on) {
-    const auto place = place_in_data(*from, options, plan.config->seed, data.shape.global_rows(), said);
+  if (continues) {
+    const auto place = place_in_data(*from, options, plan.config->seed, data.loader.shape.global_rows(), said);
     if (!place) return fail(place.error());
     first_sample = *place;
   }
-  if (!options.load_from_fp32_weights)
-    options.load_from_fp32_weights = plan.config->zero_optimization.load_from_fp32_weights;
   const auto& zero = plan.config->zero_optimization;
+  if (!options.load_from_fp32_weights) options.load_from_fp32_weights = zero.load_from_fp32_weights;
   options.pipeline_loading_checkpoint |= zero.pipeline_loading_checkpoint && zero.stage == 3;
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
+  const bool running = when == resume_time::while_running;
   live_load state;
-  const auto loaded =
-      load_tensors(*from, memory, *plan.optimizer, options, live ? &state : nullptr, [&] { return watch.wants_end(); });
-  if (!loaded && state.changing) over = loaded.error().in("load, which has changed some states");
-  if (!loaded) return fail(state.changing ? *over : loaded.error());
+  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, options, running ? &state : nullptr,
+                                   [&] { return watch.wants_end(); });
+  if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
+  if (!loaded) return fail(state.changing ? *over.why : loaded.error());
   if (loaded->missing > 0)
     say(fmt::format("'{}': {} parameters keep their {} values, as {}", folder, loaded->missing,
-                    live ? "present" : "first", loaded->first_missing));
+                    running ? "present" : "first", loaded->first_missing));
 
+  progress = continues ? progress_of(run, options, loaded->states) : training_progress{};
   const bool fp16 = plan.config->fp16.enabled, wants_states = options.load_optimizer_states;
-  const uint64_t updates = goes_on ? run.applied_updates.value_or(*run.steps) : 0;
-  steps = goes_on ? *run.steps : 0;
-  data.shape.first_step = steps;
-  data.shape.first_sample = first_sample;
-  applied = loaded->states ? updates : 0;
-  scheduled = 0;
-  if (goes_on && options.load_lr_scheduler_states)
-    scheduled = run.schedule_position ? static_cast<uint64_t>(std::max<int64_t>(*run.schedule_position, 0)) : updates;
   const auto& s = run.loss_scale;
-  scale = goes_on && s && fp16 && wants_states
-              ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
-              : kernels::first_loss_scale(plan.loss_scale);
-  client_state = goes_on ? run.client_state : "null";
-  last_factor.reset();
+  progress.scale = continues && s && fp16 && wants_states
+                       ? kernels::loss_scale_state{s->cur_scale, s->cur_iter, s->last_overflow_iter, s->cur_hysteresis}
+                       : kernels::first_loss_scale(plan.loss_scale);
+  data.loader.shape.first_step = progress.steps;
+  data.loader.shape.first_sample = first_sample;
 
   if (!said.changed.empty())
     say(fmt::format("'{}': {}: the run continues at sample {} of the data", folder, fmt::join(said.changed, "; "),
                     first_sample));
-  if (!goes_on && !options.load_module_only)
+  if (!continues && !options.load_module_only)
     say(fmt::format("'{}' holds weights alone: the run begins at step 0 with them", folder));
-  if (!goes_on) return from->folder;
+  if (!continues) return from->folder;
   if (wants_states && !loaded->states) said.unknown.push_back("the optimizer's states, which begin afresh");
   if (fp16 && wants_states && !s) said.unknown.push_back("its loss scale, which begins afresh");
   if (!said.unknown.empty())
@@ -149,10 +162,12 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
 
 core::result<void> session::parts::tell_loader() {
   core::result<void> out;
-  lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
-  const host_caller self(*system);
-  self->request(actors->loader, caf::infinite, move_data{data.shape.first_step, data.shape.first_sample})
-      .receive([] {}, [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + system->render(e)); });
+  over.lost_step->store(std::numeric_limits<uint64_t>::max());  // of another place in the data
+  const host_caller self(*actors.system);
+  self->request(actors.members->loader, caf::infinite,
+                move_data{data.loader.shape.first_step, data.loader.shape.first_sample})
+      .receive([] {},
+               [&](caf::error& e) { out = fail(error_kind::peer_lost, "loader ended: " + actors.system->render(e)); });
   return out;
 }
 
@@ -160,21 +175,22 @@ core::result<loaded_checkpoint> session::load(const std::filesystem::path& path,
   auto& p = *parts_;
   if (auto ok = p.sound(); !ok) return fail(ok.error());
   // The save's own failure is told to its host; here only a run that is over counts.
-  if (auto ok = p.end_saves(); !ok && p.over) return fail(ok.error());
+  if (auto ok = p.end_saves(); !ok && p.over.why) return fail(ok.error());
   opening_watch unwatched({});
-  const auto folder = p.resume(path, std::move(options), true, unwatched);
+  const auto folder = p.resume(path, std::move(options), resume_time::while_running, unwatched);
   if (!folder) return fail(folder.error());
-  ++p.loads;
+  ++p.counts.loads;
   p.recording.last_validation.reset();
   if (!p.recording.is_open)
-    p.resumed_from = path;
+    p.recording.resumed_from = path;
   else if (!p.recording.is_closed)
-    post(p.actors->telemetry, go_back{p.steps, p.steps > 0 ? p.data.shape.samples_before(p.steps) : 0});
+    post(p.actors.members->telemetry,
+         go_back{p.progress.steps, p.progress.steps > 0 ? p.data.loader.shape.samples_before(p.progress.steps) : 0});
   if (auto ok = p.tell_loader(); !ok) {
-    p.over = ok.error();
+    p.over.why = ok.error();
     return fail(ok.error());
   }
-  return loaded_checkpoint{*folder, p.client_state};
+  return loaded_checkpoint{*folder, p.progress.client_state};
 }
 
 }  // namespace troupe::actors

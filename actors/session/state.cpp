@@ -29,7 +29,7 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
 
 core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, uint64_t tokens, double temperature) {
   auto& p = *parts_;
-  if (p.model != nullptr)
+  if (p.modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "sample: a host's own model generates no text");
   if (text.empty())
     return core::fail(core::error_kind::bad_input, "sample.prompt: wanted at least one token, got none");
@@ -46,7 +46,7 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
     b->tokens.push_back(0);  // the target's place; generation computes no loss
     b->samples = {0};
-    auto did = p.run_and_tell(plan::plan_choice::generate, p.steps, b);
+    auto did = p.run_and_tell(plan::plan_choice::generate, p.progress.steps, b);
     if (!did) return core::fail(did.error());
     const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(p.plan.config->seed),
                                                                             0x73616D70U /* the sampler's stream */});
@@ -56,27 +56,27 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
 }
 
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
-  if (parts_->offloaded != nullptr) return parts_->sound();
+  if (parts_->memory.offloaded != nullptr) return parts_->sound();
   // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
   const bool trains = parts_->plan.table->parameters[parameter].trainable;
-  return read_states(parts_->memory, parameter, trains ? plan::state_part::master : plan::state_part::copy,
+  return read_states(parts_->memory.ranks, parameter, trains ? plan::state_part::master : plan::state_part::copy,
                      {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
 core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
-  if (parts_->offloaded != nullptr) return parts_->sound();
+  if (parts_->memory.offloaded != nullptr) return parts_->sound();
   std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
-  return read_states(parts_->memory, parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
+  return read_states(parts_->memory.ranks, parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
                      core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
 core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
-  if (parts_->offloaded != nullptr) return parts_->sound();
-  if (auto ok = read_states(parts_->memory, parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
-                            reinterpret_cast<std::byte*>(out.data()));
+  if (parts_->memory.offloaded != nullptr) return parts_->sound();
+  if (auto ok = read_states(parts_->memory.ranks, parameter, plan::state_part::gradient, {0, out.size()},
+                            core::dtype::f64, reinterpret_cast<std::byte*>(out.data()));
       !ok)
     return ok;
-  for (double& g : out) g *= parts_->last_factor.value_or(1);
+  for (double& g : out) g *= parts_->progress.gradient_factor.value_or(1);
   return {};
 }
 
@@ -84,7 +84,7 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
   const auto read = [&](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
     return read_parameter(q, first, out);
   };
-  if (parts_->model != nullptr)
+  if (parts_->modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
   return models::write_folder(folder, parts_->plan.spec, *parts_->plan.table, core::dtype::f32, read, max_shard_bytes);
 }

@@ -60,11 +60,11 @@ uint64_t print_interval(const config::job_config& c) {
 
 telemetry_setup session::parts::make_telemetry() {
   const auto& c = *plan.config;
-  auto options = recorder_options_of(plan, model == nullptr && data.corpus->tokens_are_bytes());
+  auto options = recorder_options_of(plan, modules.model == nullptr && data.loader.corpus->tokens_are_bytes());
   telemetry_setup out;
   out.log = options.log = [box = recording.lines](const std::string& line) { box->put(line); };
-  options.warn = [box = warnings](const std::string& line) { box->put(line); };
-  out.complain = [box = warnings](const core::error& e) { box->put(e.text); };
+  options.warn = [box = host.warnings](const std::string& line) { box->put(line); };
+  out.complain = [box = host.warnings](const core::error& e) { box->put(e.text); };
   if (c.telemetry.trace && !c.output.empty()) out.trace_file = c.output / "trace.json";
   out.from_step = c.telemetry.trace_from_step;
   out.steps = c.telemetry.trace_steps;
@@ -91,13 +91,14 @@ core::result<void> session::parts::open_records() {
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be one");
   std::optional<uint64_t> goes_on_after;
-  if (steps > 0 && !c.output.empty() && lies_below(resumed_from, c.output))
-    goes_on_after = data.shape.samples_before(steps);
+  if (progress.steps > 0 && !c.output.empty() && lies_below(recording.resumed_from, c.output))
+    goes_on_after = data.loader.shape.samples_before(progress.steps);
   if (auto ok = recording.recorder->open(core::unix_seconds(), goes_on_after); !ok) return ok;
   recording.is_open = true;
   if (flops.enabled && flops.profile_step >= c.steps)
-    warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +
-                  " is not reached in a run of " + std::to_string(c.steps) + " steps (the first is 0): no profile");
+    host.warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +
+                       " is not reached in a run of " + std::to_string(c.steps) +
+                       " steps (the first is 0): no profile");
   log_memory("before the first step");
   deliver_warnings();
   return {};
@@ -105,10 +106,10 @@ core::result<void> session::parts::open_records() {
 
 std::vector<telemetry::memory_row> session::parts::memory_rows() const {
   std::vector<telemetry::memory_row> out;
-  for (uint32_t r = 0; r < memory.size(); ++r) {
+  for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
     telemetry::memory_row row{r, "host", {}};
-    auto resident = memory[r]->resident();
-    resident.activations = ledger->peak_bytes(ledger->owner(r));
+    auto resident = memory.ranks[r]->resident();
+    resident.activations = memory.ledger->peak_bytes(memory.ledger->owner(r));
     for (const auto& x : plan::owners_of(resident)) {
       const bool is_peak = x.is == plan::owner_bytes::amount::predicted;  // here as it was measured
       row.owners.emplace_back(std::string(x.owner) + (is_peak ? ", peak" : ""), x.bytes);
@@ -127,8 +128,8 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
   if (recording.is_closed) return;
   auto v = std::make_shared<telemetry::step_values>();
   v->step = r.step;
-  v->samples = data.shape.global_rows();
-  v->global_samples = data.shape.samples_before(r.step);
+  v->samples = data.loader.shape.global_rows();
+  v->global_samples = data.loader.shape.samples_before(r.step);
   v->tokens = r.tokens;
   v->unix_s = core::unix_seconds();
   v->seconds = r.seconds;
@@ -137,8 +138,8 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
   v->grad_norm = r.grad_norm;
   v->loss_scale = r.loss_scale;
   v->skipped = r.skipped;
-  for (uint32_t rank = 0; rank < memory.size(); ++rank)
-    v->memory_bytes += memory[rank]->resident().total() + ledger->peak_bytes(ledger->owner(rank));
+  for (uint32_t rank = 0; rank < memory.ranks.size(); ++rank)
+    v->memory_bytes += memory.ranks[rank]->resident().total() + memory.ledger->peak_bytes(memory.ledger->owner(rank));
   v->step_s = r.lanes.step_s;
   v->compute_s = r.lanes.compute_s;
   v->communication_s = r.lanes.communication_s;
@@ -147,37 +148,38 @@ void session::parts::record(const step_report& r, std::shared_ptr<const std::vec
   recording.step_seconds += r.seconds;
   if (r.step == 1) log_memory("after the first step");
   if (auto place = recording.queue.admit())
-    post(actors->telemetry, record_step{std::move(v), std::move(spans), std::move(place)});
+    post(actors.members->telemetry, record_step{std::move(v), std::move(spans), std::move(place)});
 }
 
 void session::parts::record_loss(double loss) {
   auto v = std::make_shared<telemetry::validation_values>();
-  *v = {steps, data.shape.samples_before(steps), loss, core::unix_seconds()};
+  *v = {progress.steps, data.loader.shape.samples_before(progress.steps), loss, core::unix_seconds()};
   recording.last_validation = v;
   if (!recording.is_open || recording.is_closed) return;
-  if (auto place = recording.queue.admit()) post(actors->telemetry, record_validation{std::move(v), std::move(place)});
+  if (auto place = recording.queue.admit())
+    post(actors.members->telemetry, record_validation{std::move(v), std::move(place)});
 }
 
 session_records session::parts::finish(session_ending ending) {
   session_records out;
-  if (!recording.is_open || recording.is_closed || !actors) return out;
+  if (!recording.is_open || recording.is_closed || !actors.members) return out;
   recording.is_closed = true;
   auto end = std::make_shared<telemetry::run_end>();
-  const auto failure = ending.failure ? ending.failure : over;
+  const auto failure = ending.failure ? ending.failure : over.why;
   end->verdict = failure && failure->kind != core::error_kind::stopped ? telemetry::verdict::failed
-                 : failure || steps < plan.config->steps               ? telemetry::verdict::stopped
+                 : failure || progress.steps < plan.config->steps      ? telemetry::verdict::stopped
                                                                        : telemetry::verdict::done;
   if (end->verdict == telemetry::verdict::failed) end->failure = failure->text;
   end->seconds = ending.seconds.value_or(recording.step_seconds);
-  if (recording.last_validation && recording.last_validation->step == steps)
+  if (recording.last_validation && recording.last_validation->step == progress.steps)
     end->validation_loss = recording.last_validation->loss;
   end->memory = memory_rows();
   end->process_peak_bytes = telemetry::process_peak_bytes();
   end->configuration = std::move(ending.configuration);
   end->sample = std::move(ending.sample);
   out.num_dropped = recording.queue.num_dropped();
-  const host_caller self(*system);
-  self->request(actors->telemetry, closing_patience, close_records{std::move(end), out.num_dropped})
+  const host_caller self(*actors.system);
+  self->request(actors.members->telemetry, closing_patience, close_records{std::move(end), out.num_dropped})
       .receive(
           [&](const records_closed& m) {
             out.communication_table = m.records->communication_table;
@@ -186,15 +188,15 @@ session_records session::parts::finish(session_ending ending) {
           },
           [&](caf::error&) {
             out.curves_complete = false;
-            warnings->put("telemetry: the writers did not end within " + std::to_string(closing_patience.count()) +
-                          " s; the report and what was recorded last may be missing");
+            host.warnings->put("telemetry: the writers did not end within " + std::to_string(closing_patience.count()) +
+                               " s; the report and what was recorded last may be missing");
           });
   log_memory("at the end");
   if (out.num_dropped > 0)
-    warnings->put("telemetry: " + std::to_string(out.num_dropped) +
-                  " records were dropped because the writers fell behind (limit: " +
-                  std::to_string(record_queue_limit) + " under way)");
-  if (!out.curves_complete) warnings->put("telemetry: the curves are not complete, some could not be written");
+    host.warnings->put("telemetry: " + std::to_string(out.num_dropped) +
+                       " records were dropped because the writers fell behind (limit: " +
+                       std::to_string(record_queue_limit) + " under way)");
+  if (!out.curves_complete) host.warnings->put("telemetry: the curves are not complete, some could not be written");
   deliver_warnings();
   return out;
 }

@@ -50,7 +50,7 @@ class world {
     loader_setup loader;
     loader.shape.ranks = num_ranks_;
     loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
-    company_ = assemble(system_, std::move(ranks), std::move(loader), {}, false).value();
+    company_ = assemble(system_, std::move(ranks), std::move(loader), {}, lane_threads::scheduler).value();
   }
 
   ~world() {

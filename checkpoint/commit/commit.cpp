@@ -1,4 +1,4 @@
-// The order of deeds. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
+// The commit sequence. Names beside a target are `NAME.writing-ID`, `NAME.replaced-ID`, `NAME.removing-ID`.
 #include "checkpoint/commit/commit.hpp"
 
 #include <fmt/format.h>
@@ -103,13 +103,8 @@ digest128 random_save_id() {
 }
 
 checkpoint_save::checkpoint_save(file_system& files, fs::path root, uint64_t step, digest128 save_id, std::string name,
-                                 bool save_latest)
-    : files_(&files),
-      root_(std::move(root)),
-      step_(step),
-      save_id_(save_id),
-      name_(std::move(name)),
-      save_latest_(save_latest) {}
+                                 latest_update latest)
+    : files_(&files), root_(std::move(root)), step_(step), save_id_(save_id), name_(std::move(name)), latest_(latest) {}
 
 checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
     : files_(other.files_),
@@ -118,7 +113,7 @@ checkpoint_save::checkpoint_save(checkpoint_save&& other) noexcept
       step_(other.step_),
       save_id_(other.save_id_),
       name_(std::move(other.name_)),
-      save_latest_(other.save_latest_) {}
+      latest_(other.latest_) {}
 
 checkpoint_save::~checkpoint_save() {
   if (!working_.empty()) (void)remove_files_and_folder(*files_, working_);  // remove_leftovers() finds what stays
@@ -144,7 +139,7 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
                                                   needed_bytes, root.string(), *free));
   if (auto ok = check_replaceable(files, root, name); !ok) return fail(ok.error());
   if (auto ok = make_folders(files, root); !ok) return fail(ok.error());
-  checkpoint_save out(files, root, step, save_id, name, options.save_latest);
+  checkpoint_save out(files, root, step, save_id, name, options.latest);
   const fs::path working = root / beside(name, writing_mark, save_id);
   if (auto ok = files.make_folder(working); !ok) return fail(ok.error());
   out.working_ = working;
@@ -168,7 +163,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   const fs::path target = root_ / name;
   // A name that is taken over means the new one; what cannot be read is no reason to lose the save.
   const auto latest = read_latest(*files_, root_);
-  const bool names = save_latest_ || (latest && *latest && (*latest)->folder == name);
+  const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
   const auto taken = files_->exists(target);
   if (!taken) return fail(taken.error());
   const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();

@@ -1,6 +1,7 @@
 // How a checkpoint comes to be, whole or not at all, whatever happens: everything in a folder beside the target, every
 // file synced, the manifest last, the folder synced, renamed, its parent synced, then `latest` likewise. Owns the names
-// in a checkpoints' folder and the order of deeds; what the files hold is others' business. One run writes to a folder.
+// in a checkpoints' folder and the commit sequence; what the files hold is others' business. One run writes to a
+// folder.
 #pragma once
 
 #include <cstdint>
@@ -36,10 +37,13 @@ inline bool is_checkpoint_name(std::string_view name) { return step_of(name) || 
 /// Errors: bad_input for what is neither a tag nor the name of `step`.
 core::result<void> check_tag(std::string_view tag, uint64_t step);
 
+/// Which saves `latest` is pointed at: all, or only one that replaces the folder it names already.
+enum class latest_update : uint8_t { always, if_replaced };
+
 /// How a save takes its place among others.
 struct commit_options {
-  std::string tag{};        ///< the folder's name; empty: step_folder_name()
-  bool save_latest = true;  ///< `latest` names it; where `latest` names that folder already, it does anyway
+  std::string tag{};  ///< the folder's name; empty: step_folder_name()
+  latest_update latest = latest_update::always;
 };
 
 /// A name for one save, from the system's randomness.
@@ -77,7 +81,7 @@ class checkpoint_save {
 
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,
-                  bool save_latest);
+                  latest_update latest);
 
   /// The error, after the old checkpoint took its name again.
   tl::unexpected<core::error> undone(const core::error& why, const std::filesystem::path& target,
@@ -88,7 +92,7 @@ class checkpoint_save {
   uint64_t step_;
   digest128 save_id_;
   std::string name_;  ///< of its folder
-  bool save_latest_;
+  latest_update latest_;
 };
 
 struct leftover {  ///< what a crash left, and what became of it

@@ -19,10 +19,10 @@ class builder {
  public:
   builder(const tensor_source& from, const deepspeed_write_options& options) : from_(from), options_(options) {}
 
-  core::result<deepspeed_model> build(bool ordered) {
+  core::result<deepspeed_model> build(unknown_order without) {
     if (auto ok = sort_tensors(); !ok) return fail(ok.error());
     if (parameters_.empty()) return bad("it has no fp32 master weights that DeepSpeed could go on with");
-    if (auto ok = take_order(ordered); !ok) return fail(ok.error());
+    if (auto ok = take_order(without); !ok) return fail(ok.error());
     if (auto ok = take_groups(); !ok) return fail(ok.error());
     if (auto ok = take_shared(); !ok) return fail(ok.error());
     return std::move(out_);
@@ -68,9 +68,9 @@ class builder {
     return {};
   }
 
-  core::result<void> take_order(bool ordered) {
+  core::result<void> take_order(unknown_order without) {
     const auto& order = options_.order.empty() ? from_.parameter_order : options_.order;
-    if (order.empty() && ordered)
+    if (order.empty() && without == unknown_order::refuse)
       return bad("DeepSpeed finds parameters by their order, and nothing says the model's; give it");
     std::set<std::string> placed;
     const auto place = [&](const std::string& name) {
@@ -163,8 +163,8 @@ std::vector<uint64_t> deepspeed_model::numels(size_t group) const {
 }
 
 core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
-                                                 bool ordered) {
-  return builder(from, options).build(ordered);
+                                                 unknown_order without) {
+  return builder(from, options).build(without);
 }
 
 }  // namespace troupe::checkpoint

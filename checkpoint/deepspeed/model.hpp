@@ -33,9 +33,11 @@ struct deepspeed_model {
   [[nodiscard]] std::vector<uint64_t> numels(size_t group) const;
 };
 
-/// Refuses what write_deepspeed_folder() refuses of a source. `ordered`: the order of parameters must be known; else
-/// it is that of their names.
+/// What to do where neither the source nor the options give the order of parameters.
+enum class unknown_order : uint8_t { refuse, by_name };
+
+/// Refuses what write_deepspeed_folder() refuses of a source.
 core::result<deepspeed_model> deepspeed_model_of(const tensor_source& from, const deepspeed_write_options& options,
-                                                 bool ordered);
+                                                 unknown_order without);
 
 }  // namespace troupe::checkpoint

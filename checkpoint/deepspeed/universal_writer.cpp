@@ -180,7 +180,7 @@ core::result<deepspeed_report> write_universal_folder(const tensor_source& from,
   auto settled = options;
   settled.stage = stages_of_whole_groups;
   settled.ranks = 1;
-  const auto model = deepspeed_model_of(from, settled, false);
+  const auto model = deepspeed_model_of(from, settled, unknown_order::by_name);
   if (!model) return fail(model.error());
   const auto parts = deepspeed_parts_of(from, settled, *model);
   if (!parts) return fail(parts.error());

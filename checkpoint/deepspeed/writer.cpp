@@ -161,7 +161,7 @@ core::result<deepspeed_report> write_deepspeed_folder(const tensor_source& from,
   const std::string tag =
       options.tag.value_or(fmt::format("global_step{}", from.run.steps.value_or(from.run.applied_updates.value_or(0))));
   if (auto ok = check_options(options); !ok) return fail(ok.error());
-  const auto model = deepspeed_model_of(from, options, true);
+  const auto model = deepspeed_model_of(from, options, unknown_order::refuse);
   if (!model) return fail(model.error());
   const auto parts = deepspeed_parts_of(from, options, *model);
   if (!parts) return fail(parts.error());

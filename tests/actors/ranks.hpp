@@ -105,7 +105,7 @@ class threaded_company {
       : threaded_company(plans, scripted_ranks(plans, says, p), empty_batches()) {}
   threaded_company(plan::shared_plans plans, std::vector<rank_parts> parts, loader_setup loader)
       : plans_(std::move(plans)) {
-    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, true).value();
+    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, lane_threads::own).value();
   }
   ~threaded_company() { dismiss(*actors_); }
 

@@ -31,7 +31,7 @@ struct ranks_on_hold {
       elsewhere = std::move(parts.back());
       parts.pop_back();
     }
-    actors = assemble(world.system(), std::move(parts), empty_batches(), {}, false).value();
+    actors = assemble(world.system(), std::move(parts), empty_batches(), {}, lane_threads::scheduler).value();
   }
   ~ranks_on_hold() {
     dismiss(*actors);

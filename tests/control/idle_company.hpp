@@ -53,7 +53,7 @@ class idle_company {
     collectives_per_step_ = plans.front()->num_collectives;
     loader_setup loader;
     loader.cut = [batch = std::make_shared<const data::batch>()](const next_batch&) { return batch; };
-    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, false).value();
+    actors_ = assemble(system_, std::move(parts), std::move(loader), {}, lane_threads::scheduler).value();
   }
   ~idle_company() {
     dismiss(*actors_);

@@ -251,7 +251,7 @@ BOOST_AUTO_TEST_CASE(callbacks_come_on_the_callers_thread) {
 }
 
 BOOST_AUTO_TEST_CASE(warnings_wait_for_the_caller_and_those_beyond_the_limit_are_counted) {
-  actors::warning_box box;
+  actors::line_box box(actors::warnings_max, "warnings");
   std::thread([&] {
     for (size_t i = 0; i < actors::warnings_max + 6; ++i) box.put("warning " + std::to_string(i));
   }).join();

@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_company_that_is_refused_a_thread_is_dismissed_and_its_sys
         std::vector<actors::rank_parts> ranks(1);
         for (auto& make : ranks[0].lanes)
           make = [held] { return std::make_unique<actors::scripted_executor>(actors::script(), nullptr); };
-        const auto c = actors::assemble(own.system, std::move(ranks), {}, {}, true);
+        const auto c = actors::assemble(own.system, std::move(ranks), {}, {}, actors::lane_threads::own);
         if (c.has_value()) return 2;
         if (c.error().kind != core::error_kind::limit) return 3;
         if (c.error().text.find("threads: wanted 6 for the lanes of 1 ranks") != 0) return 4;

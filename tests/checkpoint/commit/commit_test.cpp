@@ -263,24 +263,24 @@ BOOST_AUTO_TEST_CASE(tags_are_plain_names_that_mean_nothing_else) {
 
 BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_retention_leaves_them_alone) {
   fake_files files;
-  const auto save = [&](uint64_t step, uint64_t seed, const std::string& tag, bool latest) {
+  const auto save = [&](uint64_t step, uint64_t seed, const std::string& tag, latest_update latest) {
     check_ok(save_sample(files, at, step, samples(seed), 2, {}, random_save_id(), piece_way::whole_and_by_source,
                          {tag, latest}));
   };
-  save(1, 1, "best", false);
+  save(1, 1, "best", latest_update::if_replaced);
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "is no checkpoint and names none");
-  save(2, 2, "", true);
-  save(3, 3, "epoch-1.5", true);
+  save(2, 2, "", latest_update::always);
+  save(3, 3, "epoch-1.5", latest_update::always);
   check_newest(files, at, 3, samples(3));
-  save(4, 1, "best", false);  // replaces that of step 1
+  save(4, 1, "best", latest_update::if_replaced);  // replaces that of step 1
   check_newest(files, at, 3, samples(3));
   const auto best = open_checkpoint(files, at / "best");
   check_ok(best);
   BOOST_TEST(best->content.run.step == 4U);
-  save(5, 2, "epoch-1.5", false);  // `latest` names that folder already
+  save(5, 2, "epoch-1.5", latest_update::if_replaced);  // `latest` names that folder already
   check_newest(files, at, 5, samples(2));
-  save(6, 1, "", false);
-  save(7, 1, "", false);
+  save(6, 1, "", latest_update::if_replaced);
+  save(7, 1, "", latest_update::if_replaced);
   check_newest(files, at, 5, samples(2));
   const auto report = apply_retention(files, at, {.keep_last = 1});
   check_ok(report);
@@ -303,9 +303,9 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
 
   // A folder of that name that is not a checkpoint's alone is somebody else's.
   check_ok(files.create(at / "best" / "notes.txt"));
-  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best", true}), error_kind::bad_input,
+  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best"}), error_kind::bad_input,
                "the tag 'best': '/runs/checkpoints/best' is there and is not replaced: 'notes.txt' in it is not of");
-  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"../best", true}), error_kind::bad_input,
+  check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"../best"}), error_kind::bad_input,
                "the tag '../best': wanted a plain name");
 }
 
@@ -314,20 +314,20 @@ BOOST_AUTO_TEST_CASE(a_crash_while_a_checkpoint_with_a_tag_is_replaced_leaves_th
   {
     fake_files files;
     check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                         {"v1.0", false}));
+                         {"v1.0", latest_update::if_replaced}));
     const auto before = files.operations();
     check_ok(save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                         {"v1.0", false}));
+                         {"v1.0", latest_update::if_replaced}));
     operations = files.operations() - before;
   }
   for (uint64_t n = 0; n < operations; ++n)
     for (const auto what : {survival::nothing, survival::everything, survival::any}) {
       fake_files files;
       check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                           {"v1.0", false}));
+                           {"v1.0", latest_update::if_replaced}));
       files.lose_power_at(files.operations() + n);
       (void)save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                        {"v1.0", false});
+                        {"v1.0", latest_update::if_replaced});
       const auto again = files.after_power_cut(what, n);
       check_ok(remove_leftovers(*again, at));
       const auto found = open_checkpoint(*again, at / "v1.0");

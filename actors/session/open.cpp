@@ -1,0 +1,194 @@
+// Opening a session: from a configuration to actors that wait for their first step. Owns the order of these phases and
+// what each rank's lanes are given; what a phase does is the business of whom it calls.
+#include <chrono>
+#include <future>
+#include <utility>
+
+#include "actors/aten_threads.hpp"
+#include "actors/calibrate.hpp"
+#include "actors/hands/compute_executor.hpp"
+#include "actors/hands/fabric_executor.hpp"
+#include "actors/hands/file_port.hpp"
+#include "actors/hands/io_executor.hpp"
+#include "actors/hands/shard_executor.hpp"
+#include "actors/hands/writer_executor.hpp"
+#include "actors/host_thread.hpp"
+#include "actors/memory/initial_weights.hpp"
+#include "actors/memory/state_store.hpp"
+#include "actors/session/checkpoint_load.hpp"
+#include "actors/session/host_run.hpp"
+#include "actors/session/memory_need.hpp"
+#include "actors/session/parts.hpp"
+#include "actors/session/thread_room.hpp"
+#include "fabric/in_process.hpp"
+#include "job/measured_costs.hpp"
+
+namespace troupe::actors {
+namespace {
+
+/// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
+/// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
+core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
+                               first_weights weights, opening_watch& watch) {
+  const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
+  const auto fill = [&](rank_memory* m) -> core::result<void> {
+    if (weights == first_weights::drawn)
+      if (auto ok = fill_initial_weights(plan, *m, own, told); !ok) return ok;
+    return fill_initial_moments(*plan.optimizer, *m, told);
+  };
+  const auto where = own != nullptr ? std::launch::deferred : std::launch::async | std::launch::deferred;
+  std::vector<std::future<core::result<void>>> under_way;
+  for (const auto& m : ranks) under_way.push_back(std::async(where, fill, m.get()));
+  core::result<void> out;
+  for (auto& rank : under_way) {
+    watch.wait(rank);
+    if (auto did = rank.get(); !did && out) out = did;
+  }
+  if (watch.stopped()) return core::fail(watch.why());
+  return out;
+}
+
+}  // namespace
+
+core::result<void> session::parts::take_memory(first_weights weights, opening_watch& watch) {
+  if (auto ok = watch.begin("taking memory"); !ok) return ok;
+  auto trains = plan.train.all();
+  if (!trains) return core::fail(trains.error());
+  use_programs(plan::plan_choice::train, *trains);
+  auto opened = open_swap_files(*plan.config, *trains);
+  if (!opened) return core::fail(opened.error());
+  memory.swaps = std::move(*opened);
+  if (memory.swaps.space != nullptr)
+    for (const auto& line : memory.swaps.space->remarks()) host.warnings->put(line);
+  const auto& z = plan.config->zero_optimization;
+  const bool pinned = z.offload_optimizer.pin_memory || z.offload_param.pin_memory;
+  const memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
+  bool told_of_locks = false;
+  for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
+    auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
+    if (!m) return core::fail(m.error());
+    if (memory.swaps.space != nullptr) (*m)->use_swap_file(memory.swaps.ranks[r]);
+    // Windows that a device or a disk writes to, as far as the limit goes; said once where it does not.
+    if (const auto remark = (*m)->unpinned(); remark && !std::exchange(told_of_locks, true))
+      host.warnings->put(*remark);
+    memory.ranks.push_back(std::move(*m));
+  }
+  if (auto ok = watch.begin(weights == first_weights::drawn ? "making first weights" : "touching memory"); !ok)
+    return ok;
+  return fill_memory(plan, memory.ranks, modules.instances.get(), weights, watch);
+}
+
+// With the threads of the actors that follow, too: neither can be refused half-way.
+core::result<void> session::parts::make_own_system() {
+  const size_t lanes = threads_of(plan.config->parallel.data);
+  if (auto ok = check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)); !ok)
+    return ok;
+  if (actors.system != nullptr) return {};
+  const host_thread here;
+  actors.own = std::make_unique<own_system>();
+  actors.system = &actors.own->system;
+  return {};
+}
+
+core::result<void> session::parts::start_actors() {
+  const auto& c = *plan.config;
+  const uint32_t ranks = c.parallel.data;
+  auto group = fabric::in_process_group::make(ranks, memory.ranks.front()->device());
+  const auto pulses = std::make_shared<pulse_board>(ranks);
+  std::vector<rank_parts> all(ranks);
+  for (uint32_t r = 0; r < ranks; ++r) {
+    auto& x = all[r];
+    const auto communicator = join_fabric(x, r, *group);
+    x.setup.programs = programs[r];
+    x.setup.rules = plan.rules;
+    x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
+    x.setup.patience.longest_predicted =
+        std::chrono::nanoseconds(static_cast<int64_t>(plan.longest_instruction_s * 1e9));
+    x.setup.pulses = pulses;
+    x.setup.votes = {memory.ranks[r]->votes(), memory.ranks[r]->norms(), memory.ranks[r]};
+    x.setup.tell = [box = host.warnings](const std::string& line) { box->put(line); };
+    compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed,
+                              memory.ledger->owner(r)};
+    if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
+    auto stage = make_compute_executor(stage_setup, memory.ranks[r]);
+    if (!stage) return core::fail(stage.error());
+    auto held = std::make_shared<std::unique_ptr<executor>>(std::move(*stage));
+    x.lanes[static_cast<size_t>(plan::lane::compute)] = [held] { return std::move(*held); };
+    x.lanes[static_cast<size_t>(plan::lane::fabric)] = [communicator, mine = memory.ranks[r],
+                                                        everybody = memory.ranks] {
+      return std::make_unique<fabric_executor>(communicator, mine, everybody);
+    };
+    x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory.ranks[r], groups = plan.optimizer] {
+      return std::make_unique<shard_executor>(mine, groups);
+    };
+    file_port_setup io{queue_options(c), memory.swaps.watch,
+                       [links = std::weak_ptr(x.links)] {
+                         if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::io)], wake{0});
+                       },
+                       [box = host.warnings](const std::string& line) { box->put(line); }};
+    x.lanes[static_cast<size_t>(plan::lane::io)] = [mine = memory.ranks[r], io] {
+      return std::make_unique<io_executor>(mine, through_file(mine->swap_file(), io));
+    };
+    x.lanes[static_cast<size_t>(plan::lane::writer)] = [mine = memory.ranks[r]] {
+      return std::make_unique<writer_executor>(mine, std::make_unique<state_store>(*mine));
+    };
+  }
+  modules.instances.reset();  // with the values that the run began with
+  auto members = assemble(*actors.system, std::move(all), data.loader, make_telemetry(), lane_threads::own);
+  if (!members) return core::fail(members.error());
+  actors.members = std::move(*members);
+  return {};
+}
+
+core::result<std::unique_ptr<session>> session::open(session_options options) {
+  if (options.config == nullptr)
+    return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
+  if (options.system != nullptr)
+    if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
+  const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
+  auto p = std::make_unique<parts>();
+  opening_watch watch(options.hooks.on_opening);
+  p->modules.model = std::move(options.model);
+  if (p->modules.model != nullptr) {
+    if (auto ok = watch.begin("making the host's model"); !ok) return core::fail(ok.error());
+    auto prepared = prepare(p->modules.model, *options.config);
+    if (!prepared) return core::fail(prepared.error());
+    p->modules.instances = std::move(*prepared);
+  }
+  if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
+  std::optional<plan::cost_model> costs;
+  if (options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
+    costs = job::measured_costs(*options.config, measured_matmul_flops,
+                                [box = p->host.warnings](const std::string& line) { box->put(line); });
+  auto plan = job::make_blueprint(
+      std::move(options.config), p->modules.instances != nullptr ? &p->modules.instances->table() : nullptr,
+      costs ? &*costs : nullptr,
+      {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
+  if (!plan) return core::fail(plan.error());
+  p->plan = std::move(*plan);
+  p->host.hooks = std::move(options.hooks);
+  p->memory.ledger.emplace(p->plan.config->parallel.data);
+  p->actors.system = options.system;
+  if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
+  p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);
+  if (auto ok = watch.begin("reading the data"); !ok) return core::fail(ok.error());
+  if (auto ok = p->read_data(watch); !ok) return core::fail(ok.error());
+  const bool resumes = !options.resume.empty();
+  const bool replaced = resumes && replaces_everything(options.load);
+  if (auto ok = p->take_memory(replaced ? first_weights::from_checkpoint : first_weights::drawn, watch); !ok)
+    return core::fail(ok.error());
+  p->recording.resumed_from = options.resume;
+  if (resumes)
+    if (auto ok = p->resume(options.resume, std::move(options.load), resume_time::while_opening, watch); !ok)
+      return core::fail(ok.error());
+  if (auto ok = watch.begin("starting the ranks"); !ok) return core::fail(ok.error());
+  if (auto ok = p->start_actors(); !ok) return core::fail(ok.error());
+  return std::unique_ptr<session>(new session(std::move(p)));
+}
+
+core::result<std::unique_ptr<session>> session::open(std::shared_ptr<const config::job_config> config,
+                                                     session_hooks hooks) {
+  return open(session_options{std::move(config), std::move(hooks)});
+}
+
+}  // namespace troupe::actors

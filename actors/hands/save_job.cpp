@@ -1,7 +1,6 @@
 #include "actors/hands/save_job.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -9,8 +8,6 @@
 #include "checkpoint/commit/retention.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "core/clock.hpp"
-#include "core/math.hpp"
-#include "core/stream_copy.hpp"
 #include "plan/layout/saves.hpp"
 
 namespace troupe::actors {
@@ -19,9 +16,6 @@ namespace {
 static_assert(plan::save_grain_bytes == checkpoint::piece_alignment_bytes);
 static_assert(plan::save_grain_bytes == checkpoint::shard_header_bytes);
 static_assert(plan::save_grain_bytes == checkpoint::write_alignment_bytes);
-
-/// Digested and copied at a time, so that the copy finds the bytes in the cache.
-constexpr size_t copy_block_bytes = size_t{128} << 10;
 
 bool taken(const plan::snapshot_block& b, const save_request& r) { return !b.frozen || !r.exclude_frozen_parameters; }
 
@@ -179,12 +173,12 @@ class save_job::part final : public save_part {
   void open();
   /// The save comes to nothing. The training's own failure is no failure of the save that is reported twice.
   void fail(core::error why);
-  [[nodiscard]] bool sound() const { return file_ != nullptr; }
+  [[nodiscard]] bool sound() const { return file_.has_value(); }
 
   std::shared_ptr<save_job> job_;
   uint32_t rank_;
-  std::unique_ptr<checkpoint::output_file> file_;  // null: not open, or the save has failed
-  std::vector<std::optional<uint64_t>> tickets_;   // [block]
+  std::optional<checkpoint::shard_writer> file_;  // none: not open, or the save has failed
+  std::vector<std::optional<uint64_t>> tickets_;  // [block]
   double waited_s_ = 0;
   bool opened_ = false, ended_ = false;
 };
@@ -207,26 +201,14 @@ bool save_job::part::takes(uint32_t b) const { return taken(job_->plans_[rank_]-
 
 void save_job::part::open() {
   opened_ = true;
-  auto& save = *job_->save_;
-  auto file = job_->files_.create(save.working_folder() / checkpoint::shard_file_name(rank_));
+  auto file = job_->save_->create_shard(rank_, file_bytes(*job_->plans_[rank_], job_->request_));
   if (!file) return fail(file.error());
-  if (auto ok = (*file)->expect(file_bytes(*job_->plans_[rank_], job_->request_)); !ok) return fail(ok.error());
-  const auto header = checkpoint::make_shard_header(save.save_id());
-  if (auto ok = (*file)->write(header); !ok) return fail(ok.error());
-  file_ = std::move(*file);
+  file_.emplace(std::move(*file));
 }
 
 void save_job::part::copy(uint32_t b, std::span<const std::byte> from, std::byte* to) {
   if (!opened_) open();
-  if (!sound()) return;
-  checkpoint::digest_stream digest;
-  for (size_t done = 0; done < from.size(); done += copy_block_bytes) {
-    const auto block = from.subspan(done, std::min(copy_block_bytes, from.size() - done));
-    digest.add(block);
-    core::stream_copy(to + done, block);
-  }
-  std::memset(to + from.size(), 0, core::round_up(from.size(), checkpoint::piece_alignment_bytes) - from.size());
-  job_->digests_[rank_][b].push_back(digest.value());
+  if (sound()) job_->digests_[rank_][b].push_back(checkpoint::stage_piece(from, to));
 }
 
 void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
@@ -234,15 +216,12 @@ void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
   if (!opened_) open();
   if (!sound()) return;
   if (auto ok = read(to); !ok) return fail(ok.error());
-  checkpoint::digest_stream digest;
-  digest.add(to);
-  std::memset(to.data() + to.size(), 0, core::round_up(to.size(), checkpoint::piece_alignment_bytes) - to.size());
-  job_->digests_[rank_][b].push_back(digest.value());
+  job_->digests_[rank_][b].push_back(checkpoint::stage_piece_in_place(to));
 }
 
 void save_job::part::write(uint32_t b, std::span<const std::byte> block) {
   if (!sound()) return;
-  auto ticket = file_->start_write(block);
+  auto ticket = file_->start_block(block);
   if (!ticket) return fail(ticket.error());
   tickets_[b] = *ticket;
 }
@@ -261,10 +240,11 @@ void save_job::part::settle(uint32_t b) {
 void save_job::part::end() {
   if (ended_) return;
   if (!opened_) open();
-  if (sound())
-    if (auto ok = file_->sync(); !ok) return fail(ok.error());
+  if (!sound()) return;  // opening failed, and the job knows
+  const auto file = file_->finish();
+  if (!file) return fail(file.error());
   ended_ = true;
-  job_->part_ended(rank_, file_bytes(*job_->plans_[rank_], job_->request_), waited_s_);
+  job_->part_ended(rank_, file->bytes, waited_s_);
   file_.reset();
 }
 

@@ -49,9 +49,8 @@ class wishes {
         names_(from),
         states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
         saved_masters_(options.load_optimizer_states && !options.load_module_only &&
-                       options.load_from_fp32_weights.value_or(true)) {
-    reading_.wants_end = std::move(wants_end);
-  }
+                       options.load_from_fp32_weights.value_or(true)),
+        wants_end_(std::move(wants_end)) {}
 
   /// Which tensors are wanted, once for all ranks, which share the table.
   core::result<void> choose(const core::model_table& table, load_report& report) {
@@ -244,7 +243,7 @@ class wishes {
 
   core::result<void> read_tensors(std::span<const checkpoint::scattered_tensor> wanted,
                                   checkpoint::read_report& total) const {
-    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, reading_);
+    const auto did = checkpoint::read_scattered(checkpoint::real_files(), from_, wanted, wants_end_);
     if (!did) return fail(did.error());
     total.bytes += did->bytes;
     total.verified_bytes += did->verified_bytes;
@@ -266,9 +265,9 @@ class wishes {
   const checkpoint::tensor_source& from_;
   const job::optimizer_groups& groups_;
   const load_options& options_;
-  checkpoint::read_options reading_;
   checkpoint::name_map names_;
   bool states_, saved_masters_;
+  std::function<bool()> wants_end_;
   std::vector<choice> chosen_;                        // [parameter]
   std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
   std::vector<swapped_target> swapped_;               // of these, those without a place in memory

@@ -10,7 +10,7 @@
 
 #include "actors/memory/rank_memory.hpp"
 #include "actors/session/load_options.hpp"
-#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"
 

@@ -146,8 +146,8 @@ core::result<checkpoint_save> checkpoint_save::begin(file_system& files, const f
   return out;
 }
 
-core::result<shard_writer> checkpoint_save::create_shard(uint32_t number, uint64_t expected_bytes) const {
-  return shard_writer::create(*files_, working_ / shard_file_name(number), save_id_, expected_bytes);
+core::result<shard_writer> checkpoint_save::create_shard(uint32_t number, uint64_t file_bytes) const {
+  return shard_writer::create(*files_, working_ / shard_file_name(number), save_id_, file_bytes);
 }
 
 core::result<fs::path> checkpoint_save::commit(manifest m) {

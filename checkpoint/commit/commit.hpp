@@ -54,7 +54,7 @@ digest128 random_save_id();
 class checkpoint_save {
  public:
   /// Makes `root` where it is missing, and the working folder in it. Errors, and nothing is made then: no_space where
-  /// `needed_bytes` (shard_bytes_for() of every file) are more than are free; bad_input for a tag that is none, and for
+  /// `needed_bytes`, of all files, are more than are free; bad_input for a tag that is none, and for
   /// one that names a folder which is no checkpoint of ours alone.
   static core::result<checkpoint_save> begin(file_system& files, const std::filesystem::path& root, uint64_t step,
                                              uint64_t needed_bytes, digest128 save_id = random_save_id(),
@@ -66,8 +66,8 @@ class checkpoint_save {
   checkpoint_save& operator=(const checkpoint_save&) = delete;
   ~checkpoint_save();
 
-  /// The file `shard-00003.bin` of writer 3; each number once. `expected_bytes` as shard_writer::create() takes them.
-  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t expected_bytes = 0) const;
+  /// The file `shard-00003.bin` of writer 3; each number once. `file_bytes` as shard_writer::create() takes them.
+  [[nodiscard]] core::result<shard_writer> create_shard(uint32_t number, uint64_t file_bytes) const;
 
   /// After every shard is finished: `m` holds their files and pieces; step, save_id and time are filled in, order too.
   /// From the return on the checkpoint survives a power cut and `latest` names it; gives its folder. A checkpoint of
@@ -75,9 +75,6 @@ class checkpoint_save {
   /// `latest` still means the old checkpoint, wherever that lies. Only where the last sync failed `latest` names the
   /// new one, which is whole, and a power cut may bring the old one back.
   core::result<std::filesystem::path> commit(manifest m);
-
-  [[nodiscard]] const std::filesystem::path& working_folder() const { return working_; }
-  [[nodiscard]] digest128 save_id() const { return save_id_; }
 
  private:
   checkpoint_save(file_system& files, std::filesystem::path root, uint64_t step, digest128 save_id, std::string name,

@@ -1,5 +1,5 @@
-// A piece is a unit of work, so that its digest is one thread's; blocks of it go from the file into a thread's own
-// memory and from there to everybody who wants some of it.
+// A piece is a unit of work; blocks of it go from the file into a thread's own memory, many of them at once, and from
+// there to everybody who wants some of it.
 #include "checkpoint/source/scatter_read.hpp"
 
 #include <fmt/format.h>
@@ -14,9 +14,12 @@
 
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
+#include "core/cores.hpp"
 #include "core/math.hpp"
+#include "core/stream_copy.hpp"
 #include "core/tensor_view.hpp"
 #include "storage/memory/huge_memory.hpp"
+#include "storage/queue/io_queue.hpp"
 
 namespace troupe::checkpoint {
 namespace {
@@ -26,6 +29,10 @@ using core::fail;
 
 /// Below this a read through the page cache costs less than one past it.
 constexpr uint64_t min_direct_bytes = uint64_t{256} << 10;
+/// A block, and what a direct read of it may bring before and behind.
+constexpr size_t slot_bytes = scatter_block_bytes + 2 * storage::file::alignment_bytes_max;
+/// Small enough that a core keeps it while it is looked at twice.
+constexpr size_t cached_bytes = size_t{128} << 10;
 
 struct unit {  ///< elements [first, last) of a tensor, in one piece
   const scattered_tensor* of = nullptr;
@@ -105,106 +112,224 @@ void add_units(std::vector<unit>& out, const scattered_tensor& s) {
   }
 }
 
-/// One load: what all threads share.
-class load {
+/// What the threads of a load share.
+class shared_load {
  public:
-  load(file_system& files, const tensor_source& from, std::vector<unit> units, const read_options& options)
-      : files_(files, from), from_(from), units_(std::move(units)), options_(options) {}
+  shared_load(file_system& files, const tensor_source& from, std::vector<unit> units,
+              const std::function<bool()>& wants_end)
+      : files_(files, from), from_(from), units_(std::move(units)), wants_end_(wants_end) {}
 
-  core::result<read_report> run() {
-    const size_t threads = std::min(scatter_threads, units_.size());
-    std::vector<storage::huge_memory> memory;
-    for (size_t i = 0; i < threads; ++i) {
-      // room for a block that begins and ends in the middle of what a direct read must be a multiple of
-      auto block = storage::huge_memory::allocate(scatter_block_bytes + 2 * storage::file::alignment_bytes_max);
-      if (!block) return fail(block.error());
-      memory.push_back(std::move(*block));
-    }
-    {
-      std::vector<std::jthread> others;
-      try {
-        for (size_t i = 1; i < threads; ++i)
-          others.emplace_back([this, &m = memory[i]] { work({m.data(), m.bytes()}); });
-      } catch (const std::system_error&) {  // refused: those that there are do all of it
-      }
-      if (threads > 0) work({memory[0].data(), memory[0].bytes()});
-    }
+  [[nodiscard]] const std::vector<unit>& units() const { return units_; }
+  [[nodiscard]] const tensor_source& from() const { return from_; }
+  [[nodiscard]] const std::filesystem::path& path_of(const unit& u) const { return from_.files[u.in->file].path; }
+
+  /// The number of a unit that nobody has taken; none when all are taken or the load has failed before it.
+  std::optional<size_t> take() {
+    const size_t number = next_++;
+    if (number < units_.size() && is_wanted(number)) return number;
+    return std::nullopt;
+  }
+  core::result<std::shared_ptr<const open_file>> open(const unit& u) { return files_.at(u.in->file); }
+
+  /// Whether unit `number` still counts: neither it nor one before it has failed. So the load ends with the error of
+  /// the first unit that has one, however the threads run.
+  [[nodiscard]] bool is_wanted(size_t number) const { return number < first_failed_.load(std::memory_order_relaxed); }
+  void fail_unit(size_t number, core::error why) {
+    const std::lock_guard lock(mutex_);
+    if (number >= first_failed_) return;
+    first_failed_ = number;
+    failure_ = std::move(why);
+  }
+  /// False, once for all, when the caller wants the end.
+  bool goes_on() {
+    if (!wants_end_ || !wants_end_()) return true;
+    const std::lock_guard lock(mutex_);
+    first_failed_ = 0;
+    failure_ = core::error{error_kind::stopped, "stopped while loading"};
+    return false;
+  }
+
+  void count(uint64_t bytes, uint64_t verified_bytes) {
+    bytes_ += bytes;
+    verified_bytes_ += verified_bytes;
+  }
+  /// When all threads have ended.
+  core::result<read_report> outcome() {
     if (failure_) return fail(std::move(*failure_));
-    return read_report{bytes_.load(), verified_.load()};
+    return read_report{bytes_, verified_bytes_};
   }
 
  private:
-  void work(std::span<std::byte> memory) {
-    for (size_t i = next_++; i < units_.size() && !ended_; i = next_++)
-      if (auto ok = read(units_[i], memory); !ok) {
-        const std::lock_guard lock(mutex_);
-        if (!failure_) failure_ = ok.error();
-        ended_ = true;
-      }
-  }
-
-  core::result<void> read(const unit& u, std::span<std::byte> memory) {
-    const auto& t = *u.of->tensor;
-    const auto file = files_.at(u.in->file);
-    if (!file) return fail(file.error());
-    const uint64_t element_bytes = core::size_of(t.type), block = scatter_block_bytes / element_bytes;
-    const bool verify = options_.verify && from_.has_digests && u.whole;
-    digest_stream digest;
-    for (uint64_t first = u.first; first < u.last; first += block) {
-      if (options_.wants_end && options_.wants_end()) return fail(error_kind::stopped, "stopped while loading");
-      const uint64_t n = std::min(block, u.last - first);
-      const uint64_t offset_bytes = u.in->offset_bytes + (first - u.in->first) * element_bytes;
-      auto bytes = fetch(**file, from_.files[u.in->file].path, offset_bytes, n * element_bytes, memory);
-      if (!bytes) return fail(bytes.error());
-      if (verify) digest.add(*bytes);
-      for (const auto& target : u.of->targets) {
-        const uint64_t from = std::max(first, target.first), to = std::min(first + n, target.first + target.count);
-        if (from >= to) continue;
-        cast_elements(t.type, bytes->data() + (from - first) * element_bytes, target.type,
-                      target.to + (from - target.first) * core::size_of(target.type), to - from);
-      }
-      bytes_ += n * element_bytes;
-    }
-    if (!verify) return {};
-    if (digest.value() != u.in->digest)
-      return fail(error_kind::bad_input,
-                  fmt::format("'{}': the {} bytes at byte {}, of tensor {}, do not have their digest",
-                              from_.files[u.in->file].path.string(), u.in->count * element_bytes, u.in->offset_bytes,
-                              shown(t)));
-    verified_ += u.in->count * element_bytes;
-    return {};
-  }
-
-  /// `bytes` of the file somewhere in `memory`.
-  core::result<std::span<const std::byte>> fetch(const open_file& f, const std::filesystem::path& path,
-                                                 uint64_t offset_bytes, uint64_t bytes, std::span<std::byte> memory) {
-    if (f.direct && bytes >= min_direct_bytes) {
-      const uint64_t grain = f.direct->alignment().offset_bytes;
-      const uint64_t begin = offset_bytes / grain * grain, end = core::round_up(offset_bytes + bytes, grain);
-      const auto got = f.direct->read_at(begin, memory.first(end - begin));
-      if (!got) return fail(got.error());
-      if (*got >= offset_bytes + bytes - begin) return memory.subspan(offset_bytes - begin, bytes);
-    }
-    const auto into = memory.first(bytes);
-    if (auto ok = read_exactly(*f.file, path, offset_bytes, into); !ok) return fail(ok.error());
-    return into;
-  }
-
   open_files files_;
   const tensor_source& from_;
   std::vector<unit> units_;
-  read_options options_;
-  std::atomic<size_t> next_ = 0;
-  std::atomic<bool> ended_ = false;
-  std::atomic<uint64_t> bytes_ = 0, verified_ = 0;
+  const std::function<bool()>& wants_end_;
+  std::atomic<size_t> next_ = 0, first_failed_ = SIZE_MAX;
+  std::atomic<uint64_t> bytes_ = 0, verified_bytes_ = 0;
   std::mutex mutex_;
   std::optional<core::error> failure_;
+};
+
+/// One thread of a load. It keeps as many blocks in flight as it has memory for and looks at the oldest, so that the
+/// blocks of a unit come in order: its digest is one thread's.
+class block_reader {
+ public:
+  /// `memory` is a whole number of slots and begins at a multiple of a page.
+  block_reader(shared_load& load, std::span<std::byte> memory)
+      : load_(load), memory_(memory), slots_(memory.size() / slot_bytes) {}
+
+  void run() {
+    for (;;) {
+      while (begun_ - ended_ < slots_.size() && begin_block()) continue;
+      if (begun_ == ended_) return;
+      end_block(slots_[ended_ % slots_.size()]);
+      ++ended_;
+    }
+  }
+
+ private:
+  struct slot {
+    size_t number = 0;  ///< of the unit
+    const unit* of = nullptr;
+    std::shared_ptr<const open_file> file;
+    uint64_t first = 0, count = 0;  ///< elements of the tensor
+    uint64_t offset_bytes = 0;      ///< of these in the file
+    uint64_t window_bytes = 0;      ///< what a direct read brings before them; 0 where nothing is in flight
+    bool in_flight = false, is_direct = false;
+    storage::io_completion read;  ///< once it is over
+  };
+
+  [[nodiscard]] std::span<std::byte> memory_of(const slot& s) const {
+    return memory_.subspan(static_cast<size_t>(&s - slots_.data()) * slot_bytes, slot_bytes);
+  }
+
+  /// The next block of the unit in hand, or of the next unit. False when there is none.
+  bool begin_block() {
+    if (unit_ == nullptr || at_ == unit_->last || !load_.is_wanted(number_)) {
+      unit_ = nullptr;
+      const auto number = load_.take();
+      if (!number) return false;
+      const unit& u = load_.units()[*number];
+      auto file = load_.open(u);
+      if (!file) {
+        load_.fail_unit(*number, file.error());
+        return false;
+      }
+      number_ = *number;
+      unit_ = &u;
+      at_ = u.first;
+      file_ = std::move(*file);
+    }
+    const uint64_t element_bytes = core::size_of(unit_->of->tensor->type);
+    auto& s = slots_[begun_ % slots_.size()];
+    s = {.number = number_, .of = unit_, .file = file_, .first = at_, .read = {}};
+    s.count = std::min(scatter_block_bytes / element_bytes, unit_->last - at_);
+    s.offset_bytes = unit_->in->offset_bytes + (at_ - unit_->in->first) * element_bytes;
+    if (file_->direct && s.count * element_bytes >= min_direct_bytes)
+      if (auto ok = begin_read(s, s.count * element_bytes); !ok) {
+        load_.fail_unit(number_, ok.error());
+        return false;
+      }
+    at_ += s.count;
+    ++begun_;
+    return true;
+  }
+
+  core::result<void> begin_read(slot& s, uint64_t bytes) {
+    if (queue_ == nullptr) {
+      storage::io_queue_options options;
+      options.depth = static_cast<unsigned>(slots_.size());
+      options.pools = {memory_};
+      auto queue = storage::make_queue(options);
+      if (!queue) return fail(queue.error());
+      queue_ = std::move(*queue);
+    }
+    const uint64_t grain = s.file->direct->alignment().offset_bytes;
+    const uint64_t begin = s.offset_bytes / grain * grain, end = core::round_up(s.offset_bytes + bytes, grain);
+    s.window_bytes = s.offset_bytes - begin;
+    s.is_direct = s.in_flight = true;
+    return queue_->submit(
+        storage::read_request(*s.file->direct, begin, memory_of(s).first(end - begin), begun_ % slots_.size()));
+  }
+
+  /// Waits for a block and does with it what is to be done.
+  void end_block(slot& s) {
+    while (s.in_flight) {
+      completions_.clear();
+      queue_->wait(completions_);
+      for (auto& c : completions_) {
+        auto& over = slots_[c.token];
+        over.in_flight = false;
+        over.read = std::move(c);
+      }
+    }
+    if (!load_.goes_on() || !load_.is_wanted(s.number)) return;
+    auto bytes = bytes_of(s);
+    if (!bytes) return load_.fail_unit(s.number, bytes.error());
+    const unit& u = *s.of;
+    const bool verify = load_.from().has_digests && u.whole;
+    if (s.first == u.first) digest_ = digest_stream();
+    hand_out(s, *bytes, verify);
+    const bool complete = verify && s.first + s.count == u.last;
+    load_.count(bytes->size(), complete ? u.in->count * core::size_of(u.of->tensor->type) : 0);
+    if (complete && digest_.value() != u.in->digest)
+      load_.fail_unit(s.number, {error_kind::bad_input,
+                                 fmt::format("'{}': the {} bytes at byte {}, of tensor {}, do not have their digest",
+                                             load_.path_of(u).string(), u.in->count * core::size_of(u.of->tensor->type),
+                                             u.in->offset_bytes, shown(*u.of->tensor))});
+  }
+
+  /// Where the block's bytes are. What was not read past the page cache, or not all of it, is read through it now.
+  core::result<std::span<const std::byte>> bytes_of(const slot& s) {
+    const uint64_t bytes = s.count * core::size_of(s.of->of->tensor->type);
+    if (s.is_direct) {
+      if (s.read.error) return fail(*s.read.error);
+      if (s.read.bytes >= s.window_bytes + bytes) return memory_of(s).subspan(s.window_bytes, bytes);
+    }
+    const auto into = memory_of(s).first(bytes);
+    if (auto ok = read_exactly(*s.file->file, load_.path_of(*s.of), s.offset_bytes, into); !ok) return fail(ok.error());
+    return into;
+  }
+
+  /// To all who want some of it, in parts that stay in the cache from the digest to the copies.
+  void hand_out(const slot& s, std::span<const std::byte> bytes, bool verify) {
+    const auto& t = *s.of->of->tensor;
+    const uint64_t element_bytes = core::size_of(t.type), part = cached_bytes / element_bytes;
+    for (uint64_t done = 0; done < s.count; done += part) {
+      const uint64_t first = s.first + done, last = first + std::min(part, s.count - done);
+      const auto here = bytes.subspan(done * element_bytes, (last - first) * element_bytes);
+      if (verify) digest_.add(here);
+      for (const auto& target : s.of->of->targets) {
+        const uint64_t from = std::max(first, target.first), to = std::min(last, target.first + target.count);
+        if (from >= to) continue;
+        const auto in = here.subspan((from - first) * element_bytes, (to - from) * element_bytes);
+        auto* const out = target.to + (from - target.first) * core::size_of(target.type);
+        if (target.type == t.type)
+          core::stream_copy(out, in);
+        else
+          cast_elements(t.type, in.data(), target.type, out, to - from);
+      }
+    }
+  }
+
+  shared_load& load_;
+  std::span<std::byte> memory_;
+  std::vector<slot> slots_;         // block n lies in slot n modulo their number
+  uint64_t begun_ = 0, ended_ = 0;  // blocks
+  size_t number_ = 0;               // of the unit in hand
+  const unit* unit_ = nullptr;
+  uint64_t at_ = 0;  // its next element
+  std::shared_ptr<const open_file> file_;
+  digest_stream digest_;  // of the unit whose blocks are being looked at
+  std::vector<storage::io_completion> completions_;
+  std::unique_ptr<storage::io_queue> queue_;  // ends first: no memory is touched afterwards
 };
 
 }  // namespace
 
 core::result<read_report> read_scattered(file_system& files, const tensor_source& from,
-                                         std::span<const scattered_tensor> wanted, const read_options& options) {
+                                         std::span<const scattered_tensor> wanted,
+                                         const std::function<bool()>& wants_end) {
   std::vector<unit> units;
   for (const auto& s : wanted) {
     if (s.targets.empty()) continue;
@@ -215,7 +340,25 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
   std::sort(units.begin(), units.end(), [](const unit& a, const unit& b) {
     return std::pair(a.in->file, a.in->offset_bytes) < std::pair(b.in->file, b.in->offset_bytes);
   });
-  return load(files, from, std::move(units), options).run();
+  const size_t threads = std::min(std::clamp<size_t>(core::usable_cores(), 2, scatter_threads_max), units.size());
+  if (threads == 0) return read_report{};
+  uint64_t blocks = 0;
+  for (const auto& u : units)
+    blocks += core::div_up((u.last - u.first) * core::size_of(u.of->tensor->type), scatter_block_bytes);
+  const size_t bytes = std::min<uint64_t>(scatter_blocks / threads, blocks) * slot_bytes;  // of a thread
+  auto memory = storage::huge_memory::allocate(threads * bytes);
+  if (!memory) return fail(memory.error());
+  shared_load load(files, from, std::move(units), wants_end);
+  const auto work = [&](size_t i) { block_reader(load, std::span(memory->data() + i * bytes, bytes)).run(); };
+  {
+    std::vector<std::jthread> others;
+    try {
+      for (size_t i = 1; i < threads; ++i) others.emplace_back(work, i);
+    } catch (const std::system_error&) {  // refused: those that there are do all of it
+    }
+    work(0);
+  }
+  return load.outcome();
 }
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
 // Elements of a source's tensors, as they are stored or as another floating type. Owns the open files; which tensor
-// and which elements is the caller's choice, and a load of many slices in one go is read_pieces().
+// and which elements is the caller's choice, and a load of many tensors in one go is read_scattered().
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,8 @@
 
 namespace troupe::checkpoint {
 
+/// A block for those who go through a tensor bit by bit.
+inline constexpr size_t read_block_bytes = size_t{4} << 20;
 /// Files that one reader keeps open; when it needs another, it closes all.
 inline constexpr size_t max_open_source_files = 128;
 /// Bytes that a conversion holds besides its output.

@@ -1,6 +1,6 @@
 // Where every tensor of a folder lies, whoever wrote it: names, kinds, shapes and byte ranges, and what the writer said
 // of its run. The one form in which loading, exporting, comparing and showing see checkpoints; each format has its own
-// reader that fills it. Nothing here moves a byte of a tensor but read_pieces.
+// reader that fills it. Nothing here moves a byte of a tensor: see source_reader.hpp and scatter_read.hpp.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,6 @@
 
 #include "checkpoint/native/manifest.hpp"
 #include "checkpoint/native/manifest_file.hpp"
-#include "checkpoint/source/load_plan.hpp"
-#include "checkpoint/source/native_read.hpp"
 #include "core/error.hpp"
 
 namespace troupe::checkpoint {
@@ -67,9 +65,5 @@ tensor_source source_of(const checkpoint_folder& c);
 /// name, kind and moment, pieces that overlap, leave a gap or leave their file, a tied name of nothing. For readers to
 /// end with.
 core::result<void> complete(tensor_source& s);
-
-/// As for a checkpoint of ours; digests are compared where the source has them.
-core::result<read_report> read_pieces(file_system& files, const tensor_source& from, const load_plan& plan,
-                                      std::span<std::byte> destination, const read_options& options = {});
 
 }  // namespace troupe::checkpoint

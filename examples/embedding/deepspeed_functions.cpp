@@ -17,6 +17,7 @@
 #include "checkpoint/convert/reshape.hpp"
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 #include "checkpoint/deepspeed/state_dict_factory.hpp"
+#include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/state_dict.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "plan/layout/writer_assignment.hpp"
@@ -106,15 +107,15 @@ outcome convert_zero_checkpoint_to_fp32_state_dict(const example& e) {
 outcome load_state_dict_from_zero_checkpoint(const example& e) {
   const auto source = checkpoint::open_source(e.in_ranks());
   if (!source) return core::fail(source.error());
-  std::vector<checkpoint::wanted_slice> slices;
-  for (const auto& p : e.model.parameters)
-    slices.push_back({p.name, checkpoint::tensor_kind::master, "", core::dtype::f32, p.shape, 0, p.count(),
-                      p.first * sizeof(float)});
-  const auto plan = checkpoint::plan_load(*source, slices);
-  if (!plan) return core::fail(plan.error());
   std::vector<float> host(e.model.elements);
-  const auto read =
-      checkpoint::read_pieces(checkpoint::real_files(), *source, *plan, std::as_writable_bytes(std::span(host)));
+  std::vector<checkpoint::scattered_tensor> targets;
+  for (const auto& p : e.model.parameters) {
+    const auto* tensor = checkpoint::find_tensor(*source, p.name, checkpoint::tensor_kind::master);
+    if (auto ok = wanted(tensor != nullptr && tensor->shape == p.shape, "a parameter is missing"); !ok) return ok;
+    auto* const to = reinterpret_cast<std::byte*>(host.data() + p.first);
+    targets.push_back({tensor, {{0, p.count(), core::dtype::f32, to}}});
+  }
+  const auto read = checkpoint::read_scattered(checkpoint::real_files(), *source, targets);
   if (!read) return core::fail(read.error());
   return wanted(std::equal(host.begin(), host.end(), e.model.buffer.begin()), "the host's memory has other weights");
 }

@@ -1,7 +1,9 @@
 // Durable saves and loads of the native format beside fio on the same file system, in turn.
 //   bench_checkpoint [FOLDER [MIB]]
 // A save is timed from its begin until the checkpoint is synced and committed, fio's write until its last completion.
-// Loads and fio's reads take the same file, past the page cache. All runs are listed: disks have good and bad minutes.
+// Loads and fio's reads go past the page cache. "One file" is what a lane does with its file, without a run around it;
+// "of a run" is session::save and session::load between the steps of a training of two ranks. All turns are listed:
+// disks have good and bad minutes.
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +17,12 @@
 #include <vector>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/load_plan.hpp"
-#include "checkpoint/source/native_read.hpp"
 #include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/clock.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "tests/bench/fio.hpp"
+#include "tests/small_job.hpp"
 
 namespace {
 
@@ -56,74 +57,79 @@ std::string name_of(uint64_t number) {
   return out.append(std::to_string(number));
 }
 
-checkpoint::tensor_entry tensor(uint64_t number, const checkpoint::written_piece& p) {
-  const uint64_t elements = p.bytes / 4;
-  checkpoint::tensor_entry out;
-  out.name = name_of(number);
-  out.shape = {static_cast<int64_t>(elements)};
-  out.pieces = {{0, 0, elements, p.offset_bytes, p.digest}};
-  return out;
-}
-
-/// Pieces go through a staging pool, as those of a running training do: copied, then written behind it.
-checkpoint::written_piece staged(checkpoint::shard_writer& shard, std::span<const std::byte> piece,
-                                 std::span<std::byte> staging, std::vector<uint64_t>& tickets, size_t& next) {
-  for (size_t done = 0; done < piece.size(); next = (next + 1) % tickets.size()) {
-    const auto block = staging.subspan(next * staging_block_bytes, staging_block_bytes);
-    must(shard.wait(tickets[next]));
-    const size_t n = std::min(piece.size() - done, block.size());
-    std::memcpy(block.data(), piece.data() + done, n);
-    tickets[next] = must(shard.start_block(block, n));
-    done += n;
-  }
-  return shard.end_piece();
-}
-
-enum class way { appended, staged_blocks };
-
-/// GB/s of one save.
-double save(const std::filesystem::path& root, std::span<const std::byte> payload, way how,
-            std::span<std::byte> staging) {
+/// GB/s of one save. Pieces are staged in blocks, which are then written behind, as a writer lane does.
+double save(const std::filesystem::path& root, std::span<const std::byte> payload, std::span<std::byte> staging) {
   auto& files = checkpoint::real_files();
   std::vector<uint64_t> tickets(staging_blocks, 0);
-  size_t next = 0;
   const int64_t start = core::now_ns();
-  const std::vector<uint64_t> sizes(payload.size() / tensor_bytes, tensor_bytes);
-  const uint64_t bytes = checkpoint::shard_bytes_for(sizes);
+  const uint64_t bytes = checkpoint::shard_header_bytes + payload.size();
   auto s = must(checkpoint::checkpoint_save::begin(files, root, 1, bytes));
   auto shard = must(s.create_shard(0, bytes));
   checkpoint::manifest m;
-  for (uint64_t i = 0; i < sizes.size(); ++i) {
-    const auto piece = payload.subspan(i * tensor_bytes, tensor_bytes);
-    m.tensors.push_back(
-        tensor(i, how == way::appended ? must(shard.append(piece)) : staged(shard, piece, staging, tickets, next)));
+  for (uint64_t at = 0, block = 0; at < payload.size(); at += staging_block_bytes, ++block) {
+    if (at % tensor_bytes == 0) {
+      auto& t = m.tensors.emplace_back();
+      t.name = name_of(at / tensor_bytes);
+      t.shape = {static_cast<int64_t>(tensor_bytes / 4)};
+    }
+    const auto to = staging.subspan(block % staging_blocks * staging_block_bytes, staging_block_bytes);
+    must(shard.wait(tickets[block % staging_blocks]));
+    const auto digest = checkpoint::stage_piece(payload.subspan(at, staging_block_bytes), to.data());
+    tickets[block % staging_blocks] = must(shard.start_block(to));
+    m.tensors.back().pieces.push_back(
+        {0, at % tensor_bytes / 4, staging_block_bytes / 4, checkpoint::shard_header_bytes + at, digest});
   }
   m.files.push_back(must(shard.finish()));
   must(s.commit(std::move(m)));
   return static_cast<double>(payload.size()) / static_cast<double>(core::now_ns() - start);
 }
 
-/// GB/s of one load, digests compared; by a plan of ranges, or scattered as runs read.
-double load(const std::filesystem::path& root, std::span<std::byte> into, bool scattered) {
+/// GB/s of one load, digests compared.
+double load(const std::filesystem::path& root, std::span<std::byte> into) {
   auto& files = checkpoint::real_files();
   const int64_t start = core::now_ns();
   const auto from = checkpoint::source_of(must(checkpoint::open_checkpoint(files, root)));
   constexpr uint64_t count = tensor_bytes / 4;
-  std::vector<checkpoint::wanted_slice> wanted;
   std::vector<checkpoint::scattered_tensor> targets;
-  for (uint64_t i = 0; i < into.size() / tensor_bytes; ++i) {
-    const auto kind = checkpoint::tensor_kind::master;
-    const uint64_t at = i * tensor_bytes;
-    wanted.push_back({name_of(i), kind, "", core::dtype::f32, {static_cast<int64_t>(count)}, 0, count, at});
-    targets.push_back({checkpoint::find_tensor(from, name_of(i), kind), {{0, count, core::dtype::f32, &into[at]}}});
-  }
-  const auto plan = must(checkpoint::plan_load(from, wanted));
-  const auto report =
-      must(scattered ? checkpoint::read_scattered(files, from, targets) : read_pieces(files, from, plan, into));
+  for (uint64_t i = 0; i < into.size() / tensor_bytes; ++i)
+    targets.push_back({checkpoint::find_tensor(from, name_of(i), checkpoint::tensor_kind::master),
+                       {{0, count, core::dtype::f32, &into[i * tensor_bytes]}}});
+  const auto report = must(checkpoint::read_scattered(files, from, targets));
   const auto ns = static_cast<double>(core::now_ns() - start);
   if (report.verified_bytes != into.size()) throw std::runtime_error("a load left bytes without their digest compared");
   return static_cast<double>(into.size()) / ns;
 }
+
+/// A run's own saves and loads: GPT-2 with 124 M parameters on two ranks, 1.5 GB with the moments.
+class training {
+ public:
+  training()
+      : job_(
+            "model: {model_type: gpt2, n_layer: 12, n_embd: 768, n_head: 12, n_positions: 1024, vocab_size: 50257, "
+            "embd_pdrop: 0, attn_pdrop: 0, resid_pdrop: 0}\n"),
+        session_(job_.open({"parallel.data=2", "zero_optimization.stage=3"})) {
+    must(session_->save({.root = job_.folder().path() / "first"}));  // writes the plan, touches the staging memory
+    std::filesystem::remove_all(job_.folder().path() / "first");
+  }
+
+  /// GB/s of a save and of the load that follows.
+  std::pair<double, double> turn(const std::filesystem::path& root) {
+    const int64_t start = core::now_ns();
+    const auto folder = must(session_->save({.root = root}));
+    const int64_t saved = core::now_ns();
+    uint64_t bytes = 0;
+    for (const auto& e : std::filesystem::directory_iterator(folder)) bytes += e.file_size();
+    const int64_t begin = core::now_ns();
+    must(session_->load(folder));
+    const int64_t loaded = core::now_ns();
+    const auto size = static_cast<double>(bytes);
+    return {size / static_cast<double>(saved - start), size / static_cast<double>(loaded - begin)};
+  }
+
+ private:
+  tests::small_job job_;
+  std::unique_ptr<actors::session> session_;
+};
 
 double median(std::vector<double> runs) {
   std::sort(runs.begin(), runs.end());
@@ -169,31 +175,32 @@ int run(int argc, char** argv) {
   std::printf("checkpoint: %llu MiB, %u rounds in turn, GB/s; saves end synced and committed\n",
               static_cast<unsigned long long>(mebibytes), rounds);
   if (!room.why_not().empty()) std::printf("  fio is skipped: %s\n", room.why_not().c_str());
-  std::vector<double> fio_write, appended, blocks, fio_read, loads, scattered;
+  training job;
+  std::vector<double> fio_write, saves, run_saves, fio_read, loads, run_loads;
   for (unsigned round = 0; round < rounds; ++round) {
     if (interrupted != 0) throw std::runtime_error("interrupted");
     if (room.why_not().empty())
       if (const auto rate = tests::fio_rate(other, "write", fio_depth, from.size())) fio_write.push_back(*rate);
     std::filesystem::remove(other);
-    blocks.push_back(save(root, from, way::staged_blocks, staging));
-    std::filesystem::remove_all(root);
-    appended.push_back(save(root, from, way::appended, staging));
+    saves.push_back(save(root, from, staging));
     if (room.why_not().empty())
       if (const auto rate = tests::fio_rate(root / "step-00000001" / "shard-00000.bin", "read", fio_depth, from.size()))
         fio_read.push_back(*rate);
-    for (const bool as_runs_do : {false, true}) {
-      std::memset(loaded.data(), 1, loaded.bytes());
-      (as_runs_do ? scattered : loads).push_back(load(root, into, as_runs_do));
-      if (std::memcmp(from.data(), into.data(), into.size()) != 0) throw std::runtime_error("a load gave other bytes");
-    }
+    std::memset(loaded.data(), 1, loaded.bytes());
+    loads.push_back(load(root, into));
+    if (std::memcmp(from.data(), into.data(), into.size()) != 0) throw std::runtime_error("a load gave other bytes");
+    std::filesystem::remove_all(root);
+    const auto [saved, read] = job.turn(root);
+    run_saves.push_back(saved);
+    run_loads.push_back(read);
     std::filesystem::remove_all(root);
   }
   print("fio write", fio_write, fio_write);
-  print("save, staged blocks", blocks, fio_write);
-  print("save, appended", appended, fio_write);
+  print("save, one file", saves, fio_write);
+  print("save of a run", run_saves, fio_write);
   print("fio read", fio_read, fio_read);
-  print("load, ranges", loads, fio_read);
-  print("load, scattered", scattered, fio_read);
+  print("load, one file", loads, fio_read);
+  print("load of a run", run_loads, fio_read);
   return 0;
 }
 

@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
+#include <map>
 #include <random>
 
 #include "checkpoint/commit/commit.hpp"
-#include "checkpoint/source/load_plan.hpp"
-#include "checkpoint/source/native_read.hpp"
+#include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/verify.hpp"
 #include "tests/checkpoint/tensors.hpp"
 
@@ -48,38 +49,35 @@ inline std::pair<uint64_t, uint64_t> share_of(uint64_t elements, uint32_t w, uin
   return {first, last - first};
 }
 
-/// How save_sample() hands over pieces.
-enum class piece_way : uint8_t { whole_and_by_source, in_flight };
+/// Writes pieces as runs do, each as a block of its own; nothing is waited for but the end.
+class piece_writer {
+ public:
+  explicit piece_writer(checkpoint::shard_writer to) : to_(std::move(to)) {}
 
-/// Memory that writes in flight lie in; outlives the file.
-struct write_ring {
-  static constexpr size_t block_bytes = 2 * checkpoint::piece_alignment_bytes;
-  struct alignas(checkpoint::piece_alignment_bytes) block {
-    std::array<std::byte, block_bytes> bytes;
-    uint64_t ticket = 0;
+  struct written {
+    uint64_t offset_bytes = 0;
+    checkpoint::digest128 digest;
   };
-  std::vector<block> blocks = std::vector<block>(4);
-  size_t turn = 0;
-};
-
-/// One piece in blocks; nothing is waited for but the memory of the next.
-inline core::result<checkpoint::written_piece> append_in_flight(checkpoint::shard_writer& to, write_ring& ring,
-                                                                std::span<const std::byte> bytes) {
-  using core::fail;
-  for (size_t done = 0; done < bytes.size(); ++ring.turn) {
-    auto& b = ring.blocks[ring.turn % ring.blocks.size()];
-    if (b.ticket != 0 && !to.is_over(b.ticket))
-      if (auto ok = to.wait(b.ticket); !ok) return fail(ok.error());
-    const size_t n = std::min(write_ring::block_bytes, bytes.size() - done);
-    std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(done), n, b.bytes.begin());
-    const auto padded = static_cast<size_t>(core::round_up(n, checkpoint::piece_alignment_bytes));
-    const auto ticket = to.start_block(std::span(b.bytes).first(padded), n);
-    if (!ticket) return fail(ticket.error());
-    b.ticket = *ticket;
-    done += n;
+  core::result<written> append(std::span<const std::byte> bytes) {
+    auto& room = memory_.emplace_back(core::div_up(bytes.size(), sizeof(page)));
+    auto* const at = reinterpret_cast<std::byte*>(room.data());
+    const written out{end_bytes_, checkpoint::stage_piece(bytes, at)};
+    if (room.empty()) return out;
+    const auto ticket = to_.start_block({at, room.size() * sizeof(page)});
+    if (!ticket) return core::fail(ticket.error());
+    end_bytes_ += room.size() * sizeof(page);
+    return out;
   }
-  return to.end_piece();
-}
+  core::result<checkpoint::shard_file> finish() { return to_.finish(); }
+
+ private:
+  struct alignas(checkpoint::piece_alignment_bytes) page {
+    std::array<std::byte, checkpoint::piece_alignment_bytes> bytes;
+  };
+  std::deque<std::vector<page>> memory_;  // in flight; outlives the file
+  checkpoint::shard_writer to_;
+  uint64_t end_bytes_ = checkpoint::shard_header_bytes;
+};
 
 /// Saves `tensors` over `writers` files; `m` may hold run state and ties.
 inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& files,
@@ -87,57 +85,70 @@ inline core::result<std::filesystem::path> save_sample(checkpoint::file_system& 
                                                        const std::vector<sample_tensor>& tensors, uint32_t writers,
                                                        checkpoint::manifest m = {},
                                                        checkpoint::digest128 id = checkpoint::random_save_id(),
-                                                       piece_way way = piece_way::whole_and_by_source,
                                                        const checkpoint::commit_options& options = {}) {
   using core::fail;
   auto save = checkpoint::checkpoint_save::begin(files, root, step, 1, id, options);
   if (!save) return fail(save.error());
   for (const auto& t : tensors) m.tensors.push_back(t.entry);
   for (uint32_t w = 0; w < writers; ++w) {
-    write_ring ring;
-    auto shard = save->create_shard(w);
-    if (!shard) return fail(shard.error());
+    auto made = save->create_shard(w, checkpoint::shard_header_bytes);
+    if (!made) return fail(made.error());
+    piece_writer shard(std::move(*made));
     for (size_t i = 0; i < tensors.size(); ++i) {
       const uint64_t element_bytes = core::size_of(tensors[i].entry.type);
       const auto [first, count] = share_of(tensors[i].data.size() / element_bytes, w, writers);
       if (count == 0) continue;
-      const auto bytes = std::span(tensors[i].data).subspan(first * element_bytes, count * element_bytes);
-      const auto source = [bytes](uint64_t offset, std::span<std::byte> out) -> core::result<void> {
-        std::copy_n(bytes.begin() + static_cast<ptrdiff_t>(offset), out.size(), out.begin());
-        return {};
-      };
-      const auto wrote = way == piece_way::in_flight ? append_in_flight(*shard, ring, bytes)
-                         : i % 2 == 0                ? shard->append(bytes)
-                                                     : shard->append(bytes.size(), source);
+      const auto wrote = shard.append(std::span(tensors[i].data).subspan(first * element_bytes, count * element_bytes));
       if (!wrote) return fail(wrote.error());
       m.tensors[i].pieces.push_back({w, first, count, wrote->offset_bytes, wrote->digest});
     }
-    auto done = shard->finish();
+    auto done = shard.finish();
     if (!done) return fail(done.error());
     m.files.push_back(std::move(*done));
   }
   return save->commit(std::move(m));
 }
 
+/// Elements [first, first + count) of a tensor, to lie from byte `at` of some memory on.
+struct wanted_part {
+  const checkpoint::tensor_entry* tensor = nullptr;
+  uint64_t first = 0, count = 0, at = 0;
+};
+
+/// Fills `into`, all parts in one load that reads no byte twice, in the tensors' own types.
+inline core::result<checkpoint::read_report> load_parts(checkpoint::file_system& files,
+                                                        const checkpoint::tensor_source& from,
+                                                        const std::vector<wanted_part>& wanted,
+                                                        std::span<std::byte> into) {
+  std::map<const checkpoint::tensor_entry*, std::vector<checkpoint::read_target>> targets;
+  for (const auto& w : wanted) {
+    BOOST_REQUIRE(w.tensor != nullptr);
+    BOOST_REQUIRE(w.at + w.count * core::size_of(w.tensor->type) <= into.size());
+    targets[w.tensor].push_back({w.first, w.count, w.tensor->type, into.data() + w.at});
+  }
+  std::vector<checkpoint::scattered_tensor> tensors;
+  for (const auto& [tensor, of] : targets) tensors.push_back({tensor, of});
+  return checkpoint::read_scattered(files, from, tensors);
+}
+
 /// Loads all of `tensors`, reader after reader, and compares every byte.
 inline void check_loads(checkpoint::file_system& files, const checkpoint::checkpoint_folder& from,
                         const std::vector<sample_tensor>& tensors, uint32_t readers) {
+  const auto source = checkpoint::source_of(from);
   for (uint32_t r = 0; r < readers; ++r) {
-    std::vector<checkpoint::wanted_slice> wanted;
+    std::vector<wanted_part> wanted;
     std::vector<std::byte> expected;
     for (const auto& t : tensors) {
       const auto& e = t.entry;
       const uint64_t size = core::size_of(e.type), n = t.data.size() / size;
       // not along the writers' grain
       const uint64_t first = n * r / readers, count = n * (r + 1) / readers - first;
-      wanted.push_back({e.name, e.kind, e.moment, e.type, e.shape, first, count, expected.size()});
+      wanted.push_back({checkpoint::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
       expected.insert(expected.end(), t.data.begin() + static_cast<ptrdiff_t>(first * size),
                       t.data.begin() + static_cast<ptrdiff_t>((first + count) * size));
     }
-    const auto plan = checkpoint::plan_load(from.content, wanted);
-    check_ok(plan);
     std::vector<std::byte> got(expected.size());
-    const auto report = checkpoint::read_pieces(files, from, *plan, got);
+    const auto report = load_parts(files, source, wanted, got);
     check_ok(report);
     BOOST_TEST(report->bytes == expected.size());
     if (readers == 1) BOOST_TEST(report->verified_bytes == expected.size());

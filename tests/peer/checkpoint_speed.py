@@ -92,7 +92,7 @@ def ours(folder):
     print(text, file=sys.stderr)
     out = {"bytes": mib * MIB}
     for line in text.splitlines():
-        found = re.match(r"  (save, staged blocks|load, scattered)((?: +[0-9.]+)+)", line)
+        found = re.match(r"  (save, one file|load, one file)((?: +[0-9.]+)+)", line)
         if found:
             out[found[1].split(",")[0]] = [round(mib * MIB / 1e9 / float(rate), 3) for rate in found[2].split()]
     return out

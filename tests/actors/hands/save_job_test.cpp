@@ -6,7 +6,7 @@
 
 #include "actors/hands/writer_executor.hpp"
 #include "actors/memory/state_store.hpp"
-#include "checkpoint/source/tensor_source.hpp"
+#include "checkpoint/source/scatter_read.hpp"
 #include "plan/layout/saves.hpp"
 #include "tests/actors/ranks.hpp"
 #include "tests/fakes/file_system.hpp"
@@ -123,12 +123,13 @@ struct rig {
   void expect_tensor(fake_files& files, const checkpoint::tensor_source& source, uint32_t q, uint32_t part,
                      checkpoint::tensor_kind kind, const char* moment) const {
     const auto& parameter = plans[0]->table().parameters[q];
-    const checkpoint::wanted_slice all{parameter.name,    kind, moment, core::dtype::f32, parameter.shape, 0,
-                                       parameter.numel(), 0};
-    const auto load = checkpoint::plan_load(source, std::span(&all, 1));
-    BOOST_REQUIRE_MESSAGE(load.has_value(), (load ? "" : load.error().text));
+    const auto* tensor = checkpoint::find_tensor(source, parameter.name, kind, moment);
+    BOOST_REQUIRE_MESSAGE(tensor != nullptr, parameter.name);
+    BOOST_TEST(tensor->shape == parameter.shape);
     std::vector<float> got(parameter.numel());
-    const auto did = checkpoint::read_pieces(files, source, *load, std::as_writable_bytes(std::span(got)));
+    const std::vector<checkpoint::scattered_tensor> wanted{
+        {tensor, {{0, got.size(), core::dtype::f32, reinterpret_cast<std::byte*>(got.data())}}}};
+    const auto did = checkpoint::read_scattered(files, source, wanted);
     BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
     BOOST_TEST(did->verified_bytes == did->bytes);
     uint64_t wrong = 0;

@@ -264,8 +264,7 @@ BOOST_AUTO_TEST_CASE(tags_are_plain_names_that_mean_nothing_else) {
 BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_retention_leaves_them_alone) {
   fake_files files;
   const auto save = [&](uint64_t step, uint64_t seed, const std::string& tag, latest_update latest) {
-    check_ok(save_sample(files, at, step, samples(seed), 2, {}, random_save_id(), piece_way::whole_and_by_source,
-                         {tag, latest}));
+    check_ok(save_sample(files, at, step, samples(seed), 2, {}, random_save_id(), {tag, latest}));
   };
   save(1, 1, "best", latest_update::if_replaced);
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "is no checkpoint and names none");
@@ -313,21 +312,17 @@ BOOST_AUTO_TEST_CASE(a_crash_while_a_checkpoint_with_a_tag_is_replaced_leaves_th
   uint64_t operations = 0;
   {
     fake_files files;
-    check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                         {"v1.0", latest_update::if_replaced}));
+    check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), {"v1.0", latest_update::if_replaced}));
     const auto before = files.operations();
-    check_ok(save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                         {"v1.0", latest_update::if_replaced}));
+    check_ok(save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), {"v1.0", latest_update::if_replaced}));
     operations = files.operations() - before;
   }
   for (uint64_t n = 0; n < operations; ++n)
     for (const auto what : {survival::nothing, survival::everything, survival::any}) {
       fake_files files;
-      check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                           {"v1.0", latest_update::if_replaced}));
+      check_ok(save_sample(files, at, 1, samples(1), 1, {}, random_save_id(), {"v1.0", latest_update::if_replaced}));
       files.lose_power_at(files.operations() + n);
-      (void)save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), piece_way::whole_and_by_source,
-                        {"v1.0", latest_update::if_replaced});
+      (void)save_sample(files, at, 2, samples(2), 1, {}, random_save_id(), {"v1.0", latest_update::if_replaced});
       const auto again = files.after_power_cut(what, n);
       check_ok(remove_leftovers(*again, at));
       const auto found = open_checkpoint(*again, at / "v1.0");

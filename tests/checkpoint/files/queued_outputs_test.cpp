@@ -3,7 +3,6 @@
 
 #include <array>
 
-#include "checkpoint/native/shard.hpp"
 #include "storage/memory/huge_memory.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/tensors.hpp"
@@ -105,28 +104,6 @@ BOOST_AUTO_TEST_CASE(polling_alone_sees_every_write_end) {
     check_ok((*file)->sync());
     BOOST_TEST(same_bytes(content(scratch / "a"), from.part(0, 256 * kib)));
   }
-}
-
-BOOST_AUTO_TEST_CASE(a_finished_shard_says_where_how_much_and_how_fast_it_was_written) {
-  aligned_noise from(64 * kib);
-  const scratch_folder scratch;
-  auto shard = shard_writer::create(real_files(), scratch / "shard-00000.bin", {1, 2}, 1 << 20);
-  check_ok(shard);
-  check_ok(shard->start_block(std::span(from.memory.data(), 64 * kib), 64 * kib - 5));
-  BOOST_TEST(shard->end_piece().bytes == 64 * kib - 5);
-  check_ok(shard->append(from.part(1, 4097)));
-  const auto file = shard->finish();
-  check_ok(file);
-  const auto said = shard->statistics();
-  BOOST_TEST((said.path == scratch / "shard-00000.bin"));
-  BOOST_TEST(said.bytes == file->bytes);
-  BOOST_TEST(said.bytes == std::filesystem::file_size(said.path));
-  BOOST_TEST(said.seconds > 0);
-  BOOST_TEST(said.waited_seconds > 0);
-  BOOST_TEST(said.waited_seconds <= said.seconds);
-  BOOST_TEST(said.gigabytes_per_second() * said.seconds * 1e9 == static_cast<double>(said.bytes),
-             boost::test_tools::tolerance(1e-9));
-  BOOST_TEST(shard->statistics().seconds == said.seconds);
 }
 
 BOOST_AUTO_TEST_CASE(unaligned_writes_in_flight_are_refused) {

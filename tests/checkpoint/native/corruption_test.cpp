@@ -59,17 +59,16 @@ struct disk {
       out.open = opened.error().text;
       return out;
     }
-    std::vector<wanted_slice> wanted;
+    const auto source = source_of(*opened);
+    std::vector<wanted_part> wanted;
     uint64_t bytes = 0;
     for (const auto& t : tensors) {
-      const uint64_t count = t.data.size() / core::size_of(t.entry.type);
-      wanted.push_back({t.entry.name, t.entry.kind, t.entry.moment, t.entry.type, t.entry.shape, 0, count, bytes});
+      const auto* entry = find_tensor(source, t.entry.name, t.entry.kind, t.entry.moment);
+      wanted.push_back({entry, 0, t.data.size() / core::size_of(t.entry.type), bytes});
       bytes += t.data.size();
     }
-    const auto plan = plan_load(opened->content, wanted);
-    check_ok(plan);
     std::vector<std::byte> into(bytes);
-    const auto load = read_pieces(real_files(), *opened, *plan, into);
+    const auto load = load_parts(real_files(), source, wanted, into);
     if (!load) out.load = load.error().text;
     const auto report = verify_checkpoint(real_files(), newest);
     check_ok(report);

@@ -54,11 +54,6 @@ struct saved {
   checkpoint_folder from;
 };
 
-wanted_slice whole(const sample_tensor& t) {
-  const auto& e = t.entry;
-  return {e.name, e.kind, e.moment, e.type, e.shape, 0, t.data.size() / core::size_of(e.type), 0};
-}
-
 /// No allocation takes the process far beyond what it has.
 class memory_limit {
  public:
@@ -212,14 +207,13 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_any_piece_is_refused_with_file_tensor_and
       BOOST_TEST(report->listed[0].file == name);
       BOOST_TEST(report->listed[0].tensor == shown(t));
       BOOST_TEST(report->listed[0].offset_bytes == p.offset_bytes);
-      const wanted_slice wanted{t.name, t.kind, t.moment, t.type, t.shape, p.first, p.count, 0};
-      const auto plan = plan_load(s.from.content, std::span(&wanted, 1));
-      check_ok(plan);
+      const auto source = source_of(s.from);
       std::vector<std::byte> into(bytes);
-      check_failed(read_pieces(s.files, s.from, *plan, into), error_kind::bad_input,
+      const auto load =
+          load_parts(s.files, source, {{find_tensor(source, t.name, t.kind, t.moment), p.first, p.count, 0}}, into);
+      check_failed(load, error_kind::bad_input,
                    name + "': the " + std::to_string(bytes) + " bytes at byte " + std::to_string(p.offset_bytes) +
                        ", of tensor " + shown(t));
-      check_ok(read_pieces(s.files, s.from, *plan, into, {.verify = false}));
       byte ^= std::byte{16};
     }
   // padding is zeros
@@ -321,56 +315,17 @@ BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_ev
   BOOST_TEST(refused > 600U);
 }
 
-BOOST_AUTO_TEST_CASE(a_load_that_does_not_match_says_what_was_wanted_and_found) {
-  saved s(2);
-  auto wanted = whole(s.tensors[0]);
-  const auto plan = [&] { return plan_load(s.from.content, std::span(&wanted, 1)); };
-  check_ok(plan());
-  wanted.shape = {61, 37};
-  check_failed(plan(), error_kind::mismatch, "tensor 'h.0.weight' (master): wanted fp32 [61, 37], found fp32 [37, 61]");
-  wanted = whole(s.tensors[0]);
-  wanted.type = dtype::bf16;
-  check_failed(plan(), error_kind::mismatch, "wanted bf16 [37, 61], found fp32 [37, 61]");
-  wanted = whole(s.tensors[0]);
-  wanted.first = 1;
-  check_failed(plan(), error_kind::mismatch, "wanted 2257 elements from element 1 on, it has 2257");
-  wanted.name = "h.9.weight";
-  check_failed(plan(), error_kind::mismatch, "tensor 'h.9.weight' (master) is wanted and not in the checkpoint");
-  wanted = whole(s.tensors[1]);
-  wanted.moment = "momentum";
-  check_failed(plan(), error_kind::mismatch, "'h.0.weight' (moment momentum) is wanted");
-}
-
-BOOST_AUTO_TEST_CASE(neighbours_in_file_and_memory_are_one_read) {
-  manifest m;
-  m.files = {{"a.bin", 65536}};
-  tensor_entry t{"t", tensor_kind::master, "", dtype::f32, {3072}, {}};
-  for (uint64_t i = 0; i < 3; ++i) t.pieces.push_back({0, i * 1024, 1024, 4096 * (i + 1), {}});
-  m.tensors = {t};
-  check_ok(check_manifest(m));
-  wanted_slice w{"t", tensor_kind::master, "", dtype::f32, {3072}, 512, 2048, 100};
-  const auto plan = plan_load(m, std::span(&w, 1));
-  check_ok(plan);
-  BOOST_REQUIRE(plan->reads.size() == 1U);
-  BOOST_TEST((plan->reads[0] == range_read{0, 4096 + 2048, 8192, 100}));
-  BOOST_REQUIRE(plan->checks.size() == 1U);  // the piece in the middle is whole
-  BOOST_TEST((plan->checks[0].range == range_read{0, 8192, 4096, 100 + 2048}));
-  BOOST_TEST(plan->destination_bytes == 100U + 8192U);
-  w.count = 0;
-  BOOST_TEST(plan_load(m, std::span(&w, 1))->reads.empty());
-}
-
 BOOST_AUTO_TEST_CASE(a_short_read_is_repeated_once_and_then_named) {
   saved s(1);
-  const auto wanted = whole(s.tensors[0]);
-  const auto plan = plan_load(s.from.content, std::span(&wanted, 1));
-  check_ok(plan);
-  std::vector<std::byte> into(s.tensors[0].data.size());
+  const auto source = source_of(s.from);
+  const auto& t = s.tensors[0];
+  const wanted_part whole{find_tensor(source, t.entry.name, t.entry.kind), 0, t.data.size() / 4, 0};
+  std::vector<std::byte> into(t.data.size());
   s.files.shorten_reads(5000);  // two reads are enough
-  check_ok(read_pieces(s.files, s.from, *plan, into));
-  BOOST_TEST(same_bytes(into, s.tensors[0].data));
+  check_ok(load_parts(s.files, source, {whole}, into));
+  BOOST_TEST(same_bytes(into, t.data));
   s.files.shorten_reads(4200);
-  check_failed(read_pieces(s.files, s.from, *plan, into), error_kind::io,
+  check_failed(load_parts(s.files, source, {whole}, into), error_kind::io,
                "shard-00000.bin' gave 8400 of 9028 bytes at byte 4096");
 }
 

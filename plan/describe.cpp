@@ -132,7 +132,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"votes", m.votes},
           {"staging for checkpoints", m.staging},
           {"undo copies", m.undo},
-          {"gradients put by", m.deferred},
+          {"deferred gradients", m.deferred},
           {"windows onto swap files", m.windows},
           {"digests of swap files", m.digests}};
 }

@@ -1,7 +1,6 @@
-// A step while it is made: instructions in order, what waits for what, buffers with lifetimes. No numbers and no
-// offsets: an instruction has a handle, which it keeps wherever it is moved. Owns the order and the lifetimes; what
-// stands in it is the writers' (plan/write/), what becomes of that the passes' (plan/passes/), numbers and offsets
-// plan/place/'s.
+// A step while it is made: instructions in order, their dependencies, buffers with lifetimes. No numbers and no
+// offsets: an instruction has a handle, which it keeps wherever it is moved. Owns the order and the lifetimes; writers
+// fill it (plan/write/), passes change it (plan/passes/), plan/place/ gives numbers and offsets.
 #pragma once
 
 #include <cstdint>
@@ -20,14 +19,14 @@ struct lifetime {
   plan::pool pool = pool::gathered;
   uint64_t bytes = 0;
   uint32_t subject = none;
-  handle first = none;      ///< its life begins as this one starts
+  handle first = none;      ///< its life begins when this one starts
   handle last = none;       ///< and ends with this one, or with a later one of `draft::read`
-  handle free_from = none;  ///< as this one starts, the bytes may be taken again; none: not in this step
+  handle free_from = none;  ///< when this one starts, the bytes may be taken again; none: not in this step
 };
 
 /// Places in the order that stay while instructions come and go.
 struct use_marks {
-  handle computes = none;  ///< behind what is gathered as the use begins, before what it computes
+  handle computes = none;  ///< behind the gathers that begin the use, before its computation
   handle ends = none;      ///< behind its release
 };
 
@@ -38,13 +37,13 @@ struct draft_changes {
 
 class draft {
  public:
-  schedule uses;                         ///< what the draft was written for
+  schedule uses;                         ///< the schedule that the draft was written for
   std::vector<use_marks> marks;          ///< [use]
-  handle begin = none;                   ///< a mark: behind what saves, before all else
+  handle begin = none;                   ///< a mark: behind the instructions that save, before all others
   handle vote = none;                    ///< none where the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: its buffer
 
-  /// Room for so many instructions and marks, that they need not be moved; a guess will do.
+  /// Reserves room for this many instructions and marks; a guess is enough.
   void reserve(size_t handles) {
     nodes_.reserve(handles);
     edges_.reserve(2 * handles);
@@ -57,7 +56,7 @@ class draft {
   handle append_mark();
   void move_before(handle x, handle where);
   void move_after(handle x, handle where);
-  /// What waits for `x` waits for `instead` from now on; none: for nothing.
+  /// Whatever waits for `x` waits for `instead` from now on; none: for nothing.
   void remove(handle x, handle instead);
 
   /// The first of the order, and neighbours in it; none where there is none. Marks are among them.
@@ -65,13 +64,13 @@ class draft {
   [[nodiscard]] handle next(handle x) const { return nodes_[x].next; }
   [[nodiscard]] handle before(handle x) const { return nodes_[x].before; }
   [[nodiscard]] bool is_mark(handle x) const { return nodes_[x].state == state::mark; }
-  /// What it does; its `buffer` and `staged` are buffers of this draft. The reference lives until the next instruction
-  /// or mark is added.
+  /// The operation; its `buffer` and `staged` are buffers of this draft. The reference is valid until the next
+  /// instruction or mark is added.
   [[nodiscard]] operation& at(handle x) { return nodes_[x].x; }
   [[nodiscard]] const operation& at(handle x) const { return nodes_[x].x; }
   /// Handles are below this.
   [[nodiscard]] uint32_t handles() const { return static_cast<uint32_t>(nodes_.size()); }
-  /// `x`, or what stands for it since it was removed.
+  /// `x`, or its replacement if it was removed.
   [[nodiscard]] handle standing(handle x) const {
     while (x != none && nodes_[x].state == state::removed) x = nodes_[x].instead;
     return x;
@@ -95,19 +94,19 @@ class draft {
   uint32_t open(handle first, pool where, uint64_t bytes, uint32_t subject);
   /// `last` is the last to use it; its bytes may be taken from there on.
   void close(uint32_t buffer, handle last) { buffers_[buffer].last = buffers_[buffer].free_from = last; }
-  /// Its life reaches to `reader` at least, wherever that will stand.
+  /// Its life lasts at least to `reader`, wherever passes move that.
   void read(uint32_t buffer, handle reader) { readers_.emplace_back(buffer, reader); }
-  /// Who names `buffer` means `other`; its own life is no more.
+  /// From now on `buffer` stands for `other` and has no life of its own.
   void replace(uint32_t buffer, uint32_t other) { replaced_by_[buffer] = other; }
   [[nodiscard]] lifetime& buffer(uint32_t b) { return buffers_[b]; }
   [[nodiscard]] const lifetime& buffer(uint32_t b) const { return buffers_[b]; }
   [[nodiscard]] uint32_t num_buffers() const { return static_cast<uint32_t>(buffers_.size()); }
-  /// `b`, or what it was replaced by; none of none.
+  /// `b`, or its replacement; none for none.
   [[nodiscard]] uint32_t standing_buffer(uint32_t b) const {
     while (b != none && replaced_by_[b] != none) b = replaced_by_[b];
     return b;
   }
-  /// Buffers and those who read them, as told.
+  /// Buffers and their readers, as `read` was told.
   [[nodiscard]] const std::vector<std::pair<uint32_t, handle>>& readers() const { return readers_; }
 
   /// Since the last call.

@@ -1,4 +1,4 @@
-// The vocabulary of a step: what can be done, by which lane, after what. See docs/architecture.md for the picture.
+// The vocabulary of a step: kinds of instructions, their lanes, their dependencies. See docs/architecture.md.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troupe::plan {
 
-/// Who runs it. Each lane of a rank runs its instructions in the order of the plan.
+/// The part of a rank that runs an instruction. Each lane runs its instructions in the order of the plan.
 enum class lane : uint8_t { control, compute, fabric, shard, writer, io };
 inline constexpr uint32_t num_lanes = 6;
 
@@ -20,23 +20,23 @@ enum class kind : uint8_t {  ///< of an instruction
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`
   reduce,                    ///< fabric: gradient bucket `subject` over the ranks
-  norm,                      ///< shard: square sums, per block, of what this rank owns of bucket `subject`
+  norm,                      ///< shard: square sums, per block, of this rank's part of bucket `subject`
   vote,                      ///< fabric: every rank's square sums and losses to all
-  prepare,                   ///< shard: moments of sub-group `subject`, and what its update needs of whole parameters
-  measure,                   ///< fabric: every rank's square sums of weights and update directions to all
-  collect,                   ///< fabric: the update directions of matrix set `subject`, whole, to all
-  orthogonalise,             ///< shard: those matrices of matrix set `subject` that fall to this rank
-  spread,                    ///< fabric: the orthogonal matrices of matrix set `subject` to all
-  update,                    ///< shard: optimizer step of sub-group `subject`
-  undo,                      ///< shard: takes back what a speculative update did to sub-group `subject`
-  publish,                   ///< fabric: updated parameters of publish set `subject` to all
-  snapshot,                  ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
-  write,                     ///< writer: hands that block to the disk; it may be there only after the step's end
-  swap_in,                   ///< io: `what` of `subject` from the rank's swap file into the window slot `staged`
-  swap_out,                  ///< io: back
+  prepare,        ///< shard: moments of sub-group `subject`, and whole-parameter values that its update needs
+  measure,        ///< fabric: every rank's square sums of weights and update directions to all
+  collect,        ///< fabric: the update directions of matrix set `subject`, whole, to all
+  orthogonalise,  ///< shard: this rank's matrices of matrix set `subject`
+  spread,         ///< fabric: the orthogonal matrices of matrix set `subject` to all
+  update,         ///< shard: optimizer step of sub-group `subject`
+  undo,           ///< shard: undoes a speculative update of sub-group `subject`
+  publish,        ///< fabric: updated parameters of publish set `subject` to all
+  snapshot,       ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
+  write,          ///< writer: hands that block to the disk; it may arrive there after the step's end
+  swap_in,        ///< io: `what` of `subject` from the rank's swap file into the window slot `staged`
+  swap_out,       ///< io: `what` of `subject` from that slot into the file
 };
 
-/// What a swap moves, and what its subject is.
+/// The data that a swap moves; it also tells the kind of its subject.
 enum class swapped : uint8_t {
   nothing,      ///< of every other instruction
   states,       ///< of a sub-group: masters, moments, copies
@@ -57,12 +57,12 @@ struct unit_use {
   plan::use kind = use::forward;
 };
 
-/// What a rank computes in a step, in which order (plan/schedule/).
+/// The computation of a rank in a step, in order (plan/schedule/).
 using schedule = std::vector<unit_use>;
 
 inline constexpr uint32_t none = 0xFFFFFFFF;
 
-/// What is done, whenever that is. `buffer` and `staged` are slots of its plan.
+/// What an instruction does, without its place in the order. `buffer` and `staged` are slots of its plan.
 struct operation {
   plan::kind kind = kind::load;
   plan::guard guard = guard::always;
@@ -70,8 +70,9 @@ struct operation {
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
   uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
-  uint32_t staged = none;  ///< the window slot that a swap fills or empties, or that is used instead of memory
-  uint64_t bytes = 0;      ///< moved (fabric, shard) or touched
+  uint32_t staged =
+      none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
+  uint64_t bytes = 0;  ///< moved (fabric, shard) or touched
   double flops = 0;
 };
 
@@ -86,6 +87,6 @@ struct instruction : operation {  ///< the unit of a plan
 std::string_view name_of(kind k);     ///< as tools and errors print it
 std::string_view name_of(lane l);     ///< likewise
 std::string_view name_of(swapped x);  ///< likewise
-lane lane_of(kind k);                 ///< who runs it
+lane lane_of(kind k);                 ///< the lane that runs it
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
-// What all ranks of a step have in common: options, model, who owns what, which parameters move together. One object
-// for all plans of a job and a kind of step; immutable once made. What is one rank's own is rank_plan.hpp's.
+// The part of a step's plans that all ranks share: options, model, owners of elements, parameters that move together.
+// One object for all plans of a job and a kind of step; immutable once made. One rank's own part is in rank_plan.hpp.
 #pragma once
 
 #include <cstdint>
@@ -47,13 +47,13 @@ struct job_layout {  ///< of one kind of step
 
   std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
   std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train
-  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates are made of whole matrices
+  std::vector<parameter_set> matrix_sets;  ///< parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
   std::vector<parameter_set> state_runs;  ///< where states are swapped: neighbours in every rank's linear layout
   std::vector<bool> cached;               ///< [gather set]: swapped slices that stay in memory as well
   std::vector<bool> persistent;           ///< [parameter]
   std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
-  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none where nobody does
+  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none: no rank does
   std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout, elements
   uint64_t full_elements = 0;
   std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
@@ -68,13 +68,13 @@ struct job_layout {  ///< of one kind of step
   /// The gather set of the parameters that stay gathered for the whole step; it may be empty.
   [[nodiscard]] uint32_t persistent_set() const { return static_cast<uint32_t>(gather_sets.size() - 1); }
   [[nodiscard]] const parameter_set& persistent_parameters() const { return gather_sets[persistent_set()]; }
-  /// Slices of gather set `set` come from a file before they are gathered.
+  /// Slices of gather set `set` are read from a file before they are gathered.
   [[nodiscard]] bool reads_shards(uint32_t set) const {
     return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;
   }
   [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
-  /// What `parameter` needs; elements where it is frozen.
+  /// The update need of `parameter`; `elements` if it is frozen.
   [[nodiscard]] update_need need_of(uint32_t parameter) const {
     return trains(parameter) ? options.update_of(parameter).need : update_need::elements;
   }

@@ -1,4 +1,4 @@
-// In which order a lane starts what it has.
+// The order in which a lane starts its instructions.
 #pragma once
 
 #include "plan/instruction.hpp"

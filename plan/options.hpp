@@ -1,4 +1,4 @@
-// What a generator needs to know beside the model: degrees, stage, sizes, dtypes. Plain numbers.
+// Input of the generator beside the model: degrees, stage, sizes, dtypes. Plain numbers.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace troupe::plan {
 
 enum class mode : uint8_t { train, evaluate, generate, save };  ///< of a plan; `save` does nothing else
 
-/// What an optimizer has to know of a parameter beyond the elements that it updates.
+/// What an optimizer reads of a parameter beyond the elements that it updates.
 enum class update_need : uint8_t {
   elements,         ///< nothing
   parameter_norms,  ///< the norms of the whole parameter and of its update (LAMB)
   whole_matrix,     ///< the whole update, as one matrix (Muon)
 };
 
-/// How a parameter is updated, as far as a plan cares.
+/// How a parameter is updated, as far as the plan depends on it.
 struct parameter_update {
   uint32_t moments = 2;  ///< kept for each element
   update_need need = update_need::elements;
@@ -73,7 +73,7 @@ struct save_options {
   bool operator==(const save_options&) const = default;
 };
 
-struct plan_options {  ///< what the generator obeys
+struct plan_options {  ///< input of the generator
   plan::mode mode = mode::train;
   uint32_t ranks = 1;
   uint32_t stage = 0;

@@ -1,4 +1,4 @@
-// Who owns which elements of which parameter. Owns the cut; leaves memory to layout.hpp.
+// Which rank owns which elements of each parameter. Owns the cut; leaves memory to layout.hpp.
 //
 // A parameter is cut into blocks of core::partition_grain elements; each rank owns one contiguous run of
 // blocks, in rank order. So a block of the norm, a page of a file and a SIMD loop never have two owners.

@@ -1,4 +1,4 @@
-// The plans of a rank: a step that trains is not the only thing that is run.
+// The plans of a rank: for steps that train, and for the other things that a run does.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ inline constexpr size_t num_plan_choices = 5;
 
 /// Whether a run of this plan takes a checkpoint.
 constexpr bool saves(plan_choice c) { return c == plan_choice::train_saving || c == plan_choice::save; }
-/// What the plan is generated as.
+/// The mode that the plan is generated for.
 constexpr mode mode_of(plan_choice c) {
   constexpr mode modes[num_plan_choices] = {mode::train, mode::evaluate, mode::generate, mode::train, mode::save};
   return modes[static_cast<size_t>(c)];

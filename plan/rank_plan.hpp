@@ -1,6 +1,6 @@
 // One rank's part of one optimizer step, before it is done: instructions, buffers, and where its own elements lie.
-// Immutable once generated; actors, simulator, checker and tools read the same object. What all ranks have in common is
-// job_layout.hpp's.
+// Immutable once generated; actors, simulator, checker and tools read the same object. The part that all ranks share is
+// in job_layout.hpp.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ namespace troupe::plan {
 
 /// The pools of a rank. Each is one allocation, sized by the plan. The first `num_pools` are cut into slots; of these,
 /// those from `states` on are windows onto swap files: of sub-groups' states, of units' slices, of reduced gradients,
-/// of units' inputs, which may also stay in theirs. The others hold what stays from step to step, or votes and norms.
+/// of units' inputs, which may also stay in theirs. The others hold states from step to step, or votes and norms.
 enum class pool : uint8_t {
   gathered,
   buckets,
@@ -51,10 +51,10 @@ struct buffer {
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
-/// In the place of a sub-group's undo copy: it is updated after the vote.
+/// Sentinel of undo_offset: no undo copy, because the sub-group is updated after the vote.
 inline constexpr uint64_t no_undo = ~uint64_t{0};
 
-/// What the optimizer updates in one instruction.
+/// The elements that the optimizer updates in one instruction.
 struct sub_group {
   std::vector<owned_piece> pieces;
   uint64_t elements = 0;
@@ -62,7 +62,7 @@ struct sub_group {
   uint32_t matrices = none;                  ///< whole_matrix: its matrix set
 };
 
-/// What a saved piece is of its parameter. A moment's number is added.
+/// Which part of its parameter a saved piece is. A moment's number is added.
 inline constexpr uint32_t saved_weights = 0, saved_frozen = 1, saved_moment = 2;
 
 /// Elements of one parameter's weights or moment in a snapshot; `offset` in bytes from the block's start.
@@ -98,17 +98,17 @@ struct memory_table {
   uint64_t windows = 0;                ///< onto swap files: states, slices and gradients on their way
   uint64_t digests = 0;                ///< of the pages of swap files
   uint64_t swapped = 0;                ///< in files: no memory, and not part of any sum
-  uint64_t undo = 0;                   ///< what speculative updates overwrite, until the vote
-  uint64_t deferred = 0;               ///< gradients that are put by for later updates
+  uint64_t undo = 0;                   ///< copies of data that speculative updates overwrite, until the vote
+  uint64_t deferred = 0;               ///< gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + gathered + master + moments + gradients + accumulated + activations + offloaded_activations +
            directions + votes + staging + windows + digests + undo + deferred;
   }
-  /// What a host budget covers: parameters, gradients, optimizer states and staging; neither activations nor votes.
+  /// The bytes that a host budget covers: parameters, gradients, optimizer states, staging; no activations, no votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - votes; }
 };
 
-/// One owner of resident bytes, as people read it.
+/// One owner of resident bytes, named for people.
 struct owner_bytes {
   std::string_view owner;
   uint64_t bytes = 0;
@@ -135,7 +135,7 @@ struct rank_plan {  ///< one rank's step
   std::vector<sub_group> sub_groups;
   std::vector<uint64_t> undo_offset;  ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
   uint64_t undo_bytes = 0;            ///< of all undo copies
-  std::vector<swap_block> blocks;     ///< where something is swapped: one per sub-group, then the frozen ones
+  std::vector<swap_block> blocks;     ///< if something is swapped: one per sub-group, then the frozen ones
   std::vector<file_range> activation_extents;  ///< [unit]: of its input in the swap file
   uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;             ///< plans that save: in the order of the file

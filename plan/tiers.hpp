@@ -1,6 +1,6 @@
-// Where states live that do not stay in device memory: tiers, the extents of swapped states in a rank's swap file, and
-// the runs that hold a unit's slices. Owns these layouts and their arithmetic; when bytes move is the generator's, who
-// moves them storage/'s. See docs/tiers.md.
+// Places of states that do not stay in device memory: tiers, the extents of swapped states in a rank's swap file, and
+// the runs that hold a unit's slices. Owns these layouts and their arithmetic; the generator decides when bytes move,
+// storage/ moves them. See docs/tiers.md.
 #pragma once
 
 #include <cstdint>
@@ -24,9 +24,9 @@ std::string_view name_of(tier t);  ///< `device`, `cpu`, `nvme`
 /// Bytes that any offset, length and address of a swapped transfer is a multiple of.
 inline constexpr uint64_t swap_page_bytes = 4096;
 
-/// What is wanted where, and how much memory the windows onto files get. Numbers, the same on all ranks.
+/// The tier of each kind of state, and how much memory the windows onto files get. Numbers, the same on all ranks.
 struct tier_options {
-  tier optimizer = tier::device;           ///< moments, and master weights that are no parameters
+  tier optimizer = tier::device;           ///< moments, and master weights that are not the parameters themselves
   tier parameters = tier::device;          ///< stage 3: own slices; with them fp32 masters
   bool swap_gradients = false;             ///< reduced gradients go to files too
   tier activations = tier::device;         ///< inputs of recomputed units between forward and backward
@@ -35,7 +35,7 @@ struct tier_options {
   double ratio = 1;                        ///< share of sub-groups that are offloaded: the last ones (Twin-Flow)
   uint32_t state_slots = 1;                ///< sub-groups in memory at a time, at least 1
   bool read_ahead = false;                 ///< the next sub-group is read while one is updated
-  bool write_behind = false;               ///< the last one is written meanwhile
+  bool write_behind = false;               ///< the previous sub-group is written meanwhile
   uint32_t parameter_slots = 2;            ///< units whose slices are read ahead of their gathers, at least 1
   uint32_t gradient_slots = 2;             ///< buckets whose reduced gradients are on their way to a file
   uint64_t resident_parameters = 0;  ///< elements of this rank's slices that stay in memory as well, from unit 0 on
@@ -46,13 +46,13 @@ struct tier_options {
   [[nodiscard]] bool swaps() const { return optimizer == tier::nvme || parameters == tier::nvme || swap_gradients; }
 };
 
-/// Parts of a block's extent, in the order in which they lie there: what is read before an update stands before what is
-/// written after it, so that both are one transfer.
+/// Parts of a block's extent, in their order there. It makes the parts that an update reads one transfer, and those
+/// that it writes another.
 enum class state_part : uint8_t { gradient, master, first_moment, second_moment, copy };
 inline constexpr uint32_t num_state_parts = 5;
-/// In swap_block::swapped.
+/// The bit of a part in swap_block::swapped.
 constexpr uint8_t bit(state_part x) { return static_cast<uint8_t>(1U << static_cast<unsigned>(x)); }
-/// Of the first (0) or second (1) moment.
+/// The part of the first (0) or second (1) moment.
 constexpr state_part moment_part(uint32_t which) {
   return static_cast<state_part>(static_cast<uint32_t>(state_part::first_moment) + which);
 }
@@ -66,7 +66,7 @@ struct owned_piece {
   bool operator==(const owned_piece&) const = default;
 };
 
-/// A run of the rank's linear layout that is swapped as one: a sub-group, or frozen parameters.
+/// A run of the rank's linear layout that is swapped as a whole: a sub-group, or frozen parameters.
 struct swap_block {
   std::vector<owned_piece> pieces;
   uint64_t first = 0, elements = 0;         ///< of the linear layout; multiples of page_elements
@@ -101,16 +101,16 @@ state_part weights_part(const job_layout& l);
 uint64_t linear_place(const rank_plan& p, uint32_t parameter, uint64_t first);
 /// The block that holds an element of the linear layout; there is one. Plans that swap only.
 const swap_block& block_at(const rank_plan& p, uint64_t linear);
-/// Where a swapped part begins in its block's extent, in bytes; of any part, the end of those before it.
+/// Where a swapped part begins in its block's extent, in bytes: the end of the swapped parts before it.
 uint64_t part_offset(const job_layout& l, const swap_block& b, state_part x);
 /// Bytes of a block's extent.
 uint64_t extent_bytes(const job_layout& l, const swap_block& b);
 /// Where `count` elements of the linear layout, all of one block, lie in the file.
 file_range range_of(const job_layout& l, const swap_block& b, state_part x, uint64_t linear, uint64_t count);
-/// What is read before the block's update: gradients apart, since they were written in the same step; empty ranges
-/// where there is nothing.
+/// The range that is read before the block's update, without gradients, since these were written in the same step;
+/// empty if there is none.
 file_range states_read(const job_layout& l, const swap_block& b);
-/// What is written after it.
+/// The range that is written after it.
 file_range states_written(const job_layout& l, const swap_block& b);
 
 /// The runs that hold the slices of gather set `set` on `rank`, whose offsets are `at`; in order, their slots lie one
@@ -126,7 +126,7 @@ uint64_t in_window(const std::vector<shard_run>& runs, uint64_t linear);
 /// Fills `at.state`, `state_elements` and `bucket_begin` of `rank` where states are swapped, page by page. Needs
 /// `state_runs`.
 void lay_out_linear(const job_layout& l, uint32_t rank, rank_offsets& at);
-/// The blocks of `p`, which parts of them are swapped, and where; needs its offsets.
+/// Makes the blocks of `p`, with the parts that are swapped and their places; needs its offsets.
 void make_swap_blocks(rank_plan& p);
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
-// Inputs of recomputed units that do not stay in device memory: put away by their forward, there again before they are
-// used, in windows and extents of their own.
+// Inputs of recomputed units that do not stay in device memory: their forward moves them out, they are back before they
+// are used, and each has its own window and extent.
 #include "plan/check/rules.hpp"
 #include "plan/layout/activation_extents.hpp"
 
@@ -26,7 +26,7 @@ core::result<void> windows_are_their_own(const rank_plan& p) {
       return broken(p, x.id, "has a window that is not its own: pool, subject or size differ");
     if (x.what != swapped::activations) continue;
     if (p.options().tiers.activations != tier::nvme) return broken(p, x.id, "uses a file that activations are not for");
-    if (x.bytes != bytes) return broken(p, x.id, "moves other bytes than it has to");
+    if (x.bytes != bytes) return broken(p, x.id, "moves the wrong number of bytes");
   }
   return {};
 }
@@ -39,13 +39,14 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
   const uint32_t forward = r.forward[m * r.num_segments + r.segment_base[u]], recompute = r.recompute[at];
   const uint32_t out = r.activation_out[at], in = r.activation_in[at];
   if ((out != none) != (in != none))
-    return broken(p, out != none ? out : in, "has no counterpart: what is written is read, and the other way round");
+    return broken(p, out != none ? out : in, "has no counterpart: every write needs a read, every read a write");
   if (out == none) {
     if (window(forward) != window(recompute))
-      return broken(p, recompute, "reads another window than that which " + name(p, forward) + " fills");
+      return broken(p, recompute, "reads another window than the one that " + name(p, forward) + " fills");
   } else {
-    if (window(forward) != window(out)) return broken(p, out, "writes another window than that which is filled");
-    if (window(in) != window(recompute)) return broken(p, recompute, "reads another window than that which is filled");
+    if (window(forward) != window(out)) return broken(p, out, "writes another window than the one that is filled");
+    if (window(in) != window(recompute))
+      return broken(p, recompute, "reads another window than the one that is filled");
     if (auto ok = in_order(w, rank, forward, out, "which fills what it writes"); !ok) return ok;
     if (auto ok = in_order(w, rank, out, in, "which writes what it reads"); !ok) return ok;
     if (auto ok = in_order(w, rank, in, recompute, "which reads its input"); !ok) return ok;
@@ -65,7 +66,8 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
 core::result<void> activation_extents(const rank_plan& p, uint64_t from) {
   const auto units = static_cast<uint32_t>(p.table().units.size());
   const bool in_file = p.options().tiers.activations == tier::nvme;
-  if (p.activation_extents.size() != units) return broken(p, "not every unit says where its input is stored");
+  if (p.activation_extents.size() != units)
+    return broken(p, "its table of activation extents does not have one entry for each unit");
   for (uint32_t u = 0; u < units; ++u) {
     const file_range wanted{in_file ? from : 0, in_file ? activation_window_bytes(*p.layout, u) : 0};
     if (p.activation_extents[u] != wanted)

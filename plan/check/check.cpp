@@ -17,7 +17,7 @@ tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what) 
 }
 
 tl::unexpected<core::error> broken(const job_layout&, const std::string& what) {
-  return core::fail(core::error_kind::bug, "what the plans of all ranks share: " + what);
+  return core::fail(core::error_kind::bug, "the layout that all ranks' plans share: " + what);
 }
 
 tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what) {
@@ -29,7 +29,7 @@ core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t 
   return broken(*w.ranks[rank], b, "does not wait for " + name(*w.ranks[rank], a) + ", " + why);
 }
 
-// The vote decides, so nothing can be guarded before it; and what always runs cannot wait for what may not run.
+// The vote decides, so nothing can be guarded before it; and an unguarded instruction cannot wait for a guarded one.
 core::result<void> guards(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const uint32_t vote = w.rolls[rank].vote;
@@ -74,7 +74,7 @@ core::result<void> does_nothing_else(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   for (const auto& x : p.instructions)
     if (x.lane != lane::writer) return broken(p, x.id, "has no place in a plan that only saves");
-  if (p.peak_live_elements != 0) return broken(p, "it only saves and says that it gathers parameters");
+  if (p.peak_live_elements != 0) return broken(p, "it only saves, yet it states that it gathers parameters");
   return {};
 }
 
@@ -103,7 +103,7 @@ bool guarded(const instruction& x) { return x.guard != guard::always; }
 bool speculated(uint64_t offset) { return offset != no_undo; }
 
 core::result<void> well_formed(rank_plans plans) {
-  if (plans.empty()) return core::fail(core::error_kind::bug, "a check wants at least one rank's plan, got none");
+  if (plans.empty()) return core::fail(core::error_kind::bug, "a check needs at least one rank's plan, got none");
   for (const auto& p : plans)
     if (p->layout == nullptr || p->layout != plans[0]->layout)
       return rules::broken(*p, "its options, sets and layouts are not those of rank " + std::to_string(plans[0]->rank));
@@ -113,10 +113,10 @@ core::result<void> well_formed(rank_plans plans) {
   return rules::agreement(plans);
 }
 
-/// What happens when, and in which memory.
+/// Order and memory: every instruction, its waits and its slots.
 core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
-    // Without guards, and with nothing to take back, both branches are one.
+    // Without guarded instructions and without undo, both branches are the same.
     if (taken == branch::skipped && std::none_of(plans.begin(), plans.end(), [](const auto& p) {
           return std::ranges::any_of(p->undo_offset, speculated) || std::ranges::any_of(p->instructions, guarded);
         }))

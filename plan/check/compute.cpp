@@ -1,5 +1,4 @@
-// What the compute lane does: every part of every micro-batch once and in the order of the data, on parameters that are
-// there.
+// The compute lane: every part of every micro-batch once and in the order of the data, on parameters that are present.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -7,7 +6,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// The row and place of `r` where an instruction is entered; null where it has none.
+/// The entry of `r` that belongs to an instruction; null if it has none.
 uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
   const uint32_t units = static_cast<uint32_t>(p.table().units.size());
   const bool trains = p.options().mode == mode::train;
@@ -67,7 +66,7 @@ bool computes(const instruction& x) {
   return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
 }
 
-// Buckets that stay are read where they lie; otherwise the reduced gradient has left them.
+// Buckets that stay are read in place; otherwise the reduced gradient is elsewhere by then.
 void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   const auto note = [&](uint32_t buffer) {
     auto& all = r.accessors[buffer];
@@ -123,7 +122,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
     if (!runs(x, taken)) continue;
     uint32_t* entry = entry_of(r, p, x);
     if (entry == nullptr) return broken(p, x.id, "has no place in this kind of plan");
-    if (*entry != none) return broken(p, x.id, "does again what " + name(p, *entry) + " does");
+    if (*entry != none) return broken(p, x.id, "repeats " + name(p, *entry));
     *entry = x.id;
     if (x.kind == kind::gather) r.gathers_of[x.subject].push_back(x.id);
     if (computes(x)) r.last_use[x.subject] = x.id;
@@ -155,7 +154,7 @@ core::result<void> compute(const world& w, uint32_t rank) {
         if (auto ok = next(r.forward[m * r.num_segments + r.segment_base[u] + s], "forward of " + units[u].name); !ok)
           return ok;
     for (auto u = static_cast<uint32_t>(units.size()); u-- > 0 && p.options().mode == mode::train;) {
-      // The first unit's input is the tokens: nothing of it is worth computing again.
+      // The first unit's input is the tokens: nothing in it is worth recomputing.
       if (p.options().recompute && u != 0 && !units[u].segments.empty())
         if (auto ok = next(r.recompute[m * units.size() + u], "recompute of " + units[u].name); !ok) return ok;
       for (auto s = static_cast<uint32_t>(units[u].segments.size()); s-- > 0;)
@@ -178,7 +177,7 @@ core::result<void> gather_is_sound(const world& w, uint32_t rank, const instruct
   const uint32_t release = w.rolls[rank].release[x.buffer];
   if (release == none) return broken(p, x.id, "is never released");
   if (p.instructions[release].subject != x.subject || b.last != release)
-    return broken(p, release, "does not end the life of what " + name(p, x.id) + " has gathered");
+    return broken(p, release, "does not end the life of the buffer that " + name(p, x.id) + " has filled");
   if (compute_before == none) return {};
   return in_order(w, rank, compute_before, x.id,
                   "so more parameters could be resident at once than the prefetch limits allow");

@@ -25,7 +25,7 @@ class order_builder {
   }
 
  private:
-  // Collectives of all ranks are one node, `rank` 0. Others are themselves.
+  // A collective of all ranks is one node, with `rank` 0. Every other instruction is its own node.
   struct node {
     uint32_t rank = 0, id = none;
   };
@@ -134,7 +134,7 @@ class order_builder {
     for (uint32_t l = 0; l < happens_before::num_serial; ++l) to.ended[l] = std::max(to.ended[l], from.ended[l]);
     to.collectives = std::max(to.collectives, from.collectives);
   }
-  // What had ended before `n` started, as far as `rank` is concerned.
+  // Instructions of `rank` that had ended before `n` started.
   [[nodiscard]] const happens_before::clock& known(node n, uint32_t rank) const {
     return at(n).lane == lane::fabric ? out_.arrival_[size_t{at(n).sequence} * out_.num_ranks_ + rank]
                                       : out_.clocks_[index(n)];

@@ -1,5 +1,5 @@
-// What surely ends before what starts, over all ranks of a step. Owns the order that lanes, `after` and collectives
-// enforce; what has to be ordered, and why, is the checker's business.
+// Which instructions end before others start, whatever the timing, over all ranks of a step. Owns the order that lanes,
+// `after` and collectives enforce; the checker decides which order is needed, and why.
 //
 // The compute, shard and writer lanes do one instruction at a time. The control, fabric and io lanes only start theirs
 // in order: several may be under way, and they may end in any order. A collective moves bytes once every member has
@@ -54,10 +54,11 @@ class happens_before {
   [[nodiscard]] uint32_t fabric() const { return lanes_of_rank * num_ranks_; }
 
   uint32_t num_ranks_ = 0, num_async_ = 0;
-  std::vector<uint32_t> base_;   ///< [rank]: of its instructions below
-  std::vector<spot> spots_;      ///< [instruction]
-  std::vector<clock> clocks_;    ///< [instruction], of collectives unused
-  std::vector<clock> arrival_;   ///< [collective * ranks + rank]: what of that rank ended before it moves bytes
+  std::vector<uint32_t> base_;  ///< [rank]: of its instructions below
+  std::vector<spot> spots_;     ///< [instruction]
+  std::vector<clock> clocks_;   ///< [instruction], of collectives unused
+  std::vector<clock>
+      arrival_;  ///< [collective * ranks + rank]: instructions of that rank that ended before it moves bytes
   std::vector<uint32_t> first_;  ///< [lane * async + a]: the first position of the lane that `a` precedes
 };
 

@@ -1,4 +1,4 @@
-// What all ranks have in common: every element of every parameter has one place in each layout and one owner.
+// The layout that all ranks share: every element of every parameter has one place in each layout and one owner.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -20,7 +20,7 @@ core::result<void> model_is_sound(const job_layout& l) {
       for (uint32_t q : s.parameters)
         if (std::find(u.parameters.begin(), u.parameters.end(), q) == u.parameters.end())
           return broken(l,
-                        "a segment of " + u.name + " writes a gradient that its unit does not read the parameter of");
+                        "a segment of " + u.name + " writes the gradient of a parameter that its unit does not read");
   }
   return {};
 }
@@ -118,7 +118,7 @@ core::result<void> sets(const job_layout& l) {
         if (l.persistent[q]) wanted.push_back(q);
     }
     if (members(l.gather_sets[u]) != wanted)
-      return broken(l, "gather set " + l.gather_sets[u].name + " is not what its unit reads");
+      return broken(l, "gather set " + l.gather_sets[u].name + " does not match the parameters that its unit reads");
   }
   if (l.options.mode != mode::train) return {};
   const auto in_buckets = membership(l, l.buckets), published = membership(l, l.publish_sets);

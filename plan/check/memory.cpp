@@ -1,4 +1,4 @@
-// Slots and sizes: no byte of a pool is written before the last reader of what lay there, and all fits.
+// Slots and sizes: no byte of a pool is written before the last reader of its previous contents, and everything fits.
 #include <algorithm>
 #include <map>
 
@@ -22,7 +22,7 @@ core::result<void> life_is_sound(const world& w, uint32_t rank, uint32_t b) {
   return {};
 }
 
-/// Which buffer last had each byte of a pool, as runs.
+/// The buffer that last held each byte of a pool, as runs.
 class holders {
  public:
   /// Calls f(buffer) for each holder of a byte of [first, end), then gives the bytes to `next`.
@@ -50,13 +50,13 @@ class holders {
 
 }  // namespace
 
-// It is enough to look at neighbours in time: a buffer's own life is in order, so earlier holders come before it.
+// Comparing neighbours in time is enough: a buffer's own life is in order, so earlier holders come before it.
 core::result<void> slots(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const auto& accessors = w.rolls[rank].accessors;
   std::vector<uint32_t> order;
   for (uint32_t b = 0; b < p.buffers.size(); ++b) {
-    if (accessors[b].empty() && w.taken == branch::not_skipped) return broken(p, "a buffer is used by nobody");
+    if (accessors[b].empty() && w.taken == branch::not_skipped) return broken(p, "a buffer is never used");
     if (accessors[b].empty() || !runs(p.instructions[p.buffers[b].first], w.taken)) continue;
     if (auto ok = life_is_sound(w, rank, b); !ok) return ok;
     order.push_back(b);
@@ -71,7 +71,7 @@ core::result<void> slots(const world& w, uint32_t rank) {
       if (p.buffers[earlier].first == x.first) return broken(p, x.first, "opens two buffers in the same bytes");
       for (uint32_t id : accessors[earlier])
         if (!w.before(rank, id, x.first))
-          return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which uses what lies there");
+          return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which still uses them");
       return {};
     };
     if (auto ok = pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated); !ok) return ok;
@@ -109,10 +109,11 @@ core::result<void> memory(const rank_plan& p) {
         p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));
   const auto& late = p.options().updates.late;
   if (late.on() && (late.select_interval == 0 || late.select_interval % late.update_interval != 0))
-    return broken(p, "columns are chosen anew while gradients of the old choice are put by");
-  if (late.on() && p.options().tiers.swaps()) return broken(p, "it updates late what is not in memory");
+    return broken(p, "columns are chosen anew while gradients of the old choice are deferred");
+  if (late.on() && p.options().tiers.swaps())
+    return broken(p, "it defers gradients of parameters whose states are not in memory");
   if (p.memory.deferred != deferred_bytes(p))
-    return broken(p, "gradients put by need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
+    return broken(p, "deferred gradients need " + std::to_string(deferred_bytes(p)) + " bytes, it says " +
                          std::to_string(p.memory.deferred));
   const uint64_t allowed = p.options().memory_budget_bytes, needed = p.memory.states();
   if (allowed == 0 || needed <= allowed) return {};
@@ -122,7 +123,7 @@ core::result<void> memory(const rank_plan& p) {
   return core::fail(core::error_kind::limit, "rank " + std::to_string(p.rank) + " needs " + core::human_bytes(needed) +
                                                  " (" + std::to_string(needed) + " bytes), its memory budget is " +
                                                  core::human_bytes(allowed) + " (" + std::to_string(allowed) +
-                                                 " bytes); most of it goes to " + largest->label() + ", " +
+                                                 " bytes); most of it is " + largest->label() + ", " +
                                                  core::human_bytes(largest->bytes));
 }
 

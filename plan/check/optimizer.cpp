@@ -1,4 +1,4 @@
-// What updates need of whole parameters: norms of all ranks' slices, matrices made orthogonal by one rank.
+// Facts about whole parameters that updates need: norms of all ranks' slices, matrices made orthogonal by one rank.
 #include "plan/check/rules.hpp"
 
 namespace troupe::plan::rules {
@@ -10,7 +10,7 @@ core::result<void> there(const rank_plan& p, uint32_t id, bool wanted, const std
   return {};
 }
 
-// Moments change in place: before the vote nobody knows whether they may, and each update reads what was prepared.
+// Moments change in place: whether they may is not known before the vote, and each update reads the prepared values.
 core::result<void> is_prepared(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];

@@ -1,4 +1,4 @@
-// What is one rank's own: its slices and states have room, and what it updates is what it owns.
+// One rank's own part: its slices and states have room, and it updates exactly the elements that it owns.
 #include <algorithm>
 
 #include "plan/check/extents.hpp"
@@ -11,7 +11,7 @@ namespace {
 core::result<void> offsets(const rank_plan& p) {
   const job_layout& l = *p.layout;
   if (p.offsets != offsets_of(l, p.rank))
-    return broken(p, "its slices or states are not where other ranks look for them");
+    return broken(p, "its slices or states are not where other ranks expect them");
   if (!lies_well(p.offsets.shard, p.offsets.shard_elements,
                  [&](uint32_t q) { return l.partition.of(q, p.rank).count; }))
     return broken(p, "slices overlap or start off their 64-byte boundary");

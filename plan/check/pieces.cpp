@@ -1,4 +1,4 @@
-// Collectives move every element once, from where its owner has it to where it belongs.
+// Collectives move every element once, from its owner's place to its destination.
 #include <algorithm>
 #include <optional>
 

@@ -12,28 +12,28 @@
 
 namespace troupe::plan::rules {
 
-/// What is wrong with instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
+/// An error of instruction `id`: "rank 1: gather block 3, micro 0, backward (instruction 57) <what>".
 tl::unexpected<core::error> broken(const rank_plan& p, uint32_t id, const std::string& what);
-/// What is wrong with a plan as a whole.
+/// An error of a plan as a whole.
 tl::unexpected<core::error> broken(const rank_plan& p, const std::string& what);
-/// What is wrong with what all plans share.
+/// An error of the layout that all plans share.
 tl::unexpected<core::error> broken(const job_layout& l, const std::string& what);
 /// "forward block 3, micro 0 (instruction 12)".
 std::string name(const rank_plan& p, uint32_t id);
 
-// structure.cpp: what later rules take for granted.
+// structure.cpp: facts that later rules rely on.
 core::result<void> structure(const rank_plan& p);  ///< sizes, ids, subjects, lanes
 core::result<void> agreement(rank_plans ranks);    ///< same collectives on all ranks
-core::result<void> serial(const rank_plan& p);     ///< the order of ids is one in which the step can be done
+core::result<void> serial(const rank_plan& p);     ///< the step can be done in the order of ids
 
 core::result<void> layout(const job_layout& l);      ///< layout.cpp: every element has its place and its owner
-core::result<void> pieces(const job_layout& l);      ///< pieces.cpp: what collectives move
-core::result<void> own(const rank_plan& p);          ///< own.cpp: what the rank keeps, updates, swaps
+core::result<void> pieces(const job_layout& l);      ///< pieces.cpp: the elements that collectives move
+core::result<void> own(const rank_plan& p);          ///< own.cpp: the rank's own slices, updates, swaps
 core::result<void> swap_layout(const rank_plan& p);  ///< swaps.cpp: extents of the swap file
 /// activations.cpp: behind the states, from byte `from` to the end of the file.
 core::result<void> activation_extents(const rank_plan& p, uint64_t from);
 
-/// saves.cpp: what the checkpoint's files hold. `take` every rank's own part, in any order, then `end`.
+/// saves.cpp: the contents of the checkpoint's files. `take` every rank's own part, in any order, then `end`.
 class saved_once {
  public:
   core::result<void> take(const rank_plan& p);
@@ -43,7 +43,7 @@ class saved_once {
   std::map<std::pair<uint32_t, uint32_t>, std::vector<slice>> saved_;  // parameter, part
 };
 
-/// Where each thing that has to be done stands in one rank's plan, in one branch; `none` where it is missing.
+/// The ids of all instructions that one rank's plan must have, by their task, in one branch; `none`: missing.
 struct roll {
   uint32_t num_segments = 0;                             ///< of all units
   std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
@@ -63,18 +63,18 @@ struct roll {
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
-  std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: who reads or writes it, in serial order
+  std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: its readers and writers, in serial order
 };
-/// Fails where something is done twice or has no place in a plan of this kind.
+/// Fails if a task is done twice or has no place in a plan of this kind.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
-/// What the rules below look at: one branch of a step.
+/// The input of the rules below: one branch of a step.
 struct world {
   rank_plans ranks;
   branch taken;
   happens_before order;
   std::vector<roll> rolls;                      ///< [rank]
-  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: who reads it
+  std::vector<std::vector<uint32_t>> units_of;  ///< [parameter]: its readers
 
   [[nodiscard]] bool before(uint32_t rank, uint32_t a, uint32_t b) const { return order.before(rank, a, rank, b); }
 };
@@ -85,14 +85,14 @@ core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
 core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
 core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
 core::result<void> gradients(const world& w, uint32_t rank);  // updates.cpp: buckets, reduces, norms, vote
-core::result<void> updates(const world& w, uint32_t rank);    // updates.cpp: updates and what they overwrite
-core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: what updates need of the whole
+core::result<void> updates(const world& w, uint32_t rank);    // updates.cpp: updates and the data they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: whole parameters that updates need
 core::result<void> saves(const world& w, uint32_t rank);      // saves.cpp: copies, then changes
-/// updates.cpp: what an update of sub-group `g` overwrites has been read for the last time in the step.
+/// updates.cpp: every reader, in this step, of the data that an update of sub-group `g` overwrites has ended before it.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
 core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote
 core::result<void> undo_copies(const rank_plan& p);             // speculation.cpp: have room of their own
-core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: what is in files while it is used
+core::result<void> swaps(const world& w, uint32_t rank);        // swaps.cpp: states that live in files
 core::result<void> activations(const world& w, uint32_t rank);  // activations.cpp: inputs that wait elsewhere
 core::result<void> publishes(const world& w);                   // updates.cpp
 core::result<void> slots(const world& w, uint32_t rank);        // memory.cpp: no byte reused too early

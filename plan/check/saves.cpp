@@ -1,5 +1,5 @@
-// What a checkpoint takes of a step: every element of every state once, copied before anybody changes it, each block
-// in a slot of its own until it was handed to the disk.
+// Checkpoints taken in a step: every element of every state is copied once, before it changes, and each block has a
+// slot of its own until it is handed to the disk.
 #include <algorithm>
 #include <map>
 
@@ -21,10 +21,11 @@ core::result<void> piece_is_sound(const rank_plan& p, const snapshot_block& bloc
       trains ? x.part == saved_weights ||
                    (x.part >= saved_moment && x.part - saved_moment < p.options().update_of(x.parameter).moments)
              : x.part == saved_frozen;
-  if (!known || block.frozen == trains) return broken(p, part_name(*p.layout, x) + " are saved as what they are not");
+  if (!known || block.frozen == trains)
+    return broken(p, part_name(*p.layout, x) + " are saved as the wrong kind of part");
   const slice held = saved_slice(*p.layout, x.parameter, p.rank);
   if (x.range.count == 0 || x.range.first < held.first || x.range.first + x.range.count > held.first + held.count)
-    return broken(p, part_name(*p.layout, x) + " are saved beyond what this rank writes of them");
+    return broken(p, part_name(*p.layout, x) + " are saved beyond this rank's share of them");
   const uint64_t bytes = x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
   if (x.offset % save_grain_bytes != 0 || x.offset + bytes > block.bytes)
     return broken(p, part_name(*p.layout, x) + " leave their block or its boundaries");
@@ -43,7 +44,7 @@ core::result<void> file_is_sound(const rank_plan& p) {
     uint64_t reached = 0;
     for (const auto& x : block.pieces) {
       if (auto ok = piece_is_sound(p, block, x); !ok) return ok;
-      if (x.offset < reached) return broken(p, part_name(*p.layout, x) + " lie on what the block holds already");
+      if (x.offset < reached) return broken(p, part_name(*p.layout, x) + " overlap another piece of their block");
       reached = x.offset + x.range.count * core::size_of(saved_type(*p.layout, x.parameter));
     }
   }
@@ -87,7 +88,8 @@ core::result<void> saves(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const uint64_t slot_bytes = staging_slot_bytes(*p.layout);
-  std::vector<std::vector<uint32_t>> changes(p.table().parameters.size());  // [parameter]: who changes its states
+  std::vector<std::vector<uint32_t>> changes(
+      p.table().parameters.size());  // [parameter]: instructions that change its states
   for (uint32_t g = 0; g < r.update.size(); ++g)
     for (const auto& piece : p.sub_groups[g].pieces)
       for (uint32_t id : {r.prepare[g], r.update[g]})

@@ -1,5 +1,5 @@
-// Updates before the vote: they read whole gradients, overwrite nothing that anybody still reads, and a step that is
-// skipped takes every one of them back from a copy of its own. Where no step is skipped there are no copies.
+// Updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
+// skipped undoes each of them from a copy of its own. Where no step is ever skipped there are no copies.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -20,20 +20,20 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   return {};
 }
 
-// In the skipped branch; in the other one nothing is taken back.
+// In the skipped branch; in the other one nothing is undone.
 core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   const bool wanted = w.taken == branch::skipped && p.speculates(g);
-  if (!wanted && r.undo[g] != none) return broken(p, r.undo[g], "takes back what has to stay");
+  if (!wanted && r.undo[g] != none) return broken(p, r.undo[g], "undoes an update that has to stay");
   if (!wanted) return {};
-  if (r.undo[g] == none) return broken(p, r.update[g], "is not taken back though the vote finds an overflow");
+  if (r.undo[g] == none) return broken(p, r.update[g], "is not undone though the vote finds an overflow");
   if (auto ok = in_order(w, rank, r.vote, r.undo[g], "which says whether to"); !ok) return ok;
-  return in_order(w, rank, r.update[g], r.undo[g], "which it takes back");
+  return in_order(w, rank, r.update[g], r.undo[g], "which it undoes");
 }
 
-// A gradient that is not finite ends a run that does not skip such steps: the undo fails, and with the last one's
-// ending missing nothing is published.
+// In a run that does not skip such steps, a gradient that is not finite ends the run: the undo fails, and since nothing
+// is published before the last undo has ended, nothing is published.
 core::result<void> is_published_only_if_sound(const rank_plan& p) {
   uint32_t last = none;
   for (uint32_t id : p.lanes[static_cast<size_t>(lane::shard)])

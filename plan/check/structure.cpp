@@ -1,4 +1,4 @@
-// The form of a plan: what every other rule takes for granted, and what ranks must agree on before they meet.
+// The form of a plan: facts that every other rule relies on, and facts that all ranks must agree on.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -18,7 +18,8 @@ core::result<void> sizes(const rank_plan& p) {
   const bool sound = p.lanes.size() == num_lanes && row(p.offsets.shard) && row(p.offsets.state) &&
                      std::all_of(std::begin(p.moment_offset), std::end(p.moment_offset), row) &&
                      p.bucket_buffer.size() == p.layout->buckets.size() * o.accumulation;
-  if (p.undo_offset.size() != p.sub_groups.size()) return broken(p, "not every sub-group says whether it speculates");
+  if (p.undo_offset.size() != p.sub_groups.size())
+    return broken(p, "its table of undo copies does not have one entry for each sub-group");
   if (!sound) return broken(p, "its tables do not have the sizes of its model and degrees");
   for (const auto& g : p.sub_groups)
     for (const auto& x : g.pieces)
@@ -90,11 +91,12 @@ core::result<void> instructions(const rank_plan& p) {
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
     if (x.staged != none && x.staged >= p.buffers.size()) return broken(p, x.id, "names a window that does not exist");
-    if ((x.what != swapped::nothing) != (x.lane == lane::io)) return broken(p, x.id, "moves what it is not for");
+    if ((x.what != swapped::nothing) != (x.lane == lane::io))
+      return broken(p, x.id, "is a swap that moves nothing, or moves data without being a swap");
     if (x.buffer != none && x.buffer >= p.buffers.size()) return broken(p, x.id, "names a buffer that does not exist");
     for (uint32_t on : x.after)
       if (on >= n || on == i)
-        return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is not another");
+        return broken(p, x.id, "waits for instruction " + std::to_string(on) + ", which is itself or does not exist");
   }
   for (const auto& b : p.buffers)
     if (b.first >= n || b.last >= n || static_cast<uint32_t>(b.pool) >= num_pools)
@@ -125,7 +127,7 @@ core::result<void> sequences(const rank_plan& p) {
   const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
   if (order.size() != p.num_collectives)
     return broken(
-        p, "it has " + std::to_string(order.size()) + " collectives and says " + std::to_string(p.num_collectives));
+        p, "it has " + std::to_string(order.size()) + " collectives but states " + std::to_string(p.num_collectives));
   for (uint32_t k = 0; k < order.size(); ++k)
     if (p.instructions[order[k]].sequence != k || p.instructions[order[k]].communicator != 0)
       return broken(p, order[k], "is collective " + std::to_string(k) + " of its lane but numbered otherwise");

@@ -1,5 +1,5 @@
-// What lives in swap files: every piece is read before it is used and written after it changed, in windows of its own,
-// and nobody reads an extent while it is written.
+// States in swap files: every piece is read before it is used and written after it changed, in windows of its own,
+// and no extent is read while it is written.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -29,15 +29,15 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   }
   if (update == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
   if ((in != none) != (read > 0) || (out != none) != (written > 0))
-    return broken(p, update, "is not preceded and followed by just those swaps that its states need");
+    return broken(p, update, "is not preceded and followed by exactly the swaps that its states need");
   if (b.swapped != 0)
     if (auto ok = is_window(p, update, pool::states, g, extent_bytes(*p.layout, b)); !ok) return ok;
   for (uint32_t id : {in, out}) {
     if (id == none) continue;
     if (p.instructions[id].staged != p.instructions[update].staged)
-      return broken(p, id, "moves another window than that which " + name(p, update) + " uses");
+      return broken(p, id, "moves another window than the one that " + name(p, update) + " uses");
     if (p.instructions[id].bytes != (id == in ? read : written))
-      return broken(p, id, "moves other bytes than it has to");
+      return broken(p, id, "moves the wrong number of bytes");
   }
   if (in != none)
     if (auto ok = in_order(w, rank, in, update, "which reads what it changes"); !ok) return ok;
@@ -46,7 +46,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
   if (in != none && b.holds(state_part::gradient)) {
     const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
     const uint32_t last = r.gradient_out[(bucket + 1) * p.options().accumulation - 1];
-    if (last == none) return broken(p, in, "reads gradients that nobody writes");
+    if (last == none) return broken(p, in, "reads gradients that are never written");
     return in_order(w, rank, last, in, "which writes the gradients that it reads");
   }
   return {};
@@ -66,8 +66,9 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
         return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
       continue;
     }
-    if (out == none) return broken(p, reduce, "has a sum that nobody writes to the file");
-    if ((in != none) != (m > 0)) return broken(p, reduce, "adds to what is not read back, or reads back nothing");
+    if (out == none) return broken(p, reduce, "has a sum that is never written to the file");
+    if ((in != none) != (m > 0))
+      return broken(p, reduce, "adds to a sum that is not read back, or reads one back without adding to it");
     for (uint32_t id : {reduce, in, out}) {
       if (id == none) continue;
       if (auto ok = is_window(p, id, pool::reduced, bucket, bytes); !ok) return ok;
@@ -80,7 +81,7 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
     }
     const uint32_t last = m + 1 == micros ? r.norm[bucket] : reduce;
     if (m + 1 == micros && p.instructions[last].staged != p.instructions[out].staged)
-      return broken(p, last, "does not look at the window of its sum");
+      return broken(p, last, "does not read the window of its sum");
     for (uint32_t id : {reduce, last})
       if (auto ok = in_order(w, rank, id, out, "which still uses what it writes"); !ok) return ok;
   }
@@ -115,17 +116,17 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
     for (uint32_t gather : r.gathers_of[set]) {
       if (bytes == 0) {
         if (p.instructions[gather].staged != none)
-          return broken(p, gather, "reads a window of slices that it needs not");
+          return broken(p, gather, "reads a window of slices that it does not need");
         continue;
       }
       if (auto ok = is_window(p, gather, pool::shards, set, bytes); !ok) return ok;
       const uint32_t in = r.shard_in[p.instructions[gather].staged];
-      if (in == none) return broken(p, gather, "has a window that nobody fills");
+      if (in == none) return broken(p, gather, "has a window that is never filled");
       const instruction &read = p.instructions[in], &gathers = p.instructions[gather];
       if (read.subject != set || read.bytes != bytes || read.micro != gathers.micro || read.use != gathers.use)
         return broken(p, in, "reads other slices than " + name(p, gather) + " gathers");
       if (auto ok = in_order(w, rank, in, gather, "which reads its slices"); !ok) return ok;
-      // What it reads is what the step before left.
+      // It must read the states as the previous step left them.
       for (uint32_t g : written_by[set])
         if (auto ok = in_order(w, rank, in, r.state_out[g], "which reads the file"); !ok) return ok;
     }
@@ -133,7 +134,7 @@ core::result<void> slices_are_read(const world& w, uint32_t rank) {
   return {};
 }
 
-// How far reads run ahead and writes lag behind is what the options say.
+// Reads run ahead and writes lag behind exactly as far as the options allow.
 core::result<void> pipelined(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
@@ -144,9 +145,9 @@ core::result<void> pipelined(const world& w, uint32_t rank) {
     if (x.kind != kind::update || p.blocks[x.subject].swapped == 0) continue;
     const uint32_t in = r.state_in[x.subject], out = r.state_out[x.subject];
     if (!t.read_ahead && in != none && update != none)
-      if (auto ok = in_order(w, rank, update, in, "and nothing is to be read ahead"); !ok) return ok;
+      if (auto ok = in_order(w, rank, update, in, "and reading ahead is off"); !ok) return ok;
     if (!t.write_behind && written != none)
-      if (auto ok = in_order(w, rank, written, id, "and nothing is to be written behind"); !ok) return ok;
+      if (auto ok = in_order(w, rank, written, id, "and writing behind is off"); !ok) return ok;
     update = id;
     if (out != none) written = out;
   }
@@ -196,8 +197,9 @@ core::result<void> swap_layout(const rank_plan& p) {
     }
     if (p.options().mode != mode::train) continue;
     if (b.frozen != (k >= p.sub_groups.size()))
-      return broken(p, "swap blocks are not its sub-groups, then what is frozen");
-    if (!b.frozen && b.pieces != p.sub_groups[k].pieces) return broken(p, "a swap block is not its sub-group");
+      return broken(p, "its swap blocks are not its sub-groups followed by its frozen parameters");
+    if (!b.frozen && b.pieces != p.sub_groups[k].pieces)
+      return broken(p, "a swap block does not hold the pieces of its sub-group");
   }
   if (end != p.offsets.state_elements) return broken(p, "its states are not as many as its swap blocks hold");
   if (auto ok = activation_extents(p, file_end); !ok) return ok;

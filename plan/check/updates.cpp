@@ -78,7 +78,7 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   const roll& r = w.rolls[rank];
   if (p.options().mode == mode::generate) return {};
   if (r.vote == none) return broken(p, "there is no vote");
-  // The compute lane does one thing at a time: who waits for its last instruction waits for all losses and readers.
+  // The compute lane does one thing at a time: waiting for its last instruction is waiting for all losses and readers.
   const auto& computed = p.lanes[static_cast<size_t>(lane::compute)];
   if (!computed.empty())
     if (auto ok = in_order(w, rank, computed.back(), r.vote, "so losses or readers of parameters may come after it");
@@ -142,7 +142,7 @@ core::result<void> publishes(const world& w) {
         set_of[x.parameter] = k;
         for (uint32_t u : w.units_of[x.parameter])
           if (r.last_use[u] != none)
-            if (auto ok = in_order(w, rank, r.last_use[u], r.publish[k], "which reads what it overwrites"); !ok)
+            if (auto ok = in_order(w, rank, r.last_use[u], r.publish[k], "which reads the data it overwrites"); !ok)
               return ok;
       }
     }

@@ -1,5 +1,5 @@
-// How much of a device's speed is left when states stream from a slower tier: ZeRO-Infinity's model, in numbers.
-// What a step of ours moves, and when, is known from its plan; this says what any schedule could reach.
+// The share of a device's speed that remains when states stream from a slower tier: ZeRO-Infinity's model, in numbers.
+// A plan tells the bytes that a step of ours moves, and when; this is the limit of any schedule.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ double iteration_flops(const transformer_shape& shape);
 /// Of the layers' matrices, 12 width^2 each.
 uint64_t layer_parameters(const transformer_shape& shape);
 
-struct paper_memory {         ///< bytes of the whole model, and what must be at hand while it is computed
+struct paper_memory {         ///< bytes of the whole model, and of the working memory while it is computed
   uint64_t model_states = 0;  ///< 20 for each parameter
   uint64_t activation_checkpoints = 0;
   uint64_t model_working = 0;       ///< the largest matrix and its gradient, 16 bits
@@ -45,7 +45,7 @@ struct paper_memory {         ///< bytes of the whole model, and what must be at
 };
 paper_memory memory_of(const transformer_shape& shape);
 
-/// What DeepSpeed's swappers move to and from a disk for one rank and step, everything on NVMe: 16-bit parameters read
+/// Traffic of DeepSpeed's swappers with a disk for one rank and step, everything on NVMe: 16-bit parameters read
 /// for forward and backward of each micro-batch; master, two moments and gradient read, then written.
 struct swap_volume {  ///< bytes
   uint64_t read = 0, written = 0;

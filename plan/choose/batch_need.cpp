@@ -7,9 +7,9 @@
 namespace troupe::plan {
 namespace {
 
-/// An instruction with its edges in the plans of a run, measured at 2 ranks; a little less than what it takes.
+/// An instruction with its edges in the plans of a run, a little less than was measured at 2 ranks.
 constexpr double bytes_per_instruction = 200;
-/// Of those plans that train: with and without a checkpoint.
+/// Plans that train: with and without a checkpoint.
 constexpr double training_plans = 2;
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What batch sizes alone ask of a machine, before anything is planned or touched: in doubles, since what is asked for
-// may fit no integer. Leaves what a planned step needs, to the byte, to the plan.
+// The memory that batch sizes alone require, before anything is planned or allocated: in doubles, since the sizes asked
+// for may fit no integer. The exact need of a step, to the byte, is the plan's.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct batch_request {        ///< of a process with all ranks of a job
   uint64_t prefetched = 0;    ///< batches that wait ready
   uint32_t ranks = 1;
   bool recompute = false;       ///< activations of one unit at a time, beside the inputs of all
-  bool inputs_on_disk = false;  ///< those
+  bool inputs_on_disk = false;  ///< those inputs, so not in memory
 };
 
 struct batch_need {  ///< bytes
@@ -28,8 +28,8 @@ struct batch_need {  ///< bytes
 /// `one_row`: the model's table for a micro-batch of one sample.
 batch_need need_of(const core::model_table& one_row, const batch_request& request);
 
-/// Whether so much memory can hold that, 0 being unknown; else the key to change, and why, in `text`. `memory` is what
-/// the bytes are of: "the machine's memory".
+/// Whether that much memory holds the batches, 0 being unknown; if not, the key to change, and why, in `text`. `memory`
+/// names the memory: "the machine's memory".
 struct batch_refusal {
   std::string key, text;  ///< `key` is empty where it fits
 };

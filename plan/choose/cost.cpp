@@ -120,7 +120,8 @@ class player {
       advance(r);
       const auto& x = out_.plans[r]->instructions[next_[r]];
       posted.push_back(ready(r, x));
-      lane_free_[r].at[static_cast<size_t>(lane::fabric)] = posted.back();  // it starts the next without waiting
+      lane_free_[r].at[static_cast<size_t>(lane::fabric)] =
+          posted.back();  // the lane starts its next collective without waiting
       arrived = std::max(arrived, posted.back());
       seconds = std::max(seconds, predicted_seconds(*out_.plans[r], x, costs_));
     }
@@ -171,7 +172,7 @@ class player {
   timeline out_;
   std::vector<size_t> next_;           // [rank]: the instruction to play
   std::vector<free_times> lane_free_;  // [rank]
-  std::vector<double> io_free_;        // [rank]: when its swaps have moved all that was asked for
+  std::vector<double> io_free_;        // [rank]: when all swaps requested so far have ended
   double fabric_free_ = 0, disk_free_ = 0;
 };
 
@@ -187,9 +188,9 @@ cost_model default_costs(core::dtype parameter, bool native_products) {
 }
 
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
-  if (x.guard == guard::skipped) return 0;  // of a step that is not
+  if (x.guard == guard::skipped) return 0;  // the predicted step is not skipped
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
-  // The ranks share a disk, and do the same at the same time.
+  // The ranks share a disk and use it at the same time.
   if (x.lane == lane::io) {
     const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
     return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks / rate;

@@ -1,5 +1,5 @@
 // How long a plan should take: a price for each instruction, and the step played on a virtual clock.
-// Owns the model of time; which costs are true of a machine is measured elsewhere and passed in.
+// Owns the model of time; the costs of a machine are measured elsewhere and passed in.
 #pragma once
 
 #include <cstdint>
@@ -36,22 +36,22 @@ struct timed {
 
 struct rank_timeline {              ///< one rank's step on the virtual clock
   std::vector<timed> instructions;  ///< [id]
-  double idle_s[num_lanes] = {};    ///< the step minus what the lane did
+  double idle_s[num_lanes] = {};    ///< the step minus the lane's work
   double compute_s = 0;             ///< the compute lane busy
   double communication_s = 0;       ///< some collective moving
   double exposed_s = 0;             ///< of that, while neither the compute nor the shard lane worked
 };
 
 struct timeline {                                       ///< all ranks' step
-  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank], or of each class one
-  std::vector<uint32_t> stands_for;                     ///< [plan]: ranks
+  std::vector<std::shared_ptr<const rank_plan>> plans;  ///< [rank], or one of each class
+  std::vector<uint32_t> stands_for;                     ///< [plan]: number of ranks
   std::vector<rank_timeline> ranks;                     ///< [plan]
   double step_s = 0;                                    ///< of the slowest rank
 };
 
 /// Plays a step that is not skipped: lanes in order, dependencies, collectives one after the other once all members
-/// have posted them. The plans have passed check(). Deterministic. Of many ranks one of each class may be given, with
-/// how many ranks each stands for; none: for itself.
+/// have posted them. The plans have passed check(). Deterministic. For many ranks, one plan of each class may be given,
+/// with the number of ranks it stands for; empty: each plan stands for one rank.
 timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for = {});
 
 }  // namespace troupe::plan

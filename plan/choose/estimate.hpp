@@ -1,5 +1,5 @@
 // Rules of thumb for memory, before a plan is made: DeepSpeed's estimators and the sizes that follow from its stages.
-// What a step of ours really needs is known exactly and is no business of this file: the plan's memory_table has it.
+// The exact memory of a step is not here: the plan's memory_table has it.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 
 namespace troupe::plan {
 
-struct model_size {            ///< what the estimators ask of a model, in parameters
+struct model_size {            ///< the estimators' view of a model, in parameters
   uint64_t total = 0;          ///< a tied one counted once, frozen ones too
-  uint64_t largest_layer = 0;  ///< the most that one module has by itself, without those inside it
+  uint64_t largest_layer = 0;  ///< the most that one module has by itself, without the modules inside it
 };
 
-/// A module is what the parameters' names share up to their last dot.
+/// Parameters whose names are equal up to their last dot are one module.
 model_size size_of(const core::model_table& table);
 
 /// Machines as the estimators see them. Both numbers of at least 1.
@@ -34,7 +34,7 @@ struct estimated_placement {
 struct estimated_needs {       ///< bytes
   uint64_t host = 0;           ///< of a node
   uint64_t device = 0;         ///< of a GPU
-  uint64_t largest_layer = 0;  ///< stage 3: of `device`, what the largest layer takes when it is whole
+  uint64_t largest_layer = 0;  ///< stage 3: part of `device`: the largest layer when it is whole
 };
 
 /// 16-bit parameters and gradients, fp32 gradients and masters, two fp32 moments: 20 bytes for a parameter.
@@ -43,15 +43,15 @@ struct estimated_needs {       ///< bytes
 estimated_needs estimate_stage2(uint64_t total_parameters, const machine_shape& shape, state_home optimizer);
 estimated_needs estimate_stage3(const model_size& size, const machine_shape& shape, const estimated_placement& where);
 
-/// The estimators' tables as DeepSpeed prints them: three lines of what for, headings, a line per placement.
+/// The estimators' tables as DeepSpeed prints them: three lines of introduction, headings, a line per placement.
 std::string all_cold_stage2(uint64_t total_parameters, const machine_shape& shape);
 std::string all_cold_stage3(const model_size& size, const machine_shape& shape);
 std::string all_live_stage2(const core::model_table& table, const machine_shape& shape);
 std::string all_live_stage3(const core::model_table& table, const machine_shape& shape);
 
 /// Bytes of the model states of one rank with Adam in mixed precision: 16 for a parameter, of which stage 1 shares the
-/// optimizer's 12 among the ranks, stage 2 the gradients' 2 too, stage 3 everything; what stage 3 has whole at a time
-/// comes on top. `stage` up to 3, `ranks` of at least 1.
+/// optimizer's 12 among the ranks, stage 2 the gradients' 2 too, stage 3 everything; parameters that stage 3 gathers
+/// come on top. `stage` up to 3, `ranks` of at least 1.
 uint64_t static_state_bytes(uint64_t total_parameters, uint32_t ranks, uint32_t stage);
 
 /// Whether gradients are reduced while the next ones are computed.

@@ -15,7 +15,7 @@
 namespace troupe::plan {
 namespace {
 
-// What must be saved of a step for memory to be spent on it, and how finely what stays is cut.
+// The share of a step that must be saved for memory to be spent on it.
 constexpr double worth_it = 0.002;
 /// Without a limit, windows take at most this part of what lies in files.
 constexpr uint64_t unlimited_windows = 2;
@@ -49,7 +49,7 @@ class search {
   }
 
   core::result<fitted> run() {
-    if (!request_.options.tiers.swaps()) {  // what was asked for is taken where it fits
+    if (!request_.options.tiers.swaps()) {  // the requested sizes are taken if they fit
       auto as_it_is = judged(request_.options, request_.options.ranks);
       if (!as_it_is || as_it_is->fits) return as_it_is;
     }
@@ -80,7 +80,7 @@ class search {
     knobs_.push_back(std::move(k));
   }
 
-  /// A state that may stay: how `part` of resident_cuts of it does.
+  /// A state that may stay in memory, and how `part` / resident_cuts of it is kept.
   struct keepable {
     std::function<void(plan_options&, uint32_t)> keep;
     bool in_parts = true;
@@ -163,7 +163,7 @@ class search {
     return o;
   }
 
-  /// The first ones, or of many one for each class.
+  /// The first ranks, or, of many, one of each class.
   [[nodiscard]] static std::vector<uint32_t> asked(const std::shared_ptr<const job_layout>& layout, uint32_t ranks) {
     std::vector<uint32_t> out;
     if (ranks > fit_ranks_max)
@@ -171,7 +171,7 @@ class search {
     for (uint32_t r = 0; r < ranks && ranks <= fit_ranks_max; ++r) out.push_back(r);
     return out;
   }
-  /// Asks the generator and the cost model.
+  /// Plans and predicts with the generator and the cost model.
   [[nodiscard]] core::result<fitted> judged(const plan_options& o, uint32_t ranks) const {
     auto layout = make_layout(request_.table, o);
     if (!layout) return core::fail(layout.error());
@@ -199,7 +199,7 @@ class search {
     return out;
   }
 
-  /// The best of one knob a little further; none where nothing is worth it. `worth` of a candidate: above 0.
+  /// The best next setting of one knob; none if none is worth it. `worth` of a candidate: above 0.
   template <class Worth>
   core::result<levels> further(const levels& at, Worth worth) {
     levels out;
@@ -218,7 +218,8 @@ class search {
     return out;
   }
 
-  /// From the smallest setting of all: first to what fits, if smallest pieces waste memory, then to what is fast.
+  /// Starts with all settings at their smallest. While that does not fit (small pieces may waste memory), takes the
+  /// change that needs less; then changes that save time.
   core::result<fitted> climb() {
     levels at(knobs_.size(), 0);
     auto best = judged(at);
@@ -229,7 +230,7 @@ class search {
       const auto faster = [&](const fitted& x) {
         const double saved = best->step_s - x.step_s;
         if (!x.fits || saved < worth_it * best->step_s) return 0.0;
-        // Who swaps without a budget wants memory back all the same.
+        // A job that swaps without a budget still wants to save memory.
         if (!limited() && x.memory.windows > x.memory.swapped / unlimited_windows) return 0.0;
         const uint64_t before = best->memory.total(), after = x.memory.total();
         return saved / (after > before ? static_cast<double>(after - before) : 1);
@@ -323,7 +324,7 @@ const core::unit_info& largest_unit(const core::model_table& table) {
 core::result<fitted> choose(const fit_request& request) {
   fit_request tightened = request;
   auto out = search(tightened).run();
-  // A sample of ranks was asked while searching: another may need a little more.
+  // The search looked at a sample of ranks: another may need a little more.
   for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks > fit_sample_ranks_max; ++again) {
     for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total})
       if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);

@@ -1,6 +1,6 @@
 // Chooses what a configuration leaves open, so that a rank's states fit its memory: sizes of sub-groups, buckets and
-// windows, what is gathered ahead, what stays in memory. Owns the search and its order; what a choice needs and how
-// long it takes is asked of the generator and of the cost model, never computed here.
+// windows, what is gathered ahead, what stays in memory. Owns the search and its order; the memory and time of a choice
+// come from the generator and the cost model, never computed here.
 #pragma once
 
 #include <functional>
@@ -14,17 +14,17 @@
 
 namespace troupe::plan {
 
-/// What nobody has said and may therefore be chosen; what is not open stays as the options have it.
+/// Settings that the configuration leaves open and that may be chosen; all others stay as the options have them.
 struct open_choices {
   bool sub_group = false;    ///< plan_options::updates.sub_group; matters where states are swapped
-  bool bucket = false;       ///< plan_options::gradients.reduce_bucket, never above what it is
+  bool bucket = false;       ///< plan_options::gradients.reduce_bucket, never above its given value
   bool state_slots = false;  ///< with reading ahead and writing behind
   bool parameter_slots = false;
   bool gradient_slots = false;
-  bool gathering = false;       ///< prefetch, reuse and persistence at stage 3, never above what they are
-  bool swap_gradients = false;  ///< whether they are
+  bool gathering = false;       ///< prefetch, reuse and persistence at stage 3, never above their given values
+  bool swap_gradients = false;  ///< whether gradients are swapped
   bool resident_parameters = false;
-  bool ratio = false;  ///< share of sub-groups that leave the memory
+  bool ratio = false;  ///< share of sub-groups that leave memory
 };
 
 /// Bytes of one rank; 0: no limit.
@@ -54,31 +54,31 @@ swap_traffic traffic_of(const rank_plan& p, swapped what);
 struct fitted {
   plan_options options;
   memory_table memory;   ///< of the rank that needs most
-  uint32_t rank = 0;     ///< that one
+  uint32_t rank = 0;     ///< the one that needs most
   swap_traffic traffic;  ///< of that rank
   double step_s = 0;     ///< predicted
   bool fits = false;
   uint64_t missing = 0;  ///< bytes, where it does not fit
 };
 
-/// Where nothing is swapped and the options fit as they are, they stay. Else from the smallest up: the change that
-/// saves most of the predicted step for each byte it takes, a larger piece, a window more or states that stay in
-/// memory, until nothing saves a five-hundredth of the step. Memory that is left then keeps more states, the kind first
-/// whose resident byte saves most time on the disk. Where even the smallest does not fit, that is the answer, with
-/// `fits` false. Errors are the generator's. Deterministic: all ranks choose alike.
+/// If nothing is swapped and the options fit as they are, they stay. Otherwise the search starts at the smallest sizes
+/// and makes, one after the other, the change that saves most of the predicted step per byte (a larger piece, one more
+/// window or states that stay in memory), until no change saves a five-hundredth of the step. Memory that is left then
+/// keeps more states, first the kind whose resident byte saves most time on the disk. If even the smallest sizes do not
+/// fit, they are the answer, with `fits` false. Errors are the generator's. Deterministic: all ranks choose alike.
 core::result<fitted> choose(const fit_request& request);
 
-/// The unit whose parameters are most: they must be whole when it is used.
+/// The unit with the most parameters: they must be whole when it is used.
 const core::unit_info& largest_unit(const core::model_table& table);
 uint64_t elements_of(const core::model_table& table, const core::unit_info& unit);
 
 /// Plans beyond this number of ranks are judged by the first rank's while searching, and by all ranks' at the end.
 inline constexpr uint32_t fit_sample_ranks_max = 4;
-/// Beyond so many, one of each class is judged at the end.
+/// Beyond this number of ranks, one of each class is judged at the end.
 inline constexpr uint32_t fit_ranks_max = 64;
 /// Sub-groups of a rank, buckets of a step: the search starts with about as many at most.
 inline constexpr uint64_t fit_pieces_max = 256;
-/// Nor does it make any smaller than these elements, unless they are all there are.
+/// Elements: the search makes no piece smaller, unless there are fewer in all.
 inline constexpr uint64_t fit_piece_min = 4096;
 
 }  // namespace troupe::plan

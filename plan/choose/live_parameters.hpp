@@ -1,4 +1,4 @@
-// How much of the model is whole at once, for people: what memory_table says in bytes, here in parameters.
+// How much of the model is whole at once, for people: in parameters, where memory_table counts bytes.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A plan together with how it came about: what the writers wrote and what each pass made of it.
+// A plan together with its history: the writers' draft and the changes of each pass.
 #pragma once
 
 #include <span>
@@ -15,7 +15,7 @@ struct explained_plan {
   std::vector<account> accounts;  ///< the writers' first, then the passes' as they ran
 };
 
-/// As `generate`, by these passes. Fails only where their contracts cannot all be kept.
+/// As `generate`, with these passes. Fails only if their contracts contradict each other.
 core::result<explained_plan> explain(std::shared_ptr<const job_layout> layout, uint32_t rank,
                                      std::span<const pass> passes = all_passes());
 

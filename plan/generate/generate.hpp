@@ -1,5 +1,5 @@
-// Makes plans: data parallel x ZeRO 0 to 3 x gradient accumulation, forward-only plans, generation. Owns the row of the
-// phases: schedule, write, passes, place.
+// Makes plans: data parallel x ZeRO 0 to 3 x gradient accumulation, forward-only plans, generation. Owns the sequence
+// of phases: schedule, write, passes, place.
 #pragma once
 
 #include <memory>

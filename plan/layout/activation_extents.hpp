@@ -1,4 +1,4 @@
-// Where the inputs of recomputed units lie that do not stay in device memory: windows' sizes, extents of the swap file.
+// Places of recomputed units' inputs that do not stay in device memory: sizes of windows, extents of the swap file.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace troupe::plan {
 /// `tier_options::activation_units`.
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit);
 
-/// Puts an extent for each such unit behind the states in the swap file; every micro-batch writes it anew. None but
-/// with tier::nvme.
+/// Puts an extent for each such unit behind the states in the swap file; every micro-batch overwrites it. With
+/// tier::nvme only.
 void place_activations(rank_plan& p);
 
 }  // namespace troupe::plan

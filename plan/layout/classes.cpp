@@ -12,7 +12,7 @@ namespace {
 
 using numbers = std::vector<uint64_t>;
 
-/// Appends the different ones of `all`, after how many they are.
+/// Appends the number of different values in `all`, then those values.
 template <class Of>
 void add_set(numbers& to, std::vector<Of> all) {
   std::ranges::sort(all);
@@ -34,7 +34,7 @@ void add_sizes(numbers& to, const rank_plan& p) {
     to.push_back(window_elements(shard_runs(p, set)));
 }
 
-// Who changes what is copied.
+// The sub-groups that change the copied states.
 void add_snapshots(numbers& to, const rank_plan& p) {
   std::vector<std::vector<uint32_t>> groups_of(p.table().parameters.size());
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
@@ -48,7 +48,7 @@ void add_snapshots(numbers& to, const rank_plan& p) {
   }
 }
 
-// Which buckets gradients come from, and which gathers and publishes read what an update changes.
+// The buckets that gradients come from, and the gathers and publishes that read the updated elements.
 void add_pieces(numbers& to, const job_layout& l, const std::vector<owned_piece>& pieces,
                 const std::vector<std::vector<uint32_t>>& sets_of) {
   std::vector<uint32_t> buckets, sets;

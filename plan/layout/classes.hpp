@@ -1,5 +1,5 @@
-// Ranks that do the same: their plans are equal but for whose elements they name. Owns what makes plans equal; that
-// they are is compared by tests/plan/layout/classes_test.cpp, what one plan of each class proves is check/check.hpp's.
+// Classes of ranks whose plans are equal except for whose elements they name. Owns the facts that make plans equal;
+// tests/plan/layout/classes_test.cpp compares such plans, check/check.hpp says what one plan of each class proves.
 #pragma once
 
 #include <cstdint>
@@ -18,16 +18,16 @@ struct rank_class {  ///< ranks in ascending order; the first stands for all of 
 /// Every rank of the layout, in classes in the order of their first ranks. Linear in ranks x parameters.
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout);
 
-class rank_shapes {  ///< what makes plans of one layout equal
+class rank_shapes {  ///< facts that make plans of one layout equal
  public:
   explicit rank_shapes(const job_layout& l);  ///< keeps `l`, which has to outlive it
-  /// What writers, passes, places and the memory table read of a rank's own part, in numbers: how much it has of what,
-  /// in which sets, never which elements. Equal for two ranks if and only if they are of one class.
+  /// All that writers, passes, placing and the memory table read of a rank's own part, in numbers: amounts and sets,
+  /// never which elements. Equal for two ranks if and only if they are of one class.
   [[nodiscard]] std::vector<uint64_t> of(const rank_plan& own) const;
 
  private:
   const job_layout& l_;
-  std::vector<std::vector<uint32_t>> sets_of_;  // [parameter]: gather sets, then publish sets, that it is in
+  std::vector<std::vector<uint32_t>> sets_of_;  // [parameter]: the gather sets, then the publish sets, that contain it
 };
 
 }  // namespace troupe::plan

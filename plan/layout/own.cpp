@@ -51,7 +51,7 @@ void make_sub_groups(rank_plan& p) {
     }
   }
   if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
-  // All ranks meet over every matrix set, so each has a sub-group for it, perhaps an empty one.
+  // Every matrix set has collectives of all ranks, so each rank has a sub-group for it, perhaps an empty one.
   for (uint32_t k = 0; k < p.layout->matrix_sets.size(); ++k) {
     sub_group g;
     for (const auto& x : p.layout->matrix_sets[k].parameters) add(g, x.parameter);
@@ -71,7 +71,7 @@ rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
     out.shard.push_back(out.shard_elements);
     out.shard_elements += core::round_up(l.partition.of(q, rank).count, grain);
     if (linear) continue;
-    // Frozen parameters have no states: what stands here for them is not used.
+    // Frozen parameters have no states: their entry is not used.
     out.state.push_back(out.state_elements);
     out.state_elements += core::round_up(l.state_slice(q, rank).count, grain);
   }

@@ -1,5 +1,5 @@
-// What is one rank's own before any instruction is written: where its elements lie, what it updates in which pieces,
-// what it swaps and what it saves. Functions of the layout that all ranks share and the rank's number.
+// One rank's own part before any instruction is written: places of its elements, its sub-groups, what it swaps and
+// saves. Functions of the layout that all ranks share and the rank's number.
 #pragma once
 
 #include <memory>

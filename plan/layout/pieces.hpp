@@ -1,5 +1,5 @@
-// What each collective of a step moves, element by element: from whom, from where, to where. Pure functions of the
-// layout that all ranks share, so that every rank, the fabric and the checker see the same lists.
+// The elements that each collective of a step moves: owner, source place, destination. Pure functions of the layout
+// that all ranks share, so that every rank, the fabric and the checker see the same lists.
 #pragma once
 
 #include <cstdint>
@@ -32,12 +32,12 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> measure() const;
   /// Every owner's slices, within the matrix set.
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
-  /// Whole matrices from those who made them orthogonal, within the matrix set.
+  /// Whole matrices from the ranks that made them orthogonal, within the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
   /// Within the vote's doubles.
   [[nodiscard]] std::vector<moved_piece> vote() const;
 
-  /// What a collective instruction moves; nothing for others.
+  /// The pieces that a collective instruction moves; none for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 
   /// Where the slices and states of `rank` lie.

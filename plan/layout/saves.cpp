@@ -25,7 +25,7 @@ class packer {
       done += count;
     }
   }
-  /// What follows begins a block.
+  /// The next piece begins a new block.
   void close() { closed_ = true; }
 
   std::vector<snapshot_block> take() { return std::move(out_); }

@@ -52,7 +52,7 @@ void make_buckets(job_layout& l) {
     elements = 0;
   };
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
-    // What waits for the first unit is reduced when there is nothing left to compute.
+    // The first unit's gradients are reduced when there is nothing left to compute beside them.
     if (l.options.gradients.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
@@ -75,7 +75,7 @@ void make_buckets(job_layout& l) {
   close();
 }
 
-// Each matrix falls to the rank that has the fewest elements to make orthogonal so far.
+// Each matrix goes to the rank that has the fewest elements to make orthogonal so far.
 void make_matrix_sets(job_layout& l) {
   std::vector<uint32_t> open;
   std::vector<uint64_t> load(l.options.ranks, 0);
@@ -134,7 +134,7 @@ void place_parameters(job_layout& l) {
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }
 
-// The first units are read when a step begins, with nothing to hide behind: they stay first.
+// The first units are read when a step begins, with no work beside the reads: they are the first to stay in memory.
 void choose_cached(job_layout& l) {
   l.cached.assign(l.gather_sets.size(), false);
   uint64_t left = l.options.tiers.resident_parameters;
@@ -200,7 +200,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   if (options.ranks == 0 || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
   if (!options.updates.rules.empty() && options.updates.rules.size() != table->parameters.size())
-    return core::fail(error_kind::bug, "plan: the optimizer is told for " +
+    return core::fail(error_kind::bug, "plan: the optimizer is given for " +
                                            std::to_string(options.updates.rules.size()) +
                                            " parameters, the model has " + std::to_string(table->parameters.size()));
   auto out = std::make_shared<job_layout>();
@@ -215,7 +215,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   const bool trains = options.mode == mode::train, swaps = options.tiers.swaps();
   if (trains || swaps) make_buckets(l);
   if (swaps) {
-    l.state_runs = l.buckets;  // the same in every plan of a run, whatever it does
+    l.state_runs = l.buckets;  // the same in every plan of a run, training or not
     choose_cached(l);
   }
   if (!trains) {

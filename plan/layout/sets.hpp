@@ -1,5 +1,5 @@
-// Groups parameters before any instruction is written: gather sets, buckets, publish sets, where all of them lie. Owns
-// what all ranks have in common; what is one rank's own is own.hpp's.
+// Groups parameters before any instruction is written: gather sets, buckets, publish sets and their places. Owns the
+// part that all ranks share; one rank's own part is in own.hpp.
 #pragma once
 
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace troupe::plan {
 
-/// What all ranks' plans of one kind of step have in common. Refuses more ranks than the model can be cut into and
+/// The layout that all ranks' plans of one kind of step share. Refuses more ranks than the model can be cut into and
 /// impossible sizes.
 core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
                                                             const plan_options& options);
 
-/// One parameter's turn in backward: the unit and segment whose backward writes to it, in order of backward. Frozen
+/// One write to a parameter's gradient: the unit and segment whose backward does it, in order of backward. Frozen
 /// parameters have none.
 struct contribution {
   uint32_t unit = 0, segment = 0;

@@ -1,5 +1,5 @@
-// One linear layout of states per rank. A parameter smaller than a page never lies across two, larger ones begin at
-// one: so every page boundary is a place where a sub-group may end, and every transfer is whole pages.
+// One linear layout of states per rank. A parameter smaller than a page never crosses a page boundary, larger ones
+// begin at one: so a sub-group may end at every page boundary, and every transfer is whole pages.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -63,7 +63,7 @@ void choose_parts(rank_plan& p) {
     if (l.trains(q)) moments = std::max(moments, l.options.update_of(q).moments);
   const auto groups = static_cast<uint64_t>(
       std::count_if(p.blocks.begin(), p.blocks.end(), [](const swap_block& b) { return !b.frozen; }));
-  // zero.md 7.6: the last ones are offloaded.
+  // The last ones are offloaded (zero.md 7.6).
   const auto stay = static_cast<uint64_t>((1 - t.ratio) * double(groups));
   const bool apart = !l.options.master_is_parameter();
   const state_part weights = weights_part(l);

@@ -1,5 +1,4 @@
-// What updates touch: bytes of a sub-group's update, and the copies of what updates overwrite that come before the
-// vote.
+// Memory of updates: bytes that a sub-group's update touches, and undo copies of updates that run before the vote.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +11,11 @@ namespace troupe::plan {
 uint64_t updated_bytes(const job_layout& l, const sub_group& group);
 
 /// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, as
-/// kernels::update_keeping lays them out. 0 where no step is skipped, so that nothing is ever taken back.
+/// kernels::update_keeping lays them out. 0 where no step is ever skipped, so that nothing is undone.
 uint64_t undo_bytes(const job_layout& l, const owned_piece& piece);
 
-/// What is swapped speculates only where nothing is taken back, for windows onto files are too few to keep copies of;
-/// and not where reduced gradients wait in files, since those are read with the sub-group.
+/// Whether sub-groups may be updated before the vote. Swapped ones only where nothing is ever undone, as there are too
+/// few windows to keep copies of; never where reduced gradients wait in files, since those are read with the sub-group.
 bool may_speculate(const job_layout& l);
 
 /// Chooses the sub-groups and places their undo copies; needs options and sub-groups.

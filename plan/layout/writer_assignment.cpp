@@ -35,7 +35,7 @@ resources_of_a_job resources_of(const writer_layout& l) {
   return {count, std::max<uint32_t>(1, l.ranks / count)};
 }
 
-/// Every entry as often as it takes to have at least `entries`.
+/// The list, repeated until it has at least `entries` entries.
 std::vector<uint32_t> repeated(const std::vector<uint32_t>& list, uint32_t entries) {
   const uint64_t times = std::max<uint64_t>(1, (entries + list.size() - 1) / list.size());
   std::vector<uint32_t> out;
@@ -50,7 +50,7 @@ std::vector<uint32_t> run_of(const std::vector<uint32_t>& list, uint32_t runs, u
   return {at, at + static_cast<ptrdiff_t>(part.bytes)};
 }
 
-/// `peers` hold the same; of them, the first on each resource of the run writes.
+/// `peers` hold the same bytes; of them, the first on each resource of the run writes.
 void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run, const resources_of_a_job& on,
            shares& out) {
   std::vector<uint32_t> distinct(run);
@@ -60,7 +60,7 @@ void share(const std::vector<uint32_t>& peers, const std::vector<uint32_t>& run,
     const auto first = std::find_if(peers.begin(), peers.end(), [&](uint32_t r) { return on.of(r) == resource; });
     if (first != peers.end()) writers.push_back(*first);
   }
-  // no peer lives on the resources of its slice: somebody must write
+  // no peer is on the resources of its slice, but one must write
   if (writers.empty()) writers.push_back(peers.front());
   for (uint32_t i = 0; i < writers.size(); ++i) out[writers[i]] = {static_cast<uint32_t>(writers.size()), i};
 }
@@ -95,7 +95,7 @@ std::vector<uint32_t> run_of_slice(const writer_layout& l, const resources_of_a_
   return run_of(repeated(list, on.ranks_each), on.ranks_each, (stage * l.tensor + tensor) % on.ranks_each);
 }
 
-/// What the stage gives to ranks that share nothing.
+/// From stage 1 on, ranks without a share write something of their own; in stage 3 all do.
 shares completed(const writer_layout& l, shares out) {
   for (auto& s : out) {
     if (l.stage == 3) s = writer_share{};

@@ -1,5 +1,6 @@
-// Who writes which part of bytes that several ranks hold alike: DeepSpeed's FastPersist assignment (checkpoint.writer's
-// data_parallel: replica, socket, machine) and the byte ranges that it cuts. Pure functions; whoever writes calls them.
+// Which rank writes which part of bytes that several ranks hold: DeepSpeed's FastPersist assignment
+// (checkpoint.writer's data_parallel: replica, socket, machine) and the byte ranges that it cuts. Pure functions,
+// called by the writers.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@ namespace troupe::plan {
 
 inline constexpr uint32_t sockets_per_machine = 2;
 
-/// What shares the work: every replica, one rank of each socket or machine, or nobody (`single`).
+/// The ranks that share the work: every replica, one of each socket or machine, or one in all (`single`).
 enum class writer_unit : uint8_t { single, replica, socket, machine };
 
 /// How ranks are numbered: pipeline stages outermost, then data parallel, tensor parallel innermost; machines hold
@@ -31,9 +32,9 @@ struct writer_share {  ///< this rank writes part `index` of `writers`
   bool operator==(const writer_share&) const = default;
 };
 
-/// By rank; nothing for a rank that does not write. From stage 1 on every rank writes something of its own: one that
-/// shares nothing is (1, 0), and in stage 3 all are. Where DeepSpeed's index would leave its range (writers on
-/// resources that are not neighbours) the index is the position among the writers.
+/// By rank; nullopt for a rank that does not write. From stage 1 on every rank writes something of its own: a rank that
+/// shares nothing has part 0 of 1, and in stage 3 all have. Where DeepSpeed's index would leave its range (writers on
+/// resources that are not neighbours), the index is the position among the writers.
 /// Errors  bad_input: degrees that are 0 or do not divide the ranks, more machines than ranks.
 core::result<std::vector<std::optional<writer_share>>> assign_writers(const writer_layout& layout);
 

@@ -37,7 +37,7 @@ class gradient_writes {
     d_.at(x).staged = slot_[bucket];
     if (d_.at(x).micro + 1 < p_.options().accumulation) write(x);
   }
-  // What the reduction adds to.
+  // The sum so far, which the reduction adds to.
   handle read_back(handle reduction, uint64_t bytes) {
     const uint32_t bucket = d_.at(reduction).subject;
     const handle x = d_.insert_before(reduction, kind::swap_in, bucket, d_.at(reduction).micro);
@@ -75,7 +75,7 @@ class gradient_writes {
   draft& d_;
   const rank_plan& p_;
   std::vector<uint32_t> slot_;    // [bucket]: its window
-  std::vector<handle> written_;   // [bucket]: the write that its gradients are in the file after
+  std::vector<handle> written_;   // [bucket]: the write that puts its gradients into the file
   std::deque<uint32_t> leaving_;  // windows
 };
 

@@ -7,8 +7,8 @@
 
 namespace troupe::plan {
 
-/// The pass: what a reduction adds to is read back, and what came of it is written, through
-/// `tier_options::gradient_slots` windows. Nothing but where reduced gradients live in files.
+/// The pass: the sum that a reduction adds to is read from the file, and the result is written back, through
+/// `tier_options::gradient_slots` windows. Does nothing unless reduced gradients live in files.
 std::string write_gradients(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

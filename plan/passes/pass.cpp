@@ -18,7 +18,7 @@ core::result<void> all_provided(std::span<const pass> passes) {
     for (uint32_t k = 0; k < num_facts; ++k)
       if (const auto f = static_cast<fact>(k); x.promise.needs.without(provided).overlaps({f}))
         return core::fail(core::error_kind::bug, std::string("pass ").append(x.name).append(" needs that ") +
-                                                     std::string(name_of(f)) + ", which nobody provides");
+                                                     std::string(name_of(f)) + ", which no pass provides");
   return {};
 }
 

@@ -1,5 +1,5 @@
-// What a pass is: a function that changes when or whether the instructions of a draft happen, never what is computed,
-// and a contract that says where it stands among the others. Owns the contracts' words, the order that follows from
+// A pass is a function that changes when or whether the instructions of a draft happen, never what is computed, with a
+// contract that determines its place among the others. Owns the facts that contracts name, the order that follows from
 // them, and running; the passes themselves are one file each, listed in all.cpp.
 #pragma once
 
@@ -14,12 +14,12 @@
 
 namespace troupe::plan {
 
-/// What holds of a draft at some point of its way.
+/// A property that a draft has between two passes.
 enum class fact : uint8_t {
   written_plainly,      ///< every use has its own gather and release around it
-  updates_follow_vote,  ///< all of them, and wait for nothing but the vote
-  gathers_placed,       ///< gathers and releases stand where they will run
-  updates_placed,       ///< each update stands before or behind the vote for good
+  updates_follow_vote,  ///< every update stands behind the vote and waits for nothing else
+  gathers_placed,       ///< gathers and releases have their final places
+  updates_placed,       ///< each update is before or behind the vote for good
   gradients_placed,     ///< reduced gradients have their windows and files, if any
 };
 inline constexpr uint32_t num_facts = 5;
@@ -42,9 +42,9 @@ struct facts {  ///< a set of them
     return out;
   }
 };
-/// What `write` makes true.
+/// The facts that hold after `write`.
 inline constexpr facts written_facts = {fact::written_plainly, fact::updates_follow_vote};
-/// For passes that undo nothing that another may rely on.
+/// For passes after which every fact still holds.
 inline constexpr facts all_facts = {fact::written_plainly, fact::updates_follow_vote, fact::gathers_placed,
                                     fact::updates_placed, fact::gradients_placed};
 
@@ -56,24 +56,24 @@ struct contract {
 struct pass {
   std::string_view name;
   contract promise;
-  /// Changes the draft of `p`, and by nothing but these two. Says in a few words why; nothing where it had no reason
-  /// to.
+  /// Changes the draft of `p`; depends on these two alone. Returns the reason in a few words; empty if it had none to
+  /// change anything.
   std::string (*run)(draft& d, const rank_plan& p);
 };
 
-/// What became of a draft in one phase. In instructions; edges and windows are not counted.
+/// The changes of a draft in one phase. In instructions; edges and windows are not counted.
 struct account {
   std::string_view name;
   draft_changes changes;
   std::string why;
 };
 
-/// All passes of a step: the one table. Its order decides where contracts leave a choice.
+/// All passes of a step: the one table. Its order decides if contracts leave a choice.
 std::span<const pass> all_passes();
 
 using pass_order = std::vector<const pass*>;
-/// The passes in an order in which every contract is kept. Fails where one needs what nobody provides, or two wait for
-/// each other.
+/// The passes in an order in which every contract is kept. Fails if one needs a fact that none provides, or if two need
+/// to run behind each other.
 core::result<pass_order> in_order(std::span<const pass> passes);
 
 /// Runs them; one account each.

@@ -73,7 +73,7 @@ class residency_planner {
     live_elements_ -= numel(at);
     out_.release_after[at] = true;
   }
-  // What reuse would have kept beyond the step is stale after the update: release it at its last use.
+  // Parameters that reuse would keep beyond the step are stale after the update: release them at their last use.
   void release_the_rest() {
     for (uint32_t unit = 0; unit < live_.size(); ++unit) {
       if (live_[unit] == none) continue;
@@ -123,7 +123,7 @@ class resident_units {
   }
 
  private:
-  // The gather and the release of each use; what is persistent has neither.
+  // The gather and the release of each use; persistent parameters have neither.
   void find() {
     uint32_t i = 0;
     for (handle x = d_.begin; x != none && i < d_.uses.size(); x = d_.next(x)) {
@@ -135,7 +135,7 @@ class resident_units {
   }
   // The gather of `use` is issued as use `at` begins, behind the computation before it.
   void issue(uint32_t use, uint32_t at) {
-    if (use == at) return;  // it stands there, and before all others
+    if (use == at) return;  // it is there already, before all others
     d_.move_before(gather_[use], d_.marks[at].computes);
     d_.depend_on_nothing(gather_[use]);
     d_.depend(gather_[use], last_compute_);

@@ -1,5 +1,5 @@
-// Own slices on their way from the swap file to gathers, in the order of these. Owns windows and how far ahead reads
-// run.
+// Reads of a rank's own slices from the swap file, in the order of the gathers that need them. Owns the windows and how
+// far ahead reads run.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace troupe::plan {
 
 /// The pass: `tier_options::parameter_slots` windows are read ahead; each gather waits for its own and gives it back.
-/// Nothing but where parameters live in files.
+/// Does nothing unless parameters live in files.
 std::string read_shards(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

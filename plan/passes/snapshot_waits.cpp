@@ -23,7 +23,7 @@ std::string wait_for_snapshots(draft& d, const rank_plan& p) {
     d.depend(x, snapshot[latest]);
     ++waiting;
   }
-  return waiting == 0 ? "" : "changes of states that wait for the snapshots of these: " + std::to_string(waiting);
+  return waiting == 0 ? "" : "changes of states that wait for snapshots of these states: " + std::to_string(waiting);
 }
 
 }  // namespace troupe::plan

@@ -1,4 +1,4 @@
-// What changes states waits for the snapshots of what it changes.
+// Instructions that change states wait for the snapshots of these states.
 #pragma once
 
 #include <string>

@@ -91,7 +91,7 @@ class speculation {
                        [&](const owned_piece& x) { return norm_[p_.layout->bucket_of[x.parameter]] != none; });
   }
 
-  // Windows onto files are filled in one order: who has one does not overtake.
+  // Windows onto files are filled in one order: sub-groups that have one do not overtake each other.
   [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
 
   // Moves the updates that have become possible; the last micro-batch's backward of `unit` stands before `end`.
@@ -108,7 +108,7 @@ class speculation {
     }
   }
 
-  // At stage 3 backward reads gathered copies: once those are made on every rank, the slices are nobody's.
+  // At stage 3 backward reads gathered copies: once those are made on every rank, the slices have no readers left.
   void move(uint32_t g, handle end) {
     const handle x = update_[g];
     d_.move_before(x, end);
@@ -126,7 +126,7 @@ class speculation {
 
   draft& d_;
   const rank_plan& p_;
-  handle seen_;                                 // looked at up to here
+  handle seen_;                                 // instructions up to here are done
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
   std::vector<uint32_t> last_reader_;           // [sub-group]: the unit whose backward comes last
   std::vector<uint32_t> waiting_;               // sub-groups
@@ -162,7 +162,7 @@ std::string add_undo(draft& d, const rank_plan& p) {
   // The last one fails where a gradient is not finite: then nothing is published.
   for (handle x = d.vote; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
-  return undone == 0 ? "" : "a skipped step takes back what came before its vote";
+  return undone == 0 ? "" : "a skipped step undoes the updates before its vote";
 }
 
 }  // namespace troupe::plan

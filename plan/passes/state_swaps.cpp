@@ -17,8 +17,8 @@ class state_swaps {
         gradients_(p.layout->buckets.size(), none) {
     for (uint32_t g = 0; g < slot_.size(); ++g)
       if (is_swapped(g)) groups_.push_back(g);
-    // The next step begins with the slices of the first units, which stand last in the layout: they are written first.
-    // What is updated before the vote comes in the order in which backward is done with it.
+    // The next step begins with the slices of the first units, which are last in the layout: they are written first.
+    // Updates before the vote come in the order in which backward finishes with their parameters.
     const bool ahead = !groups_.empty() && p.speculates(groups_.front());
     if (p.options().tiers.parameters == tier::nvme && !ahead) std::reverse(groups_.begin(), groups_.end());
   }
@@ -61,8 +61,8 @@ class state_swaps {
     for (const uint32_t g : groups_) put(g);
   }
 
-  // Windows onto states are free until the first update: what needs no gradient of this step is read before the last
-  // backward, evenly where slices of parameters are wanted from the same disk.
+  // Windows onto states are free until the first update: parts that need no gradient of this step are read before the
+  // last backward, spread evenly if slices of parameters are read from the same disk.
   void begin(uint32_t use, handle computes) {
     if (p_.layout->swaps_gradients()) return;
     const auto first_update = static_cast<uint32_t>(d_.uses.size() - p_.table().units.size());
@@ -125,7 +125,7 @@ class state_swaps {
   std::vector<uint32_t> groups_;   // that need a window, in order
   std::vector<uint32_t> slot_;     // [sub-group]: its window
   std::vector<handle> read_;       // [sub-group]
-  std::vector<handle> gradients_;  // [bucket]: the write that its gradients are in the file after
+  std::vector<handle> gradients_;  // [bucket]: the write that puts its gradients into the file
   size_t next_ = 0;
   handle last_update_ = none, last_write_ = none;
 };

@@ -1,5 +1,5 @@
-// Sub-groups of states in memory around their updates, in the swap file otherwise. Owns their windows and how far ahead
-// reads run.
+// Sub-groups whose states are in memory around their updates and in the swap file otherwise. Owns their windows and how
+// far ahead reads run.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace troupe::plan {
 
-/// The pass: updates come in the order in which their windows do, those that stay in memory first; each waits for what
-/// is read and is followed by what is written. Nothing but where states live in files.
+/// The pass: updates come in the order of their windows, those that stay in memory first; each waits for its reads and
+/// is followed by its writes. Does nothing unless states live in files.
 std::string swap_states(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
 // Places buffers in a pool while the plan is written, so that peak bytes hold by construction.
-// First fit in offset order; whoever takes bytes that another buffer had depends on that buffer's last reader.
+// First fit in offset order; a buffer that takes bytes of an earlier one depends on that one's last reader.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class arena {
   struct span {
     uint64_t offset, bytes;
     bool taken;
-    uint32_t reader;  ///< of free spans: who read it last, `none` when never used
+    uint32_t reader;  ///< of free spans: the last reader, `none` when never used
   };
   std::vector<span> spans_;  ///< in offset order; free neighbours are kept apart while their readers differ
   uint64_t peak_ = 0;

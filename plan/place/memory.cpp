@@ -43,7 +43,7 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-// What segments save for backward, and the inputs of units that wait for their recompute.
+// Tensors that segments save for backward, and the inputs of units that wait for their recompute.
 void count_activations(rank_plan& p) {
   const bool trains = p.options().mode == mode::train;
   auto& m = p.memory;

@@ -41,7 +41,7 @@ class placer {
     return buffer == none ? none : slot_[d_.standing_buffer(buffer)];
   }
 
-  // Chains of buffers by the instruction that opens them, and by the one as which their bytes are given back.
+  // Chains of buffers by the instruction that opens them, and by the one at which their bytes are given back.
   void sort_lifetimes() {
     const uint32_t n = d_.num_buffers();
     opens_.assign(number_.size(), none);
@@ -88,13 +88,13 @@ class placer {
     p_.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
     count_live(x);
   }
-  // Once, however often it is said.
+  // One edge, however often it is asked for.
   void wait_for(const instruction& x, uint32_t on) {
     if (on == none || named_by_[on] == x.id) return;
     named_by_[on] = x.id;
     after_.push_back(on);
   }
-  // Whoever takes bytes waits for those who used them last.
+  // A buffer waits for the last users of the bytes that it takes.
   void open(uint32_t b, const instruction& x) {
     const lifetime& life = d_.buffer(b);
     const auto lease = arenas_[static_cast<size_t>(life.pool)].take(life.bytes);
@@ -119,7 +119,7 @@ class placer {
   std::vector<uint32_t> opens_, frees_;             // [handle]: the first buffer of its chain
   std::vector<uint32_t> next_opened_, next_freed_;  // [buffer]: the next one
   std::vector<uint32_t> last_;                      // [buffer]: its last user
-  std::vector<uint32_t> named_by_;                  // [instruction]: who waits for it, so far
+  std::vector<uint32_t> named_by_;                  // [instruction]: the latest one that waits for it, so far
   std::vector<uint32_t> after_;                     // of the instruction that is being placed
   uint64_t live_elements_ = 0;
 };

@@ -1,5 +1,5 @@
-// The last phase: a draft becomes a plan. Lifetimes become offsets, and edges from whoever used those bytes before;
-// instructions get numbers, lanes their order, collectives theirs; memory is counted.
+// The last phase: a draft becomes a plan. Lifetimes become offsets, with edges from earlier users of the same bytes;
+// instructions get numbers, lanes and collectives their order; memory is counted.
 #pragma once
 
 #include "plan/draft.hpp"

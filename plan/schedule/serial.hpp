@@ -1,5 +1,5 @@
 // The schedule of a rank that computes the whole model: all forward, all backward, micro-batch by micro-batch. Owns the
-// order of uses; what has to happen around them is write/'s.
+// order of uses; the instructions around them are write/'s.
 #pragma once
 
 #include "core/model_table.hpp"
@@ -8,8 +8,8 @@
 
 namespace troupe::plan {
 
-/// Forward in order, backward in reverse, for every micro-batch. Forward only unless the plan trains; nothing where it
-/// only saves.
+/// Forward in order, backward in reverse, for every micro-batch. Forward only unless the plan trains; empty if it only
+/// saves.
 schedule serial_schedule(const core::model_table& table, const plan_options& options);
 
 }  // namespace troupe::plan

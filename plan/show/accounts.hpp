@@ -1,4 +1,4 @@
-// How a plan came about, for people: one line for the writers and for each pass.
+// The history of a plan, for people: one line for the writers and for each pass.
 #pragma once
 
 #include <span>

@@ -25,8 +25,8 @@ std::string as_perfetto(const timeline& t);
 /// Graphviz DOT of one rank: lanes as clusters in their order, and an edge where an instruction waits for another lane.
 std::string as_dot(const rank_plan& p);
 
-/// Per plan, host memory by owner, in all and against the budget, if there is one, and which other ranks it stands for.
-/// Figures as the checker has proved them.
+/// Per plan, host memory by owner, in total and beside the budget, if there is one, and the other ranks that it stands
+/// for. Figures as the checker has proved them.
 std::string memory_summary(const timeline& t);
 
 }  // namespace troupe::plan

@@ -1,5 +1,5 @@
-// What a step moves between memory and files, as people read it: bytes by kind of piece, and how much of the disk's
-// time hides behind work. Figures of the plan and of its predicted timeline; who measures the real ones is telemetry's.
+// Traffic of a step between memory and files, for people: bytes by kind of piece, and how much of the disk's time hides
+// behind work. Figures of the plan and of its predicted timeline; telemetry measures the real ones.
 #pragma once
 
 #include <string>

@@ -32,7 +32,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   out.name = (stage == request.options.stage ? "" : "stage 3: ") + std::string(w.name);
   fit_request r = request;
   auto& o = r.options;
-  if (stage != o.stage) {  // as the configuration would have it there
+  if (stage != o.stage) {  // the settings that the configuration would have at that stage
     o.stage = stage;
     o.overlap = true;
     o.gradients.sum_micro_first = false;
@@ -42,7 +42,7 @@ rung tried(const fit_request& request, const wanted& w, uint32_t stage) {
   o.tiers.activations = w.activations;
   if (w.activations != tier::device) o.recompute = true;
   if (o.tiers.swaps()) o.updates.speculate = o.updates.speculate && !o.updates.may_skip;
-  // Above the rung of gradients, whether they have to leave memory is chosen with the sizes.
+  // Above the rung of gradients, the search chooses whether they leave memory, with the sizes.
   const bool limited = request.limits.states > 0 || request.limits.total > 0;
   r.open.swap_gradients = request.open.swap_gradients && w.gradients && limited;
   o.tiers.swap_gradients = w.gradients;
@@ -66,7 +66,7 @@ std::string seconds_text(double s) { return core::text_of(s < 10 ? "%.1f ms" : "
 
 const char* name_in_yaml(tier t) { return t == tier::device ? "none" : t == tier::cpu ? "cpu" : "nvme"; }
 
-/// As YAML reads it back whatever is in it.
+/// Quoted so that YAML reads it back, whatever it contains.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -84,7 +84,7 @@ tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers) {
   device = m.gathered + m.gradients + m.directions + m.votes + m.activations;
   if (tiers.parameters == tier::device) device += m.parameters;
   if (tiers.optimizer == tier::device) device += m.master + m.moments + m.accumulated;
-  // What of a swapped kind is in memory has stayed behind, or is a copy of what is in files.
+  // Bytes of a swapped kind that are in memory were kept there, or are copies of bytes in files.
   at(out, tier::cpu) = m.total() - device;
   at(out, tier::nvme) = m.swapped;
   return out;

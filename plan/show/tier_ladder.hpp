@@ -1,5 +1,5 @@
-// Tries tiers from the cheapest on until a rank's memory holds the step: what `troupe plan --fit` shows. Owns the order
-// of the rungs and the words; sizes within a rung are fit.hpp's, what they need is the generator's.
+// Tries tiers from the cheapest on until a rank's memory holds the step, for `troupe plan --fit`. Owns the order of the
+// rungs and the words; fit.hpp chooses sizes within a rung, the generator tells the memory they need.
 #pragma once
 
 #include <array>
@@ -19,23 +19,24 @@ using tier_bytes = std::array<uint64_t, num_tiers>;
 tier_bytes bytes_by_tier(const memory_table& m, const tier_options& tiers);
 
 struct rung {        ///< one set of tiers
-  std::string name;  ///< what leaves the device, with the stage where that is not the configured one
+  std::string name;  ///< what leaves the device, and the stage if it is not the configured one
   fitted found;
   tier_bytes bytes{};
-  std::string refusal;  ///< why there is no such plan; empty: there is
+  std::string refusal;  ///< why there is no such plan; empty if there is
 };
 
 struct tier_ladder {
   std::vector<rung> rungs;          ///< from the cheapest on
   std::optional<size_t> chosen;     ///< the first that fits
-  std::optional<size_t> smallest;   ///< the one that needs least, as small as it gets; none where all are refused
-  std::string largest_unit;         ///< whose parameters are most
-  uint64_t largest_unit_bytes = 0;  ///< of them when they are whole
+  std::optional<size_t> smallest;   ///< the one that needs least memory; none if all are refused
+  std::string largest_unit;         ///< the one with the most parameters
+  uint64_t largest_unit_bytes = 0;  ///< of its parameters when they are whole
 };
 
-/// The configured tiers are not looked at. In order: nothing, optimizer states on the host, parameters on the host,
-/// optimizer states in files, gradients too, parameters too, activations too (where all memory is limited). Below stage
-/// 3, parameters stay and the rungs go on at stage 3. Sizes are chosen on every rung as the request leaves them open.
+/// The configured tiers are ignored. In order: nothing, optimizer states on the host, parameters on the host, optimizer
+/// states in files, gradients too, parameters too, activations too (if all memory is limited). Below stage 3,
+/// parameters stay on the device and the rungs continue at stage 3. On every rung the sizes that the request leaves
+/// open are chosen.
 tier_ladder try_tiers(const fit_request& request);
 
 /// A line per rung: memory by tier, the step, what a rank reads and writes, whether it fits or what is missing; below,

@@ -11,7 +11,7 @@ gradient_writer::gradient_writer(draft& d, const rank_plan& p)
   for (uint32_t u = 0; u < p.table().units.size(); ++u)
     for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s)
       for (const uint32_t q : p.table().units[u].segments[s].parameters)
-        if (last_[q].unit == none) last_[q] = {u, s};  // the first of the model is the last of backward
+        if (last_[q].unit == none) last_[q] = {u, s};  // the first in the model is the last in backward
 }
 
 void gradient_writer::backward(handle x) {

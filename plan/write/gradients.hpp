@@ -1,5 +1,5 @@
-// Gradients on their way: the buckets that backward writes to, their reductions, the square sums of what this rank
-// owns.
+// Gradients from backward to the vote: the buckets that backward writes to, their reductions, the square sums of this
+// rank's part.
 #pragma once
 
 #include <deque>
@@ -15,8 +15,8 @@ class gradient_writer {  ///< follows the writer of a step through backward
  public:
   gradient_writer(draft& d, const rank_plan& p);
 
-  /// `x`, the backward of a segment, has been written: opens the buckets that it is the first to write to and writes
-  /// what follows where it completes one. The next segment's backward runs while those are on their way.
+  /// `x`, the backward of a segment, has been written: opens the buckets that it is the first to write to, and writes
+  /// the reductions of those that it completes. The next segment's backward runs beside these.
   void backward(handle x);
   /// The square sums written so far, in order.
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }

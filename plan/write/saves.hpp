@@ -5,8 +5,8 @@
 
 namespace troupe::plan {
 
-/// A snapshot and a write for each block of `p.snapshots`. A slot is used again once its write was handed over. Stands
-/// before all that changes states.
+/// A snapshot and a write for each block of `p.snapshots`. A slot is used again once its write was handed over. Comes
+/// before every instruction that changes states.
 void write_saves(draft& d, const rank_plan& p);
 
 }  // namespace troupe::plan

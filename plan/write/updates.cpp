@@ -7,7 +7,7 @@
 namespace troupe::plan {
 namespace {
 
-// Slots of whole matrices: one is worked on while another is on its way.
+// Slots of whole matrices: one is worked on while another is transferred.
 constexpr uint32_t matrix_sets_in_flight = 2;
 
 class update_writer {
@@ -26,10 +26,10 @@ class update_writer {
     for (uint32_t g = 0; g < first_set_; ++g)
       if (p_.sub_groups[g].need == update_need::parameter_norms) prepare(g);
     if (p_.layout->measured_elements() > 0 && !p_.options().updates_all()) measure();
-    // While the first matrices are on their way, elements are updated.
+    // Sub-groups that need only elements are updated while the first matrices are transferred.
     for (uint32_t k = 0; k < std::min(matrix_sets, matrix_sets_in_flight); ++k) collect(k);
     for (uint32_t g = 0; g < first_set_; ++g) update(g);
-    // And while one set is on its way back, the next is made orthogonal.
+    // The next set is made orthogonal while one is transferred back.
     if (matrix_sets > 0) orthogonalise(0);
     for (uint32_t k = 0; k < matrix_sets; ++k) {
       if (k + 1 < matrix_sets) orthogonalise(k + 1);
@@ -46,7 +46,7 @@ class update_writer {
     d_.depend(x, d_.vote);
     return x;
   }
-  // Buckets that stay live until the last who reads the gradients of a sub-group.
+  // Buckets that stay live until the last reader of the gradients of a sub-group.
   void read_gradients(handle x, uint32_t g) {
     if (!p_.options().buckets_stay()) return;
     for (const auto& piece : p_.sub_groups[g].pieces) {
@@ -127,7 +127,7 @@ class update_writer {
 
   draft& d_;
   const rank_plan& p_;
-  uint32_t first_set_;  // sub-groups of matrix sets stand last
+  uint32_t first_set_;  // the first sub-group of a matrix set; these are the last sub-groups
   handle measure_ = none;
   std::vector<handle> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
 };

@@ -68,7 +68,7 @@ class step_writer {
     d_.close(persistent_buffer_, last_compute_);
   }
 
-  // What every compute instruction of a use needs: its parameters.
+  // Every compute instruction of a use needs the gathered parameters.
   handle compute(kind k, const unit_use& u) {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
     d_.at(x).use = u.kind;

@@ -72,7 +72,8 @@ BOOST_AUTO_TEST_CASE(a_choice_in_the_middle_of_an_interval_is_refused) {
   o.updates.late.select_interval = 6;
   const auto proved = troupe::plan::check(plans_of(matrices(), o));
   BOOST_REQUIRE(!proved.has_value());
-  BOOST_TEST(proved.error().text.find("chosen anew while gradients of the old choice are put by") != std::string::npos);
+  BOOST_TEST(proved.error().text.find("chosen anew while gradients of the old choice are deferred") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(contracts_that_contradict_each_other_are_named) {
   BOOST_TEST(order.error().text == "passes wait for each other: a, b");
   const auto alone = in_order(std::span(round).first(1));
   BOOST_REQUIRE(!alone.has_value());
-  BOOST_TEST(alone.error().text == "pass a needs that gathers are placed, which nobody provides");
+  BOOST_TEST(alone.error().text == "pass a needs that gathers are placed, which no pass provides");
   const auto made = explain(layout_of(chain_table({4096}), small_options(1, 3)), 0, round);
   BOOST_REQUIRE(!made.has_value());
   BOOST_TEST(made.error().text == order.error().text);

@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
 BOOST_AUTO_TEST_CASE(an_update_that_is_not_taken_back_is_named) {
   refused(
       ahead(2, 3), [](rank_plan& p) { p.instructions[all_of(p, kind::undo).front()->id].guard = guard::not_skipped; },
-      "takes back what has to stay");
+      "undoes an update that has to stay");
   refused(
       ahead(2, 3), [](rank_plan& p) { p.undo_offset[0] = no_undo; }, "the undo copy of sub-group 1 starts at byte");
   refused(

@@ -35,7 +35,8 @@ void set_here_only(int threads) {
 }
 
 /// A thread takes the number over once for LibTorch and once more for code outside of it that ATen's header is compiled
-/// into, as a host's at::parallel_for(): both times lie behind us, or the second would undo what is set here.
+/// into, such as a host's at::parallel_for(). Both must have happened before, or the second would undo what is set
+/// here.
 void take_over() {
   (void)at::get_num_threads();
   at::internal::lazy_init_num_threads();

@@ -1,5 +1,5 @@
 // ATen's own threads are off where Troupe calls it: every lane has one thread, and teams change the order of sums. Owns
-// the number of the calling thread only; what a host's threads have, and those it will make, stays the host's.
+// the number of the calling thread only; those of a host's threads, present and future, stay the host's.
 #pragma once
 
 namespace troupe::actors {
@@ -16,7 +16,7 @@ class one_aten_thread {
   int before_;
 };
 
-/// The same for as long as the calling thread lives: for a lane's own. Costs nothing but the first time.
+/// The same for as long as the calling thread lives: for a lane's own thread. Free after the first call.
 void keep_to_one_aten_thread();
 
 }  // namespace troupe::actors

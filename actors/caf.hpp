@@ -18,7 +18,7 @@ void post(const Handle& to, Ts&&... xs) {
   caf::anon_send(to, std::forward<Ts>(xs)...);
 }
 
-/// Nanoseconds of the clock that this actor lives by: core::now_ns in production, virtual time in simulation.
+/// Nanoseconds of this actor's clock: core::now_ns in production, virtual time in simulation.
 template <class Self>
 int64_t now_ns(const Self* self) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(self->clock().now().time_since_epoch()).count();
@@ -33,7 +33,7 @@ typename Inspector::result_type refuse_wire([[maybe_unused]] Inspector& f) {
     return f();
 }
 
-/// What every actor does first: a stray error reply must not end it, and an exception keeps its text.
+/// Every actor's first call: a stray error reply must not end it, and an exception keeps its text.
 template <class Self, class OnException>
 void be_robust(Self* self, OnException on_exception) {
   self->set_error_handler([](caf::error&) {});

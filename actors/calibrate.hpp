@@ -1,4 +1,4 @@
-// What this machine can do, measured in a moment: the yardstick of model-FLOPs use and of predicted times.
+// This machine's speed, measured briefly: the reference for model-FLOPs utilization and for predicted times.
 #pragma once
 
 #include "core/dtype.hpp"

@@ -11,8 +11,9 @@ namespace {
 
 using maker = std::function<std::unique_ptr<executor>()>;
 
-/// CAF 0.17 counts an actor and its thread before it starts the thread. Where that is refused nobody counts them back,
-/// the system's end waits for both for ever, and the actor is never freed: `assemble` empties what it was given.
+/// CAF 0.17 counts an actor and its thread before it starts the thread. If the thread is refused, the counts are not
+/// taken back, the system's end waits for both for ever, and the actor is never freed: `assemble` empties its
+/// arguments.
 template <class... Ts>
 auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
   try {
@@ -29,7 +30,7 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
                lane_threads threads) {
   auto& c = *made;
   const bool own = threads == lane_threads::own;
-  // Actors ask for each other at their first message: by then all are spawned. Weak, so that no cycle keeps them.
+  // Actors ask for each other's handles at their first message: by then all are spawned. Weak, to avoid a cycle.
   const std::weak_ptr<company> later = made;
   c.loader = system.spawn(loader_impl, std::move(loader));
   // It waits for files: no worker of the scheduler does.

@@ -1,4 +1,4 @@
-// Assembles the actors of one process: who gets a thread of its own is said here and nowhere else.
+// Assembles the actors of one process. The only place that decides which of them get a thread of their own.
 #pragma once
 
 #include <functional>
@@ -13,15 +13,15 @@
 
 namespace troupe::actors {
 
-/// What one rank is made of. Executors are made by the caller: real ones or modelled ones.
+/// The parts of one rank. Executors are made by the caller: real ones or modelled ones.
 struct rank_parts {
   rank_setup setup;
   std::function<std::unique_ptr<executor>()> lanes[plan::num_lanes];  ///< control stays empty
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Makes the parts those of `rank`, a member of `group`, which is one of fabric/: completions wake the collective lane,
-/// and the watch asks who is missing. The member is for the lane's executor to hold; it ends with it.
+/// Makes `rank` a member of `group`, one of fabric/'s: completions wake the collective lane, and the watch for silence
+/// asks which members are missing. The lane's executor holds the member, which ends with it.
 template <class Group>
 std::shared_ptr<fabric::communicator> join_fabric(rank_parts& x, uint32_t rank, Group& group) {
   x.setup.rank = rank;
@@ -36,7 +36,7 @@ std::shared_ptr<fabric::communicator> join_fabric(rank_parts& x, uint32_t rank, 
   return member;
 }
 
-/// Handles of everybody, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
+/// Handles of all actors, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.
 struct company {
   supervisor_actor supervisor;
   node_agent_actor agent;

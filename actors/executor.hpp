@@ -1,4 +1,4 @@
-// What a lane does with an instruction. The lane actor decides when; an executor does it and knows no actors.
+// The work of a lane's instructions. The lane actor decides when; an executor does it and knows no actors.
 // Real ones compute, move bytes and update; the modelled one (sim.hpp) only lets time pass.
 #pragma once
 
@@ -29,10 +29,10 @@ class executor {
   /// A run begins; the context stays valid until the next begin.
   virtual void begin(std::shared_ptr<step_context> context) = 0;
 
-  /// Does the instruction (`done`), or sets it going (`pending`; a wake will name its sequence).
+  /// Does the instruction (`done`), or begins it (`pending`; a wake will name its sequence).
   virtual core::result<progress> start(const plan::instruction& x) = 0;
 
-  /// Something happened to the pending operation `sequence`: the instruction's id when it has ended now.
+  /// Continues the pending operation `sequence` after a wake: the instruction's id if it has ended now.
   virtual core::result<std::optional<uint32_t>> advance(uint64_t sequence) = 0;
 
   /// The run is being given up; nothing will be started any more. May be called more than once.

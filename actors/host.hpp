@@ -1,5 +1,5 @@
-// For hosts with an actor system of their own: what its settings need, and typed handles of a session's actors. Hosts
-// that only call a session need actors/session/session.hpp alone, which spares them CAF's headers.
+// For hosts with an actor system of their own: Troupe's part of its settings, and typed handles of a session's actors.
+// Hosts that only call a session need actors/session/session.hpp alone, which spares them CAF's headers.
 #pragma once
 
 #include <vector>
@@ -16,10 +16,10 @@ void add_message_types(caf::actor_system_config& settings);
 /// by itself (`scheduler.policy` testing).
 core::result<void> check_system(caf::actor_system& system);
 
-/// The actors of a session but for the lanes, which are their ranks' alone. A host may monitor all of them, send the
-/// supervisor `give_up` (which is what session::stop does) or `save_now`, and ask the loader for a micro-batch
-/// (`next_batch`, a pure function of the data: asking disturbs nobody). Everything else is theirs to send. Drop them
-/// before the system ends.
+/// The actors of a session except the lanes, which only their ranks know. A host may monitor all of them, send the
+/// supervisor `give_up` (as session::stop does) or `save_now`, and ask the loader for a micro-batch (`next_batch`, a
+/// pure function of the data: asking disturbs no one). All other messages are sent by these actors alone. Drop the
+/// handles before the system ends.
 struct session_actors {
   supervisor_actor supervisor;
   node_agent_actor agent;

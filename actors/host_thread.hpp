@@ -1,13 +1,13 @@
 // A host's thread while it is inside CAF. CAF 0.17 leaves a counted pointer to a system's logger in a thread-local of
 // every thread that makes the system, spawns in it or talks to its actors, and the system's end waits until none is
-// left: for ever, where such a thread lives on. So whoever calls CAF on a host's thread does it in one of these.
+// left: for ever, if such a thread lives on. So every call of CAF on a host's thread is made inside one of these.
 #pragma once
 
 #include "actors/caf.hpp"
 
 namespace troupe::actors {
 
-/// Takes CAF's logger out of the calling thread's thread-local again, unless it was there before.
+/// At its end, removes CAF's logger from the calling thread's thread-local, unless it was there before.
 class host_thread {
  public:
   host_thread() : before_(caf::logger::current_logger()) {}
@@ -28,7 +28,7 @@ class host_caller {
   caf::blocking_actor* operator->() const { return self_.ptr(); }
 
  private:
-  host_thread thread_;  // first: left behind last
+  host_thread thread_;  // first, so that it ends last
   caf::scoped_actor self_;
 };
 

@@ -12,7 +12,7 @@ void fail(self_ptr self, const core::error& why) {
   if (s.failed) return;
   s.failed = true;
   if (s.hands) s.hands->abort(why);
-  // A lane that cannot even begin may be ahead of its rank, which then hears of its end instead.
+  // A lane that cannot even begin may not know its rank yet; the rank then notices that the lane has ended.
   if (s.links->rank) self->send(s.links->rank, run_failed{why.kind, why.text});
 }
 
@@ -31,15 +31,15 @@ void finish(self_ptr self, uint32_t id) {
   }
 }
 
-// Only before the run has ended: until then nobody reads it.
+// Only before the run has ended: until then it is not read.
 void note_work(self_ptr self, int64_t begin_ns) {
   auto& s = self->state;
   if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
 
-// Starts whatever may start. Runs on without a message while its own instructions make each other ready.
-// Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's checker
-// relies on.
+// Starts every instruction that may start. Continues without a message while its own instructions make each other
+// ready. Collectives and swaps are started ahead; every other lane does one instruction at a time, which the plan's
+// checker relies on.
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
@@ -83,7 +83,7 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         s.order.begin(m.context->program, s.mine);
         s.order.extend(m.window);
         s.hands->begin(m.context);
-        // A lane without instructions in a run is not waited for: endings of a still later run may be here already.
+        // No one waits for a lane without instructions in a run: endings of a later run may have arrived already.
         for (const auto& e : std::exchange(s.early, {})) {
           if (e.run == m.context->order.run) s.order.ended(e.id);
           if (e.run > m.context->order.run) s.early.push_back(e);

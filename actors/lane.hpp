@@ -1,5 +1,5 @@
-// The lane actor: stage, collective and shard_owner are three of them with different executors. Owns the decision
-// when an instruction starts; its executor does the work. One code runs in production and in simulation.
+// The lane actor: stage, collective and shard owner are lanes with different executors. Owns the decision when an
+// instruction starts; its executor does the work. The same code runs in production and in simulation.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ struct lane_state {        ///< what a lane keeps between messages
   sequencer order;
   std::shared_ptr<step_context> context;
   std::vector<instruction_ended> early;  ///< from lanes that began the next run before this one did
-  uint32_t reported = 0;                 ///< endings that the rank knows of
+  uint32_t reported = 0;                 ///< endings that the rank was told of
   uint32_t num_pending = 0;              ///< started, not ended
   bool failed = false;
 };
@@ -34,7 +34,7 @@ struct lane_state {        ///< what a lane keeps between messages
 /// Endings between two reports to the rank; the rank's window (rank.hpp) is several times that.
 inline constexpr uint32_t progress_batch = 16;
 
-/// `detached` is chosen by whoever spawns: a thread of its own in production, the test scheduler in simulation.
+/// The caller of spawn chooses `detached`: a thread of its own in production, the test scheduler in simulation.
 lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, plan::lane mine,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links);

@@ -18,11 +18,11 @@ std::shared_ptr<const data::batch> cut(const loader_setup& s, const next_batch& 
   return std::make_shared<const data::batch>(data::make_batch(*s.corpus, s.shape, k.step, k.micro, k.rank));
 }
 
-/// `cut`, and what cannot be had is noted.
+/// As `cut`; a micro-batch that cannot be read is noted.
 std::shared_ptr<const data::batch> cut_noting(const loader_setup& s, const next_batch& k) {
   auto out = cut(s, k);
   if (out->failure && k.which != plan::plan_choice::evaluate && s.first_lost_step != nullptr)
-    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // nobody else writes it
+    s.first_lost_step->store(std::min(s.first_lost_step->load(), k.step));  // this is its only writer
   return out;
 }
 
@@ -30,7 +30,7 @@ bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
 
-// What this rank will ask for after `k`.
+// The micro-batch that this rank will ask for after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
   if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
     k.micro = 0;

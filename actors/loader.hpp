@@ -1,5 +1,5 @@
-// The loader: one per data-parallel group. Cuts micro-batches out of the token stream ahead of need. Which sample comes
-// when is data/'s pure function of one integer, so the loader keeps nothing that a checkpoint would have to save.
+// The loader: one per data-parallel group. Cuts micro-batches out of the token stream ahead of need. The order of
+// samples is data/'s pure function of one integer, so the loader keeps nothing that a checkpoint would have to save.
 #pragma once
 
 #include <atomic>
@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-struct loader_setup {  ///< what a loader reads and how it cuts
+struct loader_setup {  ///< a loader's source and how it cuts
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
   uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
@@ -22,7 +22,7 @@ struct loader_setup {  ///< what a loader reads and how it cuts
   std::shared_ptr<std::atomic<uint64_t>> first_lost_step;
 };
 
-struct loader_state {        ///< what a loader keeps between messages
+struct loader_state {        ///< a loader's state between messages
   loader_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "loader";
 

@@ -1,6 +1,6 @@
-// Every message there is. docs/messages.md holds one row for each, and a test holds that page against this file.
+// All messages. docs/messages.md has one row for each, and a test compares that page with this file.
 // Messages carry numbers and handles; bytes move by shared memory, never through a mailbox. Those with a pointer
-// are local: they travel inside a process and fail closed on the wire. Numbers that are not whole stay out of
+// are local: they travel inside a process and fail closed on the wire. Floating-point numbers stay out of
 // messages (CAF 0.17 corrupts them on the wire): they lie in the objects that local messages point to.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace troupe::actors {
 
-/// What a run left behind, equal on all ranks but for the memory.
+/// The result of a run, equal on all ranks except for the memory.
 struct run_outcome {
   uint64_t run = 0;
   plan::plan_choice which = plan::plan_choice::train;
@@ -49,7 +49,7 @@ struct node_ended {
   uint64_t run = 0;
   std::shared_ptr<const std::vector<std::shared_ptr<step_context>>> contexts;
 };
-/// lane -> rank -> node_agent -> supervisor: it cannot go on; the first one is the root cause.
+/// lane -> rank -> node_agent -> supervisor: it cannot continue; the first one is the root cause.
 struct run_failed {
   core::error_kind kind = core::error_kind::bug;
   std::string text;
@@ -60,7 +60,7 @@ struct give_up {
   std::string text;
 };
 
-/// host -> supervisor: whoever drives the session is asked to save after the step in hand (step_report::save_asked).
+/// host -> supervisor: asks the session's driver to save after the current step (step_report::save_asked).
 struct save_now {};
 
 // ---- rank -> lanes, lane -> lane
@@ -110,14 +110,14 @@ struct prepare_batch {
   next_batch next;
 };
 
-/// session -> loader: `first_step` begins at `first_sample` of the order; what is ready is of no use any more.
+/// session -> loader: `first_step` begins at `first_sample` of the order; prepared micro-batches are dropped.
 struct move_data {
   uint64_t first_step = 0, first_sample = 0;
 };
 
 // ---- telemetry and clocks
 
-/// session -> telemetry: what a step measured and its spans. `place` bounds how many are under way.
+/// session -> telemetry: a step's measurements and spans. `place` bounds how many are under way.
 struct record_step {
   std::shared_ptr<const telemetry::step_values> values;
   std::shared_ptr<const std::vector<telemetry::rank_spans>> spans;
@@ -128,21 +128,21 @@ struct record_validation {
   std::shared_ptr<const telemetry::validation_values> values;
   record_queue::place place;
 };
-/// session -> telemetry: the run is where it was after `step`, `global_samples` into the data; what was recorded beyond
-/// is on no curve any more.
+/// session -> telemetry: the run is back where it was after `step`, `global_samples` into the data; later records are
+/// removed from the curves.
 struct go_back {
   uint64_t step = 0, global_samples = 0;
 };
-/// session -> telemetry: the run has ended; write what is written at the end. Nothing follows.
+/// session -> telemetry: the run has ended; write the files of the end. No record follows.
 struct close_records {
   std::shared_ptr<const telemetry::run_end> end;
-  uint64_t num_dropped = 0;  ///< records that found no place
+  uint64_t num_dropped = 0;  ///< records dropped because the queue was full
 };
-/// telemetry -> session: it is written, or complained of.
+/// telemetry -> session: everything is written, or a warning was given.
 struct records_closed {
   std::shared_ptr<const telemetry::run_records> records;
 };
-/// rank -> itself: is anything still happening?
+/// rank -> itself: check whether anything still happens.
 struct look_around {
   uint64_t run = 0;
 };

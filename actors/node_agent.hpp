@@ -1,5 +1,5 @@
-// The node agent: one per process. Passes orders to the ranks of this process and their endings back; notices when
-// one of them dies. Decides nothing.
+// The node agent: one per process. Passes orders to the ranks of this process, reports their endings to the supervisor,
+// notices when one of them dies. Decides nothing.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,7 @@ struct node_agent_state {
 
   supervisor_actor supervisor;
   std::vector<rank_actor> ranks;
-  std::vector<std::shared_ptr<step_context>> contexts;  ///< [rank]: of the run in hand, null until it has ended
+  std::vector<std::shared_ptr<step_context>> contexts;  ///< [rank]: of the current run, null until it has ended
   uint64_t run = 0;
 };
 

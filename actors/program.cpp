@@ -12,10 +12,10 @@ namespace {
 // Loads are asked for ahead, too.
 bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
-// Which endings `x` has to be told of. Those of its own lane it sees itself; and since a lane starts in order, and an
-// ending in a lane that does one instruction at a time tells those of all before it, only the latest of each such lane
-// counts, and only where nothing before x had to be told of a later one. `heard`: how far x's lane has been told by
-// then.
+// The endings that `x` has to be told of. Its lane sees its own. A lane starts instructions in order, and in a lane
+// that does one at a time the end of one implies the end of all before it. So only the latest ending of each such lane
+// counts, and only if no instruction before x had to be told of a later one. `heard`: how far x's lane has been told
+// by then.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
   std::vector<uint32_t> out;

@@ -1,5 +1,5 @@
-// A plan as lanes count it: who waits for whom, worked out once per plan instead of once per step.
-// And the counting itself, free of actors, so that it is tested alone.
+// A plan's dependencies in the form that lanes count, worked out once per plan instead of once per step.
+// Also the counting itself, free of actors, so that it is tested alone.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ struct program {
   explicit program(std::shared_ptr<const plan::rank_plan> p);
 
   std::shared_ptr<const plan::rank_plan> plan;
-  std::vector<uint32_t> num_dependencies;         ///< [id]: endings that its lane has to hear of before it starts
+  std::vector<uint32_t> num_dependencies;         ///< [id]: endings that its lane has to be told of before it starts
   std::vector<uint32_t> position;                 ///< [id]: in its lane
-  std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that have to hear of it, any lane
+  std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that have to be told of its end, any lane
   std::vector<uint8_t> lanes_waiting;             ///< [id]: bit per other lane with a dependent
   std::vector<uint32_t> of_sequence;              ///< [collective]: id
 };
@@ -39,7 +39,7 @@ class sequencer {
   [[nodiscard]] uint32_t size() const { return program_ ? static_cast<uint32_t>(order().size()) : 0; }
   [[nodiscard]] bool all_ended() const { return num_ended_ == size(); }
   [[nodiscard]] uint32_t window() const { return window_; }
-  /// What the lane waits to start; none when everything has started.
+  /// The instruction that the lane starts next; none when everything has started.
   [[nodiscard]] uint32_t upcoming() const { return next_ < size() ? order()[next_] : plan::none; }
 
  private:

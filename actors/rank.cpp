@@ -33,7 +33,7 @@ void end_when_complete(self_ptr self) {
   for (uint32_t l = 1; l < plan::num_lanes; ++l)
     if (s.ended[l] < lanes[l].size()) return;
   s.running = false;
-  (void)s.context->decide();  // whoever asks later asks when the next run may have the memory of the votes
+  (void)s.context->decide();  // now, since the next run may overwrite the votes before anyone else asks
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
   if (const auto longest = longest_work(*s.context)) s.longest_work = std::max(s.longest_work, *longest);
 }
@@ -49,7 +49,7 @@ void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> b
     if ((waiting >> l) & 1U) self->send(s.links->lanes[l], instruction_ended{s.context->order.run, id});
 }
 
-// The control lane: loads ask the loader, or take what the order brought along.
+// The control lane: loads ask the loader, or take the batch that the order carries.
 void run_control(self_ptr self) {
   auto& s = self->state;
   while (auto id = s.control.next()) {
@@ -61,7 +61,7 @@ void run_control(self_ptr self) {
       continue;
     }
     const uint64_t run = order.run;
-    // No time limit: a loader that reads from a slow disk is at work, and a dead one answers with an error.
+    // No time limit: a loader that reads from a slow disk is working, and a dead one answers with an error.
     self->request(s.loader, caf::infinite,
                   next_batch{run, order.step, s.context->plan().instructions[load].micro, s.setup.rank, s.which})
         .then(
@@ -77,7 +77,7 @@ void run_control(self_ptr self) {
   end_when_complete(self);
 }
 
-// One look is under way at a time, however many runs begin meanwhile; one of an earlier run only asks for the next.
+// Only one look_around is under way, however many runs begin meanwhile; one of an earlier run only schedules the next.
 void watch(self_ptr self) {
   auto& s = self->state;
   if (std::exchange(s.looks, true)) return;
@@ -86,7 +86,7 @@ void watch(self_ptr self) {
   self->delayed_send(self, every, look_around{s.context->order.run});
 }
 
-// Weak: a rank that has ended shows nothing any more.
+// Weak, so that a rank that has ended has no pulse any more.
 void show_pulse(const rank_state& s) {
   if (s.setup.pulses == nullptr) return;
   s.setup.pulses->show(s.setup.rank,
@@ -106,7 +106,7 @@ void look(self_ptr self) {
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
-  // Told by whom it is about: the others wait for him.
+  // Only the rank that causes the wait reports it: the others wait for it.
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
     s.setup.tell("rank " + std::to_string(s.setup.rank) + ": " + text + "; the run waits");
 }

@@ -1,5 +1,5 @@
-// The rank actor: owns the plans of one rank and the run in hand. Hands the lanes their windows, fetches batches,
-// and looks around now and then whether anything still happens (silence.hpp). Computes nothing.
+// The rank actor: owns the plans of one rank and the current run. Gives the lanes their windows, fetches batches, and
+// checks now and then whether anything still happens (silence.hpp). Computes nothing.
 #pragma once
 
 #include <array>
@@ -15,27 +15,29 @@
 
 namespace troupe::actors {
 
-/// Instructions a lane may be ahead of what it has reported; several times progress_batch, so lanes never wait for it.
+/// Instructions that a lane may be ahead of its last report; several times progress_batch, so lanes never wait for it.
 inline constexpr uint32_t window_instructions = 64;
 
-/// What a rank may be asked to run, by plan_choice. Whoever asks fills an entry before the first run of its kind is
-/// asked for, and never changes it.
+/// The programs that a rank can run, by plan_choice. The session fills an entry before the first run of its kind and
+/// never changes it.
 using rank_programs = std::array<std::shared_ptr<const program>, plan::num_plan_choices>;
 
-struct rank_setup {  ///< what a rank is told once
+struct rank_setup {  ///< a rank's constants
   uint32_t rank = 0;
   std::shared_ptr<const rank_programs> programs;
   job::scaling_rules rules;
   actors::patience patience;
   uint32_t window = window_instructions;  ///< at least progress_batch, or a lane would wait for a report it owes
-  missing_members missing;                ///< what tells a peer's turn from one's own, and what a stall report names
-  vote_memory votes;                      ///< of all its runs; none: each has plain memory
-  std::shared_ptr<pulse_board> pulses;    ///< of all ranks; null: this one runs alone
-  /// From the rank's thread: the run waits, longer than usual, for somebody whom no clock ends. May be empty.
+  missing_members
+      missing;        ///< tells whether a collective waits for this rank or for peers; named in reports of a stall
+  vote_memory votes;  ///< of all its runs; empty: each run has plain memory
+  std::shared_ptr<pulse_board> pulses;  ///< of all ranks; null: this one runs alone
+  /// From the rank's thread: the run waits, longer than usual, for a disk or the loader, which have no limit. May be
+  /// empty.
   std::function<void(const std::string&)> tell;
 };
 
-struct rank_state {        ///< what a rank keeps between messages
+struct rank_state {        ///< a rank's state between messages
   rank_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   /// Runs when the actor ends, however it ends: its lanes start nothing more.
   ~rank_state() {

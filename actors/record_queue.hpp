@@ -1,5 +1,5 @@
-// How much the telemetry actor may be behind. A mailbox has no bound: who sends a record asks for a place first, and
-// the message carries the place until it has been dealt with or dropped with its receiver.
+// Bounds how far the telemetry actor may be behind. A mailbox has no bound: the sender of a record asks for a place
+// first, and the message carries the place until it is handled or dropped with its receiver.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@ class record_queue {
  public:
   using place = std::shared_ptr<const void>;
 
-  /// A place, or null where the queue is full; what needed it is counted as dropped.
+  /// A place, or null if the queue is full; the record is then counted as dropped.
   place admit() {
     if (taken_->load(std::memory_order_relaxed) >= record_queue_limit) {
       ++num_dropped_;

@@ -11,8 +11,8 @@ bool has_started(const step_context& c, uint32_t id) {
 }
 bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.load(std::memory_order_relaxed) != 0; }
 
-// A collective under way: posted at once when it is started, so who is missing himself is about to do his part. Nobody
-// is missing where it is over and the lane has yet to hear of it.
+// A collective under way is posted as soon as it is started, so if this rank is missing it is about to do its part. If
+// no one is missing, the collective is over and the lane has yet to be told.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
   const auto who = missing(c.order.sequence_base + x.sequence);
@@ -47,7 +47,7 @@ activity activity_of(const step_context& context, const missing_members& missing
       const bool under_way = has_started(context, id);
       if (under_way || std::all_of(x.after.begin(), x.after.end(), [&](uint32_t on) { return has_ended(context, on); }))
         out = std::max(out, in_instruction(context, x, missing));
-      if (!under_way) break;  // what follows starts after it
+      if (!under_way) break;  // later instructions start after it
     }
   return out;
 }
@@ -141,7 +141,8 @@ silence_clock::finding silence_clock::look(int64_t now_ns, int64_t due_ns, uint6
   auto doing = activity::waiting;
   std::chrono::nanoseconds longest_work{0};
   for (const auto& x : seen_) {
-    doing = std::max(doing, x.run < run ? activity::working : x.doing);  // who has yet to begin has his order coming
+    doing = std::max(doing,
+                     x.run < run ? activity::working : x.doing);  // a rank that has not begun is about to get its order
     longest_work = std::max(longest_work, x.longest_work);
   }
   const auto limit = limit_of(p, doing, longest_work);

@@ -1,4 +1,4 @@
-// What the lanes of a run left behind, as plain numbers.
+// The spans of a run's lanes, as plain numbers.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@ namespace troupe::actors {
 
 using run_contexts = std::vector<std::shared_ptr<step_context>>;  // [rank]
 
-/// Of a run that has ended well.
+/// For a run that has ended well.
 std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// One run of one plan on one rank: what the lanes of the rank share while it runs. Each field says who writes it;
+// One run of one plan on one rank: the state that its lanes share while it runs. Each field says who writes it;
 // readers depend on the writer through the plan, so nothing here is locked.
 #pragma once
 
@@ -19,24 +19,24 @@
 
 namespace troupe::actors {
 
-/// When an instruction was started and ended, in core::now_ns; 0 until then. Written by its lane, read by anybody.
+/// When an instruction was started and ended, in core::now_ns; 0 until then. Written by its lane, read by any thread.
 struct span {
   std::atomic<int64_t> start_ns{0}, end_ns{0};
 };
 
-/// What the vote decided; the same on every rank.
+/// The vote's decision; the same on every rank.
 struct verdict {
   double loss = 0;           ///< mean over the global batch
   double square_sum = 0;     ///< of the scaled gradient sums
   double grad_norm = 0;      ///< of the mean gradient; not finite on overflow
   bool overflow = false;     ///< the gradient has a NaN or an infinity
   bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
-  float gradient_scale = 1;  ///< what `update` multiplies gradients with
+  float gradient_scale = 1;  ///< factor of gradients in `update`
 };
 
 class save_target;
 
-/// What a step is told from above: equal on all ranks.
+/// The order for a step: equal on all ranks.
 struct step_order {
   uint64_t run = 0;                          ///< counts every run of any plan in this process, from 1
   uint64_t step = 0;                         ///< optimizer steps before this one
@@ -46,19 +46,19 @@ struct step_order {
   uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
   std::shared_ptr<save_target> save;         ///< of plans that save
-  uint64_t loads = 0;  ///< of states into the living session: whoever keeps something over steps begins afresh then
+  uint64_t loads = 0;  ///< how often states were loaded into this session; state kept over steps is dropped then
 };
 
 /// Where the votes and norms of a rank's runs lie, one run after the other: a pool of the rank's memory, which every
 /// lane and the fabric reach, or plain memory in simulations.
 struct vote_memory {
-  std::span<double> votes, norms;  ///< as many as any plan of the rank wants
+  std::span<double> votes, norms;  ///< as many as any plan of the rank needs
   std::shared_ptr<const void> owner;
 };
 vote_memory plain_votes(const plan::rank_plan& p);  ///< of its own, for runs of `p`
 
 struct step_context {  ///< one rank's run of one plan, shared by its lanes
-  /// Votes and norms begin as zeros; `memory` is the run's alone until it has ended. None: plain memory.
+  /// Votes and norms begin as zeros; `memory` belongs to the run until it has ended. Empty: plain memory.
   step_context(std::shared_ptr<const actors::program> what, const step_order& o, const job::scaling_rules& r,
                const vote_memory& memory = {});
 
@@ -70,10 +70,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::vector<device::event> losses_written;                ///< [micro], by compute: its loss lies among the votes
   std::vector<std::shared_ptr<const data::batch>> batches;  ///< [micro], by the rank before `load` ends
   std::vector<span> spans;                                  ///< [id], by its lane
-  /// [lane]: when the hands of a lane that starts ahead moved bytes, by that lane; the others' are their spans.
+  /// [lane]: when a lane that starts ahead really moved bytes, written by that lane; for other lanes their spans tell.
   std::vector<telemetry::interval> worked[plan::num_lanes];
   std::vector<float> logits;           ///< generation, by compute
-  std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: the sign of life
+  std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: shows that the run is alive
   std::atomic<bool> aborted{false};    ///< by the rank: start nothing more
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *program->plan; }
@@ -82,7 +82,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   const verdict& decide();
   /// Whether an instruction with this guard acts; call only after `vote` has ended.
   bool acts(plan::guard g);
-  /// What the vote will say to multiply gradients with, where nothing is clipped: known before it.
+  /// The vote's factor of gradients if nothing is clipped: known before the vote.
   [[nodiscard]] float unclipped_scale() const;
 
  private:
@@ -91,10 +91,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   verdict verdict_;
 };
 
-/// Pure: what makes a mean of the sum of all contributions.
+/// Pure: the factor that turns the sum of all contributions into a mean.
 double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules);
 
-/// Pure: what `votes` says. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
+/// Pure: the verdict of `votes`. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules);
 

@@ -58,8 +58,8 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         if (s.failure || s.running) {
           run_outcome out;
           out.failure = s.failure ? s.failure
-                                  : std::make_shared<const core::error>(
-                                        core::error{core::error_kind::bug, "a run was ordered while one is under way"});
+                                  : std::make_shared<const core::error>(core::error{
+                                        core::error_kind::bug, "a run was ordered while another is under way"});
           return out;
         }
         s.running = true;

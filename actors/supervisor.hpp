@@ -1,5 +1,5 @@
-// The supervisor: one per job. Takes one order at a time, knows whether the ranks agree, and turns the first failure
-// into the run's one answer; everything after it is told to give up.
+// The supervisor: one per job. Takes one order at a time, checks that the ranks agree, and turns the first failure into
+// the run's one answer; then it tells all ranks to give up.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace troupe::actors {
 
-struct supervisor_state {        ///< what a supervisor keeps between messages
+struct supervisor_state {        ///< a supervisor's state between messages
   supervisor_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
-  /// Runs when the actor ends, however it ends: whoever asked gets an answer even then. CAF drops a promise in silence.
+  /// Runs when the actor ends, however it ends, and answers a pending order: CAF drops a promise without a word.
   ~supervisor_state();
   static inline const char* name = "supervisor";
 
@@ -20,7 +20,7 @@ struct supervisor_state {        ///< what a supervisor keeps between messages
   plan::plan_choice which = plan::plan_choice::train;
   uint64_t run = 0;
   bool running = false;
-  bool save_asked = false;                     ///< by `save_now`, until a training step tells of it
+  bool save_asked = false;                     ///< by `save_now`, until a training step reports it
   std::shared_ptr<const core::error> failure;  ///< the first one; nothing runs any more once it is set
 };
 

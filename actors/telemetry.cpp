@@ -42,7 +42,7 @@ bool write(const telemetry_state& s, const std::filesystem::path& file, const st
   return wrote.has_value();
 }
 
-// Into the run's folder, where somebody has made it.
+// Into the run's folder, if it exists.
 bool write_if_at_home(const telemetry_state& s, const std::filesystem::path& file, const std::string& text) {
   std::error_code e;
   return std::filesystem::is_directory(file.parent_path(), e) && write(s, file, text);

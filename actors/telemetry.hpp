@@ -12,7 +12,7 @@
 
 namespace troupe::actors {
 
-struct telemetry_setup {                             ///< what is written, and where
+struct telemetry_setup {                             ///< the files to write
   std::filesystem::path trace_file;                  ///< empty: none
   uint64_t from_step = 0, steps = 0;                 ///< steps [from_step, from_step + steps) are traced
   std::shared_ptr<telemetry::recorder> recorder;     ///< opened before the first message; null: only the trace
@@ -23,7 +23,7 @@ struct telemetry_setup {                             ///< what is written, and w
   std::function<void(const std::string&)> log;       ///< lines for people
 };
 
-struct telemetry_state {        ///< what it keeps between messages
+struct telemetry_state {        ///< its state between messages
   telemetry_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "telemetry";
   telemetry_setup setup;

@@ -1,5 +1,5 @@
-// Inputs of units as tensors over windows of the rank's memory, where backward finds them whether they have stayed
-// there or gone through a file. Owns their shapes; the bytes are rank_memory's, when they move is the plan's.
+// Inputs of units as tensors over windows of the rank's memory, where backward finds them whether they stayed there or
+// went through a file. Owns their shapes; the bytes are rank_memory's, the plan decides when they move.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -17,10 +17,10 @@ class activation_windows {
   explicit activation_windows(size_t units) : layouts_(units) {}
 
   /// Copies `input` into `window` and gives it back as a tensor that lies there, with the same strides where `input`
-  /// has no gaps. Refuses what is larger than the window: `name` is the unit's.
+  /// has no gaps. Refuses an input larger than the window: `name` is the unit's.
   core::result<at::Tensor> put(uint32_t unit, const std::string& name, const at::Tensor& input,
                                std::span<std::byte> window);
-  /// The input that was put last, from a window that holds its bytes again.
+  /// The unit's last input, from a window that holds its bytes again.
   [[nodiscard]] at::Tensor get(uint32_t unit, std::byte* window) const;
 
  private:

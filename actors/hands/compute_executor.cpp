@@ -19,11 +19,11 @@
 namespace troupe::actors {
 namespace {
 
-// As people know it: the sign of a NaN says nothing.
+// The sign of a NaN means nothing, so it is left out.
 std::string text_of_nonfinite(double loss) { return std::isnan(loss) ? "nan" : loss > 0 ? "inf" : "-inf"; }
 
-// Steps that are skipped one after the other because the loss is not finite. Skipping heals a gradient that overflowed,
-// not weights that are broken; a dynamic loss scale gives up before.
+// The most steps in a row that are skipped because the loss is not finite. Skipping heals a gradient that overflowed,
+// not broken weights; a dynamic loss scale gives up sooner.
 constexpr uint32_t bad_steps_max = 50;
 
 class compute_executor final : public executor, private models::gradient_sink {
@@ -102,7 +102,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
     if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(), persistent_buffer_);
   }
-  // What every instruction of a plan asks for, looked up once.
+  // Tables that every instruction of a plan needs, looked up once.
   void look_up() {
     if (looked_up_ == context_->program) return;
     looked_up_ = context_->program;
@@ -161,7 +161,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     return look_at_losses();
   }
 
-  // From where the device has it to where the vote takes it: nobody waits for a number.
+  // From the device straight into the vote's memory, so that the host does not wait for the number.
   void write_loss(uint32_t micro) {
     const at::Tensor& mean = flight_.hidden;
     double& loss = context_->votes[p().layout->loss_offset(p().rank, micro)];
@@ -171,8 +171,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     losses_written_ = micro + 1;
   }
 
-  // Of the losses that are there by now those that nobody has looked at yet; a loss is there at once where the device
-  // is the CPU.
+  // Checks the losses that have arrived since the last call; on the CPU a loss arrives at once.
   core::result<void> look_at_losses() {
     while (losses_seen_ < losses_written_ && context_->losses_written[losses_seen_].is_over()) {
       const double loss = context_->votes[p().layout->loss_offset(p().rank, losses_seen_++)];
@@ -194,12 +193,12 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
 
-  // The unit computes with what lies in the window: what ATen allocated ends here.
+  // The unit computes with the copy in the window, so the tensor that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
     auto there = windows_.put(x.subject, p().table().units[x.subject].name, flight_.hidden,
                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
     if (!there) return core::fail(there.error());
-    // The embedding's run, which is kept, holds this tensor as its output, which nobody reads again.
+    // The embedding's run, which is kept, holds this tensor as its output, which is not read again.
     flight_.hidden.set_data(flight_.hidden.new_empty({0}));
     flight_.hidden = std::move(*there);
     return {};
@@ -220,7 +219,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto& run = flight_.runs[x.subject][x.segment];
     const bool first = is_head(x.subject) && x.segment + 1 == flight_.runs[x.subject].size();
     if (first) {
-      // Buckets that stay add up micro-batches; slots that are reused start anew with each.
+      // Buckets that stay sum all micro-batches; reused slots start empty with each.
       if (!p().options().buckets_stay()) written_.assign(written_.size(), false);
       flight_.gradient = at::scalar_tensor(context_->order.loss_scale, run->output().options());
       flight_.hidden = at::Tensor();

@@ -18,12 +18,12 @@ struct compute_setup {
   models::model_spec spec;
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
-  uint32_t ledger_owner = 0;       ///< of what ATen allocates for this rank (actors/memory/ledger.hpp)
+  uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)
   /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
   std::function<std::unique_ptr<models::language_model>()> own{};
 };
 
-/// Refuses what the model refuses. Called on any thread; the executor then belongs to its lane's.
+/// Refuses whatever the model refuses. Called on any thread; the executor is then used by its lane's thread alone.
 core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
                                                               std::shared_ptr<rank_memory> memory);
 

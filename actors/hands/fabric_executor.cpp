@@ -109,7 +109,7 @@ core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, 
 }
 
 core::result<progress> fabric_executor::start(const plan::instruction& x) {
-  if (x.kind == plan::kind::vote)  // whose losses kernels write, which may end behind their instructions
+  if (x.kind == plan::kind::vote)  // its losses are written by kernels, which may end later than their instructions
     for (const auto& written : context_->losses_written) device::stream::current(memory_->device()).wait(written);
   return meet(*communicator_, request_for(x));
 }

@@ -40,22 +40,22 @@ class fabric_executor final : public executor {
   std::shared_ptr<fabric::communicator> communicator_;
 };
 
-/// What each collective of a plan moves, in order of sequence.
+/// The pieces of each collective of a plan, in order of sequence.
 std::vector<std::vector<fabric::piece>> pieces_of(const plan::rank_plan& p);
 
-/// What a collective instruction asks of the fabric, but for this rank's addresses. A collective whose guard says no
-/// still meets, without pieces, so that sequences stay without gaps.
+/// The request of a collective instruction, without this rank's addresses. A collective whose guard forbids it is still
+/// posted, without pieces, so that sequences have no gaps.
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces);
 
-/// The instruction that a wake for `sequence` is about; none when it has ended already or is of another run: a wake may
-/// come late, as the operation was found done when it was posted, or by an earlier wake.
+/// The instruction that a wake for `sequence` is about; none if it has ended already or is of another run: a wake may
+/// be late, when the operation was found done as it was posted, or by an earlier wake.
 std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence);
 
-/// An executor's `start` of a collective: says that this member has come, and does its share if it was the last.
+/// An executor's `start` of a collective: posts this member's arrival, and does its share if it was the last.
 core::result<progress> meet(fabric::communicator& communicator, const fabric::request& r);
 
-/// An executor's `advance` of one: the instruction, when it has ended now.
+/// An executor's `advance` of a collective: the instruction, if it has ended now.
 core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, const step_context& context,
                                             uint64_t sequence);
 

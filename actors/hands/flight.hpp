@@ -1,5 +1,5 @@
-// What a micro-batch has left behind on its way: activations between forward and backward. Owns no order of things; the
-// compute lane's hands fill and empty it.
+// State of a micro-batch between forward and backward: its activations. Owns no order; the compute lane's hands fill
+// and empty it.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -22,8 +22,8 @@ struct flight {
   at::Tensor gradient;                                                  // of the latest backward's input
 };
 
-/// Where a number that is not finite appeared first, of what is still in memory. Reads tensors, which waits for the
-/// device: for a step that has failed.
+/// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the
+/// device: only for a step that has failed.
 std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
                             const flight& left);
 

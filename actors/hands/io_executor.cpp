@@ -69,7 +69,7 @@ void io_executor::begin(std::shared_ptr<step_context> context) {
   current_ = &it->second;
 }
 
-// A window that the update fills by itself is nobody's to look after in the next step.
+// A write from a window that the update itself fills may not: no read of the next step would wait for it.
 bool io_executor::outlives(const plan::instruction& x) const {
   if (x.kind != plan::kind::swap_out || x.what != plan::swapped::states) return false;
   const auto& p = context_->plan();
@@ -103,7 +103,7 @@ core::result<progress> io_executor::start(const plan::instruction& x) {
   if (x.kind != plan::kind::swap_in && x.kind != plan::kind::swap_out)
     return core::fail(core::error_kind::bug, "not for the io lane");
   if (!context_->acts(x.guard)) return progress::done;
-  // The thread that asks the kernel has to be the one that lasts: the lane's.
+  // The thread that submits to the kernel has to outlive its requests: it is the lane's.
   if (port_ == nullptr) {
     auto opened = open_(memory_->windows());
     if (!opened) return core::fail(opened.error());
@@ -154,7 +154,7 @@ core::result<void> io_executor::submit_held() {
   return {};
 }
 
-// One instruction at a time: what else has ended is told by a message that the lane sends itself.
+// One instruction per call: for further ones that have ended, the lane sends itself a message.
 core::result<std::optional<uint32_t>> io_executor::advance(uint64_t) {
   if (port_ == nullptr) return std::nullopt;
   if (auto ok = look(); !ok) return core::fail(ok.error());

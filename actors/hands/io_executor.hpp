@@ -1,9 +1,9 @@
 // The I/O worker's hands: moves states, slices, gradients and activations between windows and the rank's swap file,
-// many at a time. Owns the port to it; what lies where is the plan's, digests and retries are storage/'s.
+// many at a time. Owns the port to it; places are the plan's, digests and retries are storage/'s.
 //
-// A write that nothing in its step waits for may outlive the step: the instruction ends when the port has it. What
-// reads its bytes of the file, or fills its window again, waits here until it is over; whoever else wants the file asks
-// rank_memory::settle_writes.
+// A write that nothing in its step waits for may outlive the step: the instruction ends when the port has it. A swap
+// that reads its bytes of the file, or fills its window again, waits here until the write is over; anything else that
+// needs the file calls rank_memory::settle_writes.
 #pragma once
 
 #include <deque>
@@ -24,12 +24,12 @@ struct swap_move {
   bool operator==(const swap_move&) const = default;
 };
 
-/// Pure: what a swap moves, in the order of the file.
+/// Pure: the moves of a swap, in the order of the file.
 std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instruction& x);
 
 class io_executor final : public executor {
  public:
-  /// The port is opened by the lane's thread, when it is first wanted.
+  /// The port is opened by the lane's thread, at its first use.
   io_executor(std::shared_ptr<rank_memory> memory, swap_opener open)
       : memory_(std::move(memory)), open_(std::move(open)) {}
   ~io_executor() override;
@@ -41,7 +41,7 @@ class io_executor final : public executor {
   void abort(const core::error& why) override;
 
  private:
-  struct transfer {  ///< one swap on its way, or held until others are over
+  struct transfer {  ///< one swap under way, or held back until others are over
     uint64_t token = 0;
     bool writes = false, outlives = false;
     const std::vector<swap_move>* moves = nullptr;
@@ -63,7 +63,7 @@ class io_executor final : public executor {
   std::unique_ptr<swap_port> port_;
   std::vector<storage::swap_completion> completed_;
   std::deque<storage::swap_completion> ended_;  // not told yet
-  std::vector<transfer> late_;                  // writes of earlier instructions that are said to be over
+  std::vector<transfer> late_;                  // writes that are under way though their instructions have ended
   std::vector<transfer> held_;                  // until some of these are over
   std::optional<core::error> late_failure_;
 };

@@ -9,7 +9,7 @@ core::result<void> late_updater::prepare(const plan::rank_plan& p) {
   if (prepared_ || !p.options().updates.late.on() || p.options().mode != plan::mode::train) return {};
   const auto tier = p.options().tiers.optimizer == plan::tier::device ? device::tier::device : device::tier::huge;
   auto got = device::memory::allocate(device_, tier, plan::deferred_elements(p) * core::size_of(p.options().master()));
-  if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", gradients that are put by"));
+  if (!got) return core::fail(got.error().in("rank " + std::to_string(p.rank) + ", deferred gradients"));
   deferred_ = std::move(*got);
   matrices_.resize(p.table().parameters.size());
   for (uint32_t q = 0; q < matrices_.size(); ++q) {
@@ -41,7 +41,7 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
   auto& m = matrices_[piece.parameter];
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
   auto* deferred = reinterpret_cast<State*>(deferred_.data()) + m.offset;
-  // What was put by has landed at the step before a choice, so no column takes old gradients along.
+  // Deferred gradients have landed at the step before a choice, so no column keeps old ones.
   if (m.put_by == 0 && (m.selected.empty() || rules.chooses(step.step))) {
     std::fill(m.sums.begin(), m.sums.end(), 0.0);
     updates.add_column_sums(states, slice, m.sums);

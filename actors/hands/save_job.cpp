@@ -114,7 +114,7 @@ void save_job::part_ended(uint32_t rank, uint64_t bytes, double waited_s) {
     if (auto kept = checkpoint::apply_retention(files_, request_.root, {request_.keep_last, request_.keep_every});
         !kept)
       failure = kept.error();
-  // Only now: who asks whether it is over does not wait for the disk.
+  // Not locked before: asking whether the save is over must not wait for the disk.
   const std::lock_guard lock(mutex_);
   if (folder) report_.folder = *folder;
   if (failure) report_.failure = std::move(failure);
@@ -171,7 +171,7 @@ class save_job::part final : public save_part {
 
  private:
   void open();
-  /// The save comes to nothing. The training's own failure is no failure of the save that is reported twice.
+  /// The save has failed. A failure of the training itself is not reported a second time by the save.
   void fail(core::error why);
   [[nodiscard]] bool sound() const { return file_.has_value(); }
 
@@ -249,7 +249,7 @@ void save_job::part::end() {
 }
 
 void save_job::part::fail(core::error why) {
-  file_.reset();  // waits for what is in flight: no memory is read afterwards
+  file_.reset();  // waits for writes in flight: no memory is read afterwards
   job_->fail(std::move(why));
   if (std::exchange(ended_, true)) return;
   job_->part_ended(rank_, 0, waited_s_);

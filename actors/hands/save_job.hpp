@@ -1,5 +1,5 @@
-// One checkpoint from the first snapshot to its commit: what the writer lanes of all ranks share. Owns the files, the
-// digests and the end, right or wrong; when a block is copied and handed over is the plan's and the lane's.
+// One checkpoint from the first snapshot to its commit, shared by the writer lanes of all ranks. Owns the files, the
+// digests and the commit or failure; the plan and the lane decide when a block is copied and handed over.
 #pragma once
 
 #include <condition_variable>
@@ -20,7 +20,7 @@ namespace troupe::actors {
 
 class save_job final : public save_target, public std::enable_shared_from_this<save_job> {
  public:
-  /// Makes the working folder. `plans` are those that save, of all ranks. Errors: io, no_space (needed and free bytes);
+  /// Makes the working folder. `plans` are all ranks' plans that save. Errors: io, no_space (needed and free bytes);
   /// nothing is left behind then.
   static core::result<std::shared_ptr<save_job>> begin(checkpoint::file_system& files, save_request request,
                                                        checkpoint::run_state run, plan::rank_plans plans,
@@ -33,7 +33,7 @@ class save_job final : public save_target, public std::enable_shared_from_this<s
 
   /// Committed or failed.
   [[nodiscard]] bool is_over() const;
-  /// Blocks until it is over. Parts that nobody has begun or will begin are the caller's to abandon first.
+  /// Blocks until it is over. The caller must first abandon parts that will never be begun.
   save_report wait();
   /// The run has failed: parts that were not begun never will be.
   void abandon(const core::error& why);

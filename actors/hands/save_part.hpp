@@ -1,5 +1,5 @@
-// A checkpoint as a writer lane sees it: a target that takes parts, one for each rank. Owns the words; save_job.hpp has
-// the real one.
+// A checkpoint as a writer lane sees it: a target that takes parts, one for each rank. Interfaces only; save_job.hpp
+// has the real ones.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@
 
 namespace troupe::actors {
 
-/// One rank's part. Used by the rank's writer lane alone; a part that is destroyed before `end` comes to nothing, and
-/// with it the save. What goes wrong is the save's own to tell: training goes on.
+/// One rank's part. Used by the rank's writer lane alone; a part that is destroyed before `end` fails the whole save.
+/// The save itself reports errors: training continues.
 class save_part {
  public:
   virtual ~save_part() = default;
@@ -21,12 +21,12 @@ class save_part {
   [[nodiscard]] virtual bool takes(uint32_t b) const = 0;
   /// Copies a piece of block `b` and notes the digest. `to` has room for padding up to the block's next boundary.
   virtual void copy(uint32_t b, std::span<const std::byte> from, std::byte* to) = 0;
-  /// The same where `read` fills the piece's place in the slot itself; what it cannot read ends the save.
+  /// The same, but `read` fills the piece's place in the slot itself; an error of it fails the save.
   virtual void fetch(uint32_t b, std::span<std::byte> to,
                      const std::function<core::result<void>(std::span<std::byte>)>& read) = 0;
   /// Hands block `b`, padded, to the disk; its memory is free again once `settle(b)` has returned.
   virtual void write(uint32_t b, std::span<const std::byte> block) = 0;
-  /// Returns when block `b` is on its way no more; what it waited counts as backpressure.
+  /// Returns when no write of block `b` is under way; the time that it waited counts as backpressure.
   virtual void settle(uint32_t b) = 0;
   /// Waits for all writes; the last part to end commits. Blocks for the disk.
   virtual void end() = 0;

@@ -166,7 +166,7 @@ void shard_executor::take_back(uint32_t group) {
   }
 }
 
-// A gradient that is not finite and does not skip the step ends the run here: behind it nothing is published.
+// If steps are not skipped, a gradient that is not finite ends the run here, before anything is published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
   if (!context_->decide().skipped) return sound();
   context_->plan().options().master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);

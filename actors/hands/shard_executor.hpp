@@ -1,4 +1,4 @@
-// The shard owner's hands: square sums of what this rank owns, and the optimizer. The arithmetic is the device's.
+// The shard owner's hands: square sums of this rank's part, and the optimizer. The arithmetic is the device's.
 #pragma once
 
 #include <memory>
@@ -36,7 +36,7 @@ class shard_executor final : public executor {
   void orthogonalise(const plan::instruction& x);
   template <class State>
   void update(const plan::instruction& x);
-  /// An update before the vote: it keeps what it overwrites.
+  /// An update before the vote: it keeps a copy of the data that it overwrites.
   template <class State>
   void speculate(const plan::instruction& x);
   /// Leaves sub-group `group` as it was before `speculate`.

@@ -49,7 +49,7 @@ storage::swap_queue_options queue_options(const config::job_config& config) {
   out.block_bytes = aio.block_size;
   out.single_submit = aio.single_submit;
   out.overlap_events = aio.overlap_events;
-  // A thread of the pool has one request in flight; of DeepSpeed's, each has a whole queue.
+  // A thread of this pool has one request in flight; each of DeepSpeed's threads has a whole queue.
   if (aio.intra_op_parallelism_given) out.threads = aio.intra_op_parallelism;
   return out;
 }

@@ -19,13 +19,13 @@ struct swap_files {
   std::vector<std::shared_ptr<storage::swap_file>> ranks;
 };
 
-/// Makes them, once it is known that there is room. `plans` are of all ranks. Errors: those of storage::swap_space.
+/// Makes them, after checking that there is room. `plans` are of all ranks. Errors: those of storage::swap_space.
 core::result<swap_files> open_swap_files(const config::job_config& config, plan::rank_plans plans);
 
-/// What the files will hold, all ranks together, by kind of state.
+/// The contents of the files, all ranks together, by kind of state.
 std::vector<storage::swap_category> swap_categories(plan::rank_plans plans);
 
-/// How a rank's queue is to be opened.
+/// The options of a rank's queue.
 storage::swap_queue_options queue_options(const config::job_config& config);
 
 }  // namespace troupe::actors

@@ -1,4 +1,4 @@
-// The rank's way to its swap file as the io lane asks for it. Owns the words; file_port.hpp has the real one.
+// The rank's way to its swap file as the io lane sees it. An interface only; file_port.hpp has the real one.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Bytes of a window and where they lie in the file; parts are over together.
+/// Bytes of a window and their places in the file; all parts complete together.
 struct swap_order {
   struct part {
     uint64_t offset = 0;  ///< in the file
@@ -24,16 +24,16 @@ struct swap_order {
   std::vector<part> parts;
 };
 
-/// One thread's, and one that lasts.
+/// Used by one thread, which must outlive the port.
 class swap_port {
  public:
-  /// Cancels and waits for what is in flight: no window is touched afterwards.
+  /// Cancels requests in flight and waits for them: no window is touched afterwards.
   virtual ~swap_port() = default;
-  /// Begins it; errors: nothing was begun.
+  /// Begins an order; after an error nothing was begun.
   virtual core::result<void> submit(const swap_order& order) = 0;
-  /// Appends all orders that are over; then whoever opened the port is told of the next. Never blocks.
+  /// Appends all orders that are over; after that the port's opener is notified of the next one. Never blocks.
   virtual void look(std::vector<storage::swap_completion>& over) = 0;
-  /// Every order completes, as stopped where it was not over yet; appends them when they have.
+  /// Ends every order, as stopped if it was not over yet, and appends them all.
   virtual void stop(std::vector<storage::swap_completion>& over) = 0;
 };
 

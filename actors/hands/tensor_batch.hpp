@@ -6,7 +6,7 @@
 
 namespace troupe::actors {
 
-/// A host's micro-batch as the loader hands it on; what is said of tokens stays empty.
+/// A host's micro-batch as the loader hands it on; the fields for tokens stay empty.
 struct tensor_batch : data::batch {
   models::host_batch tensors;
 };

@@ -16,7 +16,7 @@ void writer_executor::begin(std::shared_ptr<step_context> context) {
   end_part();
   occupied_.clear();
   part_ = context_->order.save->begin_part(context_->plan().rank);
-  if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that others write all of it
+  if (context_->plan().snapshots.empty()) all_handed_over();  // a model so small that other ranks write all of it
 }
 
 void writer_executor::copy(const plan::instruction& x) {
@@ -33,14 +33,14 @@ void writer_executor::copy_piece(uint32_t block, const plan::saved_piece& piece,
   const uint64_t bytes = piece.range.count * core::size_of(states_->type_of(part));
   if (const auto* from = states_->in_memory(piece.parameter, part, piece.range); from != nullptr)
     part_->copy(block, {from, bytes}, to);
-  else  // from the file to the slot, with nothing between
+  else  // straight from the file to the slot
     part_->fetch(block, {to, bytes}, [&](std::span<std::byte> into) {
       return states_->read(piece.parameter, part, piece.range.first, into);
     });
 }
 
 core::result<progress> writer_executor::start(const plan::instruction& x) {
-  if (part_ == nullptr) return core::fail(core::error_kind::bug, "a plan that saves was ordered without a save");
+  if (part_ == nullptr) return core::fail(core::error_kind::bug, "a plan that saves was started without a save");
   if (x.kind != plan::kind::snapshot && x.kind != plan::kind::write)
     return core::fail(core::error_kind::bug, "not for the writer lane");
   const auto& p = context_->plan();
@@ -55,7 +55,7 @@ core::result<progress> writer_executor::start(const plan::instruction& x) {
   return progress::done;
 }
 
-// The rest is to be done once the lane has told of its last instruction.
+// The rest is done after the lane has reported its last instruction.
 void writer_executor::all_handed_over() {
   all_handed_over_ = true;
   timer_(std::chrono::nanoseconds(0), 0);
@@ -72,7 +72,7 @@ core::result<std::optional<uint32_t>> writer_executor::advance(uint64_t) {
   return std::nullopt;
 }
 
-// What was copied before the step that fails is whole and good.
+// A copy that was complete before the step failed is whole and good.
 void writer_executor::abort(const core::error&) { end_part(); }
 writer_executor::~writer_executor() { end_part(); }
 

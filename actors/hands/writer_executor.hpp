@@ -1,5 +1,5 @@
 // The checkpoint writer's hands: copies states into staging slots and hands these to the disk, for as long as a save is
-// under way. A save that fails is no failure of the step: training goes on.
+// under way. A save that fails is no failure of the step: training continues.
 #pragma once
 
 #include <map>
@@ -41,7 +41,7 @@ class writer_executor final : public executor {
   std::map<uint64_t, uint32_t> occupied_;  // offset of a slot -> block that was written from it last
 };
 
-/// What a saved piece is of its parameter.
+/// The part of its parameter that a saved piece is.
 plan::state_part part_of(const plan::saved_piece& x);
 
 }  // namespace troupe::actors

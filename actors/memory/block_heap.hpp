@@ -1,6 +1,6 @@
 // Large blocks of memory for one rank's activations, cut from huge pages that stay mapped while the rank lives: a step
-// asks for what the step before gave back, and neither faults pages in nor returns them. Owns the memory; what is
-// counted, and for whom, is the ledger's.
+// reuses the blocks that the previous step freed, so it neither faults pages in nor returns them. Owns the memory; the
+// ledger counts it, by owner.
 #pragma once
 
 #include <cstddef>
@@ -20,23 +20,23 @@ namespace troupe::actors {
 class block_heap {
  public:
   static constexpr uint64_t alignment_bytes = 64;
-  /// A mapping is as large as its first block needs, at least this, at least a quarter of what is mapped already (so
-  /// that there are few), and not beyond `segment_bytes_max` for that reason.
+  /// A mapping is as large as its first block needs, but at least this, and at least a quarter of the bytes mapped
+  /// already (so that there are few), where the quarter counts up to `segment_bytes_max`.
   static constexpr uint64_t segment_bytes_min = uint64_t{8} << 20;
   static constexpr uint64_t segment_bytes_max = uint64_t{256} << 20;
 
   block_heap();
-  ~block_heap();  ///< with every block
+  ~block_heap();  ///< ends every block, too
   block_heap(const block_heap&) = delete;
   block_heap& operator=(const block_heap&) = delete;
 
-  /// `bytes` of anything, aligned; null where the system has no more.
+  /// `bytes` of undefined contents, aligned; null if the system has no more.
   void* allocate(uint64_t bytes);
   void free(void* block);
 
   /// From now on memory without blocks is kept for the next ones.
   void keep();
-  /// Back to the system with memory that has no blocks, now and whenever the last block of some is freed.
+  /// Returns mappings without blocks to the system, now and whenever the last block of one is freed.
   void give_up();
 
   [[nodiscard]] uint64_t mapped_bytes() const;

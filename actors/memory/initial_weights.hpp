@@ -1,6 +1,6 @@
 // Fills a rank's parameters and masters before the first step: drawn from the seed, read from a Hugging Face folder, or
 // taken from a host's own modules.
-// Every rank fills only what it holds; the same element gets the same bits on all of them.
+// Every rank fills only the elements it holds; the same element gets the same bits on all ranks.
 #pragma once
 
 #include <functional>
@@ -14,20 +14,20 @@ class prepared_modules;
 
 namespace troupe::actors {
 
-/// Who looks on: asked and told every few milliseconds, on the thread that fills. Both may be empty.
+/// Callbacks every few milliseconds, on the thread that fills. Both may be empty.
 struct fill_watch {
   std::function<bool()> wants_end{};         ///< true ends the filling with error_kind::stopped
   std::function<void(double share)> done{};  ///< of the elements, from 0 to 1
 };
 
-/// `own`: where the values of a host's own model are; null: the configuration's model.
+/// `own`: the source of a host's own model's values; null: the configuration's model.
 core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
                                         const models::prepared_modules* own = nullptr, const fill_watch& watch = {});
 
-/// The moments of a parameter as they start, into memory that has been used.
+/// Sets the moments of a parameter to their initial values, in memory that has been used.
 core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);
 
-/// Moments that do not start at zero, as fresh memory does.
+/// Fills moments that do not start at zero, in fresh memory, which is zeros.
 core::result<void> fill_initial_moments(const job::optimizer_groups& groups, rank_memory& memory,
                                         const fill_watch& watch = {});
 

@@ -21,7 +21,7 @@ struct account {
 };
 account accounts[ledger_owners_max];
 
-// A sanitizer sees each block for itself.
+// Under a sanitizer every block is allocated by itself, so that it is checked.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr uint64_t heap_bytes_from = UINT64_MAX;
 #else
@@ -33,17 +33,17 @@ block_heap& heap_of(uint32_t owner) {
   return (*all)[owner];
 }
 
-thread_local uint32_t owner_of_thread = ledger_owners_max;  // nobody's
+thread_local uint32_t owner_of_thread = ledger_owners_max;  // not owned
 
-// In front of every block: whose it is. 64 bytes keep the block aligned as ATen's own allocator aligns.
+// A header with the owner in front of every block. 64 bytes keep the block aligned as ATen's own allocator aligns.
 constexpr size_t header_bytes = 64;
 struct header {
   uint64_t bytes;
   uint32_t owner;
-  bool in_heap;  // the owner's
+  bool in_heap;  // from the owner's heap
 };
 
-// ATen also frees by data pointer alone, so that is what deleters get.
+// ATen also frees by data pointer alone, so deleters get only that.
 void give_back(void* data) {
   if (data == nullptr) return;
   void* block = static_cast<std::byte*>(data) - header_bytes;

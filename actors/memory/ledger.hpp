@@ -1,6 +1,6 @@
-// Counts what ATen allocates, by the rank whose lane asked, and gives large blocks from that rank's own heap of huge
-// pages. Installed by a session at its start and taken away at its end; threads that never called
-// `attribute_allocations` pass through uncounted.
+// Counts ATen's allocations, by the rank whose lane asked, and gives large blocks from that rank's own heap of huge
+// pages. Installed by a session at its start and removed at its end; threads that never called
+// `attribute_allocations` are not counted.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace troupe::actors {
 
-/// Owners that can be told apart in a process, over all sessions; the last one is shared by those who got none.
+/// Owners that are counted separately in a process, over all sessions; ranks beyond that share the last one.
 inline constexpr uint32_t ledger_owners_max = 256;
 
 /// Blocks from this size on come from the owner's heap (`actors/memory/block_heap.hpp`), smaller ones from `malloc`.
 inline constexpr uint64_t large_block_bytes = uint64_t{32} << 10;
 
-/// From now on what this thread allocates through ATen belongs to `owner`.
+/// From now on this thread's allocations through ATen belong to `owner`.
 void attribute_allocations(uint32_t owner);
 
 /// Counts while it lives; several may live at the same time.
 class allocation_ledger {
  public:
-  /// Takes owners of its own for `ranks` ranks, as many as are free; their peaks begin anew.
+  /// Takes owners of its own for `ranks` ranks, as many as are free, and resets their peaks.
   explicit allocation_ledger(uint32_t ranks);
   ~allocation_ledger();
   allocation_ledger(const allocation_ledger&) = delete;

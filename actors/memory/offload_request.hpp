@@ -1,4 +1,4 @@
-// What a host asks to be taken out of memory while nothing runs, and what came of it: DeepSpeed's `offload_states`.
+// A host's request to take states out of memory while nothing runs, and its report: DeepSpeed's `offload_states`.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ struct offload_request {  ///< what is to leave memory, and where to
   /// (reduced gradients kept apart) and `contiguous_grad_buffer` (buckets); empty: all. Where a parameter is its own
   /// master weight, both names of weights mean it.
   std::vector<std::string> include{};
-  /// cpu: without an accelerator that is the memory where they are; the bytes are counted there and nothing is freed.
+  /// cpu: without an accelerator that is the memory they are in; the bytes are counted there and nothing is freed.
   /// nvme: to files, and the pages go back to the system.
   plan::tier device = plan::tier::cpu;
-  /// For files: a folder that is there. Empty: the configuration's `nvme_path`.
+  /// For files: an existing folder. Empty: the configuration's `nvme_path`.
   std::filesystem::path nvme_path{};
 };
 
 struct offload_report {  ///< of all ranks
   uint64_t moved_bytes = 0;
-  uint64_t freed_bytes = 0;  ///< of these, those that are in memory no more
+  uint64_t freed_bytes = 0;  ///< of these, those no longer in memory
 };
 
 }  // namespace troupe::actors

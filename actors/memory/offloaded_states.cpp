@@ -26,7 +26,7 @@ constexpr category categories[] = {{"optim_states", owner::moments},
                                    {"lp_grads", owner::accumulated},
                                    {"contiguous_grad_buffer", owner::buckets}};
 
-/// Where the table of resident bytes counts a pool of these.
+/// The entry of the table of resident bytes that counts a pool.
 uint64_t& counted(plan::memory_table& t, owner pool) {
   switch (pool) {
     case owner::moments:
@@ -55,7 +55,7 @@ core::result<std::vector<owner>> owners_of(const std::vector<std::string>& inclu
                   fmt::format("offload_states: include: wanted optim_states, hp_params, lp_params, lp_grads or "
                               "contiguous_grad_buffer, got '{}'",
                               name));
-  // Twice the same pool where both names of weights mean it.
+  // The same pool comes twice if both names of weights mean it.
   std::vector<owner> once;
   for (const auto x : out)
     if (std::find(once.begin(), once.end(), x) == once.end()) once.push_back(x);
@@ -118,7 +118,7 @@ core::result<std::unique_ptr<offloaded_states>> offloaded_states::offload(rank_m
     });
     if (!ok) return fail(ok.error());
   }
-  // All is in files: only now does memory go.
+  // Memory is given back only now that everything is in files.
   for (const auto& m : ranks)
     (void)for_pools(*m, out->owners_, [&](uint64_t, const device::memory& pool) -> core::result<void> {
       if (pool.discard()) out->report_.freed_bytes += pool.bytes();

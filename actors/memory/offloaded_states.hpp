@@ -1,5 +1,5 @@
-// States of all ranks that are out of memory between steps because the host asked for it. Owns their files and what
-// came from where; that nothing runs meanwhile is the session's business.
+// States of all ranks that are out of memory between steps because the host asked for it. Owns their files and the
+// places that they came from; the session ensures that nothing runs meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +22,18 @@ class offloaded_states {
   /// where it was.
   static core::result<std::unique_ptr<offloaded_states>> offload(rank_memories ranks, const offload_request& request,
                                                                  page_digests digests);
-  /// Everything is where it was, bit by bit. Errors (io): nothing is lost, the call may be repeated.
+  /// Puts everything back, bit by bit. Errors (io): nothing is lost, the call may be repeated.
   core::result<void> reload(rank_memories ranks);
 
   [[nodiscard]] const offload_report& report() const { return report_; }
-  /// `resident` of a rank as it is now; the bytes that are counted under cpu come back.
+  /// Takes states in files out of `resident` of a rank; returns the bytes of states on the cpu.
   uint64_t adjust(plan::memory_table& resident) const;
 
  private:
   std::vector<plan::pool> owners_;
   plan::tier device_ = plan::tier::cpu;
   std::shared_ptr<storage::swap_space> space_;
-  std::vector<std::shared_ptr<storage::swap_file>> files_;  // [rank]; null where it has nothing of it
+  std::vector<std::shared_ptr<storage::swap_file>> files_;  // [rank]; null for a rank without such states
   offload_report report_;
 };
 

@@ -1,5 +1,4 @@
-// How large each pool of a rank is, and what kind of memory it is made of. Owns these two answers; what lies where in a
-// pool is the plan's.
+// The size of each pool of a rank and its kind of memory. Owns these two answers; places inside a pool are the plan's.
 #pragma once
 
 #include <cstdint>
@@ -9,11 +8,11 @@
 
 namespace troupe::actors {
 
-/// Of a rank that trains by `trains` and whose other plans need no more than `sizes`.
+/// For a rank that trains by `trains` and whose other plans need no more than `sizes`.
 uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes, plan::pool which);
 
-/// `windows` is the tier of those onto files. Where states are offloaded the host updates, and what updates read and
-/// write lies with them; votes and norms are written where they are computed and read by the host.
+/// `windows` is the tier of windows onto files. If states are offloaded, the host updates, so all data that updates
+/// read and write lies on the host, too; votes and norms lie where they are computed, and the host reads them.
 device::tier pool_tier(const plan::plan_options& options, plan::pool which, device::tier windows);
 
 }  // namespace troupe::actors

@@ -28,7 +28,7 @@ core::result<std::shared_ptr<rank_memory>> rank_memory::allocate(std::shared_ptr
                                                    " aligns to " + std::to_string(facts.alignment_bytes));
   for (uint32_t k = 0; k < plan::num_owners; ++k) {
     const auto which = static_cast<owner>(k);
-    if (which == owner::staging) continue;  // taken when it is first wanted
+    if (which == owner::staging) continue;  // allocated at its first use
     auto got = device::memory::allocate(place.device, pool_tier(m->plan_->options(), which, place.windows),
                                         pool_bytes(*m->plan_, sizes, which));
     if (!got) return core::fail(got.error().in(rank));

@@ -1,5 +1,5 @@
-// The bytes of one rank: one pool per owner, sized by the plan, alive as long as anybody may read them. Owns addresses;
-// who may touch which when is the plan's.
+// The bytes of one rank: one pool per owner, sized by the plan, alive as long as they may be read. Owns addresses; the
+// plan decides which bytes are used when.
 #pragma once
 
 #include <atomic>
@@ -16,7 +16,7 @@
 
 namespace troupe::actors {
 
-/// Where a rank computes, and what its windows onto files are made of: huge, or pinned as far as the system lets.
+/// The device of a rank, and the tier of its windows onto files: huge, or pinned as far as the system permits.
 struct memory_place {
   device::device_id device{};
   device::tier windows = device::tier::huge;
@@ -24,7 +24,7 @@ struct memory_place {
 
 class rank_memory {
  public:
-  /// Room for `trains`, and in the pools for every plan of the same rank that needs no more of them.
+  /// Room for `trains`, and for every other plan of the same rank whose pools are no larger.
   static core::result<std::shared_ptr<rank_memory>> allocate(std::shared_ptr<const plan::rank_plan> trains,
                                                              const plan::pool_sizes& sizes,
                                                              const memory_place& place = {});
@@ -34,14 +34,14 @@ class rank_memory {
   /// their own layout: full at stages 0 to 2, this rank's slices at stage 3. Slots and undo copies lie where the plan
   /// places them.
   [[nodiscard]] std::byte* at(plan::pool which) const { return pool(which).data(); }
-  /// For moving all of it while nothing runs.
+  /// The pool as a whole, to move it while nothing runs.
   [[nodiscard]] const device::memory& pool(plan::pool which) const { return pools_[static_cast<size_t>(which)]; }
-  /// Why windows that were to be pinned are not; nothing where they are, or were not to be.
+  /// Why windows that should be pinned are not; nullopt if they are, or need not be.
   [[nodiscard]] std::optional<std::string> unpinned() const;
 
   /// Element `first` of `parameter`, which this rank must hold.
   [[nodiscard]] std::byte* parameter(uint32_t parameter, uint64_t first) const;
-  /// Square sums and losses of all ranks, and what LAMB measures: room for any plan's.
+  /// Square sums and losses of all ranks, and LAMB's norms: room for any plan's.
   [[nodiscard]] std::span<double> votes() const { return numbers_in(plan::pool::votes); }
   [[nodiscard]] std::span<double> norms() const { return numbers_in(plan::pool::norms); }
   /// Before the first run that saves; later calls do nothing.
@@ -67,14 +67,14 @@ class rank_memory {
   /// Puts new weights of a piece into every cached set that holds them.
   void refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const;
 
-  /// The file of what is swapped; null where nothing is.
+  /// The swap file; null if nothing is swapped.
   [[nodiscard]] const std::shared_ptr<storage::swap_file>& swap_file() const { return swap_file_; }
   void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }
-  /// Writes to the swap file that may outlive their step: begun and ended by the io lane.
+  /// A write to the swap file that may outlive its step begins; called by the io lane, as is its end.
   void write_begins() { writes_under_way_.fetch_add(1, std::memory_order_relaxed); }
   void write_ends(const std::optional<core::error>& failure = {});
-  /// Returns when none is under way: what steps have written may be read. From any other thread. Errors: that of the
-  /// first write that failed, from then on.
+  /// Returns when no write is under way: everything that steps have written may be read. From any other thread. Errors:
+  /// that of the first write that failed, from then on.
   [[nodiscard]] core::result<void> settle_writes() const;
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *plan_; }

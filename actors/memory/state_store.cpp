@@ -15,7 +15,7 @@ bool state_store::are_weights(state_part part) const {
 
 bool state_store::may_be_swapped(state_part part) const {
   const auto& p = plan();
-  // Whole parameters, as below stage 3, are in no file; a rank's layout has no place for what others own.
+  // Below stage 3 parameters are whole and in no file; a rank's file has no place for elements that others own.
   return are_weights(part) ? p.options().tiers.parameters == plan::tier::nvme : !p.blocks.empty();
 }
 
@@ -87,7 +87,7 @@ std::byte* state_store::in_memory(uint32_t q, state_part part, plan::slice range
   return all.size() == 1 ? all.front().at : nullptr;
 }
 
-// The last writes of a step may still be on their way when it has ended.
+// The last writes of a step may still be under way when it has ended.
 core::result<void> state_store::read_file(uint64_t offset, std::span<std::byte> out) const {
   if (auto ok = memory_.settle_writes(); !ok) return ok;
   return memory_.swap_file()->read(offset, out);
@@ -193,7 +193,7 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
     if (mine.count == 0) continue;
     if (auto ok = store.read_as(q, part, mine, type, out + (mine.first - range.first) * core::size_of(type)); !ok)
       return ok;
-    if (mine == range) break;  // others hold the same
+    if (mine == range) break;  // other ranks hold the same elements
   }
   return {};
 }

@@ -1,6 +1,6 @@
-// Where the states of one rank lie between steps, and moving any elements of them: in memory, or in the rank's swap
-// file. The one place that knows; everything that touches states outside of a step goes through it. What the elements
-// mean is the caller's, when they may be touched the session's.
+// The places of one rank's states between steps, in memory or in the rank's swap file, and access to any of their
+// elements. Everything that uses states outside of a step goes through it. The caller knows what the elements mean, the
+// session when they may be used.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace troupe::actors {
 /// Elements that are converted at a time: bounds the scratch memory whatever a parameter's size.
 inline constexpr uint64_t state_window_elements = uint64_t{1} << 18;
 
-/// Elements of one part of one parameter that lie one behind the other: at `at` in memory, or from `file_offset` on in
-/// the swap file where that is null.
+/// Consecutive elements of one part of one parameter: at `at` in memory, or, if that is null, from `file_offset` on in
+/// the swap file.
 struct state_run {
   plan::slice range;
   std::byte* at = nullptr;
@@ -33,18 +33,18 @@ class state_store final : public state_source {
  public:
   explicit state_store(const rank_memory& memory) : memory_(memory) {}
 
-  /// The elements of `parameter` that this rank has of `part`: none of what a frozen parameter or its optimizer lacks.
+  /// The elements of `part` of `parameter` that this rank has: none if the parameter, frozen or not, has no such part.
   [[nodiscard]] plan::slice held(uint32_t parameter, plan::state_part part) const;
   [[nodiscard]] core::dtype type_of(plan::state_part part) const override;
-  /// Where `range`, which is held, lies: in order, each run as long as it can be. One run where all is in memory.
+  /// The places of `range`, which the rank holds, in order, each run as long as possible: one run if all is in memory.
   [[nodiscard]] std::vector<state_run> runs(uint32_t parameter, plan::state_part part, plan::slice range) const;
   [[nodiscard]] std::byte* in_memory(uint32_t parameter, plan::state_part part, plan::slice range) const override;
-  /// Something of this rank lies in a file.
+  /// Whether some states of this rank lie in a file.
   [[nodiscard]] bool swaps() const { return memory_.swap_file() != nullptr; }
 
   core::result<void> read(uint32_t parameter, plan::state_part part, uint64_t first,
                           std::span<std::byte> out) const override;
-  /// The other way, as `read`. Copies of weights that stay in memory beside the file are written too.
+  /// Writes, as `read` reads. Copies of weights that stay in memory beside the file are written too.
   core::result<void> write(uint32_t parameter, plan::state_part part, uint64_t first,
                            std::span<const std::byte> in) const;
   /// The same as elements of `type`, rounded once; `range.count` of them.
@@ -70,11 +70,11 @@ class state_store final : public state_source {
 /// The ranks of a model as one, in rank order.
 using rank_memories = std::span<const std::shared_ptr<rank_memory>>;
 
-/// `range` of a part of a parameter as elements of `type`, rounded once, put together from the ranks that hold it;
-/// elements that none holds stay as they are in `out`. Errors: as state_store.
+/// Reads `range` of a part of a parameter as elements of `type`, rounded once, from the ranks that hold it; elements
+/// that no rank holds stay as they are in `out`. Errors: as state_store.
 core::result<void> read_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                core::dtype type, std::byte* out);
-/// The other way: on every rank that holds some of it, so that what several hold stays the same on all.
+/// Writes them: on every rank that holds some of `range`, so that ranks that hold the same elements stay equal.
 core::result<void> write_states(rank_memories ranks, uint32_t parameter, plan::state_part part, plan::slice range,
                                 core::dtype type, const std::byte* in);
 

@@ -1,4 +1,4 @@
-// What a simulated run must have done, held against its log.
+// Rules that a simulated run must have followed, checked against its log.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -29,7 +29,7 @@ class run_checker {
 
   core::result<void> take(const sim_event& e, size_t index) {
     if (e.rank >= plans_.size() || e.id >= moments_[e.rank].size())
-      return fail("an event names no instruction of the plan");
+      return fail("an event names an instruction that the plan does not have");
     const auto& p = *plans_[e.rank];
     const auto& x = p.instructions[e.id];
     auto& m = moments_[e.rank][e.id];
@@ -117,10 +117,10 @@ class run_checker {
   std::vector<counts> ended_;                 // [rank]
 };
 
-/// What the failure must look like.
+/// The failure that a fault must cause.
 struct demand {
   error_kind kind = error_kind::bug;
-  std::string names;  ///< a word that the sentence must hold
+  std::string names;  ///< words that the sentence must contain
 };
 
 /// None where the run must end well.
@@ -169,7 +169,8 @@ core::result<void> check_log(const std::vector<shared_rank_plans>& plans, const 
     runs.emplace_back(plans[static_cast<size_t>(result.runs[i].which)], result.runs[i], i + 1, window);
   for (size_t i = 0; i < result.log.size(); ++i) {
     const auto& e = result.log[i];
-    if (e.run == 0 || e.run > runs.size()) return core::fail(error_kind::bug, "an event names no run that was ordered");
+    if (e.run == 0 || e.run > runs.size())
+      return core::fail(error_kind::bug, "an event names a run that was never ordered");
     if (auto ok = runs[e.run - 1].take(e, i); !ok) return ok;
   }
   for (auto& r : runs)
@@ -183,7 +184,7 @@ core::result<void> check_ending(const sim_result& result, const sim_options& opt
   const auto& failure = last.outcome.failure;
   const auto wanted = demand_of(options.fault);
   if (!failure) {
-    // A kill may come when nobody needs its victim any more; every other fault that struck must have shown.
+    // A kill may come when its victim is no longer needed; every other fault that struck must have shown.
     const bool may_pass =
         options.fault.kind >= sim_fault_kind::kill_rank && options.fault.kind <= sim_fault_kind::kill_loader;
     if (result.fault_struck && wanted && !may_pass)

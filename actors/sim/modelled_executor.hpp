@@ -1,5 +1,5 @@
 // The hands of simulated lanes: they compute and move nothing but the votes, let the time pass that the cost model
-// predicts, write down what happened, and fail when they are told to.
+// predicts, log what happened, and fail when a fault says so.
 #pragma once
 
 #include <cstdint>
@@ -15,17 +15,17 @@
 
 namespace troupe::actors {
 
-/// What can go wrong in a simulated world.
+/// Faults of a simulated world.
 enum class sim_fault_kind : uint8_t {
   none,
   slow_lane,     ///< a compute or shard lane takes `factor` times as long; the run ends right
   late_message,  ///< one channel falls silent for `delay`; the run ends right
-  freeze_lane,   ///< this and the next five: somebody does nothing for `delay`, and the run ends right. A lane
+  freeze_lane,   ///< this and the next five: something does nothing for `delay`, and the run ends right. A lane
   freeze_rank,
   freeze_watcher,  ///< a rank's look around comes late
   freeze_loader,
-  freeze_disk,     ///< whatever is asked of it
-  freeze_process,  ///< everybody at once: stopped and continued
+  freeze_disk,     ///< every request to it
+  freeze_process,  ///< all actors at once: stopped and continued
   kill_rank,       ///< this and the next four: an actor is killed
   kill_lane,
   kill_agent,
@@ -65,23 +65,23 @@ struct sim_event {
   bool operator==(const sim_event&) const = default;
 };
 
-/// What all simulated lanes share. Single-threaded.
+/// State that all simulated lanes share. Single-threaded.
 struct modelled_world {
   plan::cost_model costs;
   double noise = 0;  ///< instructions take [1, 1 + noise) times the predicted time
   uint64_t seed = 0;
   sim_fault fault;
   bool struck = false;           ///< the fault has happened
-  uint64_t overflow_in_run = 0;  ///< the gradient of that run is not finite; 0: of none
+  uint64_t overflow_in_run = 0;  ///< the run whose gradient is not finite; 0: none
   std::function<int64_t()> now_ns;
-  int64_t disk_free_ns = 0;          ///< when the disk has written what was handed to it
-  int64_t disk_frozen_until_ns = 0;  ///< nothing that was asked of it ends before
+  int64_t disk_free_ns = 0;          ///< when the disk has written all that was handed to it
+  int64_t disk_frozen_until_ns = 0;  ///< no request to it ends before
   std::vector<sim_event> log;
 
   void note(const step_context& c, uint32_t id, bool end) {
     log.push_back({c.order.run, now_ns(), c.plan().rank, id, end});
   }
-  /// The fault is of this kind and this is where and when it strikes.
+  /// Whether the fault is of this kind and strikes here and now.
   bool strikes(sim_fault_kind kind, const step_context& c, const plan::instruction& x);
   void freeze_disk(std::chrono::nanoseconds delay);
 };
@@ -91,7 +91,7 @@ constexpr bool asks_disk(plan::lane l) { return l == plan::lane::writer || l == 
 
 /// For any lane of a rank but the fabric lane.
 std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world);
-/// For its fabric lane: production's identities over any communicator, without memory but for the vote's.
+/// For its fabric lane: production's identities over any communicator, without memory except the vote's.
 std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,
                                                         std::shared_ptr<fabric::communicator> communicator);
 

@@ -20,14 +20,14 @@ struct waiting_message {
 struct channel {
   caf::strong_actor_ptr receiver;
   std::deque<waiting_message> messages;  // never empty
-  int64_t due_ns = 0;                    // by which it is indexed: of the first message, or when nobody is frozen
-  bool ready = false;                    // in which index
+  int64_t due_ns = 0;                    // key in its index: the first message's, or the end of a freeze if later
+  bool ready = false;                    // which index it is in
 };
 // Actor ids count up within a system, so they are the same whenever a seed is replayed. Messages without a sender come
-// from threads that know nothing of each other: each has a channel of its own.
+// from independent threads: each has a channel of its own.
 using channel_key = std::tuple<caf::actor_id, caf::actor_id, uint64_t, bool>;  // receiver, sender, nth without, urgent
 using channel_map = std::map<channel_key, channel>;
-/// In the order of keys, the nth found in logarithmic time.
+/// Ordered by key; finds the nth in logarithmic time.
 using ready_channels = __gnu_pbds::tree<channel_key, channel_map::iterator, std::less<>, __gnu_pbds::rb_tree_tag,
                                         __gnu_pbds::tree_order_statistics_node_update>;
 
@@ -38,9 +38,9 @@ struct sim_scheduler::parts {
   std::mt19937_64 random;
   int64_t latency_max_ns;
   channel_map channels;
-  ready_channels ready;                                               // those that were due when they were looked at
-  std::set<std::pair<int64_t, channel_key>> not_yet;                  // the others: when they are
-  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // of whom; whether only his own mail
+  ready_channels ready;                                               // channels that were due when last checked
+  std::set<std::pair<int64_t, channel_key>> not_yet;                  // the other channels, by when they are due
+  std::map<std::pair<caf::actor_id, bool>, int64_t> frozen_until_ns;  // by actor, and whether only its mail to itself
   uint64_t anonymous = 0, delivered = 0, digest = 14695981039346656037ULL;
 
   void note(uint64_t x) { digest = (digest ^ x) * 1099511628211ULL; }
@@ -96,7 +96,7 @@ struct sim_scheduler::parts {
     else
       not_yet.erase({it->second.due_ns, it->first});
   }
-  // What is due by now joins those that may be delivered.
+  // Channels that are due by now become ready.
   void pass_time() {
     for (const int64_t now = now_ns(); !not_yet.empty() && not_yet.begin()->first <= now;) {
       const auto it = channels.find(not_yet.begin()->second);
@@ -105,7 +105,7 @@ struct sim_scheduler::parts {
     }
   }
 
-  // Every actor that has something to do gives up its mail and runs without any: it starts up, or falls asleep.
+  // Takes the mail of every actor that is scheduled and runs it without any, so that it starts up or falls asleep.
   void absorb() {
     while (!coordinator.jobs.empty()) {
       if (auto* actor = dynamic_cast<caf::scheduled_actor*>(coordinator.jobs.front())) {

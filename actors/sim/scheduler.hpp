@@ -1,6 +1,6 @@
-// Who hears what when, in a simulated world: takes every mailbox apart into channels, one for each pair of sender and
+// Delivery of messages in a simulated world: splits every mailbox into channels, one for each pair of sender and
 // receiver, and lets a seed choose which channel delivers next. Within a channel messages stay in order, as in
-// production; between channels anything goes. Time is virtual and moves on only when nothing can be delivered.
+// production; between channels any order is possible. Time is virtual and advances only when nothing can be delivered.
 #pragma once
 
 #include <chrono>
@@ -19,20 +19,19 @@ class sim_scheduler {
   sim_scheduler(const sim_scheduler&) = delete;
   sim_scheduler& operator=(const sim_scheduler&) = delete;
 
-  /// Delivers one message, or moves time to the next moment at which something happens. False: nothing ever will, or
-  /// not before `until_ns`.
+  /// Delivers one message, or advances time to the next event. False: there is none, or none before `until_ns`.
   bool step(int64_t until_ns);
   /// Delivers all messages, whatever their latency, but starts no timer.
   void drain();
 
   [[nodiscard]] int64_t now_ns() const;
-  /// Mails the lane once `delay` has passed.
+  /// Sends `what` to the lane once `delay` has passed.
   void post_later(std::chrono::nanoseconds delay, const lane_actor& to, wake what);
   /// One channel that has something to deliver, drawn at random, falls silent for `delay`. False: there is none.
   bool hold_any(std::chrono::nanoseconds delay);
-  /// Nothing is delivered to `whom` for `delay`; with `own_mail`, nothing of what it sends itself.
+  /// Nothing is delivered to `whom` for `delay`; with `own_mail`, only its messages to itself are held back.
   void freeze(caf::actor_id whom, std::chrono::nanoseconds delay, bool own_mail = false);
-  /// The process stands still: time passes and nothing else happens.
+  /// The whole process is stopped: time passes and nothing else happens.
   void stop(std::chrono::nanoseconds delay);
 
   [[nodiscard]] uint64_t num_delivered() const;

@@ -18,7 +18,7 @@ struct sim_config : caf::actor_system_config {
   }
 };
 
-/// More deliveries than any sane run of this size needs: a loop of messages ends here.
+/// More deliveries than any correct run of this size needs, so that an endless exchange of messages ends.
 constexpr uint64_t deliveries_per_instruction_max = 100;
 
 /// How late the superfluous wake of some collectives comes.
@@ -39,7 +39,7 @@ class world {
         {[this] { return schedule_.now_ns(); },
          [this](int64_t delay_ns, uint32_t rank, uint64_t sequence) {
            schedule_.post_later(std::chrono::nanoseconds(delay_ns), fabric_lane(rank), wake{sequence});
-           // Real fabrics wake once too often at times, and late, even in the next run.
+           // Real fabrics sometimes send one wake too many, late, even in the next run.
            if ((sequence + rank) % 4 == 0)
              schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, fabric_lane(rank), wake{sequence});
          }});
@@ -81,7 +81,7 @@ class world {
     run_began_ns_ = schedule_.now_ns();
     auto answer = std::make_shared<std::optional<run_outcome>>();
     ask(run_plan{which, order}, answer);
-    // While anything happens, its time counts; from then on silence has a limit.
+    // Silence is counted from the last event.
     int64_t quiet_since = run_began_ns_;
     for (size_t seen = models_->log.size(); !*answer; strike()) {
       if (models_->log.size() != seen) {
@@ -102,13 +102,14 @@ class world {
     return out;
   }
 
-  // After a failure: everybody comes to rest, and the next order is refused with the same words.
+  // After a failure all actors come to rest, and the next order is refused with the same words.
   core::result<void> rest(const core::error& why) {
     const size_t events = models_->log.size();
     const int64_t until = schedule_.now_ns() + 4 * options_.stall_after.count() + options_.fault.delay.count();
     const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + 100 * events;
     while (schedule_.step(until))
-      if (schedule_.num_delivered() > deliveries_max) return hang("the actors go on talking after '" + why.text + "'");
+      if (schedule_.num_delivered() > deliveries_max)
+        return hang("the actors continue to send messages after '" + why.text + "'");
     auto again = std::make_shared<std::optional<run_outcome>>();
     auto order = std::make_shared<step_order>();
     order->run = runs_ + 1;
@@ -146,7 +147,7 @@ class world {
           seconds = std::max(seconds, plan::predicted_seconds(*p, x, options_.costs));
     return std::chrono::nanoseconds(static_cast<int64_t>(1e9 * seconds));
   }
-  // What is measured is as long as predicted, or longer by noise and a slow lane.
+  // A measured time is the predicted one, or longer by noise and a slow lane.
   [[nodiscard]] double patience_s() const {
     const auto& f = options_.fault;
     const double slowness = (1 + options_.noise) * (f.kind == sim_fault_kind::slow_lane ? f.factor : 1);
@@ -156,7 +157,7 @@ class world {
                      std::chrono::duration<double>(patience_.measured_min).count(), work_s});
   }
 
-  // A disk that never answers ends no run; a host that hears of it may.
+  // A disk that never answers does not end a run; a host that is told of it may.
   void stop_if_told() {
     const auto& f = options_.fault;
     if (told_.empty() || stopped_ || f.kind != sim_fault_kind::silence || !asks_disk(f.lane)) return;
@@ -176,7 +177,7 @@ class world {
     x.setup.window = options_.window;
     for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
-    // Handed over, not shared: the communicator ends with the lane, as its peers must notice.
+    // Handed over, not shared: the communicator has to end with the lane, so that its peers notice.
     auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(join_fabric(x, r, *group_));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
@@ -184,7 +185,7 @@ class world {
   }
 
   void ask(run_plan what, std::shared_ptr<std::optional<run_outcome>> answer) {
-    // What it has to know comes as arguments: of an actor without any, CAF dereferences a null pointer to an empty
+    // It gets everything as arguments: for an actor without arguments, CAF dereferences a null pointer to an empty
     // tuple.
     const auto asker = [](caf::event_based_actor* self, const run_plan& order, const supervisor_actor& to,
                           const std::shared_ptr<std::optional<run_outcome>>& into) {
@@ -201,7 +202,7 @@ class world {
     askers_.push_back(system_.spawn(asker, std::move(what), company_->supervisor, std::move(answer)));
   }
 
-  // Kills, freezes and delays strike between two deliveries; the executors see to the other faults.
+  // Kills, freezes and delays strike between two deliveries; the executors cause the other faults.
   void strike() {
     const auto& f = options_.fault;
     const bool due = !models_->struck && models_->log.size() >= f.after_events;
@@ -253,8 +254,8 @@ class world {
   double struck_at_s_ = 0;
 };
 
-/// Longer than silence may last, but for a late message. What a lane at work may take bounds the freeze of one that
-/// could work; a disk, a loader, a watcher and a whole process may be frozen for any time.
+/// Longer than silence may last, except for a late message. The limit of a working lane bounds the freeze of a lane
+/// that could work; a disk, a loader, a watcher and a whole process may be frozen for any time.
 std::chrono::nanoseconds delay_of(const sim_fault& f, std::chrono::nanoseconds stall_after, uint64_t any) {
   if (f.kind == sim_fault_kind::late_message) return stall_after * static_cast<int64_t>(1 + any % 4) / 10;
   const bool works =

@@ -225,7 +225,7 @@ BOOST_AUTO_TEST_CASE(a_second_order_during_a_run_is_refused_and_the_first_goes_o
     reached.get_future().wait();
     const auto second = c.run();
     BOOST_REQUIRE(second.failure);
-    BOOST_TEST(says(second.failure->text, "while one is under way"), second.failure->text);
+    BOOST_TEST(says(second.failure->text, "while another is under way"), second.failure->text);
     refused.set_value();
   });
   BOOST_TEST(!out.failure);

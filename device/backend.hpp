@@ -1,4 +1,4 @@
-// What a kind of device has to do for the rest of this folder: one table for each. Seen by nobody else.
+// The operations that a kind of device provides for the rest of this folder: one table for each kind. Internal.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@ struct backend {
   void (*record)(void* stream, std::shared_ptr<void>& event);
   void (*wait)(void* stream, void* event);
   void (*finish)(void* stream);
-  bool (*is_over)(void* event);  ///< one that was recorded
+  bool (*is_over)(void* event);  ///< of an event that was recorded
 };
 
 extern const backend cpu_backend;

@@ -10,7 +10,7 @@
 namespace troupe::device {
 namespace {
 
-/// Of pages: pools smaller than a huge one take these.
+/// Size of ordinary pages, for pools smaller than a huge page.
 constexpr uint64_t page_bytes = 4096;
 
 const properties& facts(uint32_t /*index*/) {

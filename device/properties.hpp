@@ -1,4 +1,4 @@
-// Facts about a device that whoever lays out memory asks for.
+// Facts about a device that are needed to lay out memory.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace troupe::device {
 
-struct properties {              ///< of one device, which do not change
+struct properties {              ///< constant facts of one device
   std::string name;              ///< "cpu"
   uint64_t alignment_bytes = 0;  ///< memory of every tier starts at a multiple of it; at least 64
   uint64_t total_bytes = 0;      ///< of its own memory; 0 where it is not known

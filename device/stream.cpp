@@ -11,7 +11,7 @@ bool event::is_over() const { return native_ == nullptr || backend_of(device_).i
 stream::stream(device_id device) : native_(backend_of(device).make_stream(device.index)), device_(device) {}
 
 stream& stream::current(device_id device) {
-  thread_local std::list<stream> mine;  // one for each device, where they stay
+  thread_local std::list<stream> mine;  // one for each device; their addresses stay
   for (auto& s : mine)
     if (s.device_ == device) return s;
   return mine.emplace_back(device);

@@ -1,5 +1,5 @@
 // Order of a device's work: a stream is a queue of copies and kernels, an event a point in one. On the CPU work is done
-// when it is asked for, so every queue is empty and every event over.
+// at once, so every queue is empty and every event over.
 #pragma once
 
 #include <cstddef>
@@ -22,22 +22,22 @@ class event {
   device_id device_;
 };
 
-/// Used by one thread at a time. What is asked of it returns at once and is done in order; different streams keep no
-/// order but that of events.
+/// Used by one thread at a time. Calls return at once and their work is done in order; between streams only events
+/// define an order.
 class stream {
  public:
   explicit stream(device_id device);
-  /// The calling thread's own, in which its kernels (kernels/operations.hpp) and Torch's stand, too.
+  /// The calling thread's own stream, which its kernels (kernels/operations.hpp) and Torch's use, too.
   static stream& current(device_id device);
 
   /// Between memory of the device and host memory, in any direction; `from` and `to` do not overlap and stay until the
-  /// copy is done. From and to pinned memory the host goes on meanwhile.
+  /// copy is done. Copies from and to pinned memory run beside the host.
   void copy(std::byte* to, const std::byte* from, uint64_t bytes);
-  /// `at` becomes the point behind all that was asked for so far.
+  /// `at` becomes the point behind all work asked for so far.
   void record(event& at);
-  /// What is asked for from now on begins when `at`, of any stream of the device, is over.
+  /// Work asked for from now on begins when `at`, of any stream of the device, is over.
   void wait(const event& at);
-  /// The host waits until all that was asked for is done.
+  /// The host waits until all work asked for is done.
   void finish();
 
   [[nodiscard]] device_id device() const { return device_; }

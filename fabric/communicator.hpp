@@ -1,11 +1,11 @@
-// Collectives as the collective actor sees them: post, be woken, do one's share, be told that all are done.
+// Collectives as the collective actor sees them: post, be woken, do one's share, learn that all are done.
 // Owns the rendezvous and the movement of bytes. Leaves order, dependencies and memory to the plan.
 //
-// Nothing here blocks a thread. `post` says that this member has arrived; whoever arrives last wakes the other
+// Nothing here blocks a thread. `post` says that this member has arrived; the last one to arrive wakes the other
 // members; each then calls `advance` on its own thread, which does its share of the work. An operation is
-// `done` for everybody only when every member has finished its share: from then on no peer touches my memory
-// and I touch no peer's, so both input and output may be reused. Until then a peer may read my input and write
-// my output.
+// `done` for any member only when every member has finished its share: from then on no member touches another's
+// memory, so both input and output may be reused. Until then peers may read this member's input and write its
+// output.
 #pragma once
 
 #include <cstddef>
@@ -54,14 +54,14 @@ struct identity {
 /// A run of elements with one owner. Offsets count elements.
 struct piece {
   uint32_t owner = 0;  ///< rank within the communicator
-  uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), everybody's (reduce)
-  uint64_t to = 0;     ///< offset in an output: everybody's (all_gather, all_reduce), the owner's (reduce_scatter)
+  uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), every member's (reduce)
+  uint64_t to = 0;     ///< offset in an output: every member's (all_gather, all_reduce), the owner's (reduce_scatter)
   uint64_t count = 0;
   friend bool operator==(const piece&, const piece&) = default;
 };
 
-/// What one member brings. All but `input` and `output` is equal on all members: the values of `pieces`, which
-/// outlive the operation, too.
+/// One member's part of an operation. All fields but `input` and `output` are equal on all members, including the
+/// values of `pieces`, which must outlive the operation.
 ///   all_gather      output[to..] = owner's input[from..]; no piece moves when both are the same address
 ///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]
 ///   all_reduce      the same on every member
@@ -69,10 +69,10 @@ struct piece {
 ///   barrier         no pieces
 ///   send_receive    two members; output[to..] = the other's input[from..], pieces of both directions; an owner
 ///                   does not receive its own
-/// The first, fourth and last move bytes and want `input_type` == `output_type`. Reductions follow docs/numerics.md:
+/// The first, fourth and last move bytes and need `input_type` == `output_type`. Reductions follow docs/numerics.md:
 /// fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or added to it when
-/// `accumulate`. In place means that what a member writes lies where it reads the same piece, in elements of the same
-/// size and without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
+/// `accumulate`. In place means that a member writes each piece where it reads it, in elements of the same size and
+/// without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
 struct request {
   identity id;
   operation op = operation::barrier;
@@ -87,8 +87,8 @@ struct request {
 enum class progress : uint8_t { pending, done };  ///< whether a member's part is over
 
 /// Called from any thread, without locks, when `advance(sequence)` of this member has something to do. It may only
-/// mail somebody, and it owns what it touches: a call may still run while the communicator ends. A wake may also come
-/// for a sequence that has been seen `done` already: ignore it.
+/// send a message, and it owns everything it uses: a call may still run while the communicator ends. A wake may also
+/// come for a sequence that has been seen `done` already: ignore it.
 using waker = std::function<void(uint64_t sequence)>;
 
 /// One member of one communicator. Calls of one member come from one thread at a time.
@@ -103,7 +103,8 @@ class communicator {
   [[nodiscard]] virtual uint32_t size() const = 0;
 
   /// This member has arrived. Sequences are posted in order without gaps, less than `operations_in_flight_max` beyond
-  /// the oldest unfinished one. Call `advance` once right after: whoever makes progress possible is not woken for it.
+  /// the oldest unfinished one. Call `advance` once right after: a member is not woken for progress that its own post
+  /// makes possible.
   /// An identity, operation, dtype or layout that differs from another member's fails here and on all other members,
   /// as does every other refusal.
   virtual core::result<void> post(const request& r) = 0;
@@ -112,8 +113,8 @@ class communicator {
   /// for every finished operation, however old and even after an `abort`.
   virtual core::result<progress> advance(uint64_t sequence) = 0;
 
-  /// Whom `sequence` waits for, what a stall report names: members that have not arrived or, when all have, those
-  /// that have not done their share. Empty when it is done.
+  /// The members that `sequence` waits for, for reports of a stall: those that have not arrived or, when all have,
+  /// those that have not done their share. Empty when it is done.
   [[nodiscard]] virtual std::vector<uint32_t> missing(uint64_t sequence) const = 0;
 
   /// Ends the communicator for every member: all unfinished and future operations fail with `why`, all other members

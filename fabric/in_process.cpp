@@ -70,7 +70,7 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
   const uint64_t sequence = m.shared.id.sequence;
   ++moving_;
   lock.unlock();
-  // What others brought was written before they took the lock to post; it stays until all shares are finished.
+  // Inputs of others were written before they took the lock to post; they stay until all shares are finished.
   for (uint32_t r = first; r < last; ++r) do_share(device_, m.shared, m.memory, r, stop_);
   lock.lock();
   --moving_;

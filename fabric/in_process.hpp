@@ -15,8 +15,8 @@
 
 namespace troupe::fabric {
 
-/// Up to so many bytes (of all pieces) the last to arrive does everybody's share at once, within its `post`: waking
-/// the others costs more than the work, and so they are woken once instead of twice.
+/// Up to this many bytes (of all pieces) the last to arrive does all members' shares at once, within its `post`: waking
+/// the others costs more than the work, and this way they are woken once instead of twice.
 inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 
 /// One communicator within a process. The work is divided by the owners of pieces: reductions by who owns the piece,
@@ -26,8 +26,8 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`.
   static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {});
 
-  /// Makes `rank` < size a member; `wake` may be empty for a member that asks by itself. Members may post before all
-  /// have joined. Callable from any thread.
+  /// Makes `rank` < size a member; `wake` may be empty for a member that calls `advance` by itself. Members may post
+  /// before all have joined. Callable from any thread.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
 
  private:
@@ -41,7 +41,7 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   void abort(uint32_t rank, const core::error& why);
   void leave(uint32_t rank);
 
-  /// With the lock held: whom to wake, but for `rank` itself.
+  /// With the lock held: the wakes of all members but `rank`.
   wakes all_but(uint32_t rank, uint64_t sequence) const;
   wakes end_with(uint32_t rank, const core::error& why);
 

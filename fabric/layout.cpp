@@ -96,7 +96,7 @@ core::result<void> check_request(const request& r, uint32_t size) {
 }
 
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size) {
-  // Where every piece goes to every output, one list stands for all members.
+  // If every piece goes to every output, one list stands for all members.
   const bool per_owner = op == operation::reduce_scatter || op == operation::send_receive;
   std::vector<run> runs;
   for (uint32_t owner = 0; owner < (per_owner ? size : 1); ++owner) {

@@ -1,4 +1,4 @@
-// What a list of pieces means for each operation: who reads and writes what, and whether that is sound.
+// The meaning of a list of pieces for each operation: who reads and writes which elements, and whether that is sound.
 // Pure functions; owns no memory and moves nothing.
 #pragma once
 
@@ -24,7 +24,7 @@ constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
   return op != operation::send_receive || p.owner != rank;
 }
 
-/// The smallest buffers, in elements, that hold all that the operation touches of one member.
+/// The smallest buffers, in elements, that hold all elements of one member that the operation touches.
 struct extent {
   uint64_t input = 0;
   uint64_t output = 0;
@@ -34,8 +34,8 @@ extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 /// Elements of all pieces together.
 uint64_t elements_of(std::span<const piece> pieces);
 
-/// Bytes that the member with the most of them receives from others, each element once per peer that contributes:
-/// what a link has to carry at least, for the linear model. Reductions count in `communication`.
+/// Bytes that the member with the most of them receives from others, each element once per peer that contributes: the
+/// least that a link carries, for the linear model. Reductions count in `communication`.
 uint64_t received_bytes(const request& r, uint32_t size);
 
 /// Every owner is one of `size` members, offsets stay below `elements_max`, the number of members and owners suits
@@ -45,7 +45,7 @@ core::result<void> check_request(const request& r, uint32_t size);
 /// No two pieces are written to the same element of any member's output. Sorts: for tests and debug builds.
 core::result<void> check_outputs(operation op, std::span<const piece> pieces, uint32_t size);
 
-/// `rank` gave an input where it is read and an output where it is written.
+/// `rank` has given an input if it is read and an output if it is written.
 core::result<void> check_presence(const request& r, uint32_t rank);
 
 /// Input and output of `rank` overlap nowhere, or in place as `request` describes. Sorts: for tests and debug builds.

@@ -1,5 +1,5 @@
 // Collectives of a simulated world: the production interface, identities and errors on a virtual clock.
-// Owns how long an operation takes; the world that simulates owns the clock and delivers wakes. Single-threaded.
+// Owns how long an operation takes; the simulated world owns the clock and delivers wakes. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace troupe::fabric {
 /// Operations of more bytes (of all pieces) take their time but move nothing.
 inline constexpr uint64_t modelled_move_bytes_max = uint64_t{1} << 20;
 
-/// What one operation costs once all have arrived: latency + bytes / bandwidth, with layout.hpp's `received_bytes`.
+/// The time of one operation once all have arrived: latency + bytes / bandwidth, with layout.hpp's `received_bytes`.
 struct linear_link {
   double latency_us = 10;
   double bytes_per_second = 10e9;
   [[nodiscard]] int64_t duration_ns(uint64_t bytes) const;
 };
 
-/// The simulated world. `schedule` has `advance(sequence)` of member `rank` called once `delay_ns` have passed.
+/// The simulated world's clock. `schedule` calls `advance(sequence)` of member `rank` once `delay_ns` have passed.
 struct virtual_time {
   std::function<int64_t()> now_ns;
   std::function<void(int64_t delay_ns, uint32_t rank, uint64_t sequence)> schedule;
@@ -53,7 +53,7 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
   std::vector<waker> wakers_;  ///< by rank; empty when absent
   linear_link link_;
   virtual_time time_;
-  int64_t link_free_ns_ = 0;  ///< when the last begun operation ends
+  int64_t link_free_ns_ = 0;  ///< when the operation that began last ends
 };
 
 }  // namespace troupe::fabric

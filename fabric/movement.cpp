@@ -10,13 +10,13 @@
 namespace troupe::fabric {
 namespace {
 
-/// Between two looks at `stop`; glibc copies such runs at full speed.
+/// Bytes copied between two checks of `stop`; glibc copies runs of this size at full speed.
 constexpr uint64_t copy_chunk_bytes = uint64_t{1} << 20;
 
 /// Small enough that a chunk's sum is still in the second-level cache when it is copied to the peers.
 constexpr uint64_t reduce_chunk_elements = uint64_t{1} << 15;
 
-/// One member's share of an operation, and what it takes.
+/// One member's share of an operation, with its operands.
 struct share {
   const kernels::operations& device;
   device::stream& stream;
@@ -42,7 +42,7 @@ struct share {
     }
   }
 
-  /// Elements [first, first + count) of piece `p`, summed to wherever the operation wants them.
+  /// Elements [first, first + count) of piece `p`, summed into the outputs of the operation.
   void reduce_chunk(const piece& p, uint64_t first, uint64_t count, std::vector<const std::byte*>& inputs) const {
     const uint64_t in_size = core::size_of(r.input_type);
     const uint64_t out_size = core::size_of(r.output_type);
@@ -57,7 +57,7 @@ struct share {
     if (r.op != operation::all_reduce) return;
     for (size_t m = 0; m < members.size(); ++m) {
       if (m == p.owner) continue;
-      // What is added to may differ between members, so their results may too.
+      // The sums that are added to may differ between members, so their results may too.
       if (r.accumulate)
         device.sum_in_rank_order(inputs, output(m), count, options);
       else
@@ -87,7 +87,7 @@ void do_share(device::device_id device, const request& r, std::span<const member
     mine.reduce_pieces();
   else
     mine.copy_pieces();
-  stream.finish();  // others take it as done
+  stream.finish();  // other members rely on it being done
 }
 
 }  // namespace troupe::fabric

@@ -1,4 +1,4 @@
-// The bytes of an operation: one member's share of the work, on whichever thread calls.
+// Moves the bytes of an operation: one member's share of the work, on the calling thread.
 // Knows nothing of arrival, waking or failure.
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace troupe::fabric {
 
-/// Where one member's operands lie.
+/// The addresses of one member's operands.
 struct member_memory {
   const std::byte* input = nullptr;
   std::byte* output = nullptr;
 };
 
-/// Does, in the calling thread's stream of the members' device and to its end, `rank`'s share of `r`, whose own `input`
-/// and `output` are not used; `members` holds all members' by rank.
+/// Does `rank`'s share of `r`, in the calling thread's stream of the members' device, and waits for its end. `input`
+/// and `output` of `r` are not used; `members` holds all members' by rank.
 ///   all_gather, broadcast, send_receive   fills `rank`'s output from its peers' inputs
 ///   reduce_scatter                        sums the pieces that `rank` owns into its output
 ///   all_reduce                            sums them and writes them to every member's output while they are in cache

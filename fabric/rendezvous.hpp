@@ -1,6 +1,6 @@
-// Who has arrived at which operation of one communicator, and whether all mean the same one.
+// Which members have arrived at each operation of one communicator, and whether all mean the same one.
 // Owns the window of unfinished operations and the text of a mismatch. Not thread-safe; knows neither threads nor
-// clocks, moves no bytes and wakes nobody: the backends do.
+// clocks, moves no bytes and wakes no one: the backends do.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ std::string describe(const identity& id, operation op);
 struct meeting {
   enum class share : uint8_t { waiting, begun, finished };
   request shared;                      ///< of the first to arrive; its input and output are in `memory`
-  uint32_t first = 0;                  ///< who that was
+  uint32_t first = 0;                  ///< the first to arrive
   std::vector<member_memory> memory;   ///< by rank
   std::vector<share> shares;           ///< by rank
   uint32_t arrived = 0, finished = 0;  ///< members
@@ -49,12 +49,12 @@ class rendezvous {  ///< where the members of a group meet
   /// See communicator::missing.
   [[nodiscard]] std::vector<uint32_t> missing(uint64_t sequence) const;
 
-  /// All unfinished and future operations fail. Returns whom to wake for what: (rank, sequence) of every operation
-  /// that fails by it; nobody when there was a failure before.
+  /// All unfinished and future operations fail. Returns the wakes, (rank, sequence), of every operation that this call
+  /// makes fail; empty if there was a failure before.
   std::vector<std::pair<uint32_t, uint64_t>> fail(core::error why);
   [[nodiscard]] const std::optional<core::error>& failure() const { return failure_; }
 
-  /// What to fail with when `rank` ends: names the oldest unfinished operation.
+  /// The error to fail with when `rank` ends: names the oldest unfinished operation.
   [[nodiscard]] core::error lost(uint32_t rank) const;
 
  private:

@@ -14,7 +14,7 @@
 namespace troupe::job {
 namespace {
 
-/// Whether batches have sizes that integers hold, and plans that this machine does. Where a run fits is not asked here:
+/// Whether integers can hold the sizes of batches, and this machine the plans. Whether a run fits is not checked here:
 /// a job of thousands of ranks is planned on one machine and runs on others.
 core::result<void> plannable(const config::job_config& c, const core::model_table& one_row, uint64_t columns) {
   constexpr uint64_t most = uint64_t{1} << 62;
@@ -51,7 +51,7 @@ void set_scaling(blueprint& b) {
   b.loss_scale = {f.enabled ? f.loss_scale : 1.0, f.initial_scale_power, f.loss_scale_window, f.hysteresis,
                   f.consecutive_hysteresis,       f.min_loss_scale};
   b.rules.clip = c.gradient_clipping;
-  // As the fabric applies it, in fp32; the mean divides by the very same number.
+  // In fp32, as the fabric applies it; the mean divides by exactly the same number.
   b.rules.input_scale =
       static_cast<float>(c.prescale_gradients ? 1.0 / c.parallel.data : 1.0 / c.gradient_predivide_factor);
   b.rules.skip_overflow = c.skips_overflow();
@@ -63,7 +63,7 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.updates.rules = updates_of(*b.optimizer);
   options.saving.staging_bytes = c.checkpoint.staging_bytes;
   take_sizes(sized, options);
-  // A host may save whenever it likes; the budget has to hold for what the configuration says.
+  // A host may save at any time; the budget has to cover saves only if the configuration has them.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
   return options;
@@ -76,7 +76,7 @@ void note_pools(const step_plans& plans, std::vector<plan::pool_sizes>& all) {
       all[r].bytes[k] = std::max(all[r].bytes[k], plans.like(r).pool_bytes[k]);
 }
 
-// Of every kind, that nothing is refused in the middle of a run; only training's are kept.
+// Writes plans of every kind, so that nothing is refused in the middle of a run; only training's are kept.
 core::result<void> write_plans(blueprint& b, const blueprint_watch& watch) {
   for (size_t which = 0; which < plan::num_plan_choices; ++which) {
     auto plans = step_plans::write(b.table, b.options[which], watch.go_on);
@@ -124,7 +124,7 @@ plan::late_updates late_from(const config::zenflow_section& z) {
   if (!z.enabled) return out;
   out.share = z.topk_ratio;
   out.update_interval = z.update_interval.value_or(plan::default_update_interval);
-  // Columns are chosen when nothing is put by.
+  // Columns are chosen when no gradients are deferred.
   out.select_interval =
       core::round_up(z.select_interval.value_or(plan::default_selections * out.update_interval), out.update_interval);
   out.warm_up = z.full_warm_up_rounds;

@@ -1,7 +1,6 @@
-// From a configuration to everything that is known before anything runs: model, table, plans, what they need, proved.
-// Of every kind of step one plan for each class of ranks is written and proved, so that nothing is refused later; those
-// of training stay.
-// `troupe plan` shows it, `session` builds it. No actors, no tensors, no threads.
+// From a configuration to everything that is known before anything runs: model, table, proved plans and their memory.
+// For every kind of step one plan for each class of ranks is written and proved, so that nothing is refused later;
+// those of training stay. `troupe plan` shows it, a session runs it. No actors, no tensors, no threads.
 #pragma once
 
 #include <functional>
@@ -25,23 +24,24 @@ struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const core::model_table> table;
   uint64_t sequence = 0;                               ///< tokens of a sample
   plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
-  step_plans train;                                    ///< those of a step that trains and does not save
+  step_plans train;                                    ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
-  plan::cost_model costs;                              ///< by which open sizes were chosen and times predicted
+  plan::cost_model costs;                              ///< used to choose open sizes and to predict times
   scaling_rules rules;
   std::shared_ptr<const optimizer_groups> optimizer;
   kernels::loss_scale_options loss_scale;
   double longest_instruction_s = 0;  ///< predicted
   double stall_after_s = 30;         ///< cluster.stall_after
 
-  /// The plans of another kind of step, written anew and proved: whoever wants them keeps them.
+  /// The plans of another kind of step, written anew and proved; not kept here.
   [[nodiscard]] core::result<step_plans> write(plan::plan_choice which, const job::go_on& more = {}) const;
 };
 
-/// Who looks on while a blueprint is made; an error ends it. Both may be empty.
+/// Callbacks while a blueprint is made; an error of one ends it. Both may be empty.
 struct blueprint_watch {
-  job::go_on go_on{};                                           ///< several times a second
-  std::function<core::result<void>(const blueprint&)> sized{};  ///< the plans of training are written, no others yet
+  job::go_on go_on{};  ///< several times a second
+  std::function<core::result<void>(const blueprint&)>
+      sized{};  ///< after the plans of training are written, before all others
 };
 
 /// The cost model's defaults for the configuration's parameters on this processor.
@@ -53,10 +53,10 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
                                        const core::model_table* own = nullptr, const plan::cost_model* costs = nullptr,
                                        const blueprint_watch& watch = {});
 
-/// Pure: what the configuration says of tiers; numbers that it leaves to the plan have defaults here.
+/// Pure: the configuration's tiers; numbers that it leaves to the plan have defaults here.
 plan::tier_options tiers_from(const config::job_config& config);
 
-/// Pure: generator input from the configuration, but for `optimizer`, which depends on the model.
+/// Pure: the generator's options from the configuration, without `optimizer`, which depends on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::job

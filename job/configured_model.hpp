@@ -14,8 +14,8 @@ struct configured_model {  ///< sizes of a model and of its samples
   uint64_t sequence = 0;  ///< tokens of a sample
 };
 
-/// Reads the model's keys, or the folder's that the configuration names. Refuses what models/ refuses and samples
-/// longer than the model's positions.
+/// Reads the model's keys, or those of the folder that the configuration names. Refuses whatever models/ refuses, and
+/// samples longer than the model's positions.
 core::result<configured_model> read_model(const config::job_config& config);
 
 }  // namespace troupe::job

@@ -56,8 +56,8 @@ std::string chosen_tiers(const config::job_config& c, const plan::plan_options& 
   return core::text_of(
              "# What this run chose, by these rates: reading %.2f GB/s, writing %.2f GB/s, products %.0f GFLOP/s a "
              "core.\n"
-             "# Pasted over the same sections of the topology it is chosen again, whatever the machine does that "
-             "day.\n",
+             "# Pasted over the same sections of the topology, it makes the same choice again, however fast the "
+             "machine is then.\n",
              costs.disk_read_bytes_per_s / 1e9, costs.disk_bytes_per_s / 1e9, costs.flops_per_s / 1e9) +
          yaml;
 }

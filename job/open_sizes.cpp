@@ -8,11 +8,11 @@
 
 namespace troupe::job {
 namespace {
-/// Of a rank, where updates run beside backward and nobody says how large they are: so many that most of the work is
-/// done before the last gradient arrives.
+/// Sub-groups of a rank if updates run beside backward and their size is open: enough that most of the work is done
+/// before the last gradient arrives.
 constexpr uint64_t speculative_sub_groups = 16;
-/// Of a step at stages 1 and 2: while one is published the next is updated, and the last one's publishing is all that
-/// nothing hides.
+/// Parts of a step at stages 1 and 2: while one is published the next is updated, so only the last one's publishing is
+/// not hidden.
 constexpr uint64_t published_parts = 8;
 
 /// Sizes with which gradients are reduced beside backward, and parameters published beside updates.
@@ -38,7 +38,7 @@ plan::open_choices open_choices_of(const config::job_config& c) {
   const bool limited = c.host_memory_budget > 0;
   plan::open_choices out;
   out.sub_group = !z.sub_group_size_given;
-  // Small buckets cost time: only where their memory is wanted back.
+  // Small buckets cost time: chosen only to save memory.
   out.bucket = !z.reduce_bucket_size_given && (limited || c.swap_gradients == config::swap_choice::always);
   out.state_slots = !z.offload_optimizer.buffer_count_given && !z.offload_optimizer.pipeline_given;
   out.parameter_slots = !z.offload_param.buffer_count_given;
@@ -55,7 +55,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
                                                  plan::plan_options trains, const plan::cost_model& costs,
                                                  const std::function<core::result<void>()>& go_on) {
   // Without overlap every bucket is a wait of its own: a few percent of a small model's step. With it gradients arrive
-  // while backward goes on, and what they update in files can be written meanwhile.
+  // while backward continues, and states in files that they update can be written meanwhile.
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
     if (trains.updates.speculate && !c.zero_optimization.sub_group_size_given)

@@ -112,7 +112,7 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
   if (!named) return core::fail(named.error());
   const auto& o = c.optimizer;
   optimizer_groups out;
-  // [named group, or none of them][part]: its place among groups that have members; the first always stands.
+  // [named group, or none][part]: its place among the groups that have members; the first group is always there.
   constexpr uint32_t absent = 0xFFFFFFFF;
   std::vector<std::array<uint32_t, 2>> places(c.parameter_groups.size() + 1, {absent, absent});
   const bool splits = o.type == rule::muon;

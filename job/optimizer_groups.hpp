@@ -1,4 +1,4 @@
-// From the configuration's optimizer, scheduler and parameter groups to what updates each parameter. Pure: no actors.
+// From the configuration's optimizer, scheduler and parameter groups to the update rule of each parameter. Pure.
 #pragma once
 
 #include <vector>
@@ -17,11 +17,11 @@ namespace troupe::job {
 struct optimizer_group {
   kernels::optimizer_options options;
   kernels::schedule_options schedule;  ///< `base_lr` is the group's own
-  double first_moment = 0;             ///< what moments start at
+  double first_moment = 0;             ///< initial value of moments
 };
 
 struct optimizer_groups {               ///< which parameters are updated by which rule
-  std::vector<optimizer_group> groups;  ///< the first is what the configuration says of no parameter in particular
+  std::vector<optimizer_group> groups;  ///< the first is for parameters that no group of the configuration names
   std::vector<uint32_t> group_of;       ///< [parameter]
 };
 
@@ -35,13 +35,13 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
 /// head, which Adam updates. Source: Jordan et al. 2024; zero.md 4.1 adds the names, here GPT-2's too.
 bool is_muon_matrix(const core::parameter_info& parameter);
 
-/// What plans have to know: moments and needs. [parameter]
+/// The plan's view of updates: moments and needs. [parameter]
 std::vector<plan::parameter_update> updates_of(const optimizer_groups& groups);
 
-/// What a checkpoint calls moment `k` of a parameter: `exp_avg` and the like.
+/// The name of moment `k` of a parameter in a checkpoint: `exp_avg` and the like.
 std::string moment_name(const optimizer_groups& groups, uint32_t parameter, uint32_t k);
 
-/// After `applied` updates. [group]
+/// Settings after `applied` updates. [group]
 std::vector<group_setting> settings_of(const optimizer_groups& groups, uint64_t applied);
 
 /// The group's options with a setting's momentum; those without betas keep their own.

@@ -1,5 +1,5 @@
-// The plans of one kind of step: what all ranks share, and one plan for each class of ranks, proved. Owns when plans
-// are written and how far they are proved; how, is the plan's own business.
+// The plans of one kind of step: the layout that all ranks share, and one plan for each class of ranks, proved. Owns
+// when plans are written and how far they are proved; plan/ writes and proves them.
 #pragma once
 
 #include <functional>
@@ -13,13 +13,13 @@
 
 namespace troupe::job {
 
-/// Asked several times a second while plans are written; an error ends it. May be empty.
+/// Called several times a second while plans are written; an error ends the writing. May be empty.
 using go_on = std::function<core::result<void>()>;
 
-/// Up to so many ranks the checker proves the plan of every one beside those of the classes.
+/// Up to this many ranks the checker also proves the plan of every rank, beside those of the classes.
 inline constexpr uint32_t proved_ranks_max = 64;
 
-/// Immutable once written; copies share what they hold.
+/// Immutable once written; copies share their plans.
 class step_plans {
  public:
   /// Writes one plan for each class. Errors: `plan::make_layout`'s, and those of `more`.
@@ -33,13 +33,13 @@ class step_plans {
   [[nodiscard]] const std::vector<plan::rank_class>& classes() const { return classes_; }
   /// One for each class, in their order.
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }
-  /// The plan of the class that `rank` is of: all that is not whose elements they are is that rank's too.
+  /// The plan of the class of `rank`: equal to that rank's own except for whose elements it names.
   [[nodiscard]] const plan::rank_plan& like(uint32_t rank) const { return *plans_[class_of_[rank]]; }
   /// The plan of `rank` itself.
   [[nodiscard]] std::shared_ptr<const plan::rank_plan> of(uint32_t rank) const;
 
-  /// The plans of all ranks, in rank order; of up to `proved_ranks_max` each is proved, and has to come out as its
-  /// class did.
+  /// The plans of all ranks, in rank order; up to `proved_ranks_max` ranks each is proved, and the verdict has to agree
+  /// with that of its class.
   [[nodiscard]] core::result<std::vector<std::shared_ptr<const plan::rank_plan>>> all(const go_on& more = {}) const;
 
  private:

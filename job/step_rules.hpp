@@ -1,11 +1,11 @@
-// What a configuration says of every step in numbers: how gradients become a mean, and what an update takes.
+// The configuration's numbers for every step: how gradients become a mean, and the settings of updates.
 #pragma once
 
 #include <optional>
 
 namespace troupe::job {
 
-/// What an update at one position of the schedules takes of a group.
+/// A group's settings for an update at one position of the schedules.
 struct group_setting {
   double lr = 0;
   std::optional<double>

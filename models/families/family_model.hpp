@@ -1,5 +1,5 @@
-// What the families share: units in the order embedding, blocks of attention and MLP, head; a family says what each
-// segment computes.
+// The common part of the families: units in the order embedding, blocks of attention and MLP, head; a family defines
+// what each segment computes.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
-// Hugging Face folders in and out: config.json beside model.safetensors or its shards. Owns which name in a file is
-// which parameter; the files themselves are checkpoint/'s business. No Torch here.
+// Hugging Face folders in and out: config.json beside model.safetensors or its shards. Owns the parameters' names in
+// the files; checkpoint/ reads and writes the files themselves. No Torch here.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class weights_source {
  public:
   /// Names may lack the prefix `transformer.` or `model.`; buffers that old files hold (attention masks, rotary
   /// frequencies) and the head's copy of a tied weight are ignored. Refused: a parameter that is missing or has
-  /// another shape, a tensor that is no parameter of the model, a type that is not a floating one.
+  /// another shape, a tensor that is no parameter of the model, a type that is not floating-point.
   static core::result<std::unique_ptr<weights_source>> open(const std::filesystem::path& folder, const model_spec& spec,
                                                             const core::model_table& table);
   ~weights_source();
@@ -56,7 +56,7 @@ using parameter_reader = std::function<core::result<void>(uint32_t parameter, ui
 
 /// Writes config.json and the weights in `type` (fp32, bf16, fp16 or fp64; rounded once), sharded with an index beyond
 /// `max_shard_bytes`. Asks `read` for rising ranges of one parameter after the other; holds a few MiB at a time.
-/// What the folder held before stays until all weights are written.
+/// The folder's previous contents stay until all weights are written.
 core::result<void> write_folder(const std::filesystem::path& folder, const model_spec& spec,
                                 const core::model_table& table, core::dtype type, const parameter_reader& read,
                                 uint64_t max_shard_bytes = 5'000'000'000);

@@ -1,4 +1,4 @@
-// Builds the model of a spec's family, after refusing what cannot run.
+// Builds the model of a spec's family, after refusing specs that cannot run.
 #include "models/families/language_model.hpp"
 
 #include "models/families/family_model.hpp"

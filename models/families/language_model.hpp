@@ -1,6 +1,6 @@
 // A model as the compute lane runs it: units of segments, each with an autograd segment of its own.
-// Owns the arithmetic of forward and backward. Leaves to others where parameters lie (they are bound
-// just before use and may lie elsewhere at backward), where gradients go, and when anything happens.
+// Owns the arithmetic of forward and backward. Leaves to others the places of parameters (they are bound
+// just before use and may have moved by backward) and of gradients, and the order of calls.
 #pragma once
 
 #include <memory>
@@ -20,7 +20,7 @@ class language_model {
  public:
   virtual ~language_model() = default;
   [[nodiscard]] virtual const core::model_table& table() const = 0;
-  /// The tensors that are its parameters, to be bound; empty where the binding's own are as good.
+  /// The tensors that are its parameters, to be bound; empty if the binding can make them itself.
   [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
 
   /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.

@@ -16,7 +16,7 @@ namespace {
 
 using core::error_kind;
 
-/// The values of a unit's buffers, to be put back.
+/// The values of a unit's buffers, to be restored.
 class kept_buffers {
  public:
   explicit kept_buffers(const module_unit& unit) : buffers_(parts_of(unit).buffers) {

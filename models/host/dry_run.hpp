@@ -12,18 +12,18 @@
 namespace troupe::models {
 
 struct dry_run_result {
-  std::vector<bool> draws;  ///< [unit]: takes numbers from torch's generator
+  std::vector<bool> draws;  ///< [unit]: draws numbers from torch's generator
 };
 
 /// Runs the model, whose parameters hold values, on `first` and fills in flops (where the host gave none) and saved
 /// bytes of `table`. Flops are those of matrix products, convolutions, recurrences and fused attention, two for a
-/// multiplication with its addition; saved bytes are what the unit's forward leaves allocated. Buffers keep their
-/// values. Refused: a unit that cannot take what the one before gives (both are named, with the shape), a loss that is
-/// not one number, an output through which no gradient flows.
+/// multiplication with its addition; saved bytes are those that the unit's forward leaves allocated. Buffers keep their
+/// values. Refused: a unit that cannot take the output of the one before (both are named, with the shape), a loss that
+/// is not one number, an output through which no gradient flows.
 core::result<dry_run_result> dry_run(const module_model& model, core::model_table& table, const host_batch& first,
                                      const random_key& key);
 
-/// What went wrong, in one line.
+/// The exception's message in one line.
 std::string line_of(const std::exception& e);
 
 }  // namespace troupe::models

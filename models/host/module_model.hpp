@@ -1,5 +1,5 @@
 // A host's own model: torch::nn modules in order, each with a forward from one tensor to one tensor, and a loss.
-// Owns what a host says; what is made of it (table, plan, gradients, residency) is prepared_modules' and actors/'.
+// Owns the host's description; prepared_modules and actors/ make table, plan, gradients and residency of it.
 //
 //   module_model make() {
 //     torch::nn::Linear in(784, 256), out(256, 10);
@@ -24,18 +24,18 @@ class Module;
 
 namespace troupe::models {
 
-/// What is gathered, run and released together: a layer, a block. Its output is the next unit's input.
+/// Modules that are gathered, run and released together: a layer, a block. The output is the next unit's input.
 struct module_unit {
-  std::string name;                           ///< of its own; parameters are called `name.parameter`
+  std::string name;                           ///< unique in the model; parameters are called `name.parameter`
   std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters
   std::function<at::Tensor(const at::Tensor&)> forward;
   double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
 };
 
 /// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
-/// the configuration and shards them. A module, or a single tensor, that stands in several units is shared between
-/// them. Parameters without requires_grad stay as they are. Buffers belong to each rank: running statistics are those
-/// of its own micro-batches, as in data parallelism without synchronised norms.
+/// the configuration and shards them. A module, or a single tensor, that is in several units is shared between them.
+/// Parameters without requires_grad are not trained. Buffers belong to each rank: running statistics are those of its
+/// own micro-batches, as in data parallelism without synchronised norms.
 struct module_model {
   std::vector<module_unit> units;
   /// The mean loss of a micro-batch, a scalar. `output` is the last unit's, widened to fp32 (fp64 stays).
@@ -51,9 +51,9 @@ struct host_batch {
   at::Tensor input, target;
 };
 
-/// The micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Asked ahead of need, on another thread than
-/// the modules', one call at a time, with torch's generator seeded from the four numbers that name the batch (the run's
-/// seed is the fourth): it may be drawn at random and is the same in every run. An answer is wanted within a minute.
+/// Returns the micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Called ahead of need, on another
+/// thread than the modules', one call at a time, with torch's generator seeded from the run's seed and the three
+/// arguments: the batch may be drawn at random and is the same in every run. Must return within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
 
 /// torch::nn::Linear and the like: holders of a module.
@@ -63,7 +63,7 @@ concept module_holder = requires(T m) {
 };
 
 template <module_holder Holder>
-auto module_of(const Holder& m) {  ///< the module of either
+auto module_of(const Holder& m) {  ///< its module
   return m.ptr();
 }
 template <class Module>
@@ -79,7 +79,8 @@ module_unit unit(std::string name, const Module& module) {
   return {std::move(name), m, [m](const at::Tensor& x) { return at::Tensor(m->forward(x)); }};
 }
 
-/// A module with a forward of the host's: `forward(module, x)`, such as one that takes the first of a GRU's results.
+/// A module with a forward of the host's own: `forward(module, x)`, such as one that takes the first of a GRU's
+/// results.
 template <class Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);

@@ -99,7 +99,7 @@ bool is_activation(const nn::Module& m) {
                 nn::TanhImpl, nn::TanhshrinkImpl, nn::ThresholdImpl>(m);
 }
 
-/// Kind, widths, layout and heads by the module's type; false where that says nothing.
+/// Kind, widths, layout and heads by the module's type; false for an unknown type.
 bool describe(const nn::Module& m, layer_info& l) {
   if (const auto* linear = dynamic_cast<const nn::LinearImpl*>(&m)) {
     set_widths(l, layer_kind::linear, linear->options.in_features(), linear->options.out_features());

@@ -1,4 +1,4 @@
-// A module taken apart into tensors and layers, so that only one file needs to see torch::nn.
+// Splits a module into tensors and layers, so that only one file needs to see torch::nn.
 #pragma once
 
 #include <functional>
@@ -23,14 +23,14 @@ struct module_parts {
 module_parts parts_of(const module_unit& unit);
 
 /// The layers of a unit, which is segment 0 of `number`, in the order in which its modules were registered, each module
-/// once. Torch's linear, embedding, norm, attention, activation and convolution modules and what derives from them have
-/// their kind; any other module that holds parameters itself is `other`, its `weight` and `bias` those that it calls
-/// so. `index_of` gives a parameter's place in the table.
+/// once. Torch's linear, embedding, norm, attention, activation and convolution modules and classes derived from them
+/// have their kind; any other module that holds parameters itself is `other`, its `weight` and `bias` the parameters of
+/// these names. `index_of` gives a parameter's place in the table.
 std::vector<core::layer_info> layers_of(const module_unit& unit, uint32_t number,
                                         const std::function<uint32_t(const at::Tensor&)>& index_of);
 
-/// Puts all modules of the model into training mode, each as it was when this was called, or into evaluation mode.
-/// Modules that the host froze in evaluation mode stay there.
+/// Returns a function that puts all modules of the model into training or evaluation mode. Modules that the host has
+/// put into evaluation mode by now stay there.
 std::function<void(bool training)> mode_switch(const module_model& model);
 
 }  // namespace troupe::models

@@ -50,7 +50,7 @@ class module_run final : public segment_run {
       } else {
         TORCH_CHECK(!all_used_, "parameter ", w.name,
                     " got no gradient: wanted one, as zero_optimization.ignore_unused_parameters is false");
-        writer.out().zero_();  // it took no part in this micro-batch
+        writer.out().zero_();  // it was not used in this micro-batch
       }
       writer.commit();
       *next++ = at::Tensor();
@@ -105,7 +105,7 @@ class module_runner final : public language_model {
     return input.is_floating_point() ? input.detach().to(where, torch_dtype(facts_->type)) : input.detach().to(where);
   }
 
-  // Whether anybody wants the gradient of this unit's input.
+  // Whether the gradient of this unit's input is needed.
   [[nodiscard]] bool trains_before(uint32_t unit, const parameter_binding& parameters) const {
     const auto& units = facts_->table.units;
     return std::any_of(units.begin(), units.begin() + unit, [&](const core::unit_info& u) {
@@ -150,7 +150,7 @@ class module_runner final : public language_model {
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
   std::function<void(bool)> set_mode_;
-  bool training_ = true;                                                // as the factory left the modules
+  bool training_ = true;                                                // true: modules are in the factory's modes
   std::vector<std::vector<at::Tensor>> buffers_;                        // [unit]
   std::vector<std::optional<std::pair<uint64_t, uint32_t>>> computed_;  // [unit]: step, micro-batch trained last
 };

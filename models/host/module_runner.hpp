@@ -12,19 +12,19 @@
 
 namespace troupe::models {
 
-/// What a run knows of a host's model beside the model itself.
+/// Facts about a host's model beside the model itself.
 struct module_facts {
   core::model_table table;
-  std::vector<bool> draws;  ///< [unit]: takes numbers from torch's generator
+  std::vector<bool> draws;  ///< [unit]: draws numbers from torch's generator
   core::dtype type = core::dtype::f32;
   device::device_id device = {};  ///< where the modules compute
-  /// The micro-batch of a step in which a trained parameter without gradient is an error; none: in no one.
+  /// The micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.
   std::optional<uint32_t> all_used_in = {};
 };
 
 /// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random
-/// numbers has torch's generator in turn with the other ranks, seeded from (seed, step, micro-batch, rank, unit), so
-/// computing it again gives the same bits; its buffers change once, however often a micro-batch is computed again.
+/// numbers takes turns with the other ranks at torch's generator, seeded from (seed, step, micro-batch, rank, unit), so
+/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed.
 std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts);
 
 }  // namespace troupe::models

@@ -16,7 +16,7 @@ using arguments = c10::ArrayRef<const c10::IValue>;
 
 double numel(const c10::IValue& v) { return v.isTensor() ? static_cast<double>(v.toTensor().numel()) : 0; }
 
-/// What an operation costs: so much for each element of its output, and so much whatever that is.
+/// The cost of an operation: flops per element of its output, and a constant part.
 struct cost final : at::ObserverContext {
   double per_output = 0, fixed = 0;
 };

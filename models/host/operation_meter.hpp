@@ -1,4 +1,4 @@
-// Counts what this thread's ATen operations do while it lives: flops of the products, bytes left allocated.
+// Counts this thread's ATen operations while it lives: flops of the products, bytes left allocated.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class operation_meter {
 
   /// Of matrix products, convolutions, recurrences and fused attention, outermost operations only.
   [[nodiscard]] double flops() const;
-  /// Allocated less freed since construction.
+  /// Bytes allocated minus bytes freed since construction.
   [[nodiscard]] int64_t live_bytes() const;
 
  private:

@@ -32,7 +32,7 @@ void convert_buffers(const module_model& model, at::ScalarType type, at::Device 
         b.tensor.set_data(b.tensor.detach().to(where, b.tensor.is_floating_point() ? type : b.tensor.scalar_type()));
 }
 
-/// The tensors stay, their bytes go; a binding gives them others.
+/// Frees the bytes of all tensors but keeps the tensors; a binding gives them new bytes.
 void drop_values(const module_model& model) {
   for (const auto& p : parameters_of(model)) p.set_data(at::empty({0}, p.options().requires_grad(false)));
 }

@@ -1,5 +1,5 @@
-// Torch's default CPU generator is one for the whole process. Here it is taken in turns, so that what a rank draws is a
-// function of its place in the run and of nothing that other threads do.
+// Torch's default CPU generator is one for the whole process. Here threads take turns at it, so that a rank's random
+// numbers depend on its place in the run and not on other threads.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,10 +9,10 @@
 
 namespace troupe::models {
 
-/// Names what is drawn.
+/// Identifies a sequence of random numbers.
 struct random_key {
   uint64_t seed = 0, step = 0;
-  uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit; others are below
+  uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit; other uses are below
 };
 inline constexpr uint32_t drawing_a_model = 0xFFFFFFFF, drawing_a_batch = 0xFFFFFFFE,
                           drawing_an_evaluation = 0xFFFFFFFD;

@@ -1,4 +1,4 @@
-// Activations that stand alone, by ATen; those in front of a linear layer are linear.cpp's.
+// Activations that are layers of their own, by ATen; those in front of a linear layer are linear.cpp's.
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/silu.h>

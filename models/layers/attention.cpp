@@ -1,5 +1,5 @@
-// Causal self-attention of a batch, document by document, through the kernel of its device. Nothing but the packed
-// input is kept for backward, which computes the weights again.
+// Causal self-attention of a batch, document by document, through the kernel of its device. Only the packed input is
+// kept for backward, which recomputes the weights.
 #include "models/layers/attention.hpp"
 
 #include <ATen/core/Tensor.h>
@@ -19,7 +19,7 @@
 namespace troupe::models {
 namespace {
 
-/// What forward and backward of a batch share.
+/// State that forward and backward of a batch share.
 struct attention_call {
   attention_shape shape;
   dropout_masks masks;
@@ -88,7 +88,7 @@ struct attention_node final : function_node {
 
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  const bool composed = qkv.scalar_type() == at::kDouble;  // which the kernel does not take
+  const bool composed = qkv.scalar_type() == at::kDouble;  // the kernel does not take fp64
   return composed ? composed_attention(scope, qkv, shape, dropout) : fused_attention(scope, qkv, shape, dropout);
 }
 

@@ -1,11 +1,11 @@
-// The two ways in which causal_attention is computed; which of them a type takes is said in attention.cpp.
+// The two implementations of causal_attention; attention.cpp chooses one by type.
 #pragma once
 
 #include "models/layers/functions.hpp"
 
 namespace troupe::models {
 
-/// Out of LibTorch's own operations, each rounded to the type of qkv: any floating type. The readable one.
+/// Composed of LibTorch's own operations, each rounded to the type of qkv: any floating type. The readable one.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                               float dropout);
 

@@ -1,4 +1,4 @@
-// A tensor's memory as kernels take it.
+// A tensor's memory in the form that kernels take.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,5 +1,5 @@
 // Attention in blocks of queries: each block looks only at the keys of its document up to its last query,
-// and nothing of the size of T x T is kept for backward, which computes the weights again.
+// and nothing of the size of T x T is kept for backward, which recomputes the weights.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_softmax.h>
 #include <ATen/ops/_softmax_backward_data.h>
@@ -52,7 +52,7 @@ at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g
   return row.view({row.size(0), s.kv_heads, s.heads / s.kv_heads, s.head_width}).select(2, g).transpose(0, 1);
 }
 
-/// What one pass over a segment's attention works with; nothing of it outlives the pass.
+/// Operands of one pass over a segment's attention; none outlives the pass.
 struct attention_call {
   attention_shape shape;
   dropout_masks masks;
@@ -77,7 +77,7 @@ struct attention_call {
     return query_blocks(columns, block_queries, starts.empty() ? starts : starts.subspan(size_t(row) * n, n));
   }
 
-  /// A block's queries by the scale, on the smaller side of the product.
+  /// A block's queries times the scale, which is applied to the smaller factor of the product.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
     return q.narrow(1, b.first, b.count).mul(scale());
   }
@@ -89,8 +89,8 @@ struct attention_call {
     return at::_softmax(scores, -1, /*half_to_float=*/false);
   }
 
-  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined where nothing
-  /// drops.
+  /// The mask of weights (kv_heads, count, seen); positions count (query head, query, key). Undefined if nothing is
+  /// dropped.
   [[nodiscard]] at::Tensor mask(const at::Tensor& w, int64_t row, int64_t g, const query_block& b) const {
     if (!masks.active()) return {};
     at::Tensor keep = at::empty({shape.kv_heads, b.count, b.seen()}, w.options().dtype(at::kByte));

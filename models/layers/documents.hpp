@@ -1,5 +1,5 @@
-// Several documents in one row: attention stays inside each, positions restart at each. Owns what `document_start`
-// means; what it does to attention, position vectors and rotary angles is said where those are computed.
+// Several documents in one row: attention stays inside each, positions restart at each. Owns the meaning of
+// `document_start`; its effect on attention, position vectors and rotary angles is explained where those are computed.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace troupe::models {
 /// Queries [first, first + count) of one document and the first key that they may see: its start.
 struct query_block {
   int64_t first = 0, count = 0, document = 0;
-  /// Keys [document, document + seen()) are what the block works with; each query sees those up to itself.
+  /// The block works with keys [document, document + seen()); each query sees those up to itself.
   [[nodiscard]] int64_t seen() const { return first + count - document; }
 };
 

@@ -1,5 +1,5 @@
 // Dropout whose masks are functions of (seed, step, global sample, layer, site, position): the same bits however the
-// batch is cut. Masks are drawn again in backward instead of kept.
+// batch is cut. Backward draws the masks again instead of keeping them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +12,7 @@
 
 namespace troupe::models {
 
-/// Tells apart the dropouts of one unit.
+/// Distinguishes the dropouts of one unit.
 enum class dropout_site : uint32_t { embedding, attention_weights, attention_output, mlp_output };
 
 /// The masks of one site. Holds the keys of the batch by reference: its arrays outlive forward and backward.
@@ -24,10 +24,10 @@ class dropout_masks {
   /// False where nothing is dropped: probability 0, or not training.
   [[nodiscard]] bool active() const { return probability_ > 0; }
 
-  /// What is kept is multiplied by this.
+  /// Elements that are kept are multiplied by this.
   [[nodiscard]] double factor() const { return 1.0 / (1.0 - static_cast<double>(probability_)); }
 
-  /// The masks of row `row`, as kernels know them.
+  /// The kernels' key for the masks of row `row`.
   [[nodiscard]] kernels::dropout_key key(uint64_t row) const;
 
   /// Multiplies `x`, contiguous, by the factor where `keep` (bytes, as many) is 1, by 0 where it is 0.

@@ -1,5 +1,4 @@
-// Looks vectors up, and adds their gradients in the order that came with the tokens, each row summed in fp32 and
-// rounded once.
+// Looks vectors up, and sums their gradients in the order that came with the tokens, each row in fp32 and rounded once.
 #include "models/layers/embedding.hpp"
 
 #include <ATen/core/grad_mode.h>
@@ -18,7 +17,7 @@
 namespace troupe::models {
 namespace {
 
-/// The first T tokens of every row on `where`, once it is sure that inputs and targets are tokens of the vocabulary.
+/// The first T tokens of every row on `where`, after checking that inputs and targets are tokens of the vocabulary.
 at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,

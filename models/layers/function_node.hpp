@@ -1,4 +1,4 @@
-// What our autograd functions share: a node that holds typed members, reaches the segment's gradient sink, and
+// The base of our autograd functions: a node that holds typed members, reaches the segment's gradient sink, and
 // hooks itself to its output. Lighter than torch::autograd::Function, and saves weights by reference on purpose:
 // their bytes may have moved by the time backward reads them. Torch's own node is function_node.cpp's: its header costs
 // a compiler eight seconds.
@@ -36,20 +36,20 @@ struct function_node {
 /// In its scope operations leave no history and track no views, as inside ATen's own differentiable operations.
 using below_autograd = at::AutoDispatchBelowADInplaceOrView;
 
-/// True where a backward will be asked for: grad mode is on and one of the inputs leads to the segment's input.
+/// True if a backward will follow: grad mode is on and one of the inputs depends on the segment's input.
 template <class... Tensors>
 bool wants_node(const Tensors&... inputs) {
   return at::GradMode::is_enabled() && ((inputs.defined() && inputs.requires_grad()) || ...);
 }
 
-/// A gradient out of the list that `apply` was given, contiguous, and nobody else's if it was the list's alone.
+/// Takes a gradient out of the list that `apply` was given, contiguous; not shared if only the list held it.
 inline at::Tensor taken(at::Tensor& gradient) {
   at::Tensor out = std::exchange(gradient, {});
   if (!out.is_contiguous()) out = out.contiguous();
   return out;
 }
 
-/// Memory for what takes the place of `x`, element by element: its own where nobody else holds it.
+/// Memory for a result that replaces `x` element by element: that of `x` itself if nothing else holds it.
 inline at::Tensor in_place_of(const at::Tensor& x) {
   const bool own = x.use_count() == 1 && x.storage().use_count() == 1 && x.is_contiguous();
   return own ? x : at::empty_like(x, at::MemoryFormat::Contiguous);

@@ -23,12 +23,12 @@ at::Tensor linear(const segment_scope& scope, const at::Tensor& x, const project
 /// linear(act(x)); backward recomputes act(x) where that is cheap (tanh-GELU) instead of keeping it.
 at::Tensor activated_linear(const segment_scope& scope, const at::Tensor& x, activation act, const projection& p);
 
-/// linear(act(gate) * up), shaped alike; so does this one for SiLU.
+/// linear(act(gate) * up), of equal shapes; backward recomputes act(gate) for SiLU in the same way.
 at::Tensor gated_linear(const segment_scope& scope, const at::Tensor& gate, const at::Tensor& up, activation act,
                         const projection& p);
 
-/// What the layers behind a norm give, and the norm's input for whoever adds to it past the norm. What reaches that is
-/// added to the input's gradient where the norm forms it.
+/// The outputs of the layers behind a norm, and the norm's input for the residual path past the norm. The gradient of
+/// that path is added to the input's gradient where the norm forms it.
 struct normed_outputs {
   std::vector<at::Tensor> y;  ///< one for each layer
   at::Tensor past;

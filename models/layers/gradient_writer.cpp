@@ -1,4 +1,4 @@
-// Gradients written where the sink wants them.
+// Writes gradients to the places that the sink gives.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/from_blob.h>

@@ -1,4 +1,4 @@
-// Numbers of the host where a device reads them. Owns no copy where the device reads the host's memory.
+// Puts numbers of the host where a device can read them. No copy if the device reads the host's memory.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -9,8 +9,8 @@
 
 namespace troupe::models {
 
-/// As a tensor of one dimension on `where`, which is not written to. On the CPU it is the numbers themselves, so they
-/// outlive it.
+/// The numbers as a read-only tensor of one dimension on `where`. On the CPU it is a view of them, so they must outlive
+/// it.
 inline at::Tensor on_device(std::span<const int64_t> numbers, at::Device where) {
   return at::from_blob(const_cast<int64_t*>(numbers.data()), {static_cast<int64_t>(numbers.size())}, at::kLong)
       .to(where);

@@ -1,5 +1,5 @@
-// Linear layers, alone and behind an activation. Behind one, backward makes its output again in the pass that goes back
-// through it, so that the widest tensor of a layer is not kept.
+// Linear layers, alone and behind an activation. Behind one, backward recomputes the activation's output in the pass
+// that goes back through it, so that the widest tensor of a layer is not kept.
 #include <ATen/ops/empty_like.h>
 
 #include "models/layers/bytes.hpp"

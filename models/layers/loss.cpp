@@ -1,5 +1,5 @@
-// Cross-entropy over a vocabulary, in fp32, lean on memory: beside the logits only one number a row is kept,
-// and the gradient takes the logits' place.
+// Cross-entropy over a vocabulary, in fp32, with little memory: beside the logits only one number a row is kept,
+// and the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
 #include "models/layers/bytes.hpp"
@@ -12,7 +12,7 @@
 namespace troupe::models {
 namespace {
 
-/// Every token but each row's first on `where`, once it is sure that all are columns of the logits.
+/// Every token but each row's first on `where`, after checking that all are columns of the logits.
 at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
   const uint64_t width = batch.columns + 1;
   for (uint64_t i = 0; i < batch.tokens.size(); ++i)

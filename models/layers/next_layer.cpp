@@ -20,7 +20,7 @@ weight next_weight(segment_scope& scope, core::layer_kind kind) { return weight_
 
 projection next_linear(segment_scope& scope) {
   const auto& layer = scope.next(core::layer_kind::linear);
-  TORCH_CHECK(layer.layout, "linear layer ", layer.name, " does not say how its weight lies");
+  TORCH_CHECK(layer.layout, "linear layer ", layer.name, " does not give the layout of its weight");
   return {weight_of(scope, layer), bias_of(scope, layer), *layer.layout};
 }
 

@@ -1,11 +1,11 @@
-// What a segment's functions compute with, taken from the table of layers one after the other.
+// The parameters of a segment's functions, taken from the table of layers one after the other.
 #pragma once
 
 #include "models/layers/functions.hpp"
 
 namespace troupe::models {
 
-/// Of the segment's next layer of `kind`, which has a weight.
+/// The weight of the segment's next layer of `kind`, which must have one.
 weight next_weight(segment_scope& scope, core::layer_kind kind);
 
 /// The segment's next linear layer, norm and attention.

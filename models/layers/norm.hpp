@@ -1,5 +1,5 @@
-// The norm in front of linear layers: layer norm and RMS norm over rows, without history. Whoever keeps the rows for
-// backward asks for them once more there.
+// The norm in front of linear layers: layer norm and RMS norm over rows, without history. Backward of the layers behind
+// it calls `forward` again instead of keeping the rows.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace troupe::models {
 
-/// What a norm gives for rows (N, C), one number for each row beside them in the type that sums are formed in.
+/// A norm's result for rows (N, C), with mean and rstd of each row in the type that sums are formed in.
 struct normed_rows {
   at::Tensor y, mean, rstd;  ///< RMS norm has no mean
 };

@@ -1,5 +1,5 @@
-// Linear layers behind a norm. Backward makes the norm's output again from its input, which the residual connection
-// keeps alive anyhow, so that it is not kept.
+// Linear layers behind a norm. Backward recomputes the norm's output from its input, which the residual connection
+// keeps alive anyway, so that the output need not be kept.
 #include <utility>
 
 #include "models/layers/function_node.hpp"
@@ -13,7 +13,7 @@ struct normed_linear_node final : function_node {
   row_norm norm;
   std::vector<projection> layers;
 
-  /// `gradients`: of each layer's output, then of what went past.
+  /// `gradients`: of each layer's output, then of the residual path.
   gradient_list apply(gradient_list&& gradients) override {
     normed_rows again = norm.forward(x);
     at::Tensor dy;

@@ -1,5 +1,5 @@
-// What layers ask of the device that a tensor lies on: the table of kernels/operations.hpp, and beside it what needs
-// Torch. Owns finding them; tensors of one model lie on one device, its rank's.
+// The operations of the device that a tensor lies on: the table of kernels/operations.hpp, and those that need Torch.
+// Owns finding them; tensors of one model lie on one device, its rank's.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,4 +1,4 @@
-// Tensors whose bytes come and go: one StorageImpl each for life, its data pointer swapped, and one that refuses.
+// Tensors whose bytes change: each keeps one StorageImpl, whose data pointer is swapped, and one that refuses access.
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
 #include <c10/core/StorageImpl.h>
@@ -17,8 +17,8 @@ c10::Storage storage_without_bytes(size_t bytes, at::Device where) {
                                                /*allocator=*/nullptr, /*resizable=*/false);
 }
 
-/// What a released parameter has for storage: whoever asks it for bytes gets a c10::Error. A null pointer alone is
-/// not enough, some of ATen's operations follow it.
+/// The storage of a released parameter: asking it for bytes throws c10::Error. A null pointer alone is not enough,
+/// since some of ATen's operations dereference it.
 c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes, at::Device where) {
   c10::Storage storage = storage_without_bytes(bytes, where);
   storage.unsafeGetStorageImpl()->release_data_and_set_meta_custom_data_ptr_error_msg_(
@@ -47,7 +47,7 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
       tensors_.push_back(std::move(t));
     } else {
       tensors_.push_back(std::move(own[tensors_.size()]));
-      tensors_.back().set_data(t);  // the same tensor for everybody who holds it
+      tensors_.back().set_data(t);  // all holders of the tensor see the change
       tensors_.back().set_requires_grad(info.trainable);
     }
     bound_.push_back(false);

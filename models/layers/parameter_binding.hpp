@@ -1,4 +1,4 @@
-// The parameters of one rank as tensors whose bytes come and go.
+// The parameters of one rank as tensors whose bytes are bound and released.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,10 +14,9 @@ namespace troupe::models {
 
 /// Not thread-safe: the compute lane's own.
 ///
-/// Each parameter keeps one tensor and one StorageImpl for life; `bind` swaps its data pointer, `release` takes it
-/// away and leaves a storage that refuses. What backward saved is the tensor itself and sees the new bytes, so a
-/// parameter may be released after forward and bound elsewhere before backward. Touching a released parameter throws
-/// c10::Error.
+/// Each parameter keeps one tensor and one StorageImpl for life; `bind` swaps its data pointer, `release` replaces it
+/// by a storage that refuses access. Autograd saves the tensor itself, which sees the new bytes, so a parameter may be
+/// released after forward and bound elsewhere before backward. Using a released parameter throws c10::Error.
 class parameter_binding {
  public:
   /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type` on
@@ -39,7 +38,7 @@ class parameter_binding {
  private:
   at::Device device_;
   std::vector<at::Tensor> tensors_;
-  std::vector<c10::Storage> bytes_, none_;  ///< what a tensor's storage is while bound, and while released
+  std::vector<c10::Storage> bytes_, none_;  ///< a tensor's storage while bound, and while released
   std::vector<bool> bound_, trainable_;
 };
 

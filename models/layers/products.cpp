@@ -26,7 +26,8 @@ namespace {
 /// Multiplications below which the call costs more than a faster product gains.
 constexpr int64_t onednn_work_min = 1 << 15;
 
-/// What LibTorch answers where it has the question: ONEDNN_MAX_CPU_ISA may keep its oneDNN from what the processor has.
+/// LibTorch's own answer, if it has this question: ONEDNN_MAX_CPU_ISA may keep its oneDNN from using all that the
+/// processor has.
 bool torch_says(const char* question) {
   const auto known = c10::Dispatcher::singleton().findSchema({question, ""});
   return !known || known->typed<bool()>().call();
@@ -55,9 +56,9 @@ bool processor_prefers_onednn() {
 #ifdef TROUPE_MODELS_ONEDNN
 /// out = beta * out + a * b
 void by_onednn(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, float beta) {
-  // oneDNN asks OpenMP, whose number of threads ATen sets in each thread that asks it for the first time. It has to be
-  // LibTorch that is asked: the header's own lazy_init_num_threads() has a second mark of the first time here, and
-  // would undo what at::set_num_threads() said to this thread.
+  // oneDNN reads OpenMP's number of threads, which ATen sets at a thread's first call of this function. The call has to
+  // go to LibTorch: the header's own lazy_init_num_threads() keeps a second flag of the first call here, and would undo
+  // an earlier at::set_num_threads() of this thread.
   (void)at::get_num_threads();
   at::native::mkldnn_matmul(a, b, out, beta, 1.0F);
 }

@@ -1,5 +1,5 @@
-// Matrix products of the layers: which library does one, and nothing else. Attention has products of its own; modules
-// that a host brings use ATen as they are.
+// Matrix products of the layers: chooses the library for each. Attention has products of its own; a host's modules use
+// ATen unchanged.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,8 +12,8 @@ namespace troupe::models {
 /// `widened`: fp32 products of factors that were widened (`models/layers/widened_products.hpp`).
 enum class product_library : uint8_t { aten, onednn, widened };
 
-/// What a product of m x k by k x n runs on, which depends on the processor (as core/processor.hpp sees it), the type
-/// and the shape alone, so bits do not depend on the run.
+/// The library for a product of m x k by k x n. Depends on the processor (as core/processor.hpp sees it), the type and
+/// the shape alone, so bits do not depend on the run.
 /// fp32: oneDNN on processors with AVX-512 that are not Intel's (MKL keeps to AVX2 there: 93 against 205 GFLOP/s on a
 /// Zen 5 core), and not for products too small to pay for a call; otherwise ATen's.
 /// 16-bit types: ATen's where the processor has instructions for them, otherwise widened. There LibTorch's own reach 1
@@ -25,7 +25,7 @@ product_library products_by(at::ScalarType type, int64_t m, int64_t k, int64_t n
 /// (models/layers/operations.hpp).
 void product_out(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias = {});
 
-/// The CPU's, by the library that `products_by` names.
+/// The CPU's product_out, by the library that `products_by` names.
 void product_on_cpu(at::Tensor& out, const at::Tensor& a, const at::Tensor& b, const at::Tensor& bias);
 
 /// The same into a new tensor.

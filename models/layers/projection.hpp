@@ -1,5 +1,5 @@
-// A linear layer's parameters and what each way through it takes: the product, its input's gradient, and the gradients
-// that go straight to their buckets.
+// A linear layer's parameters and its arithmetic: the product, its input's gradient, and the parameters' gradients,
+// which go straight to their buckets.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -27,9 +27,9 @@ struct projection {
   weight_layout layout = weight_layout::in_out;
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
-  /// Of the rows that went in, from the gradient (N, out).
+  /// The gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;
-  /// Of weight and bias.
+  /// Writes the gradients of weight and bias.
   void write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
 };
 

@@ -57,7 +57,7 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
-  std::span<const uint32_t> starts;       // the batch's, which do so too
+  std::span<const uint32_t> starts;       // the batch's, which also outlive them
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
@@ -85,7 +85,7 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
     auto* s = sines.mutable_data_ptr<scalar_t>();
     for (int64_t t = 0; t < count; ++t)
       for (int64_t i = 0; i < half; ++i) {
-        // angles are rounded to fp32 where the peer rounds them: at far positions that is visible
+        // angles are rounded to fp32 where transformers rounds them: at far positions that is visible
         const auto power = static_cast<scalar_t>(2 * i) / static_cast<scalar_t>(head_width);
         const scalar_t frequency = scalar_t{1} / std::pow(static_cast<scalar_t>(theta), power);
         const scalar_t angle = static_cast<scalar_t>(t) * frequency;

@@ -1,4 +1,4 @@
-// What runs through a segment: a micro-batch in, an output and a backward out, gradients to whoever asked for them.
+// Input and output of a segment: takes a micro-batch, gives an output and a backward, writes gradients to a sink.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -39,15 +39,16 @@ struct micro_batch {
   /// rows x columns: where the document of each input begins in its row; key j is visible to query i when
   /// document_start[i] <= j <= i, and i's position is i - document_start[i]. Empty: each row is one document.
   std::span<const uint32_t> document_start = {};  ///< outlives forward and backward
-  /// For backward, which asks no tensor what it holds: the inputs by token and, with documents, by column of theirs.
+  /// The inputs ordered by token and, with documents, by column within their document: backward reads no tensor's
+  /// values.
   const core::token_order* by_token = nullptr;
   const core::token_order* by_column = nullptr;
-  /// For a host's own model, which has no tokens: its tensors, and what else names the micro-batch.
+  /// For a host's own model, which has no tokens: its tensors, and the numbers that identify the micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
 };
 
-/// A segment after its forward: its output, and what its backward needs.
+/// A segment after its forward: its output, and the state that its backward needs.
 class segment_run {
  public:
   virtual ~segment_run() = default;

@@ -1,4 +1,4 @@
-// What a segment's forward reads: parameters, batch, dropout keys, and the slot that backward fills.
+// The inputs of a segment's forward: parameters, batch, dropout keys, and the slot that backward fills.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace troupe::models {
 
-/// Lives for one forward; what backward needs is captured by the functions themselves.
+/// Lives for one forward; the functions themselves keep what backward needs.
 class segment_scope {
  public:
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,

@@ -1,4 +1,4 @@
-// A parameter as the functions of a segment see it, and the way its gradient takes.
+// A parameter as the functions of a segment see it, and the writer of its gradient.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,19 +16,19 @@ struct sink_slot {
   gradient_sink* sink = nullptr;
 };
 
-/// One parameter: its identity and the tensor whose bytes come and go. `name` outlives it.
+/// One parameter: its identity and the tensor whose bytes are bound and released. `name` must outlive it.
 struct weight {
   uint32_t id = 0;
   at::Tensor tensor;
   std::string_view name;
   bool trainable = true;
 
-  /// The tensor, once it is sure that its bytes are there; throws c10::Error otherwise.
+  /// The tensor, after checking that its bytes are bound; throws c10::Error otherwise.
   [[nodiscard]] const at::Tensor& bound() const;
 };
 
 /// One contribution to a parameter's gradient: fill `out()`, then `commit()`; or `write_rows`. For a parameter that is
-/// not trained the sink is not asked and nothing is kept.
+/// not trained the sink is not called and nothing is kept.
 ///
 /// The contribution is formed in the parameter's dtype (sums inside in fp32 or wider, rounded once). Where the target
 /// has that dtype and is to be overwritten, `out()` is the target itself; otherwise a temporary that `commit` converts
@@ -39,8 +39,8 @@ class gradient_writer {
   [[nodiscard]] at::Tensor& out();
   void commit();
 
-  /// A contribution that is zero but for some rows, each named once: `rows` (n, C) in the parameter's dtype belong at
-  /// `ids` (n). Where the target accumulates, the others are not touched.
+  /// A contribution that is zero except for some rows: `rows` (n, C) in the parameter's dtype belong at `ids` (n),
+  /// which are all different. If the target accumulates, other rows are not touched.
   void write_rows(const at::Tensor& ids, const at::Tensor& rows);
 
  private:

@@ -21,7 +21,7 @@ const std::byte* element(const at::Tensor& x, int64_t row, int64_t col) {
   return bytes_of(x) + static_cast<size_t>(row * x.stride(0) + col * x.stride(1)) * x.element_size();
 }
 
-/// Elements that lie side by side in memory, `count` of them `times` times, converted from one type to the other.
+/// Converts `times` runs of `count` consecutive elements from one type to the other.
 void convert(const std::byte* from, core::dtype from_type, int64_t from_stride, std::byte* to, core::dtype to_type,
              int64_t to_stride, int64_t times, int64_t count) {
   if (from_stride == count && to_stride == count) {

@@ -1,5 +1,5 @@
 // Matrix products of 16-bit types through fp32's, for processors without instructions for the former. Owns the tiles
-// and their scratch; when this way is taken is products.hpp's to say, and who multiplies the tiles, too.
+// and their scratch; products.hpp decides when they are used and which library multiplies the tiles.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -25,7 +25,7 @@ constexpr uint64_t positions_max = uint64_t{1} << 24;
 constexpr uint64_t vocabulary_max = uint64_t{1} << 24;
 constexpr uint64_t config_bytes_max = uint64_t{16} << 20;
 
-/// Reads keys of one object and keeps what is wrong with it.
+/// Reads keys of one object and collects its errors.
 class key_reader {
  public:
   explicit key_reader(const json& object) : object_(object) {}
@@ -74,7 +74,7 @@ class key_reader {
     return v->get<std::string>();
   }
 
-  /// What changes the arithmetic in a way that is not built: only `wanted` is accepted.
+  /// For keys that change the arithmetic in a way that is not built: only `wanted` is accepted.
   void only(const char* key, bool wanted) {
     if (flag(key, wanted) != wanted) refuse(key, wanted ? "true" : "false", object_.at(key));
   }
@@ -204,7 +204,7 @@ void read_llama(key_reader& keys, model_spec& spec) {
                                             std::to_string(spec.width) + ", got " + std::to_string(spec.heads));
     spec.head_width = spec.width / spec.heads;
   }
-  if (!keys.problems().empty()) return;  // what follows speaks of all of these together
+  if (!keys.problems().empty()) return;  // the checks below combine these keys
   if (spec.head_width % 2 != 0)
     keys.wrong("num_attention_heads",
                "rotary positions want an even head width, got " + std::to_string(spec.head_width));

@@ -1,4 +1,4 @@
-// What a model is: family and sizes, from Hugging Face's config.json keys. No Torch here.
+// The description of a model: family and sizes, from Hugging Face's config.json keys. No Torch here.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace troupe::models {
 
-enum class family : uint8_t { gpt2, llama };                            ///< whose names and layers
+enum class family : uint8_t { gpt2, llama };                            ///< gives names and layers
 enum class activation : uint8_t { gelu_tanh, gelu_exact, silu, relu };  ///< of the MLP
 
 struct model_spec {  ///< a model's sizes and choices
@@ -26,7 +26,7 @@ struct model_spec {  ///< a model's sizes and choices
   double initializer_range = 0.02;
   double rope_theta = 10000.0;
   float embedding_dropout = 0, attention_dropout = 0, residual_dropout = 0;
-  std::string hugging_face_json;  ///< the keys it came from, written back at export
+  std::string hugging_face_json;  ///< the original keys, written back at export
 };
 
 /// Limits of the keys' text.
@@ -34,7 +34,7 @@ inline constexpr uint64_t max_model_keys_bytes = uint64_t{16} << 20;
 inline constexpr size_t max_model_keys_depth = 64;
 
 /// Reads Hugging Face's config.json keys (a JSON object as text). Unknown family, impossible sizes (width not
-/// divisible by heads ...) and keys that stand twice are refused with the key named. Missing keys take transformers'
+/// divisible by heads ...) and repeated keys are refused with the key named. Missing keys take transformers'
 /// defaults; mind that its GPT-2 drops 0.1 of embeddings, attention weights and residuals unless told otherwise.
 core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
 
@@ -42,11 +42,11 @@ core::result<model_spec> parse_model_spec(const std::string& hugging_face_json);
 core::result<model_spec> read_spec(const std::filesystem::path& folder);
 
 struct spec_problem {  ///< something wrong with a model's keys
-  std::string key;     ///< the first one that it is about; empty: all of them
+  std::string key;     ///< the first key that it is about; empty: the keys as a whole
   core::error what;
 };
 
-/// All that parse_model_spec refuses, in the order of its reading; empty: nothing.
+/// All problems for which parse_model_spec refuses the keys, in the order of its reading; empty: none.
 std::vector<spec_problem> problems_of(const std::string& hugging_face_json);
 
 /// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers

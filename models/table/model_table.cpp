@@ -21,7 +21,7 @@ enum class with_bias : uint8_t { no, yes };
 
 constexpr double flops_per_multiply_add = 2.0;
 
-/// Makes layers, whose parameters it adds in the order of its calls: Hugging Face's.
+/// Makes layers and adds their parameters in the order of its calls, which is Hugging Face's.
 class layer_writer {
  public:
   layer_writer(model_table& table, std::string prefix, double initializer_range)
@@ -98,7 +98,7 @@ double attention_flops(const model_spec& s, const extent& e) {
   return 2 * flops_per_multiply_add * e.tokens * (e.columns + 1) / 2 * s.heads * s.head_width;
 }
 
-/// What backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
+/// Bytes that backward of an attention segment needs: input (the norm is recomputed), q, k, v, mixed heads.
 uint64_t attention_saved(const model_spec& s, const extent& e) {
   const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
   return e.activations(s.width + 2 * q + kv);
@@ -145,14 +145,14 @@ layer_info attention_layer(const layer_writer& w, const model_spec& s, const std
   return l;
 }
 
-/// A linear layer beside attention, with so many heads in its inputs or outputs.
+/// A linear layer beside attention, with these heads in its inputs or outputs.
 layer_info of_heads(layer_info linear, uint32_t heads, uint32_t kv_heads) {
   linear.heads = heads;
   linear.kv_heads = kv_heads;
   return linear;
 }
 
-/// The head's layer: one of its own, or the embedding's weight the other way round.
+/// The head's layer: with a weight of its own, or with the embedding's weight in the other layout.
 layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_table& table) {
   layer_writer w(table, "", s.initializer_range);
   if (!s.tied) return w.linear("lm_head", weight_layout::out_in, s.width, s.vocabulary, with_bias::no);
@@ -183,7 +183,7 @@ model_table gpt2_table(const model_spec& s, const extent& e) {
     attention.layers.push_back(attention_layer(w, s, h + "attn"));
     attention.layers.push_back(
         of_heads(w.linear(h + "attn.c_proj", conv1d, s.width, s.width, with_bias::yes, residual_std), s.heads, 0));
-    const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // what is activated; another activation's output too
+    const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // the activation's input; for others its output, too
     segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
     mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
                   w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
@@ -217,7 +217,7 @@ model_table llama_table(const model_spec& s, const extent& e) {
                         attention_layer(w, s, l + "self_attn"),
                         of_heads(linear("self_attn.o_proj", s.width, q_width, s.attention_bias), s.heads, 0)};
     const double kept =
-        s.act == activation::silu ? 2 : 4;  // gate, up; of another activation its output and the product
+        s.act == activation::silu ? 2 : 4;  // gate, up; for others also the activation's output and the product
     segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
     mlp.layers = {linear("mlp.gate_proj", s.inner, s.width, s.mlp_bias),
                   linear("mlp.up_proj", s.inner, s.width, s.mlp_bias),

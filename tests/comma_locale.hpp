@@ -1,5 +1,5 @@
-// What a German host does before it calls us: commas in numbers and dots between thousands, for C's functions and for
-// C++'s streams. No such locale need be installed: one is made of its numbers alone.
+// The locale of a German host: commas in numbers and dots between thousands, for C's functions and for C++'s streams.
+// It need not be installed: one is made here of its number format alone.
 #pragma once
 
 #include <clocale>
@@ -12,7 +12,7 @@
 
 namespace troupe::tests {
 
-/// The whole process is under it while it lives.
+/// The locale of the whole process while it lives.
 class comma_locale {
  public:
   comma_locale() : streams_(std::locale(std::locale::classic(), new commas)) {

@@ -29,7 +29,7 @@ class scratch_folder {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
-  /// Writes a file, its folders too, and says where it lies.
+  /// Writes a file, with its folders, and returns its path.
   std::filesystem::path write(std::string_view name, std::string_view content) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());

@@ -1,5 +1,4 @@
-// For children of tests: no more than so many threads and processes of their user, as `ulimit -u` and containers say
-// it.
+// For children of tests: a limit of threads and processes of their user, as `ulimit -u` and containers set it.
 #pragma once
 
 #include <sys/prctl.h>
@@ -10,7 +9,7 @@
 
 namespace troupe::tests {
 
-/// A user id that nobody has: what is counted is the child alone.
+/// A user id that no other process has: only the child is counted.
 inline uid_t user_of_one() { return static_cast<uid_t>(1000000000) + static_cast<uid_t>(::getpid()); }
 inline constexpr uid_t nobody = 65534;  // where a container maps few users
 
@@ -30,7 +29,7 @@ inline void allow_threads_after_exec(rlim_t n) {
   limit_threads(n);
 }
 
-/// The same for a child that goes on without exec: it loses root's rights.
+/// The same for a child that continues without exec: it loses root's rights.
 inline void allow_threads(rlim_t n) {
   if (::geteuid() == 0) {
     const uid_t user = user_of_one();

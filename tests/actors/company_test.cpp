@@ -1,4 +1,4 @@
-// Ranks on real threads: runs that end well, and every way for one not to.
+// Ranks on real threads: runs that end well, and every kind of failure.
 #include <boost/test/unit_test.hpp>
 #include <future>
 #include <stdexcept>
@@ -15,7 +15,7 @@ using clock_type = std::chrono::steady_clock;
 
 double since(clock_type::time_point t) { return std::chrono::duration<double>(clock_type::now() - t).count(); }
 
-// At this instruction of rank 1, do that.
+// A script for one instruction of rank 1.
 struct at_rank_1 {
   plan::kind kind;
   std::function<core::result<progress>()> act;
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE(a_fabric_lane_that_dies_is_named_by_its_rank_or_its_partner
   BOOST_TEST(says(out.failure->text, "rank 1"), out.failure->text);
 }
 
-BOOST_AUTO_TEST_CASE(who_died_between_runs_fails_the_next_one_at_once) {
+BOOST_AUTO_TEST_CASE(an_actor_that_died_between_runs_fails_the_next_one_at_once) {
   for (const bool rank : {false, true}) {
     threaded_company c(small_plans(2));
     BOOST_TEST(!c.run().failure);
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(who_died_between_runs_fails_the_next_one_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_died_before_the_first_run_fails_it_at_once) {
+BOOST_AUTO_TEST_CASE(an_actor_that_died_before_the_first_run_fails_it_at_once) {
   for (const bool loader : {false, true}) {
     threaded_company c(small_plans(2));
     if (loader)
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(who_died_before_the_first_run_fails_it_at_once) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_dead_supervisor_is_an_answer_too) {
+BOOST_AUTO_TEST_CASE(a_dead_supervisor_answers_the_order_too) {
   std::promise<void> reached;
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, [&, once = std::make_shared<std::once_flag>()] {
                                                  std::call_once(*once, [&] { reached.set_value(); });
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(a_loader_that_throws_fails_the_run_at_once) {
   BOOST_TEST(since(began) < 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_user_who_stops_is_the_reason_given) {
+BOOST_AUTO_TEST_CASE(a_stop_by_the_user_is_the_reason_given) {
   threaded_company c(small_plans(2), at_rank_1{plan::kind::backward, never});
   const auto out = c.run([&] {
     post(c.actors().supervisor, give_up{core::error_kind::stopped, "interrupted by the user"});
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(a_stop_before_the_first_run_refuses_it) {
   BOOST_TEST(out.failure->text == "not today");
 }
 
-BOOST_AUTO_TEST_CASE(a_second_order_during_a_run_is_refused_and_the_first_goes_on) {
+BOOST_AUTO_TEST_CASE(a_second_order_during_a_run_is_refused_and_the_first_continues) {
   std::promise<void> reached;
   std::promise<void> refused;
   std::shared_future<void> go_on = refused.get_future();

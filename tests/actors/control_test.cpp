@@ -1,4 +1,4 @@
-// What control costs, from contexts whose times were written by hand.
+// The cost of control, from contexts whose times were written by hand.
 #include <boost/test/unit_test.hpp>
 
 #include "actors/spans.hpp"
@@ -27,7 +27,7 @@ run_contexts one_by_one(const plan::shared_plans& plans) {
   return out;
 }
 
-// What the compute lane of a context stood though it could have gone on, by the definition.
+// How long the compute lane of a context was idle though it could have continued, by the definition.
 double compute_waits_s(const rank_spans& c) {
   const auto ready = readiness_of(c);
   double s = 0;
@@ -43,7 +43,7 @@ const auto nearly = boost::test_tools::tolerance(1e-9);
 
 BOOST_AUTO_TEST_SUITE(control)
 
-BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_what_it_waited_for_last_had_ended) {
+BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_its_last_dependency_had_ended) {
   const auto ranks = one_by_one(small_plans(1, 3));
   const auto& c = *ranks.front();
   const auto& p = c.plan();
@@ -65,12 +65,12 @@ BOOST_AUTO_TEST_CASE(an_instruction_could_have_started_when_what_it_waited_for_l
   BOOST_TEST(alone > 0U);
 }
 
-BOOST_AUTO_TEST_CASE(compute_that_stands_with_a_free_core_is_control) {
+BOOST_AUTO_TEST_CASE(idle_compute_with_a_free_core_is_control) {
   const auto ranks = one_by_one(small_plans(2, 3));
   const double waits = compute_waits_s(spans_of(ranks).front());
   BOOST_TEST(waits > 0);
   const auto s = summarise(spans_of(ranks), 2);
-  // Both ranks did the same at the same times, one lane each: of two cores one was free only when nobody worked.
+  // Both ranks did the same at the same times, one lane each: of two cores one was free only when neither rank worked.
   const auto free = summarise(spans_of(ranks), 3);
   BOOST_TEST(free.control.idle_s == waits, nearly);
   BOOST_TEST(free.control.no_core_s == 0);
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(compute_that_stands_with_a_free_core_is_control) {
   BOOST_TEST(summarise(spans_of(ranks)).control.idle_s == waits, nearly);
 }
 
-BOOST_AUTO_TEST_CASE(compute_that_stands_while_other_lanes_have_every_core_is_not) {
+BOOST_AUTO_TEST_CASE(idle_compute_while_other_lanes_have_every_core_is_not) {
   const auto ranks = one_by_one(small_plans(2, 3));
   const double waits = compute_waits_s(spans_of(ranks).front());
   constexpr auto fabric = static_cast<size_t>(plan::lane::fabric);
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(waiting_for_another_lane_is_not_control) {
   auto ranks = one_by_one(small_plans(1, 3));
   auto& c = *ranks.front();
   const auto before = control_of(spans_of(ranks), 0);
-  // What the first forward waits for last takes longer, and everything behind it comes later.
+  // The last dependency of the first forward takes longer, and everything behind it comes later.
   const auto& forward = c.plan().instructions[c.plan().lanes[static_cast<size_t>(plan::lane::compute)].front()];
   const auto first = readiness_of(spans_of(ranks).front())[forward.id];
   const int64_t there = first.at_ns;

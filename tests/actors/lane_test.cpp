@@ -1,4 +1,4 @@
-// One lane alone: messages that come early, late, of other runs, and what it does with its hands.
+// One lane alone: messages that come early, late or from other runs, and its calls of the executor.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/one_thread.hpp"
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(the_compute_lane_does_one_instruction_at_a_time) {
   BOOST_TEST(reported.back() == mine().size());
 }
 
-BOOST_AUTO_TEST_CASE(an_error_is_told_once_with_the_instruction_and_nothing_starts_any_more) {
+BOOST_AUTO_TEST_CASE(an_error_is_reported_once_with_the_instruction_and_nothing_starts_any_more) {
   hands->refuse = "the disk is full";
   for (uint32_t on : awaited()) tell(instruction_ended{1, on});
   tell(begin_run{context(1), 1000});

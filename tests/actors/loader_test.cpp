@@ -1,4 +1,4 @@
-// The loader gives what data/ cuts, ahead of need but not far, and outlives what goes wrong in a request.
+// The loader gives the micro-batches that data/ cuts, a limited number ahead of need, and survives failed requests.
 #include "actors/loader.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(evaluation_batches_go_through_the_validation_text_rank_afte
     }
 }
 
-BOOST_AUTO_TEST_CASE(the_batch_that_comes_next_lies_ready) {
+BOOST_AUTO_TEST_CASE(the_next_batch_is_prepared) {
   uint64_t cuts = 0;
   setup.cut = [&](const next_batch&) {
     ++cuts;
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(the_batch_that_comes_next_lies_ready) {
   BOOST_TEST(cuts == 11U);  // the first on demand, then always the next one, which the next request takes
 }
 
-BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
+BOOST_AUTO_TEST_CASE(no_more_batches_are_prepared_than_the_limit) {
   std::vector<next_batch> cuts;
   setup.prefetch_batches = 3;
   setup.cut = [&](const next_batch& k) {
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
     return std::make_shared<const data::batch>();
   };
   const auto actor = world.spawn(loader_impl, setup);
-  // Ten requests whose next batches nobody asks for...
+  // Ten requests whose next batches are never asked for...
   for (uint64_t step = 0; step < 100; step += 10) ask(actor, {1, step, 0, 0, plan::plan_choice::train});
   BOOST_TEST(cuts.size() == 20U);
   // ... leave the last three: asking for an older one cuts it anew.
@@ -108,14 +108,14 @@ BOOST_AUTO_TEST_CASE(no_more_batches_lie_ready_than_the_limit_says) {
   const auto cut_on_demand = [&](uint64_t step) {
     cuts.clear();
     ask(actor, {2, step, 1, 0, plan::plan_choice::train});
-    return cuts.size() == 2;  // itself, and what follows it
+    return cuts.size() == 2;  // itself, and the next one
   };
   BOOST_TEST(cut_on_demand(60));
   BOOST_TEST(!cut_on_demand(90));
   BOOST_TEST(!cut_on_demand(80));
 }
 
-BOOST_AUTO_TEST_CASE(where_the_data_goes_on_elsewhere_nothing_that_was_ready_is_used) {
+BOOST_AUTO_TEST_CASE(prepared_batches_are_dropped_when_the_data_moves_to_another_place) {
   const auto actor = world.spawn(loader_impl, setup);
   ask(actor, {1, 0, 0, 0, plan::plan_choice::train});
   ask(actor, {1, 0, 1, 0, plan::plan_choice::train});  // step 1 is ready now
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(where_the_data_goes_on_elsewhere_nothing_that_was_ready_is_
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_an_answer_not_a_silence) {
+BOOST_AUTO_TEST_CASE(a_cut_that_throws_is_answered_with_an_error) {
   setup.cut = [](const next_batch&) -> std::shared_ptr<const data::batch> {
     throw std::runtime_error("the text is gone");
   };

@@ -1,5 +1,5 @@
 // docs/messages.md against actors/messages.hpp: every message and every actor has its row, with the receivers and
-// answers that the typed interfaces declare, and no row tells of something that does not exist.
+// answers that the typed interfaces declare, and no row is about something that does not exist.
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 #include <map>
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(rows_name_the_answers_that_the_interfaces_declare) {
     BOOST_TEST(in_backticks(r.answer) == answers[name], name << ": its answer differs from the header's");
 }
 
-BOOST_AUTO_TEST_CASE(a_message_that_nobody_receives_is_an_answer) {
+BOOST_AUTO_TEST_CASE(a_message_without_receiver_is_an_answer) {
   std::set<std::string> given;
   for (const auto& [name, all] : answers) given.insert(all.begin(), all.end());
   for (const auto& m : messages) BOOST_TEST((receivers.count(m) == 1 || given.count(m) == 1), m << " reaches nobody");

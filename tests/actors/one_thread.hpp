@@ -1,4 +1,4 @@
-// An actor system that runs only when a test says so, in the order of sending, and whose time passes only then.
+// An actor system that runs only when a test tells it to, in the order of sending, and whose time passes only then.
 #pragma once
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -22,19 +22,19 @@ class one_thread {
     owned_.push_back(caf::actor_cast<caf::actor>(out));
     return out;
   }
-  /// Until all mailboxes are empty; starts no timer.
+  /// Delivers messages until all mailboxes are empty; starts no timer.
   void run() {
     while (scheduler().try_run_once()) {
     }
   }
-  /// Lets time pass, moment by moment: whatever is due at one is done before the next.
+  /// Lets time pass event by event: everything due at one moment is done before the next.
   void pass(std::chrono::nanoseconds time) {
     auto& clock = scheduler().clock();
     const auto until = clock.now() + time;
     for (run(); !clock.schedule().empty() && clock.schedule().begin()->first <= until; run()) clock.trigger_timeout();
     clock.current_time = until;
   }
-  /// All at once, as somebody sees it who was stopped meanwhile.
+  /// Lets time pass in one leap, as a process sees it that was stopped meanwhile.
   void stop(std::chrono::nanoseconds time) {
     scheduler().clock().current_time += time;
     pass(std::chrono::nanoseconds(0));

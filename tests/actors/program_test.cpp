@@ -1,4 +1,4 @@
-// A plan as lanes count it, and the counting.
+// A plan's dependencies in the form that lanes count, and the counting.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -97,7 +97,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_starts_when_its_last_dependency_has_ended) {
     s.ended(on);
   }
   BOOST_TEST(s.next().value() == first.id);
-  BOOST_TEST(s.num_ended() == 0U);  // what ended was another lane's
+  BOOST_TEST(s.num_ended() == 0U);  // the instruction that ended was another lane's
 }
 
 BOOST_AUTO_TEST_CASE(lanes_that_tell_each_other_reach_the_end_of_every_plan) {

@@ -35,10 +35,10 @@ const plan::instruction& find_instruction(const plan::rank_plan& p, F wanted) {
   return *it;
 }
 
-/// Asked before an instruction of any lane but control: go on (`done`), end when a wake names it (`pending`), or fail.
+/// Called before an instruction of any lane but control: end at once (`done`), end at a wake (`pending`), or fail.
 using script = std::function<core::result<progress>(const step_context&, const plan::instruction&)>;
 
-/// Does nothing, at once; on the fabric lane it meets the others without moving anything.
+/// Ends instructions at once, without work; on the fabric lane it meets the others but moves nothing.
 class scripted_executor final : public executor {
  public:
   scripted_executor(script says, std::shared_ptr<fabric::communicator> communicator)
@@ -67,7 +67,7 @@ class scripted_executor final : public executor {
   std::shared_ptr<step_context> context_;
 };
 
-/// What ranks are made of whose lanes do what the script says. They share a communicator and see each other's pulse.
+/// Parts of ranks whose lanes follow the script. They share a communicator and see each other's pulse.
 inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, const script& says, const patience& p) {
   const auto ranks = static_cast<uint32_t>(plans.size());
   auto group = fabric::in_process_group::make(ranks);
@@ -94,10 +94,10 @@ inline loader_setup empty_batches() {
   return loader;
 }
 
-/// Nothing may end for so long, whatever the ranks do; but for disks and the loader, which no clock ends.
+/// The same limit for every wait, except those for disks and the loader, which have none.
 inline patience at_most(std::chrono::nanoseconds limit) { return {limit, limit, limit, {}}; }
 
-/// Ranks on threads of their own, as in production. Its end is the end of all of them.
+/// Ranks on threads of their own, as in production; they end with it.
 class threaded_company {
  public:
   explicit threaded_company(plan::shared_plans plans, const script& says = {},

@@ -1,4 +1,4 @@
-// What is silence and what is work: by the spans of a rank, and by the clock of whoever looks around.
+// Silence and work: by the spans of a rank, and by the clock that watches them.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <limits>
@@ -66,19 +66,19 @@ BOOST_AUTO_TEST_CASE(a_rank_that_has_ended_everything_waits) {
   BOOST_TEST((doing() == activity::waiting));
 }
 
-BOOST_AUTO_TEST_CASE(who_computes_is_at_work) {
+BOOST_AUTO_TEST_CASE(a_rank_that_computes_is_working) {
   const uint32_t forward = first(plan::kind::forward).id;
   end_all_but({forward});
   start(forward);
   BOOST_TEST((doing() == activity::working));
 }
 
-BOOST_AUTO_TEST_CASE(who_has_all_that_it_needs_is_at_work_even_where_it_was_not_scheduled_yet) {
+BOOST_AUTO_TEST_CASE(a_rank_that_could_start_something_is_working_even_if_it_was_not_scheduled_yet) {
   end_all_but({first(plan::kind::forward).id});
   BOOST_TEST((doing() == activity::working));
 }
 
-BOOST_AUTO_TEST_CASE(who_waits_for_another_lane_waits) {
+BOOST_AUTO_TEST_CASE(a_lane_that_waits_for_another_lane_is_waiting) {
   const auto& gather = first(plan::kind::gather);
   const auto& forward = find_instruction(*p, [&](const auto& x) {
     return x.kind == plan::kind::forward && std::find(x.after.begin(), x.after.end(), gather.id) != x.after.end();
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(who_waits_for_another_lane_waits) {
   BOOST_TEST((doing() == activity::waiting));
 }
 
-BOOST_AUTO_TEST_CASE(in_a_collective_one_waits_for_the_others_and_works_when_the_turn_is_ones_own) {
+BOOST_AUTO_TEST_CASE(in_a_collective_a_rank_waits_for_the_others_and_works_when_it_is_its_turn) {
   const uint32_t gather = first(plan::kind::gather).id;
   end_all_but({gather});
   start(gather);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(in_a_collective_one_waits_for_the_others_and_works_when_the
   }
 }
 
-BOOST_AUTO_TEST_CASE(whoever_asked_the_loader_or_a_disk_asks_whatever_else_works) {
+BOOST_AUTO_TEST_CASE(a_rank_that_waits_for_the_loader_or_a_disk_is_asking_whatever_its_other_lanes_do) {
   for (const auto kind : {plan::kind::load, plan::kind::snapshot, plan::kind::write}) {
     context = context_of(p);
     const uint32_t asked = first(kind).id, forward = first(plan::kind::forward).id;
@@ -116,10 +116,10 @@ BOOST_AUTO_TEST_CASE(silence_is_found_after_its_limit_and_not_before) {
   c.begin(0);
   const auto got = look_from(c, 1, 20, all);
   BOOST_TEST((got.found == finding::stalled));
-  BOOST_TEST(got.at_s == 5);  // seen to be quiet first after a second
+  BOOST_TEST(got.at_s == 5);  // first seen to be quiet after a second
 }
 
-BOOST_AUTO_TEST_CASE(progress_of_anybody_starts_the_clock_anew) {
+BOOST_AUTO_TEST_CASE(progress_of_any_rank_starts_the_clock_anew) {
   std::vector<pulse> all{{7, 10, activity::waiting, {}}, {7, 12, activity::waiting, {}}};
   silence_clock c;
   c.begin(0);
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(progress_of_anybody_starts_the_clock_anew) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_at_work_is_waited_for_until_the_limit_for_work_on_the_slowest_rank) {
+BOOST_AUTO_TEST_CASE(a_working_peer_is_waited_for_until_the_limit_for_work_on_the_slowest_rank) {
   const auto named_at_s = [](std::chrono::nanoseconds longest) {
     silence_clock c;
     return look_from(c, 1, 1000, {{7, 10, activity::waiting, longest / 2}, {7, 12, activity::working, longest}}).at_s;
@@ -139,12 +139,12 @@ BOOST_AUTO_TEST_CASE(a_peer_at_work_is_waited_for_until_the_limit_for_work_on_th
   BOOST_TEST(named_at_s(std::chrono::seconds(2)) == 201);
 }
 
-BOOST_AUTO_TEST_CASE(a_peer_that_has_yet_to_hear_of_the_run_is_at_work) {
+BOOST_AUTO_TEST_CASE(a_peer_that_has_not_begun_the_run_yet_is_working) {
   silence_clock c;
   BOOST_TEST(look_from(c, 1, 1000, {{7, 10, activity::waiting, {}}, {6, 90, activity::waiting, {}}}).at_s == 301);
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_is_waited_for_for_ever_and_that_is_told_once) {
+BOOST_AUTO_TEST_CASE(a_wait_for_a_disk_has_no_limit_and_is_reported_once) {
   const std::vector<pulse> all{{7, 10, activity::working, {}}, {7, 12, activity::asking, {}}};
   silence_clock c;
   const auto got = look_from(c, 1, 100, all);
@@ -153,11 +153,11 @@ BOOST_AUTO_TEST_CASE(a_disk_is_waited_for_for_ever_and_that_is_told_once) {
   BOOST_TEST((look_from(c, got.at_s + 1, 100'000, all).found == finding::fine));
 }
 
-BOOST_AUTO_TEST_CASE(who_was_not_scheduled_himself_starts_the_clock_anew) {
+BOOST_AUTO_TEST_CASE(a_watcher_that_was_not_scheduled_starts_the_clock_anew) {
   const std::vector<pulse> all{{7, 10, activity::waiting, {}}};
   silence_clock c;
   BOOST_TEST((look_from(c, 1, 4, all).found == finding::fine));
-  // Asked for at 5 s, came at 60 s.
+  // Due at 5 s, came at 60 s.
   BOOST_TEST((c.look(60 * second, 5 * second, 7, all, some_patience()) == finding::fine));
   const auto got = look_from(c, 61, 100, all);
   BOOST_TEST((got.found == finding::stalled));
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_measures_nothing_and_another_its_longest_ins
     context = context_of(p, {}, skipping);
     end_all_but({});
     context->spans[first(plan::kind::backward).id].end_ns = 1001;
-    context->spans[first(plan::kind::gather).id].end_ns = 5001;  // waits for others, which is no work
+    context->spans[first(plan::kind::gather).id].end_ns = 5001;  // waits for others, which is not work
     if (skipped) context->votes[0] = std::numeric_limits<double>::infinity();
     const auto longest = longest_work(*context);
     BOOST_TEST(longest.has_value() == !skipped);
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_skipped_step_measures_nothing_and_another_its_longest_ins
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_board_shows_whoever_has_shown_himself) {
+BOOST_AUTO_TEST_CASE(a_board_shows_the_ranks_that_have_a_source) {
   pulse_board board(2);
   board.show(1, [] { return pulse{3, 5, activity::working, {}}; });
   const auto all = board.look();

@@ -1,4 +1,4 @@
-// What a stuck rank says: which lane is in which instruction, and for whom it waits.
+// The message of a stuck rank: which lane is in which instruction, and which ranks it waits for.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"

@@ -1,5 +1,5 @@
-// The telemetry actor writes the trace of the steps that it was told to, feeds the recorder, writes what is written at
-// the end, and complains once where it cannot; its queue is bounded.
+// The telemetry actor writes the trace of the chosen steps, feeds the recorder, writes the files of the end, and warns
+// once about a file that it cannot write; its queue is bounded.
 #include "actors/telemetry.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(lines_are_logged_as_the_keys_ask_for_them) {
   BOOST_TEST(starting_with("comm op: ") == 5 * static_cast<long>(plans[0]->num_collectives));
 }
 
-BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_goes_on) {
+BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_continues) {
   ::troupe::telemetry::recorder_options o;
   o.curves.csv_folder = scratch / "csv";
   o.report = true;
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_goes_o
   BOOST_TEST(!closed->report_written);
 }
 
-BOOST_AUTO_TEST_CASE(what_comes_while_the_writers_are_behind_is_dropped_and_counted) {
+BOOST_AUTO_TEST_CASE(records_that_come_while_the_writers_are_behind_are_dropped_and_counted) {
   ::troupe::telemetry::recorder_options o;
   o.curves.json_lines_file = scratch / "steps.jsonl";
   const auto actor = world.spawn(telemetry_impl, with_recorder(std::move(o)));
@@ -193,7 +193,7 @@ BOOST_AUTO_TEST_CASE(what_comes_while_the_writers_are_behind_is_dropped_and_coun
   const auto offer = [&](uint64_t step) {
     if (auto place = queue.admit()) post_step(actor, step, std::move(place));
   };
-  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // nobody runs meanwhile
+  for (uint64_t step = 0; step < record_queue_limit + 10; ++step) offer(step);  // no actor runs meanwhile
   BOOST_TEST(queue.num_dropped() == 10U);
   world.run();
   for (uint64_t step = 100; step < 120; ++step) offer(step);

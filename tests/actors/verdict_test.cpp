@@ -1,4 +1,4 @@
-// What the vote decides: loss, norm, clipping, overflow and skipping.
+// The vote's verdict: loss, norm, clipping, overflow and skipping.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// The watch of whole ranks on a clock of the test's own: what is waited for, for how long, and what is told.
+// The watch of whole ranks on a clock of the test's own: which waits have a limit, how long it is, what is reported.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/one_thread.hpp"
@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-/// Ranks that run when the test says so. One instruction is held until the test lets it go.
+/// Ranks that run when the test tells them to. One instruction is held until the test releases it.
 struct ranks_on_hold {
   /// `last_shows`: the last rank is in another process, and this is all that is seen of it.
   explicit ranks_on_hold(plan::shared_plans which, const std::function<pulse()>& last_shows = {})
@@ -53,7 +53,7 @@ struct ranks_on_hold {
     });
     world.run();
   }
-  /// What is held ends after so much more time.
+  /// The held instruction ends after this much more time.
   void let_go(std::chrono::nanoseconds time = {}) {
     world.pass(time);
     const auto& lanes = actors->ranks[std::exchange(held_rank, UINT32_MAX)]->lanes;
@@ -124,7 +124,7 @@ BOOST_AUTO_TEST_CASE(before_the_first_step_a_compute_instruction_has_five_minute
   BOOST_TEST(says(c.failure(), "nothing has ended for 30"), c.failure());
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_that_pauses_makes_the_run_wait_and_the_host_hears_of_it_once) {
+BOOST_AUTO_TEST_CASE(a_disk_that_pauses_makes_the_run_wait_and_the_host_is_told_once) {
   ranks_on_hold c(plans_that_save());
   c.hold(1, plan::kind::snapshot);
   c.order();
@@ -148,7 +148,7 @@ BOOST_AUTO_TEST_CASE(a_peer_that_is_lost_is_named_after_stall_after) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_go_on_where_they_were) {
+BOOST_AUTO_TEST_CASE(ranks_that_were_stopped_all_together_continue_where_they_were) {
   ranks_on_hold c(small_plans(2), [] { return pulse{1, 0, activity::waiting, {}}; });
   c.order();
   for (int i = 0; i < 5; ++i) {

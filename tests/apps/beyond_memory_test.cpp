@@ -1,5 +1,5 @@
 // The README's example: states four times the budget of host memory, on disk, with the bits of the run in memory. The
-// kernel holds the program to its word: RLIMIT_DATA is what it takes beside states, and the budget.
+// kernel enforces the budget: RLIMIT_DATA is the program's memory beside states, plus the budget.
 #include "tests/apps/topology.hpp"
 
 #include <sys/resource.h>
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 namespace {
 
-/// What malloc keeps of activations between two uses, and the io lanes' own needs: a sixth of the states.
+/// Memory of activations that malloc keeps between two uses, and the io lanes' own: a sixth of the states.
 constexpr uint64_t slack_bytes = uint64_t{24} << 20;
 constexpr uint64_t budget_bytes = uint64_t{36} << 20;
 
@@ -26,7 +26,7 @@ const std::vector<std::string> in_memory = {"--set", "zero_optimization.offload_
 struct watched {
   finished did;
   std::vector<json> lines;
-  uint64_t data_bytes = 0;  // the most that was seen
+  uint64_t data_bytes = 0;  // the greatest sample
 };
 
 watched train(const scratch_folder& folder, const std::vector<std::string>& more, uint64_t data_limit) {

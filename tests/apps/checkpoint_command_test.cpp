@@ -1,4 +1,4 @@
-// `troupe checkpoint ...` as a user sees it: what is shown, compared and converted, and what is refused.
+// `troupe checkpoint ...` as a user sees it: inspecting, verifying, comparing, converting, and refusals.
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/checkpoint_folder.hpp"
@@ -30,7 +30,7 @@ BOOST_AUTO_TEST_CASE(verify_names_what_is_broken) {
   BOOST_TEST(good.code == 0, good.err);
   BOOST_TEST(has(good.out, "step-00000006: good: 6 tensors in 6 pieces, 336 B read, 336 B against their digests\n"),
              good.out);
-  fs::path shard;  // that holds a piece: blocks of 1,024 elements leave one of the two empty
+  fs::path shard;  // the one that holds a piece: blocks of 1,024 elements leave the other empty
   for (const char* name : {"shard-00000.bin", "shard-00001.bin"})
     if (fs::file_size(c.folder / "ck/step-00000006" / name) > 8192) shard = fs::path("ck/step-00000006") / name;
   c.flip(shard, 4096 + 3);
@@ -95,12 +95,12 @@ BOOST_AUTO_TEST_CASE(weights_come_out_as_files_that_others_read) {
   BOOST_TEST(config["architectures"][0] == "GPT2LMHeadModel");
   BOOST_TEST(config["n_embd"] == 4);
   BOOST_TEST(config["dtype"] == "float32");
-  // Hugging Face's folder is a checkpoint too, and says its own model.
+  // Hugging Face's folder is a checkpoint, too, and names its own model.
   BOOST_TEST_REQUIRE(c.troupe({"to-hf", "hf", "again"}).code == 0);
   BOOST_TEST(scratch_folder::read(c.folder / "again/config.json") == scratch_folder::read(c.folder / "hf/config.json"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_for_deepspeed_comes_back_equal) {
+BOOST_AUTO_TEST_CASE(a_folder_written_for_deepspeed_comes_back_equal) {
   const checkpoints c;
   const std::vector<std::vector<std::string>> commands = {
       {"to-deepspeed", "ck", "stage1", "--stage", "1", "--ranks", "3"},
@@ -158,7 +158,7 @@ BOOST_AUTO_TEST_CASE(deepspeeds_folders_are_shown_verified_and_converted_as_its_
     const auto back = c.troupe({"diff", folder, name});
     BOOST_TEST(back.code == 0, back.out);
     const auto script = c.troupe({"diff", name, folder + ".safetensors"});
-    // which forgets stage 1's frozen parameters
+    // the script forgets stage 1's frozen parameters
     BOOST_TEST(has(script.out, std::string(name) == "stage1_bf16" ? "'frozen.weight' (weight) is only in the first\n11"
                                                                   : "12 tensors compared, "),
                script.out);
@@ -185,7 +185,7 @@ BOOST_AUTO_TEST_CASE(a_runs_output_folder_stands_for_its_checkpoints) {
   c.check_refused({"verify", "runs/x"}, 2, "'runs/x' is no checkpoint");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_in_one_line) {
+BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_in_one_line) {
   const checkpoints c;
   for (const char* command : {"inspect", "verify"}) {
     c.check_refused({command, "nowhere"}, 2, "'nowhere'");

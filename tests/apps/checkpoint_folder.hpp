@@ -1,4 +1,4 @@
-// A folder with checkpoints of a small model, and `troupe checkpoint` in it; what tests of that command share.
+// A folder with checkpoints of a small model, and `troupe checkpoint` in it; shared by the tests of that command.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ struct checkpoints {
   }
 };
 
-/// A header that says one tensor of so many fp16 elements, and a file of that length that takes no room.
+/// A header for one tensor of `elements` fp16 elements, and a sparse file of that length that takes no room.
 inline void write_sparse_safetensors(const std::filesystem::path& path, uint64_t elements) {
   std::string header = R"({"w":{"dtype":"F16","shape":[)" + std::to_string(elements) + R"(],"data_offsets":[0,)" +
                        std::to_string(elements * 2) + "]}}";

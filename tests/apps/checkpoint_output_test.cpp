@@ -1,5 +1,5 @@
-// What `troupe checkpoint` writes to: what is there already, what it may replace, who else writes there, what an end
-// half-way leaves.
+// The output of `troupe checkpoint`: existing files, what it may replace, concurrent writers, an interrupted
+// conversion.
 #include <linux/capability.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -19,7 +19,7 @@ void obey_modes() { ::prctl(PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, 0, 0, 0); }
 
 BOOST_AUTO_TEST_SUITE(checkpoint_output)
 
-BOOST_AUTO_TEST_CASE(what_is_there_already_stays_unless_told_otherwise) {
+BOOST_AUTO_TEST_CASE(existing_files_stay_unless_told_otherwise) {
   const checkpoints c;
   c.folder.write("full/mine.txt", "mine");
   c.folder.write("w.safetensors", "mine");
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(what_is_there_already_stays_unless_told_otherwise) {
   BOOST_TEST(c.written() == all, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(force_replaces_what_a_conversion_wrote_and_nothing_else) {
+BOOST_AUTO_TEST_CASE(force_replaces_the_output_of_a_conversion_and_nothing_else) {
   const checkpoints c;
   for (const char* out : {"w.safetensors", "w.pt", "w.bin", "folder"}) {
     BOOST_TEST(c.troupe({"to-fp32", "ck/step-00000005", out}).code == 0);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(force_replaces_what_a_conversion_wrote_and_nothing_else) {
     c.check_refused({"to-hf", "ck", name, "--force"}, 2, "wanted the name of a folder");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_read_is_never_replaced) {
+BOOST_AUTO_TEST_CASE(the_input_is_never_replaced) {
   const checkpoints c;
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "dd"}).code == 0);
   BOOST_TEST_REQUIRE(c.troupe({"to-fp32", "ck", "w.pt"}).code == 0);
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(two_conversions_into_one_output_are_one_too_many) {
     BOOST_TEST(fs::exists(room));
     first.send(SIGKILL);
     BOOST_TEST(first.end().code == 128 + SIGKILL);
-    BOOST_TEST(fs::exists(room));  // what a crash leaves the next one clears away.
+    BOOST_TEST(fs::exists(room));  // the next conversion removes what a crash has left
     const auto r = c.troupe({"to-fp32", "ck", out});
     BOOST_TEST(r.code == 0, r.err);
     BOOST_TEST(!fs::exists(room));
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(the_name_of_another_universal_folder_stays_unless_told_othe
   BOOST_TEST(c.troupe({"to-universal", "ck", "second"}).code == 0);  // It names this one already.
 }
 
-BOOST_AUTO_TEST_CASE(an_ending_of_files_that_are_not_written_makes_no_folder_of_that_name) {
+BOOST_AUTO_TEST_CASE(an_unknown_file_extension_is_refused_and_makes_no_folder_of_that_name) {
   const checkpoints c;
   for (const char* out : {"out.npz", "out.gguf", "out.safetensor"})
     c.check_refused({"to-fp32", "ck", out}, 2,
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(an_ending_of_files_that_are_not_written_makes_no_folder_of_
   BOOST_TEST(fs::is_regular_file(c.folder / "out.pth"));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_said_before_it_is_tried) {
+BOOST_AUTO_TEST_CASE(output_that_cannot_be_written_is_refused_before_the_first_byte) {
   const checkpoints c;
   const auto free = fs::space(c.folder.path()).available;
   write_sparse_safetensors(c.folder / "huge.safetensors", free / 4 + (1 << 20));

@@ -45,7 +45,7 @@ std::map<uint64_t, double> losses_of(const finished& run) {
   return out;
 }
 
-/// A place where the README's relative paths lead to the example.
+/// A folder in which the README's relative paths lead to the example.
 struct checkout {
   scratch_folder folder;
   checkout() {
@@ -56,7 +56,7 @@ struct checkout {
   finished troupe(const std::vector<std::string>& arguments) const {
     return run(with({TROUPE_BINARY}, arguments), folder.path());
   }
-  /// Kills the run once it has said that a checkpoint is there.
+  /// Kills the run once it has reported a checkpoint.
   void train_and_kill(const std::vector<std::string>& command) const {
     process p(with({TROUPE_BINARY}, with(command, {"--json"})), folder.path());
     BOOST_TEST_REQUIRE(p.wait_for("\"event\":\"checkpoint\""));

@@ -1,4 +1,4 @@
-// A run that is killed and goes on, as a user sees it.
+// Runs that are killed and resume, as a user sees it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -41,7 +41,7 @@ void holds(const command_folder& f, const std::vector<std::string>& wanted, cons
   BOOST_TEST(checkpoints_in(f.folder.path(), name) == wanted, boost::test_tools::per_element());
 }
 
-/// Long enough to be met in the middle.
+/// Long enough to be interrupted in the middle.
 const std::string endless = replaced(smallest, "steps: 6", "steps: 100000");
 
 /// Ends a run by SIGTERM in its third step or later.
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_terminated_saves_and_says_so_by_its_exit_code
   const uint64_t last = losses_of(r.out).rbegin()->first;
   const std::string more = std::to_string(last + 2);
 
-  // Another batch: the file, the difference and the ways on are named, and each of them works.
+  // Another batch: the file, the difference and the ways to continue are named, and each of them works.
   const std::string batch = "train_micro_batch_size_per_gpu=2";
   const auto refused = f.troupe({"train", "job.yaml", "--json", "--steps", more, "--set", batch});
   BOOST_TEST(refused.code == 1);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_asks_for_no_checkpoints_is_terminated_without_on
   BOOST_TEST(losses_of(again.out).begin()->first == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(checkpoints_have_the_names_that_the_file_wants_and_are_gone_on_from) {
+BOOST_AUTO_TEST_CASE(checkpoints_have_the_names_that_the_file_asks_for_and_runs_resume_from_them) {
   const command_folder f(replaced(smallest, "steps: 6", "steps: 4") +
                          "checkpoint: {every_steps: 2, asynchronous: false, tag: 'global_step{step}'}\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_have_the_names_that_the_file_wants_and_are_gone
   BOOST_TEST(has(bad.err, "checkpoint.tag: wanted letters, digits"), bad.err);
 }
 
-BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_goes_on) {
+BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_resumes) {
   const command_folder f(replaced(smallest, "steps: 6", "steps: 2") +
                          "checkpoint: {every_steps: 2}\ncsv_monitor: {enabled: true, job_name: csv}\n");
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet"}).code == 0);
@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_go
   f.folder.write("out/csv/results.csv", mine);
   BOOST_TEST_REQUIRE(f.troupe({"train", "job.yaml", "--quiet", "--steps", "3"}).code == 0);
   BOOST_TEST(scratch_folder::read(f.folder / "out/csv/results.csv") == mine);
-  // One that is in the way ends the run before it has written anything.
+  // A file that is in the way ends the run before it has written anything.
   f.folder.write("out/csv/Validation_Samples_loss.csv", mine);
   const std::string before = scratch_folder::read(f.folder / "out/config.yaml");
   const auto refused = f.troupe({"train", "job.yaml", "--steps", "5"});
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(other_peoples_files_beside_the_curves_survive_a_run_that_go
   BOOST_TEST(scratch_folder::read(f.folder / "out/config.yaml") == before);
 }
 
-BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_goes_on) {
+BOOST_AUTO_TEST_CASE(sigusr1_asks_for_a_checkpoint_and_training_continues) {
   const command_folder f(endless);
   process p({TROUPE_BINARY, "train", "job.yaml", "--json"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("\"step\":2,"));
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(a_fresh_run_sets_earlier_checkpoints_aside) {
   BOOST_TEST((first == second));
   holds(f, {"latest", "step-00000005", "step-00000010"}, "checkpoints.1");
   holds(f, {"latest", "step-00000005", "step-00000010"});
-  // back to an earlier one of its own: the later ones are of another course
+  // back to an earlier one of its own: the later ones belong to another history
   const auto third = train({"--resume", "out/checkpoints/step-00000005", "--steps", "7"});
   BOOST_TEST(third.begin()->first == 6U);
   for (const auto& [step, loss] : third) BOOST_TEST(loss == first.at(step));
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_run_without_checkpoints_begins_where_the_configuration_sa
   BOOST_TEST(train("9") == 8U);  // its own are newer than that
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_goes_on_have_one_curve) {
+BOOST_AUTO_TEST_CASE(a_killed_run_and_the_one_that_resumes_it_have_one_curve) {
   const std::string job = replaced(saving, "steps: 40", "steps: 20") +
                           "telemetry: {json_lines: true}\ncsv_monitor: {enabled: true, job_name: csv}\n";
   const command_folder whole(job), cut(job);
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_written_ends_the_run_only_where
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_is_killed_goes_on_with_the_same_bits) {
+BOOST_AUTO_TEST_CASE(a_run_that_is_killed_resumes_with_the_same_bits) {
   const command_folder whole(saving), cut(saving);
   const auto reference = whole.troupe({"train", "job.yaml", "--json"});
   BOOST_TEST_REQUIRE(reference.code == 0, reference.err);
@@ -302,7 +302,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_is_killed_goes_on_with_the_same_bits) {
   BOOST_TEST(checkpoints_in(cut.folder.path()) == kept, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(a_killed_run_goes_on_with_the_same_bits_from_what_was_written_beside_training) {
+BOOST_AUTO_TEST_CASE(a_killed_run_resumes_with_the_same_bits_from_a_checkpoint_written_beside_training) {
   const std::string job = replaced(saving, "asynchronous: false", "asynchronous: true");
   const command_folder whole(job), cut(job);
   const auto reference = whole.troupe({"train", "job.yaml", "--json"});
@@ -323,7 +323,7 @@ BOOST_AUTO_TEST_CASE(a_killed_run_goes_on_with_the_same_bits_from_what_was_writt
   for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step));
 }
 
-BOOST_AUTO_TEST_CASE(other_degrees_go_on_to_rounding) {
+BOOST_AUTO_TEST_CASE(runs_at_other_degrees_resume_equal_to_rounding) {
   const command_folder f(saving);
   const auto first = f.troupe({"train", "job.yaml", "--json", "--steps", "10"});
   BOOST_TEST_REQUIRE(first.code == 0, first.err);

@@ -1,4 +1,4 @@
-// `troupe data tokenize`, `troupe data inspect`, and training on what they leave, as a user sees it.
+// `troupe data tokenize`, `troupe data inspect`, and training on their output, as a user sees it.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(tokens_are_written_with_a_description_and_shown) {
       f.troupe({"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output", "b.bin", "--quiet"}).out.empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_one_sentence) {
+BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_refused_in_one_sentence) {
   const tokens_folder f;
   const auto gone = [&](const std::string& command) {
     return run({"/bin/sh", "-c", "mkdir gone && cd gone && rmdir ../gone && exec " + command}, f.folder.path());
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(a_working_directory_that_is_gone_is_one_sentence) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_tokenized_is_one_sentence_and_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(input_that_cannot_be_tokenized_is_refused_in_one_sentence_and_leaves_nothing) {
   const tokens_folder f;
   f.folder.write("sub/vocab.json", "{\"a\": 0");
   f.folder.write("sub/merges.txt", "");

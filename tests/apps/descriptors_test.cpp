@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(no_file_of_a_run_gets_the_number_of_a_missing_standard_desc
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_a_command_says_without_stdout_is_nowhere) {
+BOOST_AUTO_TEST_CASE(output_of_a_command_without_stdout_lands_in_no_file) {
   const command_folder f;
   const std::vector<std::string> tokenize{"data", "tokenize", "corpus.txt", "--tokenizer", "bytes", "--output"};
   auto to = [&](const char* name) {

@@ -1,4 +1,4 @@
-// What the doctor reads from a machine's files, what it makes of it, and the command on this machine.
+// The doctor: facts read from a machine's files, its findings, and the command on this machine.
 #include "apps/doctor.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(facts_are_read_from_the_files_below_a_root) {
   BOOST_TEST(m.gpus == std::vector<std::string>{"NVIDIA H100"}, boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_available_is_what_train_takes_to_be_free) {
+BOOST_AUTO_TEST_CASE(available_memory_is_the_same_that_train_counts_as_free) {
   const server s;
   s.root.write("proc/meminfo",
                "MemTotal: 16000000 kB\nMemAvailable: 12000000 kB\nSwapTotal: 900 kB\nSwapFree: 500 kB\n");
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(on_a_good_machine_all_is_fine) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
+BOOST_AUTO_TEST_CASE(a_poor_finding_says_its_cost_and_the_command_that_mends_it) {
   const server s;
   auto t = all_well();
   t.io_uring = {false, "Operation not permitted"};
@@ -176,7 +176,7 @@ BOOST_AUTO_TEST_CASE(what_is_poor_says_what_it_costs_and_what_mends_it) {
   BOOST_TEST(doctor_json(versions(), all).find("\"fit\": true") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_nothing_to_build_for) {
+BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_no_reason_to_build_for_cuda) {
   const server s;  // with an H100
   auto t = all_well();
   for (const bool built : {false, true}) {
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(a_gpu_that_training_leaves_idle_is_nothing_to_build_for) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(who_is_not_held_to_the_limit_of_locked_memory_is_told_so) {
+BOOST_AUTO_TEST_CASE(a_user_exempt_from_the_limit_of_locked_memory_is_told_so) {
   auto m = good_machine();
   m.memlock_bytes = 8'388'608;
   BOOST_TEST(about(examine(m, all_well()), "memlock").found == "8.4 MB, which this user is not held to");
@@ -216,7 +216,7 @@ BOOST_AUTO_TEST_CASE(a_file_system_in_memory_is_no_place_to_offload_to_even_wher
   BOOST_TEST(about(all, "O_DIRECT").found == "/data (tmpfs) is in memory; no disk is behind it");
 }
 
-BOOST_AUTO_TEST_CASE(what_training_needs_is_missing_and_not_only_poor) {
+BOOST_AUTO_TEST_CASE(things_that_training_cannot_do_without_are_missing_and_not_only_poor) {
   auto t = all_well();
   t.train_program_there = false;
   BOOST_TEST((about(examine(good_machine(), t), "programs").is == condition::missing));

@@ -1,4 +1,4 @@
-// What a release build of the programs carries against bugs in them, read from the programs as they were built.
+// Hardening of a release build of the programs, read from the programs themselves.
 #include "tests/apps/topology.hpp"
 
 using namespace troupe::tests;

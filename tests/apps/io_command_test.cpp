@@ -1,4 +1,4 @@
-// `troupe io ...`: what is chosen and printed from made-up rates, and the command as a user sees it.
+// `troupe io ...`: the choice and output for made-up rates, and the command as a user sees it.
 #include <signal.h>
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// What the system refuses a run, and what is asked of it while it opens: threads, memory, its end; one sentence each.
+// A run that the system refuses threads or memory, or that is ended while it opens: one sentence each.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -10,11 +10,11 @@ using namespace troupe::tests;
 
 namespace {
 
-/// Of 829 billion parameters: its plan is soon written, its memory nowhere.
+/// 829 billion parameters: the plan is quickly written, but no machine has the memory.
 const std::string enormous =
     replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 120, n_embd: 24000, n_head: 120");
 
-/// First values take seconds, memory 800 MB.
+/// Filling first values takes seconds; 800 MB of memory.
 const std::string large =
     replaced(replaced(smallest, "n_layer: 2, n_embd: 64, n_head: 4", "n_layer: 16, n_embd: 1024, n_head: 4"),
              "optimizer: {type: AdamW, params: {lr: 1.0e-3}}", "optimizer: {type: SGD, params: {lr: 1.0e-3}}");
@@ -23,7 +23,7 @@ const std::string large =
 
 BOOST_AUTO_TEST_SUITE(limits)
 
-BOOST_AUTO_TEST_CASE(where_threads_are_refused_one_sentence_is_the_end) {
+BOOST_AUTO_TEST_CASE(refused_threads_end_the_run_with_one_sentence) {
   size_t refused = 0, trained = 0;
   for (const rlim_t threads : {3, 4, 5, 6, 8, 11, 14, 15, 16, 17, 20}) {
     const command_folder f;
@@ -43,8 +43,8 @@ BOOST_AUTO_TEST_CASE(where_threads_are_refused_one_sentence_is_the_end) {
   BOOST_TEST(trained >= 1U);
 }
 
-// A user's own OMP_NUM_THREADS is for others: no lane takes a team, whose threads libgomp would end the process over.
-BOOST_AUTO_TEST_CASE(a_run_takes_as_many_threads_whatever_openmp_may) {
+// OMP_NUM_THREADS has no effect: no lane uses a team of threads, since libgomp ends the process if one is refused.
+BOOST_AUTO_TEST_CASE(a_run_takes_the_same_number_of_threads_whatever_openmp_is_told) {
   for (const rlim_t threads : {16, 17, 18, 19}) {
     const auto code_with = [threads](const char* team) {
       const command_folder f;
@@ -59,9 +59,9 @@ BOOST_AUTO_TEST_CASE(a_run_takes_as_many_threads_whatever_openmp_may) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_is_not_there_is_refused_before_it_is_touched) {
+BOOST_AUTO_TEST_CASE(more_memory_than_the_machine_has_is_refused_before_it_is_touched) {
   const command_folder f(enormous);
-  // A batch that fits, so that it is the states that do not.
+  // A batch that fits, so that only the states do not.
   const auto r =
       f.troupe({"train", "job.yaml", "--set", "data.sequence_length=16", "--set", "train_micro_batch_size_per_gpu=1"});
   BOOST_TEST(r.code == 1);

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(a_text_cut_under_a_run_ends_it_with_its_name_and_its_states
   BOOST_TEST(has(r.err, "corpus.txt': it had 20000 bytes when it was opened and has become shorter"), r.err);
   BOOST_REQUIRE(fs::exists(f.folder / "out/checkpoints/latest"));
   const auto last = scratch_folder::read(f.folder / "out/checkpoints/latest");
-  // the text is back: the run goes on from there, and comes to where one without the accident comes
+  // the text is back: the run resumes from there and ends where a run without the accident ends
   f.folder.write("corpus.txt", text);
   const uint64_t step = std::stoull(last.substr(last.find_first_of("0123456789")));
   BOOST_TEST(step >= 2U);
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(tokens_cut_under_a_run_end_it_with_their_name) {
   BOOST_TEST(fs::exists(f.folder / "out/checkpoints/latest"));
 }
 
-BOOST_AUTO_TEST_CASE(output_that_nobody_takes_is_an_error_of_every_command) {
+BOOST_AUTO_TEST_CASE(a_standard_output_that_takes_nothing_is_an_error_of_every_command) {
   const command_folder f;
   f.folder.write("tokens.bin", std::string(64, 'a'));
   const std::vector<std::string> commands[] = {{"config", "check", "job.yaml", "--json"},

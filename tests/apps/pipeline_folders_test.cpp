@@ -1,4 +1,4 @@
-// A model's way into a pipeline's folder and back: other programs' files, training that resumes, comparison.
+// Models in folders of pipeline parallelism and back: other programs' files, training that resumes, comparison.
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -31,7 +31,7 @@ std::string job_of(const std::string& model) {
          "output: out\n";
 }
 
-/// The loss of step 3 of a run that begins in `from`.
+/// The loss of step 3 of a run that resumes from `from`.
 double next_loss(const command_folder& f, const std::string& from, const std::string& output) {
   const auto r = f.troupe({"train", "job.yaml", "--json", "--steps", "3", "--resume", from, "--set", "output=" + output,
                            "--set", "checkpoint.every_steps=0"});
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(layers_that_deepspeed_wrote_get_names_by_their_model_or_by_
   check_well(f.troupe({"checkpoint", "inspect", theirs, "--map", "names.yaml"}), "    wpe\n      weight  [8, 8]\n");
 }
 
-BOOST_AUTO_TEST_CASE(names_that_nobody_knows_are_refused_with_those_that_are_wanted) {
+BOOST_AUTO_TEST_CASE(unknown_names_are_refused_with_those_that_are_wanted) {
   const command_folder f;
   const auto theirs = (fixtures / "deepspeed_gpt2/pipeline_fp32").string();
   const std::string keys = R"("n_layer": 1, "n_embd": 8, "n_head": 2, "n_positions": 9, "vocab_size": 128})";

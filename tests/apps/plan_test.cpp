@@ -16,7 +16,7 @@ BOOST_AUTO_TEST_CASE(the_summary_says_what_fits_and_how_long_it_takes) {
   for (const char* part : {"proved", "predicted step ", "parameters whole at once"})
     BOOST_TEST(has(r.out, part), r.out);
   BOOST_TEST(!std::filesystem::exists(f.folder / "out"));
-  // What two units share is one parameter, however many slots hold it.
+  // A parameter that two units share counts once, however many slots hold it.
   unsigned long long at_most = 0, of = 1;
   const auto line = r.out.find("at most ");
   BOOST_TEST_REQUIRE(line != std::string::npos);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_r
   BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
 }
 
-BOOST_AUTO_TEST_CASE(a_plan_says_what_a_checkpoint_costs_its_step) {
+BOOST_AUTO_TEST_CASE(a_plan_shows_the_cost_of_a_checkpoint_in_its_step) {
   const command_folder f;
   const auto without = f.troupe({"plan", "job.yaml"});
   BOOST_TEST(!has(without.out, "a checkpoint:"), without.out);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_can_be_pasted) {
   BOOST_TEST(has(nothing.out, "the smallest budget that works is "), nothing.out);
 }
 
-BOOST_AUTO_TEST_CASE(a_budget_below_the_least_names_the_largest_unit_and_what_works) {
+BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_names_the_largest_unit_and_the_least_that_works) {
   const std::string files =
       "offload_optimizer: {device: nvme, nvme_path: .}, offload_param: {device: nvme, nvme_path: .}, stage: 3,";
   const command_folder f(replaced(smallest, "stage: 3,", files));
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_model_are_shown_as_a_table_and_as_json) {
   BOOST_TEST(c_attn.at("weight").at("trained") == true);
   BOOST_TEST(c_attn.at("parts").at(1) == nlohmann::json({{"role", "key"}, {"width", 64}}));
   BOOST_TEST(layers.back().at("bias").is_null());
-  // a model that no machine trains has layers too
+  // a model too large for any machine has layers, too
   const auto large = f.troupe({"plan", "job.yaml", "--layers", "--set", "model.n_embd=12288", "--set",
                                "model.n_layer=96", "--set", "parallel.data=1"});
   BOOST_TEST_REQUIRE(large.code == 0, large.err);
@@ -192,7 +192,7 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_p
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
 }
 
-BOOST_AUTO_TEST_CASE(planning_wants_neither_libtorch_nor_actors) {
+BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   const auto alone = f.folder / "troupe";  // without the program beside it that loads both
   std::filesystem::copy_file(TROUPE_BINARY, alone);

@@ -1,4 +1,4 @@
-// Another program, run to its end or talked to on the way: its output, its exit code, its signals.
+// Another program, run to its end or watched and signalled on the way: its output, its exit code, its signals.
 #pragma once
 
 #include <chrono>
@@ -29,11 +29,11 @@ class process {
   bool wait_for(const std::string& text);
   /// Reads until stderr holds `text`; false where it ended without.
   bool wait_for_error(const std::string& text);
-  /// Waits until the program has used so much more processor time; false where it ended without.
+  /// Waits until the program has used `more` processor time; false if it ended before.
   bool wait_for_work(std::chrono::milliseconds more);
   /// Bytes of private writable memory, as RLIMIT_DATA counts them; 0 once it has ended.
   [[nodiscard]] uint64_t data_bytes() const;
-  /// What its descriptor `number` is open on; empty where it is not.
+  /// The file that its descriptor `number` is open on; empty if it is not open.
   [[nodiscard]] std::string opened(int number) const;
   /// Reads to the end. Kills the program and throws where it takes longer than `limit`.
   finished end(std::chrono::seconds limit = std::chrono::seconds(60));

@@ -247,7 +247,7 @@ BOOST_AUTO_TEST_CASE(check_refuses_what_train_refuses_and_all_of_it_at_once) {
 BOOST_AUTO_TEST_CASE(absurd_batches_are_refused_with_the_size_they_would_need) {
   const struct {
     const char *set, *wanted;
-    int checked;  // exit status: what some other machine may hold is warned about
+    int checked;  // exit status: 0, with a warning, if another machine may hold it
   } cases[] = {
       {"train_micro_batch_size_per_gpu=1000000000000", "1000000000000 samples of 64 tokens on 2 ranks, which need ", 2},
       {"train_micro_batch_size_per_gpu=500000000", "500000000 samples of 64 tokens on 2 ranks, which need ", 0},

@@ -1,5 +1,5 @@
-// Swap files at the command line: what is wrong with a folder or a budget is said before the first step, one sentence
-// each; what goes wrong later ends the run cleanly; nothing of it is left on the disk after the next start.
+// Swap files at the command line: a wrong folder or budget is refused before the first step, in one sentence; a later
+// failure ends the run cleanly; after the next start nothing of it is left on the disk.
 #include "tests/apps/topology.hpp"
 
 #include <fcntl.h>
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_is_refused_by_name) {
   check_refused(job.at(job.folder / "file"), {"swap folder", "file", "not a folder"});
 }
 
-BOOST_AUTO_TEST_CASE(a_symbolic_link_in_the_place_of_the_swap_folder_is_refused) {
+BOOST_AUTO_TEST_CASE(a_swap_folder_that_is_a_symbolic_link_is_refused) {
   const swapping_folder job;
   fs::create_directories(job.folder / "nvme");
   fs::create_directories(job.folder / "elsewhere");
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_symbolic_link_in_the_place_of_the_swap_folder_is_refused)
   BOOST_TEST(fs::is_empty(job.folder / "elsewhere"));
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_that_is_too_small_is_refused_with_what_is_wanted_by_category_and_what_is_free) {
+BOOST_AUTO_TEST_CASE(a_disk_that_is_too_small_is_refused_with_the_need_by_category_and_the_free_space) {
   const swapping_folder job;
   // A file system in memory is the smallest at hand.
   const bool in_memory = fs::is_directory("/dev/shm");
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_is_too_small_is_refused_with_what_is_wanted_by_
   BOOST_TEST(!fs::exists(small / "troupe-swap"));
 }
 
-BOOST_AUTO_TEST_CASE(a_second_run_on_one_folder_is_refused_and_the_first_goes_on) {
+BOOST_AUTO_TEST_CASE(a_second_run_on_one_folder_is_refused_and_the_first_continues) {
   const swapping_folder job;
   auto first = job.start(many_steps);
   BOOST_TEST_REQUIRE(first.wait_for("\"step\":2,"));
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_second_run_on_one_folder_is_refused_and_the_first_goes_on
   BOOST_TEST(job.is_clean());
 }
 
-BOOST_AUTO_TEST_CASE(what_a_killed_run_left_is_gone_after_the_next) {
+BOOST_AUTO_TEST_CASE(leftovers_of_a_killed_run_are_gone_after_the_next) {
   const swapping_folder job;
   auto killed = job.start(many_steps);
   BOOST_TEST_REQUIRE(killed.wait_for("\"step\":2,"));
@@ -138,11 +138,11 @@ BOOST_AUTO_TEST_CASE(a_budget_that_is_too_small_is_refused_with_the_largest_unit
   BOOST_TEST(budget(std::to_string(least - 1)).code != 0);
 }
 
-BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_said_once_and_is_no_reason_to_stop) {
+BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_reported_once_and_the_run_continues) {
   const swapping_folder job;
   const auto got = job.at(job.folder / "nvme", {}, [] {
     const rlimit none{0, 0};
-    (void)::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);  // who lacks the right to is not exempt either
+    (void)::prctl(PR_CAPBSET_DROP, CAP_IPC_LOCK, 0, 0, 0);  // so that root is not exempt either
     if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) ::_exit(125);
   });
   BOOST_TEST(got.code == 0, got.err);

@@ -1,4 +1,4 @@
-// What a run leaves behind about itself, and what it says when it cannot.
+// The files in which a run records itself, and its messages when it cannot write them.
 #include <signal.h>
 #include <sys/resource.h>
 
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const auto quiet = f.troupe({"train", "job.yaml", "--quiet", "--set", "data.validation_fraction=0.1"});
   BOOST_TEST(lines_of(quiet.out) == 1U, quiet.out);
   BOOST_TEST(quiet.err.empty(), quiet.err);
-  // The second run's curves stand beside the first one's.
+  // The second run's curves lie beside the first one's.
   BOOST_TEST(fs::exists(f.folder / "out/steps.jsonl.previous"));
   BOOST_TEST(num_files(f.folder / "out/events") == 2U);
 }
@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_refused_before_the_run) 
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_goes_on) {
+BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_is_a_warning_and_the_run_continues) {
   const command_folder f;
   const auto r = f.troupe({"train", "job.yaml", "--quiet", "--set", "telemetry.json_lines=true", "--set",
                            "telemetry.trace=false", "--set", "telemetry.report=false", "--steps", "40"},

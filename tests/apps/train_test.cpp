@@ -27,7 +27,7 @@ std::string shortest(double x) {
   return {text, std::to_chars(text, text + sizeof text, x).ptr};
 }
 
-// A disk that is full beyond so many bytes of a file.
+// A disk that is full once a file has this many bytes.
 std::function<void()> files_at_most(rlim_t bytes) {
   return [bytes] {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -204,8 +204,8 @@ BOOST_AUTO_TEST_CASE(an_interrupted_script_is_told_so) {
   BOOST_TEST(events.back().at("steps") == events.size() - 2);  // all but the checkpoint and the end
 }
 
-// Each time in the middle of a step, for longer than silence may last.
-BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_goes_on) {
+// Stopped in the middle of a step, for longer than silence may last.
+BOOST_AUTO_TEST_CASE(a_run_that_is_stopped_and_continued_trains_on) {
   const command_folder f(slow + "gradient_accumulation_steps: 8\ncluster: {stall_after: 200ms}\n");
   process p({TROUPE_BINARY, "train", "job.yaml"}, f.folder.path());
   BOOST_TEST_REQUIRE(p.wait_for("step 1/"));

@@ -1,6 +1,6 @@
-// Attention's forward and backward on one thread, at the shape of tests/bench/step.yaml: the kernel, its twin out of
-// LibTorch's operations, and LibTorch's flash attention, whose backward comes without the copies that lay its
-// gradients side by side.
+// Attention's forward and backward on one thread, at the shape of tests/bench/step.yaml: the kernel, its twin composed
+// of LibTorch's operations, and LibTorch's flash attention, whose backward is timed without the copies that pack its
+// gradients.
 #include <ATen/Parallel.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/_scaled_dot_product_flash_attention_for_cpu.h>

@@ -32,7 +32,7 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 constexpr uint64_t tensor_bytes = 32 * mib, staging_block_bytes = 4 * mib, staging_blocks = 16;
 constexpr unsigned rounds = 7, fio_depth = 32;
 
-// The folder and the set-aside pages are given back when somebody interrupts, or closes the output, too.
+// The folder and the set-aside pages are given back even if the program is interrupted or its output closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 template <class T>

@@ -1,4 +1,4 @@
-// A program that answers a line with a line, for peers whose start is long beside what is measured.
+// A program that answers a line with a line, for peers whose start takes long compared with the measurement.
 #pragma once
 
 #include <fcntl.h>
@@ -16,7 +16,7 @@ namespace troupe::tests {
 
 class coprocess {
  public:
-  /// What it says on stderr goes to `log`.
+  /// Its stderr goes to `log`.
   coprocess(std::vector<std::string> command, const std::string& log) {
     std::array<int, 2> to{-1, -1}, from{-1, -1};
     if (::pipe2(to.data(), O_CLOEXEC) != 0 || ::pipe2(from.data(), O_CLOEXEC) != 0) return;

@@ -12,7 +12,7 @@ import time
 # Its extension is compiled at the first use, with the ninja that stands beside this Python.
 os.environ["PATH"] = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
 answers = os.fdopen(os.dup(1), "w", buffering=1)
-os.dup2(2, 1)  # What is said meanwhile is no answer.
+os.dup2(2, 1)  # Output meanwhile is not an answer.
 
 import torch
 from deepspeed.ops.op_builder import AsyncIOBuilder

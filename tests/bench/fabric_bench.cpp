@@ -98,7 +98,7 @@ void copy(benchmark::State& state) {
 
 double least(const std::vector<double>& v) { return *std::min_element(v.begin(), v.end()); }
 
-/// The machine may be busy: the least of many repetitions is what the code can do.
+/// The machine may be busy, so the least of many repetitions counts.
 void many(benchmark::internal::Benchmark* b) {
   b->Unit(benchmark::kMicrosecond)->UseRealTime()->MinTime(0.05)->Repetitions(15)->ReportAggregatesOnly();
   b->ComputeStatistics("least", least);

@@ -13,7 +13,7 @@
 
 namespace troupe::tests {
 
-/// The huge pages that fio's buffers want set aside, as root may; given back at the end.
+/// Sets aside the huge pages that fio's buffers need, which root may; gives them back at the end.
 class fio_room {
  public:
   fio_room() {

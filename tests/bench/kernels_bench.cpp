@@ -148,7 +148,7 @@ void dropout_mask_16_mi(benchmark::State& state) {
 }
 BENCHMARK(dropout_mask_16_mi)->Unit(benchmark::kMillisecond);
 
-// What layers do between products, in the shapes of the model of step.yaml: 1024 tokens, 384 wide, 1536 inside.
+// The work of layers between products, in the shapes of the model of step.yaml: 1024 tokens, 384 wide, 1536 inside.
 constexpr uint64_t tokens = 1024, model_width = 384, inner_width = 1536;
 
 /// Numbers around 0 of `type`.
@@ -222,7 +222,7 @@ void column_sums(benchmark::State& state, core::dtype type, bool /*backward*/) {
     kernels::column_sums(x.data(), type, tokens, inner_width, inner_width, bytes(out), core::dtype::f32);
 }
 
-/// GPT-2's vocabulary. Backward alone would work on gradients: forward belongs to it.
+/// GPT-2's vocabulary. Backward is timed with forward: alone it would read the gradients of the repetition before.
 void cross_entropy(benchmark::State& state, core::dtype type, bool backward) {
   constexpr uint64_t rows = 256, vocabulary = 50'257;
   const auto start = activations(type, rows * vocabulary);

@@ -1,5 +1,5 @@
-// Forward and backward of a model by kind of segment, one thread: where the time of a step goes. Processor time, so
-// that a busy machine disturbs less; on a quiet one it is the wall clock's.
+// Forward and backward of a model by kind of segment, one thread: where the time of a step goes. In processor time,
+// which a busy machine disturbs less; on a quiet one it equals wall time.
 // Usage: bench_model [fp32|bf16|fp16|fp64] [rows] [repeats] ['{"model_type": ...}']
 // Bound to compare with: matrix products alone take 0.67 s (fp32) and 0.31 s (bf16) for the default model on a core
 // of the reference machine.

@@ -1,5 +1,5 @@
-// How fast one update of every optimizer is on one thread, and what Muon's matrices cost beside it. Bytes counted are
-// those an update must move: each half of LAMB and Muon reads its part again.
+// The speed of one update of every optimizer on one thread, and the cost of Muon's matrices. Bytes counted are those an
+// update must move: each half of LAMB and Muon reads its part again.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>

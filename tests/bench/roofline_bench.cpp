@@ -1,5 +1,5 @@
-// What this machine can do at best: matrix products of given shapes with the fastest library inside LibTorch, on one
-// core and on two at once as two ranks compute, and copying and adding large arrays. Prints one JSON object.
+// The best speed of this machine: matrix products of given shapes with the fastest library inside LibTorch, on one core
+// and on two at once as two ranks compute, and copying and adding large arrays. Prints one JSON object.
 // Usage: bench_roofline fp32|bf16 MxKxN...: {"MxKxN": {"1": flop/s, "2": flop/s of each of two, "library": name}}
 //        bench_roofline memory: {"copy": {"1": bytes/s, "2": bytes/s of both}, "triad": ...}; bytes read and written
 #include <ATen/Parallel.h>
@@ -59,7 +59,7 @@ double time_of(int threads, const std::function<std::function<void()>(int)>& mak
   return slowest;
 }
 
-// oneDNN's product of dense tensors, with which plain `mm` takes MKL in fp32; LibTorch offers it by name alone.
+// oneDNN's product of dense tensors, for which plain `mm` uses MKL in fp32; LibTorch offers it only by name.
 at::Tensor onednn_product(const at::Tensor& x, const at::Tensor& w) {
   using signature = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
                                c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);

@@ -2,8 +2,8 @@
 // the same blocks, the same requests in flight.
 //   bench_storage [FOLDER [MIB [ROUNDS]]]
 // The file is written once before; writes go over it. Passes are timed until the last completion, as fio does it. All
-// runs are listed and the contenders take turns, as disks have good and bad minutes; a round's two rates make a pair.
-// DeepSpeed is asked where `.peer/bin/python` is (`make peer`); its extension wants libaio-dev.
+// runs are listed and the contenders take turns, as the speed of disks varies; a round's two rates make a pair.
+// DeepSpeed runs if `.peer/bin/python` exists (`make peer`); its extension needs libaio-dev.
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +32,10 @@ using namespace troupe::storage;
 
 constexpr uint64_t block_bytes = uint64_t{1} << 20;
 constexpr unsigned depth = 32;
-// Registered memory shall not be slower; three hundredths are what the disk's own medians differ by.
+// Registered memory must not be slower; three hundredths are the spread of the disk's own medians.
 constexpr double bound_fio = 0.95, bound_deepspeed = 1.0, bound_registered = 0.97;
 
-// The scratch file and the set-aside pages are given back when somebody interrupts, or closes the output, too.
+// The scratch file and the set-aside pages are given back even if the program is interrupted or its output closed.
 volatile std::sig_atomic_t interrupted = 0;
 
 [[noreturn]] void give_up(const core::error& e) { throw std::runtime_error(e.text); }
@@ -68,7 +68,7 @@ struct contender {
   std::vector<double> runs{};
 };
 
-/// As the swap files of a run: `depth` blocks of a pool, each used again when its request is over.
+/// Like the swap files of a run: `depth` blocks of a pool, each used again when its request is over.
 double queue_pass(queue_engine engine, const place& where, io_kind kind, std::span<std::byte> pool, bool registered) {
   io_queue_options options;
   options.engine = engine;
@@ -104,7 +104,7 @@ double queue_pass(queue_engine engine, const place& where, io_kind kind, std::sp
   return static_cast<double>(where.bytes) / ns;
 }
 
-/// As DeepSpeed's: the whole file in one operation, from one pinned buffer.
+/// Like DeepSpeed's handle: the whole file in one operation, from one pinned buffer.
 class handle_pass {
  public:
   explicit handle_pass(place where) : where_(std::move(where)) {
@@ -154,7 +154,7 @@ void compare(const contender& ours, const contender& theirs, double bound) {
               *least, *most, bound, ratio >= bound ? "held" : "MISSED");
 }
 
-/// Null, with the reason printed, where DeepSpeed cannot be asked.
+/// Null, with the reason printed, if DeepSpeed cannot run.
 std::unique_ptr<tests::coprocess> open_deepspeed(const place& where, const std::string& log) {
   const char* python = ".peer/bin/python";
   const char* script = "tests/bench/deepspeed_io.py";

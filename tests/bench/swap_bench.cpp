@@ -1,6 +1,6 @@
-// What digests cost a swap queue: the same requests over two files, one with checksums and one without, taking turns.
+// The cost of digests in a swap queue: the same requests over two files, one with checksums and one without, in turn.
 //   bench_swap [FOLDER [MIB [ROUNDS]]]
-// Both files are written once before, so that all writes go over blocks that are there. Four requests are in flight, as
+// Both files are written once before, so that all writes go to existing blocks. Four requests are in flight, as
 // windows are in a step. All runs are listed; the ratio is of the medians of write + read.
 #include <unistd.h>
 

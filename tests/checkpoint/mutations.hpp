@@ -1,4 +1,4 @@
-// Damages to valid files, drawn at random: bits, bytes that the format cares about, cuts, doubled and lost stretches.
+// Random damage to valid files: flipped bits, bytes with a meaning in the format, cuts, doubled and lost stretches.
 #pragma once
 
 #include <algorithm>
@@ -10,15 +10,15 @@
 
 namespace troupe::tests {
 
-/// As many as TROUPE_MUTATIONS says, for longer soaks; a thousand otherwise.
+/// TROUPE_MUTATIONS sets the number, for longer soaks; a thousand otherwise.
 inline size_t mutations() {
   const char* wanted = std::getenv("TROUPE_MUTATIONS");
   return wanted == nullptr ? 1000 : std::max<size_t>(1000, std::strtoull(wanted, nullptr, 10));
 }
 
-/// What decides in a format.
+/// Parts of a format that decide most.
 struct mutation_hints {
-  std::string_view telling;                   ///< bytes that mean something
+  std::string_view telling;                   ///< bytes with a meaning
   size_t hot_bytes = std::string_view::npos;  ///< most damages fall into the first so many
 };
 

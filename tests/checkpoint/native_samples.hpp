@@ -1,4 +1,4 @@
-// What the tests of the native format share: tensors with known bytes, cut over writers, saved.
+// Shared by tests of the native format: tensors with known bytes, cut over writers, saved.
 #pragma once
 
 #include <algorithm>
@@ -141,7 +141,7 @@ inline void check_loads(checkpoint::file_system& files, const checkpoint::checkp
     for (const auto& t : tensors) {
       const auto& e = t.entry;
       const uint64_t size = core::size_of(e.type), n = t.data.size() / size;
-      // not along the writers' grain
+      // not at the boundaries of the writers' shares
       const uint64_t first = n * r / readers, count = n * (r + 1) / readers - first;
       wanted.push_back({checkpoint::find_tensor(source, e.name, e.kind, e.moment), first, count, expected.size()});
       expected.insert(expected.end(), t.data.begin() + static_cast<ptrdiff_t>(first * size),

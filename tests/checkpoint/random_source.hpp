@@ -1,5 +1,5 @@
-// Checkpoints drawn at random, for what converts any of them: parameters of odd shapes with masters, moments and 16-bit
-// weights, frozen ones, buffers, tied names, over files with gaps.
+// Random checkpoints, for tests of conversions: parameters of odd shapes with masters, moments and 16-bit weights,
+// frozen ones, buffers, tied names, over files with gaps.
 #pragma once
 
 #include <fstream>

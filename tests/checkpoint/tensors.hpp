@@ -1,4 +1,4 @@
-// What the tests of checkpoint/ share: tensors with known bytes, and refusals that must name their reason.
+// Shared by tests of checkpoint/: tensors with known bytes, and refusals that must name their reason.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -57,7 +57,7 @@ void check_ok(const core::result<T>& r) {
   BOOST_REQUIRE_MESSAGE(r.has_value(), (r ? std::string() : r.error().text));
 }
 
-/// Must have failed with that kind, and the sentence must hold `words`.
+/// Checks that `got` failed with that kind and that the sentence contains `words`.
 template <class T>
 void check_failed(const core::result<T>& r, core::error_kind kind, const std::string& words) {
   BOOST_REQUIRE_MESSAGE(!r, "was accepted; wanted: " << words);

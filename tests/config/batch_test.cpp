@@ -35,7 +35,7 @@ BOOST_AUTO_TEST_CASE(all_three_are_checked) {
   BOOST_TEST(completed(32, 18, 1, 2) == "error");
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_divide_is_refused) {
+BOOST_AUTO_TEST_CASE(sizes_that_do_not_divide_are_refused) {
   BOOST_TEST(completed(33, 8, 0, 2) == "error");
   BOOST_TEST(completed(33, 0, 0, 2) == "error");
   BOOST_TEST(completed(3, 0, 2, 2) == "error");

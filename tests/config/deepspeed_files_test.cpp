@@ -1,4 +1,4 @@
-// Plain DeepSpeed files of all ages, and what Accelerate writes: accepted, or refused with key and reason.
+// Plain DeepSpeed files of all ages, and Accelerate's: accepted, or refused with key and reason.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <random>
@@ -17,7 +17,7 @@ struct sample {
   std::string refused_with = {};  ///< part of the only error; empty: accepted
 };
 
-/// What people have written over the years: first tutorials, ZeRO-Offload, Hugging Face, ZeRO-Infinity, compression.
+/// Files of the years: first tutorials, ZeRO-Offload, Hugging Face, ZeRO-Infinity, compression.
 const sample samples[] = {
     {R"({"train_batch_size": 8, "optimizer": {"type": "Adam", "params": {"lr": 0.00015}}, "fp16": {"enabled": true}})"},
     {R"({"train_batch_size": 64, "zero_optimization": true, "allgather_size": 200000000, "fp16": {"enabled": true}})"},
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(each_file_is_accepted_or_refused_with_key_and_reason) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_given_survives_explain_and_effective_yaml) {
+BOOST_AUTO_TEST_CASE(given_values_survive_explain_and_effective_yaml) {
   for (const sample& s : samples) {
     if (!s.refused_with.empty()) continue;
     const loaded first = accepted(s.text);
@@ -207,7 +207,7 @@ BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
              "ds.json:1:38: warning: zero_optimization.reduce_bucket_size: \"5e8\" is read as 5e8\n"
              "ds.json:2:12: warning: fp16.enabled: \"yes\" is read as true\n"
              "ds.json:2:100: warning: scheduler.params.warmup_type: \"x\" is read as \"log\"\n");
-  // A file of Troupe's own says what it means.
+  // In a file of Troupe's own no text is converted.
   BOOST_TEST(errors_of(smallest_with("stage: 3", "stage: \"3\"")) ==
              "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got \"3\"\n");
 }
@@ -221,7 +221,7 @@ BOOST_AUTO_TEST_CASE(base64_of_json_is_json) {
   BOOST_TEST(named->config.zero_optimization.stage == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(what_accelerate_writes_is_read) {
+BOOST_AUTO_TEST_CASE(files_of_accelerate_are_read) {
   const std::string text = R"(compute_environment: LOCAL_MACHINE
 deepspeed_config:
   gradient_accumulation_steps: 4
@@ -243,7 +243,7 @@ num_processes: 2
                  .find("/base/none.json: wanted a readable file") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(merge_keys_take_over_what_is_not_given) {
+BOOST_AUTO_TEST_CASE(merge_keys_fill_in_keys_that_are_not_given) {
   const std::string text = R"(common: &common
   loss_scale: 8
   hysteresis: 3

@@ -1,4 +1,4 @@
-// The table against what DeepSpeed's own classes say (tests/peer/dump_deepspeed_config.py writes the fixture).
+// The table against DeepSpeed's own classes (tests/peer/dump_deepspeed_config.py writes the fixture).
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <fstream>
@@ -180,11 +180,11 @@ BOOST_AUTO_TEST_CASE(every_key_takes_the_values_that_deepspeeds_class_takes) {
   BOOST_TEST(compared > 2500U);
 }
 
-BOOST_AUTO_TEST_CASE(what_deepspeed_has_dropped_is_still_known) {
+BOOST_AUTO_TEST_CASE(keys_that_deepspeed_has_dropped_are_still_known) {
   for (const auto& key : dump()["removed"]) BOOST_TEST((row_of(key.get<std::string>()) != nullptr), key);
 }
 
-BOOST_AUTO_TEST_CASE(the_listed_differences_are_of_keys_that_there_are) {
+BOOST_AUTO_TEST_CASE(the_listed_differences_are_of_existing_keys) {
   const auto all = dump();
   for (const auto& [key, why] : other_default) BOOST_TEST(all["keys"].contains(key), key << ": " << why);
   for (const difference& d : differences)

@@ -1,4 +1,4 @@
-// What a loaded configuration says of itself, and that it can be loaded again.
+// The description of a loaded configuration, and that it can be loaded again.
 #include "config/explain.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_random_file_with_one_broken_value_is_refused_there_and_no
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_wrong_can_be_had_as_json) {
+BOOST_AUTO_TEST_CASE(errors_can_be_had_as_json) {
   load_options plain;
   plain.read_as = reading::either;
   const auto l = load_text("{\"fp16\": {\"enabled\": 3}}", "ds.json", "/base", plain);
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(what_is_wrong_can_be_had_as_json) {
   BOOST_TEST(as_json({}) == "[]\n");
 }
 
-BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
+BOOST_AUTO_TEST_CASE(keys_that_a_type_does_not_read_have_no_effect) {
   const loaded l = must_load(smallest_with("{type: AdamW, params: {lr: 1.0e-3}}", "{type: SGD}"));
   const auto list = nlohmann::json::parse(troupe::config::explain_json(l))["values"];
   const auto of = [&](const std::string& key) {
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(what_a_type_does_not_read_has_no_effect) {
   BOOST_TEST(of("optimizer.params.momentum") == "acts: ");
 }
 
-BOOST_AUTO_TEST_CASE(only_what_the_file_says_can_be_shown) {
+BOOST_AUTO_TEST_CASE(given_keys_alone_can_be_shown) {
   const loaded l =
       must_load("model: {path: m}\ndata: {text: a}\nsteps: 2\ntrain_batch_size: 4\n", "/base", {{"seed=3"}});
   std::set<std::string> shown;
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(only_what_the_file_says_can_be_shown) {
   BOOST_TEST((shown == std::set<std::string>{"model.path", "data.text", "steps", "train_batch_size", "seed"}));
 }
 
-BOOST_AUTO_TEST_CASE(what_waits_is_listed_by_capability) {
+BOOST_AUTO_TEST_CASE(keys_that_wait_are_listed_by_capability) {
   const loaded l = must_load(smallest);
   const auto waiting = nlohmann::json::parse(troupe::config::explain_json(l))["waiting"];
   const auto of = [&](const std::string& capability) {
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(what_waits_is_listed_by_capability) {
   BOOST_TEST(keys == rows);
 }
 
-BOOST_AUTO_TEST_CASE(the_guide_lists_what_waits) {
+BOOST_AUTO_TEST_CASE(the_guide_lists_keys_that_wait) {
   const std::string file = std::string(TROUPE_SOURCE_DIR) + "/docs/deepspeed.md";
   std::ifstream in(file, std::ios::binary);
   std::ostringstream read;

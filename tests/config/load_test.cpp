@@ -1,4 +1,4 @@
-// What a whole file becomes.
+// The configuration that a whole file gives.
 #include "config/load.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(overlap_that_is_not_given_or_null_is_derived_and_on_at_ever
   }
 }
 
-BOOST_AUTO_TEST_CASE(null_and_zero_mean_what_deepspeeds_class_means) {
+BOOST_AUTO_TEST_CASE(null_and_zero_mean_the_same_as_in_deepspeeds_class) {
   const auto of = [](const std::string& more) {
     return loaded_config(smallest_with("stage: 3", "stage: 3, " + more)).zero_optimization;
   };
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(an_override_replaces_a_list_as_a_whole) {
   BOOST_TEST((only.match == "c" && !only.lr && !only.trainable));
 }
 
-BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_held_against_the_file) {
+BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_an_error_of_the_file) {
   const std::string text = smallest_with("stage: 3", "stage: 7, offload_optimizer: {device: gpu, pin_memory: false}");
   BOOST_TEST(errors_of(text).find("offload_optimizer.device: wanted one of none, cpu, nvme, got gpu") !=
              std::string::npos);
@@ -346,7 +346,7 @@ BOOST_AUTO_TEST_CASE(a_value_that_is_overridden_is_not_held_against_the_file) {
   BOOST_TEST(errors_of(smallest, {{"steps=0", "steps=1"}}) == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_a_path_that_is_there) {
+BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_an_existing_path) {
   const troupe::tests::scratch_folder f;
   f.write("t.model", "not looked at here");
   const auto file = f.write("job.yaml", smallest_with("{text: corpus.txt}", "{text: c.txt, tokenizer: t.model}"));

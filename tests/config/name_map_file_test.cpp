@@ -1,4 +1,4 @@
-// The form of a file of `--map`, and what is refused with its line.
+// The form of a file of `--map`, and refusals with their line.
 #include "config/name_map_file.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -39,7 +39,7 @@ BOOST_AUTO_TEST_CASE(lines_keep_their_order_their_place_and_their_text) {
   BOOST_TEST(parse_name_map(R"({"names": {"a": "b"}})", "map")->lines[0].right == "b");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_such_file_is_refused_by_its_line) {
+BOOST_AUTO_TEST_CASE(any_other_file_is_refused_by_its_line) {
   check_refused("", "map: it has no rules under 'layers' or 'names'");
   check_refused("layers: {}\n", "no rules");
   check_refused("a: b\n", "map: line 1: wanted 'layers' or 'names', got 'a'");

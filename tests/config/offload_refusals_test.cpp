@@ -1,4 +1,4 @@
-// What a file may not say of where states live, with the exact place and sentence of each refusal.
+// Refused settings of where states live, with the exact place and sentence of each refusal.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/config/text.hpp"
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(a_stage_has_the_states_that_it_offloads) {
              "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted stage 3, got stage 2\n");
   BOOST_TEST(zero("stage: 3, offload_optimizer: {device: cpu, ratio: 1.5}") ==
              "j.yaml:8:71: error: zero_optimization.offload_optimizer.ratio: wanted a number from 0 to 1, got 1.5\n");
-  // What was already refused is not held against others.
+  // A value that was already refused causes no further errors.
   BOOST_TEST(zero("stage: 4, offload_optimizer: {device: nvme, super_offload: true}") ==
              "j.yaml:8:28: error: zero_optimization.stage: wanted an integer from 0 to 3, got 4\n");
 }
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(updates_ahead_of_the_norm_need_the_host_and_stage_3) {
                  "wanted an optimizer that updates element by element, got lamb, which needs whole parameters\n");
 }
 
-BOOST_AUTO_TEST_CASE(late_updates_count_steps_and_want_parameters_in_memory) {
+BOOST_AUTO_TEST_CASE(late_updates_count_steps_and_need_parameters_in_memory) {
   const std::string cpu = "stage: 3, offload_optimizer: {device: cpu}, ";
   BOOST_TEST(zero(cpu + "zenflow: {}") == "");
   BOOST_TEST(zero(cpu + "zenflow: null") == "");

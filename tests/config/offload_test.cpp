@@ -1,5 +1,4 @@
-// What files with offload sections come to: fields, what a plan may choose, DeepSpeed's older spellings, what explain
-// says of them.
+// Files with offload sections: fields, open choices of a plan, DeepSpeed's older spellings, and explain.
 #include <boost/test/unit_test.hpp>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +21,7 @@ loaded zero(const std::string& keys, const std::string& behind = "") {
   return must_load(smallest_with("stage: 3", keys) + behind);
 }
 
-/// As DeepSpeed's documents have it for models beyond GPU and host memory.
+/// DeepSpeed's documented file for models beyond GPU and host memory.
 const std::string infinity = R"({
   "train_micro_batch_size_per_gpu": 4,
   "bf16": {"enabled": true},
@@ -98,7 +97,7 @@ BOOST_AUTO_TEST_CASE(a_path_is_relative_to_its_file) {
   BOOST_TEST(!other.config.zero_optimization.swaps());
 }
 
-BOOST_AUTO_TEST_CASE(what_a_plan_may_choose_stays_open_when_a_run_is_read_again) {
+BOOST_AUTO_TEST_CASE(open_choices_of_a_plan_stay_open_when_a_runs_file_is_read_again) {
   const loaded open = zero("stage: 3, offload_optimizer: {device: nvme, nvme_path: /disk, buffer_count: auto}");
   const loaded fixed = zero("stage: 3, sub_group_size: 1e9, offload_optimizer: {device: nvme, nvme_path: /disk}",
                             "aio: {queue_depth: 8}\n");
@@ -137,7 +136,7 @@ BOOST_AUTO_TEST_CASE(effective_files_keep_every_choice) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(zenflow_is_on_where_its_section_stands) {
+BOOST_AUTO_TEST_CASE(zenflow_is_on_if_its_section_is_there) {
   const std::string text = R"({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"},
     "zenflow": {"select_strategy": "step", "select_interval": 8, "update_interval": 4, "overlap_step": true}}})";
   const loaded l = must_load(text, plain, "ds.json");
@@ -184,7 +183,7 @@ BOOST_AUTO_TEST_CASE(old_offload_keys_become_the_sections_of_today) {
   BOOST_TEST(must_load(effective_yaml(job)).warnings.empty());
 }
 
-BOOST_AUTO_TEST_CASE(what_deepspeed_overlooks_in_its_files_is_a_remark) {
+BOOST_AUTO_TEST_CASE(settings_that_deepspeed_ignores_in_its_files_are_a_warning) {
   const std::string below_3 = R"({"zero_optimization": {"stage": 2, "offload_param": {"device": "cpu"}}})";
   const loaded l = must_load(below_3, plain, "ds.json");
   BOOST_TEST(render(l.warnings) ==
@@ -224,7 +223,7 @@ BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
   BOOST_TEST(render(skipping.warnings).find("since offload_param.device is nvme") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(what_lives_in_files_is_updated_ahead_where_no_step_is_skipped) {
+BOOST_AUTO_TEST_CASE(states_in_files_are_updated_ahead_if_no_step_is_skipped) {
   const auto ahead = [](const std::string& more) {
     return zero("stage: 3, offload_optimizer: {device: nvme, nvme_path: a}", more)
         .config.zero_optimization.offload_optimizer.speculates;
@@ -236,7 +235,7 @@ BOOST_AUTO_TEST_CASE(what_lives_in_files_is_updated_ahead_where_no_step_is_skipp
   BOOST_TEST(!ahead("gradient_clipping: 0\nbf16: {enabled: true}\n"));
 }
 
-BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
+BOOST_AUTO_TEST_CASE(explain_says_which_keys_have_no_effect) {
   const loaded none = must_load(smallest);
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.device") == "acts: ");
   BOOST_TEST(effect_in(none, "zero_optimization.offload_optimizer.ratio") == "no_effect: device is none");
@@ -260,7 +259,7 @@ BOOST_AUTO_TEST_CASE(explain_says_which_keys_nothing_comes_of) {
       BOOST_TEST((v.row->support.acts != effect::when_there), v.key);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_tuner_of_deepspeed_writes_can_be_pasted) {
+BOOST_AUTO_TEST_CASE(output_of_deepspeeds_tuner_can_be_pasted) {
   const loaded l = must_load(R"({"aio": {"single_submit": "true", "overlap_events": "false", "num_threads": 4,
     "queue_depth": 32, "block_size": 1048576}})",
                              plain, "ds.json");

@@ -1,4 +1,4 @@
-// Random files that load: every key with a field may say anything it accepts, beside what its type needs.
+// Random files that load: every key with a field may have any value it accepts, beside the keys that its type needs.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ inline std::string some_value(const key_info& row, std::mt19937_64& random) {
   }
 }
 
-/// What two keys may not say together is tested where the rule is; here each key speaks for itself.
+/// Keys without rules about other keys; combinations are tested with their rule.
 inline bool is_free(const key_info& row) {
   static const std::set<std::string_view> bound = {"gradient_accumulation_steps",
                                                    "fp16.enabled",
@@ -67,7 +67,7 @@ inline bool is_free(const key_info& row) {
          !row.key.starts_with("train_") && !row.in_list() && !bound.contains(row.key) && !places;
 }
 
-/// A list of mappings of a key's items, each with what it must have and some of the rest.
+/// A list of mappings of a key's items, each with its required keys and some of the others.
 inline std::string some_items(const std::string& list, std::mt19937_64& random) {
   std::string out = list + "=[";
   for (size_t n = 1 + random() % 12; n > 0; --n) {
@@ -112,7 +112,7 @@ inline random_job some_job(std::mt19937_64& random) {
   return {text, overrides};
 }
 
-/// How many of them a test makes; TROUPE_MUTATIONS sets another number.
+/// The number of files that a test makes; TROUPE_MUTATIONS sets another.
 inline size_t random_cases() {
   const char* given = std::getenv("TROUPE_MUTATIONS");
   return given == nullptr ? 300 : std::strtoull(given, nullptr, 10) / 10;

@@ -1,4 +1,4 @@
-// The JSON reader against another one on random documents, and what it takes beyond JSON.
+// The JSON reader against another one on random documents, and its extensions beyond JSON.
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <cstdlib>
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(places_count_lines_and_characters) {
   BOOST_TEST((list.items.at(2)->at.line == 3 && list.items.at(2)->at.column == 17));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_neither_is_refused_at_its_place) {
+BOOST_AUTO_TEST_CASE(text_of_neither_form_is_refused_at_its_place) {
   BOOST_TEST(read("{\"a\" 1}") == "1:6 not readable as JSON here: '1'");
   BOOST_TEST(read("{\"a\": 1 \"b\": 2}") == "1:9 not readable as JSON here: '\"b'");
   BOOST_TEST(read("[1,,2]") == "1:4 not readable as JSON here: ','");

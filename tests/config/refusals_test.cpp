@@ -1,4 +1,4 @@
-// What a file may not say, with the exact place and sentence of each refusal.
+// Refused files, with the exact place and sentence of each refusal.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored) {
+BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ignored) {
   BOOST_TEST(zero("stage: 3, zero_quantized_weights: true") ==
              "j.yaml:8:55: error: zero_optimization.zero_quantized_weights: only false is supported in this version, "
              "got true; it acts once there is quantised communication (ZeRO++)\n");
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(what_would_change_results_or_memory_is_refused_not_ignored)
   BOOST_TEST(line_9("amp: {enabled: false, opt_level: O1}") == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_would_move_memory_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
   const auto refused = [](const std::string& line, const std::string& key, const std::string& waits) {
     const std::string got = line_9(line);
     BOOST_TEST(got.find(key + ": only ") != std::string::npos, got);
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(what_would_move_memory_is_refused_by_name) {
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
 }
 
-BOOST_AUTO_TEST_CASE(others_find_errors_that_come_with_the_files_own) {
+BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {
   load_options options;
   size_t asked = 0, found_sound = 0;
   options.also = [&](const job_config& c, bool sound) {
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(others_find_errors_that_come_with_the_files_own) {
              "j.yaml:4:7: error: seed: wanted an integer of at least 0, got no\n");
   BOOST_TEST(asked == 1U);
   BOOST_TEST(found_sound == 0U);
-  // Nobody judges a model of which a key has not even the right type.
+  // A model with a key of a wrong type is not checked further.
   errors_of(smallest_with("n_layer: 2", "n_layer: two"), options);
   BOOST_TEST(asked == 1U);
   errors_of(smallest_with("seed: 1", "seed: 2"), options);
@@ -249,7 +249,7 @@ std::string optimizer(const std::string& text) {
 }
 std::string scheduler(const std::string& text) { return line_9("scheduler: " + text); }
 
-BOOST_AUTO_TEST_CASE(optimizers_are_those_there_are) {
+BOOST_AUTO_TEST_CASE(unknown_optimizers_are_refused) {
   BOOST_TEST(optimizer("{type: OneBitAdam}") ==
              "j.yaml:7:19: error: optimizer.type: wanted one of adam, adamw, adagrad, lion, sgd, lamb, muon, got "
              "OneBitAdam, which acts once there is this optimizer\n");
@@ -280,7 +280,7 @@ BOOST_AUTO_TEST_CASE(numbers_of_another_rule_are_refused) {
              "j.yaml:7:44: error: optimizer.params.ns_steps: wanted an integer from 1 to 100, got 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(schedulers_are_those_there_are_and_whole) {
+BOOST_AUTO_TEST_CASE(unknown_and_incomplete_schedulers_are_refused) {
   BOOST_TEST(scheduler("{type: StepLR}") ==
              "j.yaml:9:19: error: scheduler.type: wanted one of WarmupLR, WarmupDecayLR, WarmupCosineLR, LRRangeTest, "
              "OneCycle, CosineAnnealingLR, LinearLR, PolynomialLR, got StepLR, which acts once there is this "
@@ -307,7 +307,7 @@ BOOST_AUTO_TEST_CASE(schedulers_are_those_there_are_and_whole) {
              "and 1\n");
 }
 
-BOOST_AUTO_TEST_CASE(sources_are_whole_and_stand_alone) {
+BOOST_AUTO_TEST_CASE(incomplete_sources_are_refused_and_sources_beside_a_text) {
   const auto data = [](const std::string& text) { return errors_of(smallest_with("{text: corpus.txt}", text)); };
   BOOST_TEST(data("{text: a, sources: [{text: b}]}") ==
              "j.yaml:2:14: error: data.text: wanted either text or sources, got both\n");
@@ -341,7 +341,7 @@ BOOST_AUTO_TEST_CASE(parameter_groups_have_patterns) {
              "j.yaml:9:42: error: parameter_groups[0].trainable: wanted true or false, got 0\n");
 }
 
-BOOST_AUTO_TEST_CASE(overrides_are_held_to_the_same_rules) {
+BOOST_AUTO_TEST_CASE(overrides_follow_the_same_rules) {
   BOOST_TEST(errors_of(smallest, {{"zero_optimization.stage=9"}}) ==
              "--set zero_optimization.stage=9: error: zero_optimization.stage: wanted an integer from 0 to 3, got 9\n");
   BOOST_TEST(errors_of(smallest, {{"zero_optimization.stag=1"}}) ==

@@ -1,4 +1,4 @@
-// Files that the tests of config/ start from, and how they put lines in and read answers out.
+// Files that the tests of config/ start from, with helpers to add lines and to read answers.
 #pragma once
 
 #include <string>
@@ -32,7 +32,7 @@ inline std::string errors_of(const std::string& text, const load_options& option
   return l ? std::string() : render(l.error());
 }
 
-/// All warnings of a text that loads; what failed otherwise.
+/// All warnings of a text that loads; else its errors.
 inline std::string warnings_of(const std::string& text, const load_options& options = {},
                                const std::string& name = "j.yaml") {
   const auto l = load_text(text, name, "/base", options);

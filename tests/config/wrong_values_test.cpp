@@ -1,5 +1,5 @@
-// Every key of the optimizer, the scheduler, the data and what a run tells of itself, with values of a wrong type and
-// outside its range: each refused at its place, with its name. Leaves combinations to refusals_test.cpp.
+// Every key of the optimizer, the scheduler, the data and of telemetry, with values of a wrong type and outside its
+// range: each refused at its place, with its name. Leaves combinations to refusals_test.cpp.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ bool is_walked(const key_info& row) {
          (alone || sections.contains(row.section()));
 }
 
-/// A file in which the key stands alone on its line, with all that it needs beside it.
+/// A file in which the key is alone on its line, with all keys that it needs.
 std::string file_with(const key_info& row, const std::string& value) {
   const auto within = [&](const std::string& section, const std::string& rest, const std::string& indent) {
     return fmt::format("{}:\n{}{}{}: {}\n", section, rest, indent, row.name(), value);

@@ -1,5 +1,5 @@
 // Steps that do nothing but control themselves. Usage: control_steps RANKS UNITS STEPS
-// Prints one JSON object: instructions of a step on all ranks, and seconds for each thing that control does with a
+// Prints one JSON object: instructions of a step on all ranks, and seconds of each part of control's work with a
 // plan. Under `valgrind --tool=callgrind --collect-atstart=no --toggle-collect=count_steps` the steps alone are
 // counted.
 #include <cstdio>
@@ -14,7 +14,7 @@
 
 using namespace troupe;
 
-/// What callgrind counts, by this name: all but the first step, which allocates what later ones use again.
+/// Callgrind counts this function: all steps but the first, which allocates memory that later ones reuse.
 extern "C" [[gnu::noinline]] bool count_steps(actors::idle_company& company, uint64_t steps) {
   for (uint64_t s = 0; s < steps; ++s)
     if (!company.step()) return false;

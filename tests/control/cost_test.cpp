@@ -1,5 +1,5 @@
-// What control costs in machine instructions, held against tests/control/bounds.txt. Counted under valgrind over hands
-// that do nothing, so that neither the machine nor what else it does changes the result.
+// The cost of control in machine instructions, compared with tests/control/bounds.txt. Counted under valgrind over
+// hands that do nothing, so that neither the machine nor its load changes the result.
 #include <boost/test/unit_test.hpp>
 #include <cstdio>
 #include <fstream>

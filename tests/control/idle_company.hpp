@@ -1,5 +1,5 @@
-// Production supervisor, node agent, ranks, lanes and loader over hands that do nothing, on one thread: what remains is
-// control. Knows no Torch, no clock that matters and no chance: two runs execute the same instructions.
+// Production supervisor, node agent, ranks, lanes and loader over hands that do nothing, on one thread: only control
+// remains. No Torch, and no clock or chance that matters: two runs execute the same instructions.
 #pragma once
 
 #include <caf/scheduler/test_coordinator.hpp>
@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Ends everything at once; on the fabric lane it meets the others under production's identities and moves nothing.
+/// Ends instructions at once; on the fabric lane it meets the others under production's identities and moves nothing.
 class idle_executor final : public executor {
  public:
   explicit idle_executor(std::shared_ptr<fabric::communicator> communicator) : communicator_(std::move(communicator)) {}
@@ -64,7 +64,7 @@ class idle_company {
   idle_company(const idle_company&) = delete;
   idle_company& operator=(const idle_company&) = delete;
 
-  /// One step of all ranks: whether it ended well.
+  /// Runs one step of all ranks; true if it ended well.
   bool step() {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;

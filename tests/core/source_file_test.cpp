@@ -1,4 +1,4 @@
-// Reading a file that others change never ends the process.
+// Reading a file that other programs change never ends the process.
 #include "core/source_file.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(a_file_that_was_cut_short_is_named_with_the_place) {
   BOOST_TEST(has(read(file, 8192, 1), path.string()));
 }
 
-BOOST_AUTO_TEST_CASE(a_file_without_a_descriptor_is_opened_for_each_read_and_no_other_in_its_place) {
+BOOST_AUTO_TEST_CASE(a_file_without_a_descriptor_is_opened_for_each_read_and_a_replacement_is_refused) {
   const scratch_folder at;
   const auto path = at.write("a", "0123456789");
   auto file = opened(path);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_file_without_a_descriptor_is_opened_for_each_read_and_no_
   BOOST_TEST(has(read(file, 2, 3), "another file has taken its place"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_regular_file_is_refused) {
+BOOST_AUTO_TEST_CASE(anything_but_a_regular_file_is_refused) {
   const scratch_folder at;
   BOOST_TEST((core::source_file::open(at / "missing").error().kind == core::error_kind::bad_input));
   BOOST_TEST(has(core::source_file::open(at.path()).error().text, "a regular file was wanted"));

@@ -1,4 +1,4 @@
-// Numbers and names as text, whatever locale the process is under, and JSON that must not end it.
+// Numbers and names as text, under any locale of the process, and JSON that must not end it.
 #include "core/text.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -13,7 +13,7 @@ using namespace troupe::core;
 
 BOOST_AUTO_TEST_SUITE(text)
 
-BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_what_is_none) {
+BOOST_AUTO_TEST_CASE(a_json_string_keeps_utf8_and_replaces_other_bytes) {
   const std::string word = "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD";
   BOOST_TEST(json_string(word) == '"' + word + '"');
   BOOST_TEST(json_string("a\"b\\c\n\x7F") == R"("a\"b\\c\u000a\u007f")");
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_comma_locale_changes_no_number) {
   std::snprintf(naive, sizeof naive, "%.1f", 1.5);
   std::ostringstream stream;
   stream << 1234.5;
-  BOOST_TEST(naive == std::string("1,5"));  // so it is in force, for both
+  BOOST_TEST(naive == std::string("1,5"));  // the locale is in force, for both
   BOOST_TEST(stream.str() == "1.234,5");
   BOOST_TEST(text_of("%.2f %g %d", 1234.5, 1e-5, 1234567) == "1234.50 1e-05 1234567");
   BOOST_TEST(number_text(1234.5) == "1234.5");

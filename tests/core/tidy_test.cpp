@@ -1,4 +1,4 @@
-// Reads the source tree itself: who includes whom, where each outside library is seen, and a few habits.
+// Reads the source tree itself: includes between folders, the place of each outside library, and a few habits.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -74,7 +74,7 @@ std::map<std::string, std::set<std::string>> documented_arrows() {
 
 BOOST_AUTO_TEST_SUITE(tidy)
 
-BOOST_AUTO_TEST_CASE(folders_include_just_what_the_architecture_says) {
+BOOST_AUTO_TEST_CASE(folders_include_exactly_what_the_architecture_allows) {
   const auto allowed = documented_arrows();
   BOOST_REQUIRE(allowed.size() > 20U);
   BOOST_TEST(tree().size() > 100U);
@@ -86,7 +86,7 @@ BOOST_AUTO_TEST_CASE(folders_include_just_what_the_architecture_says) {
       const std::string what = included(line), top = what.substr(0, what.find('/'));
       if (std::ranges::find(folders, top) == folders.end()) continue;
       const std::string from = top == f.folder ? place : f.folder;
-      // Of another folder all is allowed, or some of its subfolders.
+      // Either a whole other folder is allowed, or some of its subfolders.
       const bool whole = top != f.folder && !allowed.at(from).contains(folder_of(what));
       const std::string to = whole ? top : folder_of(what);
       if (from == to) continue;
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(arrows_point_one_way) {
   for (const auto& [folder, to] : allowed) visit(folder);
 }
 
-BOOST_AUTO_TEST_CASE(includes_say_where_a_file_is_from_the_trees_root) {
+BOOST_AUTO_TEST_CASE(includes_are_paths_from_the_trees_root) {
   for (const auto& f : tree())
     for (const auto& line : f.lines)
       if (const auto what = included(line); !what.empty() && line.find('"') != std::string::npos)
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(hands_know_no_actors) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(nobody_waits_for_a_number_of_a_tensor_but_to_explain_a_failure) {
+BOOST_AUTO_TEST_CASE(numbers_of_tensors_are_waited_for_only_to_explain_a_failure) {
   const std::regex reads("\\.item(<[a-z0-9_:]*>)?\\(");
   BOOST_TEST(std::regex_search("loss.item<double>()", reads));
   for (const auto& f : tree())
@@ -216,8 +216,8 @@ BOOST_AUTO_TEST_CASE(libraries_never_end_the_process_nor_touch_its_signals) {
       if (f.folder != "apps") BOOST_TEST(!std::regex_search(line, ending), f.path << ": " << line);
 }
 
-BOOST_AUTO_TEST_CASE(libraries_ask_no_locale_how_a_number_is_spelled) {
-  // A host may be under any. core/text.hpp spells numbers; std::from_chars reads them; streams only carry text.
+BOOST_AUTO_TEST_CASE(libraries_spell_numbers_without_the_locale) {
+  // A host may use any locale. core/text.hpp spells numbers; std::from_chars reads them; streams only carry text.
   const std::regex asks(
       "(printf|std::sto[dfl]+|[^a-z_](strto[dfl]+|atof|strfmon|localeconv)) *\\(|"
       "std::(tolower|toupper|is(alpha|alnum|digit|xdigit|space|blank|cntrl|print|graph|punct|lower|upper)) *\\(|"
@@ -239,7 +239,7 @@ BOOST_AUTO_TEST_CASE(json_from_outside_is_parsed_in_one_place) {
   const std::regex parses("(^|[^A-Za-z0-9_])(json|ordered_json|nlohmann::json|nlohmann::ordered_json)::parse\\(");
   for (const auto& f : tree())
     for (const auto& line : f.lines) {
-      // what this process itself wrote, or what a guard of events let through
+      // text that this process wrote itself, or that passed the guard of events
       if (f.path == "checkpoint/native/manifest_text.cpp" || f.path == "checkpoint/convert/reshape.cpp" ||
           f.path == "config/explain.cpp")
         continue;

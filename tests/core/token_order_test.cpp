@@ -1,4 +1,4 @@
-// core/token_order.hpp: places by what stands there.
+// core/token_order.hpp: places ordered by their token.
 #include "core/token_order.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -7,7 +7,7 @@ using namespace troupe;
 
 BOOST_AUTO_TEST_SUITE(token_order)
 
-BOOST_AUTO_TEST_CASE(places_stand_together_by_number_and_in_order) {
+BOOST_AUTO_TEST_CASE(places_are_grouped_by_token_and_in_order) {
   const std::vector<int64_t> numbers{5, 2, 5, 9, 2, 5};
   const core::token_order wanted{{2, 5, 9}, {0, 2, 5, 6}, {1, 4, 0, 2, 5, 3}};
   BOOST_TEST((core::order_of(numbers) == wanted));
@@ -27,4 +27,3 @@ BOOST_AUTO_TEST_CASE(columns_are_counted_from_where_their_document_begins) {
 }
 
 BOOST_AUTO_TEST_SUITE_END()
-

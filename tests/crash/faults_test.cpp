@@ -1,4 +1,4 @@
-// A disk that fails or is full at any one operation: the run is told once, what was committed stays, and it can go on.
+// A disk that fails or is full at any one operation: one error, committed checkpoints stay, and the run can continue.
 #include "tests/crash/story.hpp"
 #include "tests/fakes/file_system.hpp"
 
@@ -18,7 +18,7 @@ std::vector<std::string> names_in(fake_files& files) {
   return out;
 }
 
-/// What a reader finds; 0: nothing.
+/// The newest checkpoint that a reader finds, by its seed; 0: none.
 uint64_t newest_seed(fake_files& files) {
   const auto found = open_checkpoint(files, at);
   if (!found) return 0;
@@ -28,7 +28,7 @@ uint64_t newest_seed(fake_files& files) {
   return found->content.run.seed;
 }
 
-/// The run goes on behind errors. `n` is the operation that fails.
+/// Tells the story with a fault at operation `n`; the run continues after errors.
 void tell_with_fault(uint64_t n, error_kind why, piece_way way) {
   fake_files files;
   files.fail_once_at(n, why);

@@ -33,8 +33,8 @@ void check_after(const finished& f, const std::filesystem::path& root) {
   story::check(real_files(), root, done);
 }
 
-/// For runs that are killed by the number of an operation: what a process has written stays whatever the disk, and in
-/// memory a sync costs nothing.
+/// A folder in memory, for runs that are killed at a numbered operation: written data survives a kill on any file
+/// system, and in memory a sync costs nothing.
 std::filesystem::path memory_folder() {
   const std::filesystem::path shared = "/dev/shm";
   return ::access(shared.c_str(), W_OK) == 0 ? shared : std::filesystem::temp_directory_path();

@@ -1,4 +1,4 @@
-// The real file system, that ends its process with SIGKILL at the n-th operation. What was done before is there, as a
+// The real file system, but it ends its process with SIGKILL at the n-th operation. Everything before is done, as a
 // killed process leaves it.
 #pragma once
 
@@ -17,10 +17,10 @@ class killing_files : public checkpoint::file_system {
  public:
   using path = std::filesystem::path;
 
-  /// `torn`: in the middle of the operation where that is a write, half of it being done or in flight; else before it.
+  /// `torn`: in the middle of the operation if it is a write, with half of it done or in flight; else before it.
   explicit killing_files(uint64_t n, bool torn) : n_(n), torn_(torn) {}
 
-  [[nodiscard]] const std::vector<std::string>& points() const { return points_; }  ///< names of what was done
+  [[nodiscard]] const std::vector<std::string>& points() const { return points_; }  ///< names of the operations so far
 
   core::result<std::unique_ptr<checkpoint::output_file>> create(const path& p) override {
     point("create", p);

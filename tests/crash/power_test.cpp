@@ -1,4 +1,4 @@
-// A machine that loses power, on a file system that loses or tears whatever was not synced, writes in flight too.
+// A machine that loses power, on a file system that loses or tears unsynced data, writes in flight included.
 #include "tests/crash/story.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"

@@ -1,6 +1,6 @@
-// A process that saves checkpoints and is killed at it: `saver ROOT whole|in-flight WHEN`. WHEN is `never`, `at:N` or
-// `torn:N` (operation number N), `after:N` (microseconds). Prints `committed` after each commit; at the end the names
-// of all operations, and how long it took.
+// A process that saves checkpoints and is killed meanwhile: `saver ROOT whole|in-flight WHEN`. WHEN is `never`, `at:N`
+// or `torn:N` (operation number N), `after:N` (microseconds). Prints `committed` after each commit; at the end the
+// names of all operations, and how long it took.
 #include <fmt/core.h>
 #include <time.h>
 
@@ -15,7 +15,7 @@ using namespace troupe::tests;
 
 namespace {
 
-/// The kernel kills this process then, whatever it does.
+/// Lets the kernel kill this process after that time, whatever it does then.
 bool kill_me_after(uint64_t microseconds) {
   sigevent how{};
   how.sigev_notify = SIGEV_SIGNAL;

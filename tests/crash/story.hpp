@@ -1,4 +1,4 @@
-// What a run does to its folder of checkpoints, and what must be there whenever it is cut off.
+// The operations of a run on its folder of checkpoints, and the state that must be there whenever it is interrupted.
 #pragma once
 
 #include <functional>
@@ -32,8 +32,8 @@ struct story {
     return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id(), way);
   }
 
-  /// Chapters whose commit returned; the next may have been committed too when it was cut off. `note` is told of each,
-  /// `why` of the error that ends it.
+  /// Returns the number of chapters whose commit returned; if it was interrupted, the next may be committed, too. Calls
+  /// `note` for each; `why` gets the error that ends it.
   static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at, piece_way way,
                      const std::function<void()>& note = {}, std::string* why = nullptr) {
     size_t done = 0;
@@ -51,15 +51,15 @@ struct story {
     return done;
   }
 
-  /// After a crash behind `done` commits: the newest committed one verifies, before and after the clean-up, which says
-  /// everything that lay there half-written, and `latest` names it.
+  /// After a crash behind `done` commits: the newest committed one verifies, before and after the clean-up, which
+  /// reports everything that was half-written, and `latest` names it.
   static void check(checkpoint::file_system& files, const std::filesystem::path& at, size_t done) {
     for (int cleaned = 0; cleaned < 2; ++cleaned) {
       const auto found = checkpoint::open_checkpoint(files, at);
       if (!found) {
         BOOST_TEST(done == 0U, found.error().text);
       } else {
-        // the chapter that was on its way may be there as a whole
+        // the chapter that was under way may be complete
         const size_t last = std::min(done, chapters.size() - 1);
         const uint64_t seed = found->content.run.seed;
         BOOST_REQUIRE(seed >= 1);

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Of a run that may have ended in the middle of a line.
+/// Losses by step, of a run that may have ended in the middle of a line.
 std::map<uint64_t, double> losses_of(const std::string& out) {
   std::map<uint64_t, double> losses;
   std::istringstream lines(out);
@@ -42,7 +42,7 @@ uint64_t newest_step(const std::filesystem::path& root) {
 
 BOOST_AUTO_TEST_SUITE(train_killed)
 
-BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_goes_on_with_the_losses_of_one_that_was_not) {
+BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_resumes_with_the_losses_of_one_that_was_not) {
   const uint64_t kills = std::max<uint64_t>(1, wanted_cases("TROUPE_KILLS", 40) / 10), steps = 4 * kills + 4;
   const std::string job = replaced(smallest, "steps: 6", "steps: " + std::to_string(steps)) +
                           "checkpoint: {every_steps: 1, keep_last: 2}\n";
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(a_run_killed_at_random_instants_goes_on_with_the_losses_of_
   uint64_t reached = 0;
   const auto compare = [&](const finished& f) {
     const auto got = losses_of(f.out);
-    if (!got.empty()) BOOST_TEST(got.begin()->first == reached + 1);  // behind the newest committed one, no other
+    if (!got.empty()) BOOST_TEST(got.begin()->first == reached + 1);  // after the newest committed one, no other
     for (const auto& [step, loss] : got) BOOST_TEST(loss == wanted.at(step), "step " << step);
   };
   for (uint64_t round = 0; round < kills; ++round) {

@@ -1,4 +1,4 @@
-// How many cases a test draws: few by default, as many as the environment says in `make soak`.
+// The number of cases that a test draws: few by default; `make soak` sets more in the environment.
 #pragma once
 
 #include <cstdint>

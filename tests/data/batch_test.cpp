@@ -1,4 +1,4 @@
-// A step's samples depend on the global batch alone, and a position is all it takes to resume.
+// A step's samples depend on the global batch alone, and a position is enough to resume.
 #include "data/batch.hpp"
 
 #include <algorithm>
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(threads_share_a_stream) {
   for (const auto& b : got) BOOST_TEST((b.tokens == wanted.tokens));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_trained_on_comes_with_the_order_of_its_inputs) {
+BOOST_AUTO_TEST_CASE(training_batches_come_with_the_order_of_their_inputs) {
   const counted_text text(200);
   const auto corpus = text.corpus(150, 8, 5);
   const auto b = data::make_batch(corpus, {.rows = 4, .ranks = 1, .micros = 1}, 0, 0, 0);

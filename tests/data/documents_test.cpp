@@ -111,7 +111,7 @@ BOOST_AUTO_TEST_CASE(a_folder_of_texts_and_json_lines_is_read_in_order_and_each_
   BOOST_TEST(as_text(*opened({.path = at / "in"})) == "firstsecondthirdfourth");  // bytes, mapped and unpacked
 }
 
-BOOST_AUTO_TEST_CASE(what_a_line_lacks_is_said_with_file_and_line) {
+BOOST_AUTO_TEST_CASE(a_line_without_text_is_named_with_file_and_line) {
   const scratch_folder at;
   const auto path = at.write("t.jsonl", "{\"text\": \"a\"}\n{\"body\": \"b\"}\n");
   check_refused({.path = path}, core::error_kind::bad_input, "t.jsonl:2: no key 'text'");
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(what_a_line_lacks_is_said_with_file_and_line) {
                 "the tokenizer has 532 tokens, the model's vocab_size is 500");
 }
 
-BOOST_AUTO_TEST_CASE(a_watch_hears_of_progress_and_may_stop_it) {
+BOOST_AUTO_TEST_CASE(a_watch_is_told_of_progress_and_may_stop_it) {
   const scratch_folder at;
   const auto path = at.write("t.txt", mixed_text(5 * data::give_bytes, 4));
   std::vector<uint64_t> heard;

@@ -11,7 +11,7 @@ using core::error_kind;
 
 namespace {
 
-/// Text that neither vanishes nor stays its size when packed, longer than an expansion's block.
+/// Text of ordinary compressibility, longer than an expansion's block.
 std::string prose(size_t bytes) {
   std::string out;
   for (uint64_t i = 0; out.size() < bytes; ++i) out += std::to_string(core::mix64(i) % 100'000) + " words\n";

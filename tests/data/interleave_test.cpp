@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(decimal_weights_become_the_smallest_whole_numbers) {
   BOOST_TEST(shares_of({0.125, 1}) == (v{1, 8}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(other_weights_are_rounded_and_nobody_is_left_out) {
+BOOST_AUTO_TEST_CASE(other_weights_are_rounded_and_no_source_is_left_out) {
   for (const std::vector<double>& weights :
        {std::vector<double>{1, std::sqrt(2.0)}, {1e-9, 1}, {1e9, 1, 1e-9}, {1.0 / 3, 1.0 / 7, 1.0 / 11}}) {
     const auto shares = shares_of(weights);
@@ -47,7 +47,7 @@ BOOST_AUTO_TEST_CASE(other_weights_are_rounded_and_nobody_is_left_out) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(weights_that_are_none_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_weights_are_refused) {
   check_refused({}, "wanted 1 to 1024 sources, got 0");
   check_refused({1, 0}, "must be above 0, got 0");
   check_refused({1, -2}, "must be above 0, got -2");

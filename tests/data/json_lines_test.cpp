@@ -1,4 +1,4 @@
-// One text a line; what is no such line is named with its place.
+// One text a line; any other line is named with its place.
 #include "data/json_lines.hpp"
 
 #include <random>

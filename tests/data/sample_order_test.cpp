@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(every_sample_comes_first_as_often_as_any_other) {
   BOOST_TEST(chi_squared < 140);
 }
 
-BOOST_AUTO_TEST_CASE(neighbours_in_the_order_are_strangers_in_the_text) {
+BOOST_AUTO_TEST_CASE(neighbours_in_the_order_are_far_apart_in_the_text) {
   const troupe::data::sample_order order({0, 100'001}, 1, 3);
   uint64_t close = 0;
   for (uint64_t i = 0; i + 1 < order.samples(); ++i) {

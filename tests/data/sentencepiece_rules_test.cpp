@@ -1,4 +1,4 @@
-// Tables of rules that the library would follow out of its memory are refused; sound ones are not.
+// Tables of rules that would lead the library outside its memory are refused; sound ones are not.
 #include "data/sentencepiece_rules.hpp"
 
 #include <array>
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(sound_tables_have_no_fault) {
   BOOST_TEST(nested(data::max_nested_rules).fault() == "");
 }
 
-BOOST_AUTO_TEST_CASE(what_the_library_would_follow_out_of_the_table_is_named) {
+BOOST_AUTO_TEST_CASE(rules_that_would_lead_the_library_outside_the_table_are_named) {
   table t = nested(3);
   t.units[0x82] = no_label | 1;
   BOOST_TEST(t.fault() == "");

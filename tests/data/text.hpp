@@ -1,4 +1,4 @@
-// What the tests of data/ share: gzip files made on the spot, and a stream read back whole.
+// Shared by tests of data/: gzip files made in the test, and a stream read back whole.
 #pragma once
 
 #include <zlib.h>
@@ -64,7 +64,7 @@ inline std::shared_ptr<const data::token_stream> opened(const data::source_optio
   return *stream;
 }
 
-/// Must be refused with that kind, and the sentence must hold `words`.
+/// Checks that the source is refused with that kind and that the sentence contains `words`.
 inline void check_refused(const data::source_options& options, core::error_kind kind, const std::string& words) {
   auto stream = data::open_tokens(options);
   BOOST_REQUIRE_MESSAGE(!stream, options.path.string() + " was opened");

@@ -1,4 +1,4 @@
-// What stands beside a `.bin` is believed only where it fits.
+// The description beside a `.bin` is used only if it fits.
 #include "data/token_file.hpp"
 
 #include <random>
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(the_width_is_the_descriptions) {
   BOOST_TEST(all_tokens(*stream) == (std::vector<int64_t>{1, 2}), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused) {
+BOOST_AUTO_TEST_CASE(descriptions_that_do_not_fit_are_refused) {
   described_file f({1, 2, 3});
   f.about.tokens = 4;
   f.describe();

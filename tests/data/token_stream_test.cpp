@@ -1,4 +1,4 @@
-// Where tokens come from, and what is refused.
+// Sources of tokens, and refusals.
 #include "data/token_stream.hpp"
 
 #include <sys/stat.h>
@@ -113,7 +113,7 @@ BOOST_AUTO_TEST_CASE(a_bin_file_of_odd_size_is_refused) {
   check_refused({.path = at.write("odd.bin", "abc")}, error_kind::bad_input, "3 bytes, no multiple of the 2");
 }
 
-BOOST_AUTO_TEST_CASE(what_holds_no_text_is_refused) {
+BOOST_AUTO_TEST_CASE(sources_without_text_are_refused) {
   const scratch_folder at;
   check_refused({.path = at.write("empty.txt", "")}, error_kind::bad_input, "holds no text");
   std::filesystem::create_directory(at / "hollow");
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_link_out_of_the_folder_is_refused_and_one_inside_is_read_
   std::filesystem::create_symlink("../secret.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
   std::filesystem::remove(at / "in" / "c.txt");
-  // a neighbour whose name only begins alike lies outside too
+  // a neighbour whose name only begins with the folder's is outside, too
   std::filesystem::create_symlink("../in2/x.txt", at / "in" / "c.txt");
   check_refused({.path = at / "in"}, error_kind::bad_input, "leads out of the data folder");
 }

@@ -1,4 +1,4 @@
-// Ours against the real packages, on strings that are hard to cut; broken files; nothing lost either way.
+// Our tokenizers against the real packages, on strings that are hard to cut; broken files; lossless round trips.
 #include "data/tokenizer.hpp"
 
 #include <rapidcheck.h>
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(words_are_cut_by_machine_code_where_pcre2_can_write_it) {
   BOOST_TEST(cutter->compiled_to_machine_code());
 }
 
-BOOST_AUTO_TEST_CASE(whatever_bytes_go_in_come_back) {
+BOOST_AUTO_TEST_CASE(any_bytes_come_back_from_a_round_trip) {
   auto ours = tokenizer_of("gpt2");
   BOOST_TEST(rc::check([&](const std::vector<uint8_t>& bytes) {
     const std::string text(bytes.begin(), bytes.end());
@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(files_of_another_kind_are_named_with_what_was_wanted) {
   check_no_tokenizer(at / "v", "is no byte-level vocabulary: it lacks");
 }
 
-BOOST_AUTO_TEST_CASE(json_that_its_reader_could_not_live_with_is_refused_with_its_file) {
+BOOST_AUTO_TEST_CASE(json_that_would_end_the_process_is_refused_with_its_file) {
   const scratch_folder at;
   const std::string vocab = content_of(fixture_path("gpt2/vocab.json"));
   const auto within = [](const std::string& head, const std::string& tail) {

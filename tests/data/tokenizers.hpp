@@ -1,4 +1,4 @@
-// The small tokenizers of tests/data/fixtures and what the real packages made of hard strings.
+// The small tokenizers of tests/data/fixtures and the real packages' tokens of hard strings.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -45,7 +45,7 @@ inline std::vector<uint32_t> encoded(data::tokenizer& t, std::string_view text) 
   return out;
 }
 
-/// Must be refused as bad input, and the sentence must hold `words`.
+/// Checks that `path` is refused as bad input and that the sentence contains `words`.
 inline void check_no_tokenizer(const std::filesystem::path& path, const std::string& words) {
   const auto t = data::open_tokenizer(path);
   BOOST_REQUIRE_MESSAGE(!t, path.string() + " was opened");

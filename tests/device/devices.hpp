@@ -39,7 +39,7 @@ inline std::vector<std::byte> noise(uint64_t bytes, uint64_t seed) {
   return out;
 }
 
-/// What the first `bytes` of `m` hold now.
+/// The first `bytes` of `m` as they are now.
 inline std::vector<std::byte> held(const memory& m, uint64_t bytes) {
   std::vector<std::byte> out(bytes, std::byte{0x5A});
   stream s(m.device());

@@ -20,7 +20,7 @@ BOOST_AUTO_TEST_CASE(memory_of_every_tier_is_zeros_at_the_devices_alignment) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(no_bytes_are_no_memory) {
+BOOST_AUTO_TEST_CASE(zero_bytes_give_no_memory) {
   on_every_device([](device_id d) {
     for (const tier where : tiers) {
       const auto m = taken(d, where, 0);
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(bytes_stay_where_they_are_when_the_owner_moves) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_is_given_back_is_zeros_when_it_is_used_again) {
+BOOST_AUTO_TEST_CASE(discarded_memory_is_zeros_when_it_is_used_again) {
   on_every_device([](device_id d) {
     const auto m = taken(d, tier::huge, uint64_t{4} << 20);
     const auto before = noise(m.bytes(), 2);
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(what_is_given_back_is_zeros_when_it_is_used_again) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(only_what_was_to_be_pinned_says_that_it_is_not) {
+BOOST_AUTO_TEST_CASE(only_memory_that_should_be_pinned_can_have_a_remark) {
   on_every_device([](device_id d) {
     for (const tier where : {tier::device, tier::huge}) BOOST_TEST(!taken(d, where, 1 << 20).remark());
     const auto pinned = taken(d, tier::pinned, 1 << 20);
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(only_what_was_to_be_pinned_says_that_it_is_not) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(more_than_there_is_is_refused_with_what_was_wanted_and_what_the_device_has) {
+BOOST_AUTO_TEST_CASE(more_memory_than_the_device_has_is_refused_with_both_sizes) {
   on_every_device([](device_id d) {
     const auto refused = device::memory::allocate(d, tier::device, uint64_t{1} << 60);
     BOOST_REQUIRE(!refused);

@@ -7,7 +7,7 @@ namespace troupe::device::tests {
 
 BOOST_AUTO_TEST_SUITE(properties)
 
-BOOST_AUTO_TEST_CASE(a_device_says_what_layouts_need_to_know) {
+BOOST_AUTO_TEST_CASE(a_device_has_the_facts_that_layouts_need) {
   on_every_device([](device_id d) {
     const auto& facts = properties_of(d);
     BOOST_TEST(!facts.name.empty());

@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(bytes_arrive_between_all_tiers) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_copy_of_nothing_is_nothing) {
+BOOST_AUTO_TEST_CASE(a_copy_of_no_bytes_does_nothing) {
   on_every_device([](device_id d) {
     device::stream s(d);
     s.copy(nullptr, nullptr, 0);
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(an_event_is_over_when_the_work_before_it_is_done) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(what_waits_for_an_event_sees_what_was_done_before_it) {
+BOOST_AUTO_TEST_CASE(work_behind_an_event_sees_the_work_before_it) {
   on_every_device([](device_id d) {
     const uint64_t bytes = uint64_t{2} << 20;
     const auto place = taken(d, tier::device, bytes), out = taken(d, tier::pinned, bytes);

@@ -1,6 +1,6 @@
-// What the pages tell a reader to type, typed: every page in a folder of its own, its blocks in their order. Topologies
-// are checked, or written down where the page calls them a file; commands are run, and what the page shows of their
-// output is compared with what they print, but for measured times and rates.
+// Runs what the pages tell a reader to type: every page in a folder of its own, its blocks in their order. Topologies
+// are checked, or saved if the page calls them a file; commands are run, and the output on the page is compared with
+// the real one, except for measured times and rates.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <regex>
@@ -25,7 +25,7 @@ const std::set<std::string> not_run = {
     "docs/storage.md: troupe io bench",
 };
 
-/// What a page takes for granted, as a shell command in its folder.
+/// Preparations that a page assumes, as a shell command in its folder.
 const std::map<std::string, std::string> beforehand = {
     {"docs/checkpoints.md",
      "cp examples/smallest.yaml job.yaml && cp examples/corpus.txt . && "
@@ -77,7 +77,7 @@ class reader {
   scratch_folder folder_;
 };
 
-/// A section as a whole topology: what it does not say is as in the smallest example.
+/// A section as a whole topology: keys that it does not give are those of the smallest example.
 std::string completed(const std::string& yaml, const std::string& smallest) {
   const auto key_of = [](const std::string& line) { return line.substr(0, line.find(':')); };
   std::set<std::string> given;
@@ -89,14 +89,14 @@ std::string completed(const std::string& yaml, const std::string& smallest) {
   return out;
 }
 
-/// A line without what is measured and without spaces at its end.
+/// A line without measured values and without spaces at its end.
 std::string comparable(const std::string& line) {
   static const std::regex measured("[0-9.]+ (s|ms|us|MiB/s|GiB/s|GB/s|tok/s)\\b");
   const std::string text = std::regex_replace(line, measured, "# $1");
   return text.substr(0, text.find_last_not_of(' ') + 1);
 }
 
-/// Empty where `shown` is what was printed; "..." there stands for any number of lines.
+/// Empty if `shown` equals `printed`; "..." in it stands for any number of lines.
 std::string difference(const std::vector<std::string>& shown, const std::string& printed) {
   std::istringstream in(printed);
   std::string line;
@@ -124,7 +124,7 @@ void check_sh(const reader& r, const block& b) {
   }
 }
 
-/// Commands stand behind "$ ", what they print below them.
+/// Commands follow "$ ", their output is below them.
 void check_console(const reader& r, const block& b) {
   for (auto line = b.lines.begin(); line != b.lines.end();) {
     BOOST_TEST_REQUIRE(line->starts_with("$ "), b.place() << ": no command prints '" << *line << "'");
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE(commands_and_topologies_on_the_pages_do_what_the_pages_say)
   }
 }
 
-BOOST_AUTO_TEST_CASE(options_that_the_pages_name_are_there) {
+BOOST_AUTO_TEST_CASE(options_that_the_pages_name_exist) {
   const reader r("none");
   std::map<std::string, std::string> help;
   for (const auto& page : pages())

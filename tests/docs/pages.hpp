@@ -1,5 +1,4 @@
-// The pages of the documentation as blocks of code with what is said of them; who compiles or runs a block is
-// elsewhere.
+// The pages of the documentation as blocks of code with their marks; blocks are compiled and run elsewhere.
 #pragma once
 
 #include <filesystem>
@@ -9,7 +8,7 @@
 
 namespace troupe::tests {
 
-/// What stands between two lines of ```.
+/// The text between two lines of ```.
 struct block {
   std::string page;
   size_t line = 0;       ///< of the opening ```, from 1
@@ -24,13 +23,13 @@ struct block {
 
 std::vector<std::string> lines_of(const std::filesystem::path& file);
 
-/// README.md, CONTRIBUTING.md and docs/*.md; benchmarks tell of their own day.
+/// README.md, CONTRIBUTING.md and docs/*.md; not the benchmarks, which record their own day.
 std::vector<std::string> pages();
 
 /// In the order of the page.
 std::vector<block> blocks_of(const std::string& page);
 
-/// What stands between `...` in the page's sentences and tables.
+/// The texts between `...` in the page's sentences and tables.
 std::vector<std::string> inline_code_of(const std::string& page);
 
 }  // namespace troupe::tests

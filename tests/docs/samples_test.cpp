@@ -1,4 +1,4 @@
-// Code on the pages: it is in a language that something checks, and C++ and CMake are the examples' own text, which is
+// Code on the pages: its language is one that is checked, and C++ and CMake are copies of the examples, which are
 // built.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
@@ -50,7 +50,7 @@ snippets all_snippets() {
 
 BOOST_AUTO_TEST_SUITE(samples)
 
-BOOST_AUTO_TEST_CASE(code_stands_between_fences_that_say_its_language) {
+BOOST_AUTO_TEST_CASE(code_is_between_fences_that_name_its_language) {
   const std::set<std::string> languages = {"cpp", "cmake", "sh", "console", "yaml", "json", "text"};
   const std::set<std::string> marks = {"snippet", "file", "not run"};
   size_t blocks = 0;
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(cpp_and_cmake_on_the_pages_are_the_examples_own) {
   for (const auto& [name, text] : known) BOOST_TEST(shown.contains(name), name << " is on no page");
 }
 
-BOOST_AUTO_TEST_CASE(targets_of_make_that_the_pages_name_are_there) {
+BOOST_AUTO_TEST_CASE(targets_of_make_that_the_pages_name_exist) {
   std::set<std::string> targets;
   for (const auto& line : lines_of(source / "Makefile"))
     if (const auto colon = line.find(": "); colon != std::string::npos && line.find("## ") != std::string::npos)

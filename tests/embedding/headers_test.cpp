@@ -41,8 +41,8 @@ std::set<std::string> installed_headers() {
 
 bool begins(const std::string& line, const std::string& head) { return line.rfind(head, 0) == 0; }
 
-// What needs a `///` of its own or shares the one of the declarations right above it: functions at namespace scope and
-// types. Members may be clear from their names; private parts and continuation lines are not declarations.
+// Declarations that need a `///` of their own or share the one of the declarations right above: functions at namespace
+// scope and types. Members may be clear from their names; private parts and continuation lines are not declarations.
 bool declares(const std::string& line) {
   static const std::regex type("^(class|struct|enum class) (\\[\\[\\w+\\]\\] )?\\w+( final)?( : [^;{]+)? \\{");
   static const std::regex function(
@@ -71,7 +71,7 @@ bool documented(const std::vector<std::string>& lines, size_t at) {
 
 BOOST_AUTO_TEST_SUITE(headers)
 
-BOOST_AUTO_TEST_CASE(every_public_function_and_type_says_what_it_is) {
+BOOST_AUTO_TEST_CASE(every_public_function_and_type_has_a_comment) {
   size_t declarations = 0;
   for (const auto& header : installed_headers()) {
     const auto lines = lines_of(source / header);
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(every_public_function_and_type_says_what_it_is) {
   BOOST_TEST(declarations > 150U);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_host_includes_spares_it_our_insides) {
+BOOST_AUTO_TEST_CASE(headers_for_hosts_do_not_include_our_internals) {
   const auto all = installed_headers();
   for (const char* inside : {"actors/session/parts.hpp", "kernels/simd-inl.hpp", "config/key_rows.hpp"})
     BOOST_TEST(all.count(inside) == 0U, inside);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::seconds limit{240};
 
-// A folder of this build's own with a fixed name: the compiler's cache knows files again only by their paths.
+// A folder of this build's own with a fixed name: the compiler's cache recognises files only by their paths.
 std::filesystem::path scratch() {
   const auto of_build = std::to_string(std::hash<std::string>()(TROUPE_BUILD_DIR));
   return std::filesystem::temp_directory_path() / ("troupe-installed-" + of_build);

@@ -1,5 +1,5 @@
-// Loading Troupe does nothing to the program that loads it. All of Troupe lies in one library, which is loaded here
-// between two looks at the process; Torch is there before, so that what it does when it is loaded is not counted.
+// Loading Troupe does nothing to the program that loads it. All of Troupe is in one library, which is loaded here
+// between two snapshots of the process; Torch is loaded before, so that its effects are not counted.
 #include <c10/core/Allocator.h>
 #include <dlfcn.h>
 #include <malloc.h>
@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What tables of strings, registries and CAF's statics may take; a pool or a thread's arena is far above.
+// Limits for tables of strings, registries and CAF's statics; a pool or a thread's arena is far above.
 constexpr size_t heap_bytes_max = size_t{1} << 20;
 constexpr size_t anonymous_bytes_max = size_t{16} << 20;  // relocated tables of the library and of what it links
 
@@ -67,13 +67,13 @@ BOOST_AUTO_TEST_CASE(loading_all_of_troupe_leaves_the_process_as_it_was) {
   }
   for (int s = 1; s < NSIG; ++s) BOOST_TEST(::sigismember(&after.mask, s) == ::sigismember(&before.mask, s));
   BOOST_TEST((after.allocator == before.allocator));
-#ifndef __SANITIZE_ADDRESS__  // whose heap and shadow are its own
+#ifndef __SANITIZE_ADDRESS__  // its heap and shadow memory differ
   BOOST_TEST(after.heap_bytes < before.heap_bytes + heap_bytes_max);
   BOOST_TEST(after.anonymous_bytes < before.anonymous_bytes + anonymous_bytes_max);
 #endif
   BOOST_TEST_MESSAGE("heap " << long(after.heap_bytes) - long(before.heap_bytes) << " bytes, anonymous memory "
                              << long(after.anonymous_bytes) - long(before.anonymous_bytes) << " bytes");
-  // It really is all of it: what only a session uses is there.
+  // It really is all of Troupe: symbols that only a session uses are there.
   BOOST_TEST(::dlsym(library, "_ZN6troupe6actors7sessionD1Ev") != nullptr);
 }
 

@@ -18,7 +18,7 @@
 
 namespace troupe::tests {
 
-/// What one member does: posts `requests` in order, at most `window` unfinished.
+/// The script of one member: posts `requests` in order, at most `window` unfinished.
 struct part {
   std::vector<fabric::request> requests;
   size_t window = 1;
@@ -26,7 +26,7 @@ struct part {
   std::optional<size_t> aborts_at;  ///< aborts instead of posting this one
 };
 
-/// How a member ended: nothing when all its operations were done.
+/// How a member ended: nullopt if all its operations were done.
 using ending = std::optional<core::error>;
 
 /// One member acting out its part. Ends its communicator as soon as it is over, as an actor does.
@@ -162,7 +162,7 @@ class modelled_stage {
   std::shared_ptr<fabric::modelled_group> group_;
 };
 
-/// All members on this thread; who starts when and which wake comes next is drawn from `seed`.
+/// All members on this thread; `seed` decides the order of starts and wakes.
 template <class Stage>
 std::vector<ending> run_on_one_thread(std::vector<part> parts, uint32_t seed) {
   std::mt19937 random(seed);

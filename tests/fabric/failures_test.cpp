@@ -1,4 +1,4 @@
-// Whatever differs between members, and whoever ends, is known to all members at once, on every backend.
+// Every difference between members, and the end of any member, is reported to all members at once, on every backend.
 #include <boost/mpl/list.hpp>
 #include <boost/test/unit_test.hpp>
 
@@ -102,7 +102,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
     for (const uint32_t odd : {0U, 2U}) {
       company c(4);
       request& r = c.parts_[odd].requests[2];
-      // Another place for the output, so that the differing request alone is a sound one.
+      // Another place for the output, so that the differing request by itself is sound.
       std::vector<double> elsewhere(elements + 1);
       r.output = reinterpret_cast<std::byte*>(elsewhere.data());
       d.make(c, r);
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_difference_between_members_is_named_to_all, 
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_mismatch_says_who_wanted_what_where) {
+BOOST_AUTO_TEST_CASE(a_mismatch_names_both_members_and_their_operations) {
   company c(1);
   c.parts_[1].requests[0].op = operation::reduce_scatter;
   c.parts_[1].requests[0].id.what = "reduce bucket 7";
@@ -165,7 +165,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_lost_member_is_named_to_all_others, backend, bac
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(members_that_end_after_their_last_operation_harm_nobody, backend, backends) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(members_that_end_after_their_last_operation_do_no_harm, backend, backends) {
   for (uint32_t seed = 0; seed < 20; ++seed) {
     company c(3);
     for (const ending& e : backend::run(c.parts_, seed)) BOOST_TEST(!e.has_value(), (e ? e->text : ""));

@@ -1,4 +1,4 @@
-// What is particular to members that share memory: who is woken when, who does the work, how long memory is lent.
+// Properties of members that share memory: when each is woken, which one does the work, how long memory is in use.
 #include <boost/test/unit_test.hpp>
 
 #include <atomic>
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(later_operations_may_be_done_before_earlier_ones) {
   for (const uint64_t s : {0, 1, 2}) BOOST_TEST((m.advance(*m.a, s) == progress::done));
 }
 
-BOOST_AUTO_TEST_CASE(missing_names_those_who_have_not_arrived) {
+BOOST_AUTO_TEST_CASE(missing_names_the_members_that_have_not_arrived) {
   in_process_stage stage(3);
   const auto a = stage.join(0);
   const auto b = stage.join(1);
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(missing_names_those_who_have_not_arrived) {
   BOOST_TEST(a->missing(0).empty());
 }
 
-BOOST_AUTO_TEST_CASE(a_member_alone_is_done_at_once_and_wakes_nobody) {
+BOOST_AUTO_TEST_CASE(a_single_member_is_done_at_once_and_wakes_no_one) {
   for (const uint64_t count : {small, large}) {
     in_process_stage stage(1);
     const auto only = stage.join(0);
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_was_not_posted_cannot_be_advanced) {
   BOOST_TEST(p.error().text == "rank 0 advances sequence 0, which it has not posted; its next is 0");
 }
 
-BOOST_AUTO_TEST_CASE(nobody_posts_further_ahead_than_the_limit) {
+BOOST_AUTO_TEST_CASE(posts_further_ahead_than_the_limit_are_refused) {
   in_process_stage stage(2);
   const auto a = stage.join(0);
   const auto b = stage.join(1);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(nobody_posts_further_ahead_than_the_limit) {
   BOOST_TEST(b->post({}).error().text == refused.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(after_a_failure_what_was_done_stays_done_and_the_first_reason_stays) {
+BOOST_AUTO_TEST_CASE(after_a_failure_finished_operations_stay_done_and_the_first_reason_stays) {
   pair_of_members m(small);
   BOOST_REQUIRE(m.a->post(m.at(0, 0)));
   BOOST_REQUIRE(m.b->post(m.at(1, 0)));
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(an_operation_done_out_of_order_stays_done_after_a_failure) 
   BOOST_TEST(!m.a->advance(0).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_member_that_ends_lets_go_of_its_waker) {
+BOOST_AUTO_TEST_CASE(a_member_that_ends_releases_its_waker) {
   auto group = in_process_group::make(2);
   const auto stays = group->join(1, {});
   auto owned = std::make_shared<int>(0);

@@ -1,4 +1,4 @@
-// What a list of pieces means, and which lists are refused.
+// The meaning of a list of pieces, and lists that are refused.
 #include <boost/test/unit_test.hpp>
 
 #include "fabric/layout.hpp"
@@ -28,7 +28,7 @@ bool refused(const core::result<void>& r, const std::string& words) {
 
 BOOST_AUTO_TEST_SUITE(layout)
 
-BOOST_AUTO_TEST_CASE(extents_hold_all_that_is_touched) {
+BOOST_AUTO_TEST_CASE(extents_hold_all_touched_elements) {
   const std::vector<piece> pieces{{0, 0, 100, 10}, {1, 4, 110, 20}, {1, 90, 900, 0}};
   const auto is = [&](operation op, uint32_t rank, uint64_t input, uint64_t output) {
     const extent e = extent_of(op, pieces, rank);
@@ -62,7 +62,7 @@ BOOST_AUTO_TEST_CASE(outputs_written_twice_are_refused) {
   const std::vector<piece> overlap{{0, 0, 0, 10}, {1, 50, 20, 5}, {1, 100, 9, 2}};
   for (const operation op : {operation::all_gather, operation::all_reduce, operation::broadcast})
     BOOST_TEST(refused(check_outputs(op, overlap, 2), "piece 2: output element 9 is also written by piece 0"));
-  // Outputs of different members do not meet.
+  // Outputs of different members do not overlap.
   BOOST_TEST(check_outputs(operation::reduce_scatter, overlap, 2).has_value());
   BOOST_TEST(check_outputs(operation::send_receive, overlap, 2).has_value());
   const std::vector<piece> same_owner{{0, 0, 0, 10}, {1, 0, 0, 10}, {1, 20, 9, 2}};
@@ -115,7 +115,7 @@ BOOST_AUTO_TEST_CASE(an_overlap_with_a_long_earlier_input_is_found) {
   BOOST_TEST(refused(check_memory(r, 0), "piece 3: rank 0 writes it over its input of piece 0"));
 }
 
-BOOST_AUTO_TEST_CASE(memory_is_wanted_only_where_it_is_touched) {
+BOOST_AUTO_TEST_CASE(memory_is_required_only_if_it_is_touched) {
   std::vector<float> memory(64);
   const std::vector<piece> pieces{{0, 0, 0, 8}};
   auto r = with(operation::reduce_scatter, pieces);

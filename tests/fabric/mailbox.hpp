@@ -1,4 +1,4 @@
-// A thread's mailbox, as an actor has one: what wakers of tests and benchmarks mail to.
+// A thread's mailbox, like an actor's, for the wakers of tests and benchmarks.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// When modelled operations end, and what they leave alone.
+// When modelled operations end, and which memory they leave alone.
 #include <boost/test/unit_test.hpp>
 
 #include "tests/fabric/company.hpp"

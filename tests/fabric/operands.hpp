@@ -1,4 +1,4 @@
-// Memory of all members for one operation, filled from a seed, and what it has to hold afterwards.
+// Memory of all members for one operation, filled from a seed, and its expected contents afterwards.
 // The expectation is written the slow and obvious way: piece by piece, one member after the other.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace troupe::tests {
 
 using bytes = std::vector<std::byte>;
 
-/// What an operation is about: a request without memory, a company of `size`, whether it works in place.
+/// An operation to test: a request without memory, the number of members, whether it works in place.
 struct scene {
   fabric::request request;
   std::vector<fabric::piece> pieces;
@@ -72,7 +72,7 @@ class operands {
     inputs_before_ = inputs_;
   }
 
-  /// What `rank` posts. Valid while this object stays where it is.
+  /// The request of `rank`. Valid while this object is not moved.
   [[nodiscard]] fabric::request request(uint32_t rank) {
     fabric::request r = scene_.request;
     r.pieces = scene_.pieces;
@@ -81,7 +81,7 @@ class operands {
     return r;
   }
 
-  /// Outputs hold what they should, gaps between pieces included; inputs are untouched.
+  /// Checks that outputs are as expected, gaps between pieces included, and inputs untouched.
   void check() const {
     const auto& r = scene_.request;
     for (uint32_t rank = 0; rank < scene_.size; ++rank) {
@@ -122,8 +122,8 @@ class operands {
 inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t size, bool in_place, size_t count,
                                                 uint64_t most, std::mt19937& random, uint32_t idle = ~0U) {
   std::vector<fabric::piece> out;
-  std::vector<uint64_t> owned(size);  // how far each owner's own layout reaches
-  uint64_t full = random() % 5;       // how far the layout of everything reaches
+  std::vector<uint64_t> owned(size);  // the length of each owner's own layout
+  uint64_t full = random() % 5;       // the length of the layout of all pieces
   const auto root = static_cast<uint32_t>(random() % size);
   for (size_t i = 0; i < count; ++i) {
     fabric::piece p;

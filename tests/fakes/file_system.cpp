@@ -1,4 +1,4 @@
-// Nodes by number, names by folder; what is not synced stays listed until a sync or a power cut.
+// Nodes by number, names by folder; unsynced changes stay listed until a sync or a power cut.
 #include "tests/fakes/file_system.hpp"
 
 #include <fmt/format.h>
@@ -43,8 +43,8 @@ class fake_input : public input_file {
 
 }  // namespace
 
-/// Writes that were begun are in the file at once, as unsynced as any, so that a power cut may keep each of them or
-/// not; that they are over, or failed, shows when somebody asks.
+/// Begun writes are in the file at once but not synced, so that a power cut may keep each of them or not; their end or
+/// failure is reported only when asked for.
 class fake_output : public output_file {
  public:
   fake_output(fake_files& files, uint64_t id, fs::path path) : files_(&files), id_(id), path_(std::move(path)) {}
@@ -79,7 +79,7 @@ class fake_output : public output_file {
     return {};
   }
 
-  /// Not when it is asked for the first time.
+  /// False at the first call.
   bool is_over(uint64_t ticket) override {
     if (over_ >= ticket) return true;
     if (std::exchange(asked_, ticket) != ticket) return false;
@@ -276,7 +276,7 @@ std::unique_ptr<fake_files> fake_files::after_power_cut(survival what, uint64_t 
     uint64_t begin = from.synced_bytes;
     for (const uint64_t end : from.ends) {
       if (keeps()) {
-        // torn: any part of it, behind a hole of zeros where an earlier write was lost
+        // torn: any part of it, behind a hole of zeros if an earlier write was lost
         const uint64_t stop = what == survival::any && random() % 2 == 0 ? begin + random() % (end - begin + 1) : end;
         to.bytes.resize(begin);
         to.bytes.insert(to.bytes.end(), from.bytes.begin() + static_cast<ptrdiff_t>(begin),

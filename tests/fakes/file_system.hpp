@@ -1,5 +1,5 @@
-// The file system's twin in memory that loses power: from a chosen operation on everything fails, and what was not
-// synced by then may be gone, torn or in another order, writes in flight too. For tests.
+// A file system in memory that loses power: from a chosen operation on everything fails, and data that was not synced
+// by then may be gone, torn or in another order, writes in flight included. For tests.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace troupe::checkpoint {
 
-/// What survives a power cut of what was not synced.
+/// Which unsynced data survives a power cut.
 enum class survival : uint8_t {
   nothing,  ///< synced bytes and names only
   everything,
@@ -22,7 +22,7 @@ enum class survival : uint8_t {
 
 class fake_files : public file_system {
  public:
-  /// The root folder `/` exists. `capacity_bytes` is all that files may hold together.
+  /// The root folder `/` exists. `capacity_bytes` is the limit of all files together.
   explicit fake_files(uint64_t capacity_bytes = uint64_t{1} << 40);
 
   core::result<std::unique_ptr<output_file>> create(const std::filesystem::path& path) override;
@@ -41,12 +41,12 @@ class fake_files : public file_system {
   void lose_power_at(uint64_t n) { power_until_ = n; }
   /// Operation number `n` alone fails, changing nothing; the disk is full (error_kind::no_space) or broken (io).
   void fail_once_at(uint64_t n, core::error_kind why) { failing_ = n, failure_ = why; }
-  /// The machine as it starts again, all synced.
+  /// The file system after a restart, with everything synced.
   [[nodiscard]] std::unique_ptr<fake_files> after_power_cut(survival what, uint64_t seed = 0) const;
 
   /// Reads give at most this many bytes at once.
   void shorten_reads(size_t max_bytes) { longest_read_ = max_bytes; }
-  /// The bytes of a file, to be damaged; null where there is none.
+  /// The bytes of a file, to be damaged; null if there is none.
   std::vector<std::byte>* content(const std::filesystem::path& path);
 
  private:

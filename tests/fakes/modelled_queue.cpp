@@ -73,7 +73,7 @@ void modelled_queue::reap(bool block, std::vector<answer>& answers) {
 }
 
 void modelled_queue::stop_all() {
-  // What the disk is moving by now ends as it will; the others have not begun.
+  // Transfers that the disk is moving by now end as they will; the others have not begun.
   for (auto& o : under_way_)
     if (o.start_ns > now_ns_) {
       o.stopped = true;

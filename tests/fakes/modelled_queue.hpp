@@ -1,5 +1,5 @@
-// A disk that exists only in arithmetic, for simulations: bytes go to and come from real files (`file::in_memory` wants
-// no disk), when they do is decided on a virtual clock, and what goes wrong by a seed. Nothing ever blocks or sleeps.
+// A simulated disk: bytes go to and come from real files (`file::in_memory` needs no disk), a virtual clock decides
+// when, and a seed which faults occur. Nothing ever blocks or sleeps.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 
 namespace troupe::storage {
 
-/// How fast the disk is and what it does wrong. Odds are of one system call, 0 to 1, drawn in the order of this list.
+/// The disk's speed and its faults. Odds are of one system call, 0 to 1, drawn in the order of this list.
 struct disk_model {
   uint64_t seed = 1;
   double bytes_per_second = 1e9;       ///< one transfer after the other
-  int64_t latency_ns = 100'000;        ///< then each on its own
-  int64_t jitter_ns = 0;               ///< up to so much more latency: completions overtake each other
+  int64_t latency_ns = 100'000;        ///< then added to each by itself
+  int64_t jitter_ns = 0;               ///< up to this much more latency: completions overtake each other
   uint64_t free_bytes = ~uint64_t{0};  ///< left for files that grow; beyond it writes are cut, then refused (ENOSPC)
   double busy = 0;                     ///< EAGAIN or EINTR
   double fail = 0;                     ///< EIO, nothing transferred
   double torn = 0;                     ///< a write: EIO, but some of its 512-byte sectors have arrived
-  double lost = 0;                     ///< a write: said to be done, nothing arrived
+  double lost = 0;                     ///< a write: reported as done, nothing arrived
   double cut = 0;                      ///< a short transfer, of whole 512-byte sectors where there are several
 };
 
 class modelled_queue final : public io_queue {
  public:
-  /// Errors: those of `check(options)`; `bad_input` for odds, speeds or times that are none.
+  /// Errors: those of `check(options)`; `bad_input` for invalid odds, speeds or times.
   static core::result<std::unique_ptr<modelled_queue>> open(const io_queue_options& options, const disk_model& disk);
   ~modelled_queue() override;
 
   [[nodiscard]] std::string name() const override { return "modelled"; }
 
-  /// The virtual clock, from 0. `poll` gives what is over by now; `wait` moves the clock to the next end.
+  /// The virtual clock, from 0. `poll` gives requests that are over by now; `wait` moves the clock to the next end.
   [[nodiscard]] int64_t now_ns() const { return now_ns_; }
   void advance(int64_t ns);  ///< lets time pass
   /// When the next system call ends; -1 when none is under way. For the event loop of a simulation.
   [[nodiscard]] int64_t next_ns() const;
 
-  [[nodiscard]] uint64_t faults() const { return faults_; }  ///< how often something went wrong
+  [[nodiscard]] uint64_t faults() const { return faults_; }  ///< number of faults so far
   [[nodiscard]] uint64_t free_bytes() const { return disk_.free_bytes; }
 
  private:

@@ -1,5 +1,5 @@
-// What libFuzzer calls with bytes of its own making: each format's reader takes them or refuses them, and what it took
-// can be looked at to its last value. Allocations are bounded by -malloc_limit_mb.
+// Entry points of libFuzzer: each format's reader accepts or refuses the bytes, and accepted ones can be read to the
+// last value. Allocations are bounded by -malloc_limit_mb.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -61,7 +61,7 @@ using namespace troupe::tests;
   if (read) wanted(check_manifest(*read).has_value());
 }
 
-/// One of the two files of a checkpoint of one rank; the first byte says which, the other one is missing or an earlier
+/// One of the two files of a checkpoint of one rank; the first byte chooses, the other one is missing or an earlier
 /// input.
 [[maybe_unused]] void fuzz_deepspeed(bytes input) {
   if (input.empty()) return;
@@ -76,7 +76,7 @@ using namespace troupe::tests;
   }
 }
 
-/// Names of files, one a line, and behind a zero byte what they all hold.
+/// Names of files, one a line, and behind a zero byte the contents of all of them.
 [[maybe_unused]] void fuzz_checkpoint_names(bytes input) {
   constexpr size_t most_names = 32, longest_name = 200;
   const std::string_view all(reinterpret_cast<const char*>(input.data()), input.size());

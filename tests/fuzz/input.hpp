@@ -1,5 +1,4 @@
-// What all fuzz programs share: a folder of the process, an input as a file in it, and the way to say that a promise is
-// broken.
+// Shared by all fuzz programs: a folder of the process, an input as a file in it, and how to report a broken promise.
 #pragma once
 
 #include <unistd.h>

@@ -1,4 +1,4 @@
-// Folders of tokenizers of libFuzzer's making: opened or refused, and what is opened encodes and decodes any text.
+// Folders of tokenizers made by libFuzzer: opened or refused, and opened ones encode and decode any text.
 #include <array>
 #include <fstream>
 #include <iterator>
@@ -18,7 +18,7 @@ using namespace troupe::tests;
 constexpr std::array names{"vocab.json", "merges.txt", "tokenizer.json", "t.model", "t.bin.json"};
 constexpr std::array seeds{"0_vocab", "1_merges", "2_pipeline", "3_pieces", "4_tokens"};
 
-/// The sound files of the corpus, without the byte that says which they are.
+/// The sound files of the corpus, without the byte that chooses one.
 const std::array<std::string, names.size()>& sound_files() {
   static const auto files = [] {
     std::array<std::string, names.size()> out;
@@ -36,7 +36,7 @@ const std::array<std::string, names.size()>& sound_files() {
   return files;
 }
 
-/// Puts the sound file back when the input was looked at: a vocabulary that is refused would hide the merges.
+/// Restores the sound file after each input: a vocabulary that is refused would hide the merges.
 struct one_of_a_sound_folder {
   one_of_a_sound_folder(size_t i, bytes content) : number(i), sound(sound_files()[i]) { written(names[i], content); }
   ~one_of_a_sound_folder() { written(names[number], std::as_bytes(std::span(sound))); }
@@ -46,7 +46,7 @@ struct one_of_a_sound_folder {
   const std::string& sound;
 };
 
-/// One file of a folder whose others are sound; the first byte says which.
+/// One file of a folder whose others are sound; the first byte chooses it.
 void fuzz_tokenizer(bytes input) {
   if (input.empty()) return;
   const size_t number = std::to_integer<size_t>(input.front()) % names.size();

@@ -7,7 +7,7 @@ using namespace troupe;
 
 namespace {
 
-/// Everything that the plan could choose is said.
+/// A configuration that leaves nothing to the plan's choice.
 config::job_config settled() {
   config::job_config c;
   auto& z = c.zero_optimization;
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(any_size_left_open_is_chosen_by_measured_rates) {
   BOOST_TEST(open([](auto& c) { c.host_memory_budget = uint64_t{1} << 30; }));
 }
 
-BOOST_AUTO_TEST_CASE(sizes_of_what_does_not_swap_are_no_choice) {
+BOOST_AUTO_TEST_CASE(sizes_of_states_that_do_not_swap_are_not_chosen) {
   auto c = settled();
   c.zero_optimization.offload_param.device = config::offload_device::cpu;
   c.zero_optimization.offload_param.buffer_count_given = c.zero_optimization.offload_param.max_in_cpu_given = false;

@@ -1,4 +1,4 @@
-// What the plan chooses where nothing is swapped.
+// Sizes that the plan chooses if nothing is swapped.
 #include "job/open_sizes.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -46,7 +46,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_is_reduced_beside_backward_is_as_large_as_the
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_waited_for_or_met_by_nobody_is_left_as_it_is) {
+BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_not_overlapped_or_of_a_single_rank_is_left_as_it_is) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
     BOOST_TEST(bucket_of(stage, true, true) == 123'456'789U);
     BOOST_TEST(bucket_of(stage, false, false) == 123'456'789U);
@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_bucket_that_is_given_or_waited_for_or_met_by_nobody_is_le
   for (const uint32_t stage : {0U, 1U}) BOOST_TEST(bucket_of(stage, true, false, 1) == 123'456'789U);
 }
 
-BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_where_nothing_is_said) {
+BOOST_AUTO_TEST_CASE(parameters_are_published_in_parts_beside_updates_by_default) {
   for (const uint32_t stage : {1U, 2U}) {
     const auto o = sized(stage, true);
     BOOST_TEST(o.updates.allgather_bucket == plan::unit_bucket_min);  // an eighth would be less

@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
         silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n);
         TROUPE_CHECK_SAME_BITS(got, wanted);
         TROUPE_CHECK_SAME_BITS(dup, dup_wanted);
-        // what backward makes again is what forward made, and the gradients stay
+        // backward recomputes the same values as forward, and the gradients stay
         bytes gelu_again(x.size()), gated_again(x.size());
         gelu_tanh_backward(x.data(), dy.data(), part(got, 1), type, n, gelu_again.data());
         silu_gated_backward(x.data(), up.data(), dy.data(), part(got, 3), dup.data(), type, n, gated_again.data());
@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(a_gated_silu_and_its_gradients_are_those_of_fp64) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_number_stays_none) {
+BOOST_AUTO_TEST_CASE(nan_stays_nan) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   std::vector<float> x(33, nan), one(33, 1.0F), y(33), dx(33);
   const auto of = [](auto& v) { return reinterpret_cast<std::byte*>(v.data()); };

@@ -75,7 +75,7 @@ struct plain_attention {
     for (auto& x : w) x /= sum;
     return w;
   }
-  /// What each weight is multiplied by.
+  /// The factor of each weight.
   [[nodiscard]] std::vector<double> factors(uint64_t head, uint64_t i) const {
     std::vector<uint8_t> keep(i + 1, 1);
     if (dropout.draw) dropout.draw(keep, head, i);
@@ -208,7 +208,7 @@ BOOST_AUTO_TEST_CASE(far_scores_neither_overflow_nor_lose_the_sum) {
   BOOST_TEST(error(read_as(s.type, got.dqkv), plain.backward(dy)) <= 1e-2);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_a_number_comes_through) {
+BOOST_AUTO_TEST_CASE(nan_and_infinity_come_through) {
   const attention_sizes s{core::dtype::f32, 70, 1, 1, 8};
   const auto dy = stored_as(s.type, numbers(s.tokens * 8, 7, s.type));
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(columns_that_cannot_be_leave_the_others_alone) {
+BOOST_AUTO_TEST_CASE(columns_of_minus_infinity_leave_the_others_alone) {
   std::vector<float> x(3 * loss_block, -std::numeric_limits<float>::infinity());
   x[loss_block + 5] = x[2 * loss_block + 9] = 2.0F;
   const auto target = static_cast<int64_t>(loss_block + 5);
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(columns_that_cannot_be_leave_the_others_alone) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_row_with_what_is_no_number_has_no_loss) {
+BOOST_AUTO_TEST_CASE(a_row_with_nan_has_the_loss_nan) {
   std::vector<float> x(100, 1.0F);
   x[17] = std::numeric_limits<float>::quiet_NaN();
   const int64_t target = 3;

@@ -48,7 +48,7 @@ BOOST_AUTO_TEST_CASE(gelu_and_its_slope_are_those_of_tanh) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_element_has_the_same_bits_wherever_it_stands) {
+BOOST_AUTO_TEST_CASE(an_element_has_the_same_bits_at_any_place) {
   const auto x = samples();
   std::vector<float> together(x.size()), alone(x.size());
   kernels::gelu_tanh(bytes(x), bytes(together), core::dtype::f32, x.size());

@@ -1,4 +1,4 @@
-// Columns chosen by their gradients are updated at once, the others with the mean of what has been put by for them.
+// Columns chosen by their gradients are updated at once, the others with the mean of their deferred gradients.
 #include "kernels/late_update.hpp"
 
 #include <algorithm>
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(selected_columns_get_the_bits_of_a_plain_update_and_the_oth
       }
 }
 
-BOOST_AUTO_TEST_CASE(the_others_are_updated_with_the_mean_of_what_was_put_by) {
+BOOST_AUTO_TEST_CASE(the_others_are_updated_with_the_mean_of_their_deferred_gradients) {
   const optimizer_step step{.step = 3, .lr = 1e-2, .gradient_scale = 77};
   const auto selected = some_columns();
   const uint64_t count = 5000;
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_others_are_updated_with_the_mean_of_what_was_put_by) {
 }
 
 BOOST_AUTO_TEST_CASE(columns_are_ranked_by_the_sum_of_magnitudes_the_first_of_equals_first) {
-  // Elements 3 to 9 of a matrix of four columns: the first one stands in column 3.
+  // Elements 3 to 9 of a matrix of four columns: the first one is in column 3.
   std::vector<float> gradient{-8, 1, 2, -2, 1, 1, 1};
   optimizer_piece<float> piece;
   piece.gradient = reinterpret_cast<const std::byte*>(gradient.data());

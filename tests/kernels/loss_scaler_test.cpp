@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(a_fixed_scale_never_moves_and_never_fails) {
                     "128,2 128,2 128,2 128,2 128,2 128,2 128,2 128,2 128,2 128,2 128,2 128,2 ");
 }
 
-BOOST_AUTO_TEST_CASE(a_copied_state_goes_on_as_the_original) {
+BOOST_AUTO_TEST_CASE(a_copied_state_continues_like_the_original) {
   auto state = first_loss_scale(small);
   for (const bool overflow : {true, false, false}) state = next_loss_scale(small, state, overflow).value();
   auto copy = state;

@@ -1,5 +1,5 @@
-// kernels/operations.hpp: a device's table is whole, and what it adds to the kernels that have tests of their own: mean
-// losses in memory, sums of groups, dropout by name, heads of all tokens.
+// kernels/operations.hpp: a device's table is complete; and its operations beyond the kernels that have tests of their
+// own: mean losses in memory, sums of groups, dropout by name, heads of all tokens.
 #include "kernels/operations.hpp"
 
 #include <array>

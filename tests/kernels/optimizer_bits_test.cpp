@@ -11,7 +11,7 @@ namespace {
 using state = optimizer_state<float>;
 using piece = optimizer_piece<float>;
 
-/// What an optimizer writes besides its piece: LAMB's sums, Muon's directions.
+/// An optimizer's outputs besides its piece: LAMB's sums, Muon's directions.
 struct outputs {
   std::vector<double> weight_sums, update_sums;
   std::vector<float> direction;
@@ -31,7 +31,7 @@ subject of_elements(std::string name, Options o, void (*simd)(const Options&, co
           [=](const auto& s, const auto& p, outputs& /*out*/) { scalar(o, s, p); }};
 }
 
-/// The sums as the collective would give them to every rank: added in block order.
+/// The trust ratio from sums in the form that the collective gives every rank: added in block order.
 double ratio_of(const lamb_options& o, const outputs& out) {
   return trust_ratio(o, std::accumulate(out.weight_sums.begin(), out.weight_sums.end(), 0.0),
                      std::accumulate(out.update_sums.begin(), out.update_sums.end(), 0.0));
@@ -79,7 +79,7 @@ std::vector<subject> subjects() {
           of_muon("muon with decay", {.momentum = 0.9, .weight_decay = 0.1, .nesterov = false})};
 }
 
-/// The numbers that every case starts from, made once: prefixes of them serve every count.
+/// The numbers that every case starts from, made once: each count uses a prefix of them.
 struct numbers {
   uint64_t most = edge_counts().back();
   std::vector<float> master = awkward_floats(most, 1), first = awkward_floats(most, 2),

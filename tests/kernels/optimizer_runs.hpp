@@ -1,4 +1,4 @@
-// What tests of optimizers share: a state to update, one whole update of any optimizer, and how far two results differ.
+// Shared by tests of optimizers: a state to update, one whole update of any optimizer, the distance of two results.
 #pragma once
 
 #include <array>
@@ -57,7 +57,7 @@ void whole_update(const muon_options& o, const optimizer_step& s, const optimize
   apply(o, s, piece, direction.data());
 }
 
-/// One step of any optimizer on a parameter that is one piece; rows x cols is read by those that want a matrix.
+/// One step of any optimizer on a parameter that is one piece; rows x cols is for those that need a matrix.
 template <class State>
 void whole_update(const optimizer_options& options, const optimizer_step& s, const optimizer_piece<State>& piece,
                   uint64_t rows = 0, uint64_t cols = 0) {
@@ -71,7 +71,7 @@ void whole_update(const optimizer_options& options, const optimizer_step& s, con
   }
 }
 
-/// The size of a difference beside the size of what was wanted.
+/// The norm of the difference divided by the norm of the wanted values.
 template <class A, class B>
 double relative_difference(const std::vector<A>& got, const std::vector<B>& wanted) {
   BOOST_REQUIRE_EQUAL(got.size(), wanted.size());

@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(moments_have_the_names_of_checkpoints) {
   check(sgd_options{.momentum = 0.9}, {"momentum_buffer"});
 }
 
-BOOST_AUTO_TEST_CASE(each_says_what_it_needs_of_its_parameter) {
+BOOST_AUTO_TEST_CASE(each_optimizer_states_its_needs) {
   const std::vector<optimizer_options> by_elements{adamw_options(), adagrad_options(), lion_options(), sgd_options()};
   for (const auto& o : by_elements) BOOST_CHECK(need_of(o) == optimizer_need::elements);
   BOOST_CHECK(need_of(lamb_options()) == optimizer_need::parameter_norms);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(sgd_without_momentum_touches_no_moment) {
   BOOST_TEST(p == (std::vector<float>{0.5, 3, 1}));
 }
 
-BOOST_AUTO_TEST_CASE(a_first_step_forgets_what_a_momentum_buffer_held) {
+BOOST_AUTO_TEST_CASE(a_first_step_ignores_the_contents_of_a_momentum_buffer) {
   const std::vector<float> g{2};
   for (const float held : {0.0F, 100.0F}) {
     std::vector<float> p{1};
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(a_first_step_forgets_what_a_momentum_buffer_held) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(lion_stands_still_where_nothing_points_anywhere) {
+BOOST_AUTO_TEST_CASE(lion_changes_nothing_for_a_direction_of_zero) {
   std::vector<double> p{1};
   std::vector<double> m{0};
   const std::vector<double> g{0};

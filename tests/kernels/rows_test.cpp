@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(turned_heads_have_the_bits_of_the_scalar_twin) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_turn_and_its_opposite_leave_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_turn_and_its_opposite_restore_the_values) {
   const uint64_t heads = 2, width = 8;
   std::vector<double> x(heads * width), cosines(width / 2), sines(width / 2);
   for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<double>(i) + 1;

@@ -1,4 +1,4 @@
-// What the kernels' tests share: arrays of awkward numbers, every SIMD target in turn, comparison by bits.
+// Shared by the kernels' tests: arrays of awkward numbers, every SIMD target in turn, comparison by bits.
 #pragma once
 
 #include <hwy/highway.h>
@@ -27,7 +27,7 @@ inline std::vector<uint64_t> edge_counts() {
   return counts;
 }
 
-/// Runs `f` once for every SIMD target that this processor has, then lets the best one be chosen again.
+/// Runs `f` once for every SIMD target that this processor has, then restores the choice of the best one.
 template <class F>
 void for_each_simd_target(F&& f) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {

@@ -1,4 +1,5 @@
-// An update that keeps what it overwrites leaves the bits of a plain one, and taking it back leaves none of it.
+// An update that keeps a copy of the data it overwrites gives the bits of a plain one, and undoing it restores all
+// bits.
 #include "kernels/undo.hpp"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ const std::vector<optimizer_options> all_optimizers{adamw_options{.weight_decay 
                                                     sgd_options{},
                                                     sgd_options{.momentum = 0.9}};
 
-// Around the tile that is copied at a time.
+// Sizes around the tile that is copied at a time.
 const std::vector<uint64_t> counts{0, 1, 63, 1025, 16 * 1024, 16 * 1024 + 1, 40'000};
 
 template <class State>
@@ -61,7 +62,7 @@ void check(const optimizer_options& options, uint64_t count, core::dtype gradien
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_is_taken_back_leaves_no_bit_behind) {
+BOOST_AUTO_TEST_CASE(undo_restores_every_bit) {
   for (const auto& options : all_optimizers)
     for (const uint64_t count : counts)
       for (const auto type : fp32_dtypes)
@@ -71,13 +72,13 @@ BOOST_AUTO_TEST_CASE(what_is_taken_back_leaves_no_bit_behind) {
           }
 }
 
-BOOST_AUTO_TEST_CASE(so_it_is_in_fp64) {
+BOOST_AUTO_TEST_CASE(undo_restores_every_bit_in_fp64) {
   for (const auto& options : all_optimizers)
     for (const uint64_t count : counts)
       check<double>(options, count, core::dtype::f64, 0, awkward_bytes(core::dtype::f64, count, 4));
 }
 
-BOOST_AUTO_TEST_CASE(gradients_that_are_not_finite_are_forgotten_as_well) {
+BOOST_AUTO_TEST_CASE(undo_restores_every_bit_after_gradients_that_are_not_finite) {
   for (const auto& options : all_optimizers)
     for (const float worst : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
       std::vector<std::byte> gradient(20'000 * sizeof(float));

@@ -25,7 +25,7 @@ inline at::ScalarType torch_of(core::dtype type) { return torch_dtype(type); }
 class tensor_sink final : public gradient_sink {
  public:
   tensor_sink(const core::model_table& table, core::dtype type) : type_(type) {
-    // filled with NaN: what a backward leaves unwritten shows
+    // filled with NaN: elements that a backward leaves unwritten show
     for (const auto& p : table.parameters) {
       gradients.push_back(at::full(p.shape, std::nan(""), at::TensorOptions().dtype(torch_of(type))));
       contributions.push_back(0);
@@ -61,7 +61,8 @@ struct bound_model {
       const auto& info = model->table().parameters[p];
       at::Tensor values = at::full(info.shape, info.init == core::initial_value::ones ? 1.0 : 0.0, at::kDouble);
       auto* v = values.mutable_data_ptr<double>();
-      for (uint64_t i = 0; i < info.numel(); ++i) v[i] += 0.1 * normal(random);  // biases and norms too: nothing hides
+      for (uint64_t i = 0; i < info.numel(); ++i)
+        v[i] += 0.1 * normal(random);  // biases and norms, too, so that no error hides
       weights.push_back(values.to(torch_of(dtype)));
       binding.bind(p, weights.back().mutable_data_ptr());
     }

@@ -25,7 +25,7 @@ uint32_t count(const plan::rank_plan& p, plan::kind k) {
   }));
 }
 
-/// A model in one type, trained in memory once and held against that wherever activations go.
+/// A model in one type, trained in memory once and compared with that run wherever activations go.
 class comparison {
  public:
   comparison(const std::string& model, settings common)

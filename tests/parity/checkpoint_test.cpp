@@ -1,5 +1,4 @@
-// What was saved on some ranks at some stage goes on on others: tensors bit for bit, and at equal degrees the whole
-// run.
+// A run saved on some ranks at some stage resumes on others: tensors bit for bit, and at equal degrees the whole run.
 #include <cstdlib>
 #include <set>
 
@@ -57,8 +56,8 @@ std::vector<double> losses_of(actors::session& s, uint64_t steps) {
   return out;
 }
 
-/// Who loads what place `i` of `n` saved: itself and three others, so that all pairs of ranks and all pairs of stages
-/// occur. With TROUPE_CASES, as in a soak, all of them.
+/// The places that load the checkpoint of place `i` of `n`: itself and three others, so that all pairs of ranks and all
+/// pairs of stages occur. With TROUPE_CASES, as in a soak, all places.
 std::vector<size_t> loaders_of(size_t i, size_t n) {
   if (std::getenv("TROUPE_CASES") == nullptr) return {i, (i + 5) % n, (i + 10) % n, (i + 15) % n};
   std::vector<size_t> all(n);
@@ -101,7 +100,7 @@ std::string refusal(const small_job& job, const settings& set, const std::filesy
 
 BOOST_AUTO_TEST_SUITE(checkpoint)
 
-BOOST_AUTO_TEST_CASE(the_pairs_that_are_tried_are_all_of_ranks_and_all_of_stages) {
+BOOST_AUTO_TEST_CASE(all_pairs_of_ranks_and_all_pairs_of_stages_are_tried) {
   const auto all = places();
   std::set<std::pair<int, int>> ranks, stages;
   for (size_t i = 0; i < all.size(); ++i)
@@ -113,15 +112,15 @@ BOOST_AUTO_TEST_CASE(the_pairs_that_are_tried_are_all_of_ranks_and_all_of_stages
   BOOST_TEST(stages.size() == 16U);
 }
 
-BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_what_any_others_saved_in_fp32) {
+BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_the_checkpoints_of_any_others_in_fp32) {
   check_elastic(small_job(tiny_gpt2_with_dropout), {}, 1e-5);
 }
 
-BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_what_any_others_saved_in_bf16) {
+BOOST_AUTO_TEST_CASE(any_ranks_and_stage_load_the_checkpoints_of_any_others_in_bf16) {
   check_elastic(small_job(tiny_llama), {"bf16.enabled=true"}, 2e-2);
 }
 
-BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_go_on) {
+BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_resume) {
   const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'h\\.1\\.', trainable: false}]\n");
   for (const char* type : {"Muon", "Lamb", "Lion", "SGD", "Adagrad"}) BOOST_TEST_CONTEXT(type) {
       const settings common = {std::string("optimizer.type=") + type, "fp16.enabled=true", "optimizer.params.lr=0.001",
@@ -143,7 +142,7 @@ BOOST_AUTO_TEST_CASE(every_optimizer_frozen_parameters_and_the_loss_scale_go_on)
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_was_frozen_may_be_trained_after_and_the_other_way_round) {
+BOOST_AUTO_TEST_CASE(frozen_parameters_may_be_trained_after_a_resume_and_trained_ones_frozen) {
   const small_job all(tiny_gpt2), some(tiny_gpt2 + "parameter_groups: [{match: 'h\\.', trainable: false}]\n");
   auto s = some.open(at({2, 3}));
   losses_of(*s, 1);
@@ -157,7 +156,7 @@ BOOST_AUTO_TEST_CASE(what_was_frozen_may_be_trained_after_and_the_other_way_roun
   BOOST_TEST(same_bits(tensors_of(*resumed(some, at({1, 0}), *again)).weights, tensors_of(*t).weights));
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_fit_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(checkpoints_that_do_not_fit_are_refused_by_name) {
   const small_job job(tiny_gpt2), other(tiny_llama);
   auto s = job.open(at({2, 3}));
   losses_of(*s, 1);

@@ -1,4 +1,4 @@
-// data.document_mask in whole runs: it changes what is learnt, and how states are sharded changes no bit of it.
+// data.document_mask in whole runs: it changes the result, and sharding changes no bit of it.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;

@@ -1,6 +1,6 @@
 // The promise of docs/numerics.md: how states are cut, gathered, bucketed, prefetched and recomputed changes no bit.
 // The full product of settings is too large; each group runs every stage, and the other settings in rotation, so that
-// every pair of (setting, stage) that has a meaning meets both orders of summation, both families and two dtypes.
+// every meaningful pair of (setting, stage) runs with both orders of summation, both families and two dtypes.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -66,7 +66,7 @@ void check_releases(const run_result& r) {
   BOOST_TEST(r.sub_groups >= 4U);
 }
 
-// Runs stage 0 as it comes and variants [first, first + count) of each stage, all of them where count is 0.
+// Runs stage 0 with default settings and variants [first, first + count) of each stage; all of them if count is 0.
 void check_group(const std::string& model, const settings& common, size_t first, size_t count) {
   const small_job job(model);
   const auto reference = train(job, common + stage(0), steps);

@@ -1,5 +1,5 @@
-// ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with what was put by. The
-// same bits at every stage and in every run, and no gradient waits longer than the bound of docs/numerics.md.
+// ZenFlow: columns with large gradients are updated in every step, the others at fixed steps with their deferred
+// gradients. The same bits at every stage and in every run, and no gradient waits longer than docs/numerics.md says.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
   auto s = job.open(base(2, 3) + late() + settings{"optimizer.type=AdamW"});
   auto before = weights_of(*s);
   std::vector<std::vector<uint64_t>> waited(before.size());
-  // Matrices alone: decay moves each of their elements, whatever its gradient.
+  // Matrices only: decay moves each of their elements, whatever its gradient.
   for (size_t q = 0; q < before.size(); ++q)
     if (s->table().parameters[q].shape.size() == 2) waited[q].assign(before[q].size(), 0);
   uint64_t late_ones = 0, longest = 0;
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(no_gradient_waits_longer_than_its_interval) {
   BOOST_TEST(late_ones > 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_goes_on_behind_a_checkpoint_that_stands_before_a_choice) {
+BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_just_before_a_choice) {
   const small_job job(tiny_gpt2);
   const auto folder = job.folder() / "saved";
   auto s = job.open(base(2, 3) + late());
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_behind_a_checkpoint_that_stands_before_a_choi
   check_same(result_of(**again, steps), wanted);
 }
 
-BOOST_AUTO_TEST_CASE(steps_that_are_skipped_put_nothing_by) {
+BOOST_AUTO_TEST_CASE(steps_that_are_skipped_defer_nothing) {
   const small_job job(tiny_gpt2);
   const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=3",
                                   "fp16.hysteresis=1"};

@@ -1,5 +1,5 @@
 // session::load on a session that has trained: from there on it has the bits of one that is opened on that checkpoint,
-// whatever the stage, the precision and the tier; and what is refused changes nothing.
+// at any stage, precision and tier; and a refused load changes nothing.
 #include "actors/session/state_access.hpp"
 #include "checkpoint/commit/commit.hpp"
 #include "tests/parity/run_result.hpp"
@@ -62,7 +62,7 @@ void train_on(actors::session& s, int steps) {
   for (int i = 0; i < steps; ++i) step_of(s);
 }
 
-/// Two steps of both, compared bit by bit with all that they leave.
+/// Trains two steps of both and compares losses and states bit by bit.
 void check_alike(actors::session& a, actors::session& b) {
   BOOST_TEST(a.steps_done() == b.steps_done());
   const auto x = result_of(a, 2), y = result_of(b, 2);
@@ -84,7 +84,7 @@ void check_refused(const core::result<T>& did, core::error_kind kind, const std:
 
 BOOST_AUTO_TEST_SUITE(live_load)
 
-BOOST_AUTO_TEST_CASE(a_session_that_loads_goes_on_with_the_bits_of_one_that_is_opened_there) {
+BOOST_AUTO_TEST_CASE(a_session_that_loads_continues_with_the_bits_of_one_that_is_opened_there) {
   const small_job job(tiny_gpt2_with_dropout);
   std::vector<settings> all;
   for (int stage = 0; stage <= 3; ++stage) all.push_back(two_ranks(stage));
@@ -109,7 +109,7 @@ BOOST_AUTO_TEST_CASE(a_session_that_loads_goes_on_with_the_bits_of_one_that_is_o
     }
 }
 
-BOOST_AUTO_TEST_CASE(states_in_files_are_loaded_and_so_is_what_updates_put_by) {
+BOOST_AUTO_TEST_CASE(states_in_files_are_loaded_and_deferred_gradients_are_dropped) {
   const small_job job(tiny_gpt2);
   const settings late = {zero + "offload_optimizer.device=cpu", zero + "zenflow.topk_ratio=0.2",
                          zero + "zenflow.select_strategy=step", zero + "zenflow.select_interval=6",
@@ -131,7 +131,7 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_loaded_and_so_is_what_updates_put_by) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(options_take_over_as_much_as_they_do_when_a_session_is_opened) {
+BOOST_AUTO_TEST_CASE(options_choose_the_same_parts_as_when_a_session_is_opened) {
   const small_job job(tiny_gpt2);
   const auto set = two_ranks(3) + settings{"bf16.enabled=true",
                                            "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, warmup_max_lr: "
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(options_take_over_as_much_as_they_do_when_a_session_is_open
     }
 }
 
-BOOST_AUTO_TEST_CASE(parameters_that_the_checkpoint_lacks_keep_what_they_are) {
+BOOST_AUTO_TEST_CASE(parameters_that_the_checkpoint_lacks_keep_their_values) {
   const small_job deeper(tiny_gpt2);
   const small_job shallow(
       "model: {model_type: gpt2, n_layer: 5, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
@@ -189,14 +189,14 @@ BOOST_AUTO_TEST_CASE(a_save_that_waits_is_finished_before_a_load) {
   load(*s.session, first);
   BOOST_TEST(!s.session->save_under_way());
   BOOST_TEST(s.session->steps_done() == 1U);
-  // What it saved are the states of before: the second step's.
+  // It has saved the states from before the load: the second step's.
   load(*s.session, job.folder() / "saved");
   BOOST_TEST(s.session->steps_done() == 2U);
   auto fresh = open(job, two_ranks(3), job.folder() / "saved");
   check_alike(*s.session, *fresh.session);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_refused_leaves_the_run_as_it_was_and_what_fails_on_the_way_ends_it) {
+BOOST_AUTO_TEST_CASE(a_refused_load_leaves_the_run_as_it_was_and_one_that_fails_half_way_ends_it) {
   const small_job job(tiny_gpt2), other(tiny_llama);
   const auto set = two_ranks(2);
   auto s = open(job, set), calm = open(job, set), stranger = open(other, set);
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(what_is_refused_leaves_the_run_as_it_was_and_what_fails_on_
   check_refused(after, core::error_kind::bad_input, "do not have their digest");
 }
 
-BOOST_AUTO_TEST_CASE(another_batch_or_seed_is_gone_on_with_at_the_sample_where_it_was) {
+BOOST_AUTO_TEST_CASE(a_run_continues_with_another_batch_or_seed_at_the_sample_where_it_was) {
   const small_job job(tiny_gpt2_with_dropout);
   auto s = open(job, two_ranks(3));  // four samples a step
   train_on(*s.session, 3);
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(another_batch_or_seed_is_gone_on_with_at_the_sample_where_i
   const double mean = (step_of(*half_steps.session).loss + step_of(*half_steps.session).loss) / 2;
   BOOST_TEST(mean == step_of(*whole_steps.session).loss, boost::test_tools::tolerance(1e-5));
 
-  // Where it is saved then is known, so it goes on without being asked again; a live session that loads it goes there.
+  // A later save records the place, so a resume needs no option again, nor does a live session that loads it.
   train_on(*half.session, 2);
   const auto later = save(*half.session, {.root = job.folder() / "later"});
   const auto saved = checkpoint::open_checkpoint(checkpoint::real_files(), later);

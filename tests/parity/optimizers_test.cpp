@@ -1,5 +1,6 @@
-// Bit identity over ZeRO 0 to 3 for every optimizer: those that look at elements alone, LAMB, whose trust ratio needs
-// the norms of whole parameters, and Muon, which needs whole matrices. Parameter groups and frozen parameters too.
+// Bit identity over ZeRO 0 to 3 for every optimizer: those that update element by element, LAMB, whose trust ratio
+// needs the norms of whole parameters, and Muon, which needs whole matrices. Parameter groups and frozen parameters,
+// too.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -22,7 +23,7 @@ settings optimizer(const std::string& type, const settings& more = {}) {
 const settings bf16 = {"bf16.enabled=true"};
 const settings twice = {"gradient_accumulation_steps=2", "gradient_order=per_micro_batch"};
 
-// Stage 0 on as many ranks is the reference; every later stage cuts, gathers and updates otherwise.
+// Stage 0 on the same number of ranks is the reference; every later stage cuts, gathers and updates in another way.
 run_result check_stages(const small_job& job, const settings& common) {
   const auto reference = train(job, common + stage(0), steps);
   BOOST_TEST(reference.losses.front() != reference.losses.back());
@@ -93,7 +94,7 @@ BOOST_AUTO_TEST_CASE(parameter_groups_and_frozen_parameters_leave_the_same_bits_
   check_stages(job, ranks(2) + optimizer("Lamb"));
 }
 
-BOOST_AUTO_TEST_CASE(frozen_parameters_stay_what_they_were) {
+BOOST_AUTO_TEST_CASE(frozen_parameters_keep_their_values) {
   const small_job job(tiny_gpt2 + "parameter_groups: [{match: 'wte|h\\.[02]\\.', trainable: false}]\n");
   for (int at : {0, 2, 3}) BOOST_TEST_CONTEXT("stage " << at) {
       auto s = job.open(ranks(2) + stage(at) + bf16);
@@ -112,7 +113,7 @@ BOOST_AUTO_TEST_CASE(frozen_parameters_stay_what_they_were) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_frozen_takes_no_states) {
+BOOST_AUTO_TEST_CASE(frozen_parameters_have_no_states) {
   const small_job all(tiny_gpt2), some(tiny_gpt2 + "parameter_groups: [{match: 'h\\.', trainable: false}]\n");
   for (int at : {0, 2, 3}) BOOST_TEST_CONTEXT("stage " << at) {
       const auto whole = all.open(ranks(2) + stage(at) + bf16)->memory()[0].resident;

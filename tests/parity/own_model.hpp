@@ -1,5 +1,5 @@
-// A model of a host's own with everything that may stand in one: an embedding that the head shares, a convolution, a
-// recurrence, one linear layer used in two units, dropout, a frozen scale; its batches; and the job that trains it.
+// A model of a host's own with everything that such a model may have: an embedding shared with the head, a convolution,
+// a recurrence, one linear layer used in two units, dropout, a frozen scale; its batches; and the job that trains it.
 #pragma once
 
 #include <ATen/ATen.h>

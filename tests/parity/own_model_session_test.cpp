@@ -1,5 +1,5 @@
-// What a session does with a host's own model beside training it: evaluation, batches at random, parts that stay as
-// they are, and everything that it refuses or that goes wrong on the way.
+// A session with a host's own model, beside training: evaluation, random batches, frozen parts, refusals and errors
+// during a run.
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
       sum += copy.loss(x, b.target).item<double>();
     }
   BOOST_TEST(*got == sum / 6, boost::test_tools::tolerance(1e-6));
-  BOOST_TEST(step_of(*s).loss > 0);  // and training goes on
+  BOOST_TEST(step_of(*s).loss > 0);  // and training continues
 }
 
 BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
     return result_of(*s, 4);
   };
   const auto reference = train(two_ranks);
-  at::randn({17});  // what the host draws in between is its own business
+  at::randn({17});  // numbers that the host draws in between have no effect
   check_same(train(sharded), reference);
   const settings checkpointing = {"activation_checkpointing.enabled=true"};
   check_same(train(sharded + checkpointing), reference);
@@ -74,7 +74,7 @@ BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {
   BOOST_TEST(train(two_ranks + settings{"seed=8"}).losses[0] != reference.losses[0]);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_frozen_stays_as_it_is_by_the_module_or_by_a_group) {
+BOOST_AUTO_TEST_CASE(parameters_frozen_by_the_module_or_by_a_group_keep_their_values) {
   const settings group = {"parameter_groups=[{match: '^memory', trainable: false}]"};
   const auto train = [&](const settings& set) {
     auto s = open_own(set + group, own());
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_fails_or_does_not_fit_ends_the_run_with_its_pl
   BOOST_TEST(has(refused.error().text, "unit 'words', given Float [3, 7]"), refused.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused_before_anything_runs) {
+BOOST_AUTO_TEST_CASE(impossible_models_and_settings_are_refused_before_anything_runs) {
   auto model = own();
   model.make = [calls = std::make_shared<int>(0)] {
     auto m = plain();

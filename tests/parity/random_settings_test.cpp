@@ -1,4 +1,4 @@
-// Settings drawn at random: whatever is drawn, the bits are those of stage 0 as it comes. `make soak` draws hundreds.
+// Random settings: the bits are always those of stage 0 with default settings. `make soak` draws hundreds.
 #include <cstdlib>
 #include <random>
 
@@ -13,7 +13,8 @@ constexpr uint64_t steps = 4;
 constexpr uint64_t draws = 6;
 
 uint64_t draws_wanted() {
-  const char* seeds = std::getenv("TROUPE_SEEDS");  // those of the simulation; a draw takes as long as twenty of them
+  const char* seeds =
+      std::getenv("TROUPE_SEEDS");  // the simulation's number; a draw takes as long as twenty of its seeds
   return seeds == nullptr ? draws : std::max<uint64_t>(draws, std::strtoull(seeds, nullptr, 10) / 20);
 }
 

@@ -1,5 +1,5 @@
-// A run goes on from what others wrote: DeepSpeed's folders at any degrees, weights of Hugging Face, our own
-// checkpoints in another precision or only in part.
+// Runs that resume from other formats: DeepSpeed's folders at any degrees, weights of Hugging Face, our own checkpoints
+// in another precision or only in part.
 #include <fstream>
 #include <map>
 
@@ -72,7 +72,7 @@ bool all_zero(const std::vector<std::vector<float>>& all) {
 
 const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed_gpt2";
 
-/// As tests/peer/troupe_resumes_deepspeed.py has it.
+/// The model of tests/peer/troupe_resumes_deepspeed.py.
 const std::string peers_model =
     "model: {model_type: gpt2, n_layer: 1, n_embd: 8, n_head: 2, n_positions: 8, vocab_size: 128, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -127,7 +127,7 @@ struct saved_run {
 
 BOOST_AUTO_TEST_SUITE(resume_formats)
 
-BOOST_AUTO_TEST_CASE(deepspeed_folders_go_on_at_any_degrees_with_deepspeeds_losses) {
+BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deepspeeds_losses) {
   const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
   const std::vector<std::pair<int, int>> places{{1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 0}, {3, 3}};
   for (const std::string name : {"stage1_bf16", "stage2_fp32", "stage3_fp32"}) {
@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(deepspeed_folders_go_on_at_any_degrees_with_deepspeeds_loss
   }
 }
 
-BOOST_AUTO_TEST_CASE(deepspeeds_pipelines_go_on_with_deepspeeds_losses) {
+BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeeds_pipelines_with_deepspeeds_losses) {
   const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
   std::vector<double> wanted(3);
   std::ifstream in(fixtures / "pipeline_fp32.losses");
@@ -173,7 +173,7 @@ names: {tied_modules\.embed\.weight: transformer.wte.weight}
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_run_goes_on_in_another_precision) {
+BOOST_AUTO_TEST_CASE(a_run_resumes_in_another_precision) {
   const saved_run fp32;
   const auto narrow = resume(fp32.job.config(saved_run::base() + settings{"bf16.enabled=true"}), fp32.folder);
   BOOST_TEST(same_bits(weights_of(*narrow.session), fp32.weights));  // master weights stay fp32
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(a_run_goes_on_in_another_precision) {
   for (size_t i = 0; i < 2; ++i) BOOST_TEST(std::abs(wider[i] - bf16.next[i]) < 0.05);
 }
 
-BOOST_AUTO_TEST_CASE(each_load_option_takes_over_what_its_table_says) {
+BOOST_AUTO_TEST_CASE(each_load_option_loads_the_parts_that_its_table_names) {
   const saved_run saved({"bf16.enabled=true",
                          "scheduler={type: WarmupLR, params: {warmup_min_lr: 1.0e-4, "
                          "warmup_max_lr: 1.0e-2, warmup_num_steps: 50, warmup_type: linear}}"});
@@ -228,7 +228,7 @@ BOOST_AUTO_TEST_CASE(each_load_option_takes_over_what_its_table_says) {
     const auto step = step_of(*without.session);
     BOOST_TEST(step.step == 3U);
     BOOST_TEST(step.lr == usual_lr);
-    // what was taken over in parts is saved and goes on as it is
+    // a run that loaded only parts saves, and resumes from that as it is
     const auto again = saved.job.folder() / "again";
     BOOST_TEST_REQUIRE(without.session->save(request_of(again)).has_value());
     auto later = resume(config, again);
@@ -279,7 +279,7 @@ BOOST_AUTO_TEST_CASE(models_that_do_not_match_are_refused_with_what_was_wanted_a
   auto smaller = resume(shallow.config(saved_run::base()), saved.folder, {.load_module_strict = false});
   BOOST_TEST(same_bits({parameter_of(*smaller.session, 0)}, {saved.weights[0]}));
 
-  // the sixth block again as the seventh; the embedding of positions stays as it was drawn
+  // the sixth block is loaded again as the seventh; the embedding of positions keeps its first values
   const auto fresh = deeper.open(saved_run::base());
   const auto config = deeper.config(saved_run::base());
   auto chosen =
@@ -316,7 +316,7 @@ BOOST_AUTO_TEST_CASE(weights_of_hugging_face_begin_a_run_at_step_0) {
   BOOST_TEST(all_zero(moments_of(*begun.session)));
 }
 
-BOOST_AUTO_TEST_CASE(weights_as_they_are_used_go_into_one_file_at_any_stage) {
+BOOST_AUTO_TEST_CASE(weights_in_their_computing_type_go_into_one_file_at_any_stage) {
   for (const std::string stage : {"1", "3"}) {
     const settings set{"parallel.data=2", "zero_optimization.stage=" + stage, "bf16.enabled=true",
                        "parameter_groups=[{match: wpe, trainable: false}]"};
@@ -358,7 +358,7 @@ BOOST_AUTO_TEST_CASE(weights_as_they_are_used_go_into_one_file_at_any_stage) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_one_before_is_taken_where_that_is_wanted) {
+BOOST_AUTO_TEST_CASE(a_broken_piece_is_named_and_the_checkpoint_before_is_taken_if_asked_for) {
   const saved_run saved;
   auto s = resume(saved.job.config(saved_run::base()), saved.folder);
   losses_of(*s.session, 1);

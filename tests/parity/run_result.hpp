@@ -1,4 +1,4 @@
-// All that a training run leaves behind, and whether two runs left the same bits.
+// The complete result of a training run, and the comparison of two results bit by bit.
 #pragma once
 
 #include <algorithm>

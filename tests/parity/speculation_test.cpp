@@ -1,5 +1,5 @@
-// Updates that begin before the vote leave the bits of updates that wait for it, also where steps are skipped and taken
-// back in the middle of a run, and however the model is cut.
+// Updates before the vote give the bits of updates that wait for it, also if steps are skipped and undone in the middle
+// of a run, and however the model is cut.
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -20,7 +20,7 @@ settings base(int ranks, int stage, int accumulation) {
           "gradient_clipping=0"};
 }
 const settings ahead = {"zero_optimization.offload_optimizer.super_offload=true"};
-// Grows every second good step until it overflows, then halves: several steps in twelve are skipped.
+// The loss scale doubles every second good step until it overflows, then halves: several steps in twelve are skipped.
 const settings restless_fp16 = {"fp16.enabled=true", "fp16.initial_scale_power=24", "fp16.loss_scale_window=2",
                                 "fp16.hysteresis=1"};
 
@@ -41,8 +41,7 @@ uint64_t check_alike(const settings& set) {
   check_same(got, wanted);
   BOOST_TEST(got.skipped == wanted.skipped);
   BOOST_TEST(got.losses.front() != got.losses.back());
-  BOOST_TEST((got.memory.undo > 0U) ==
-             s->training_plan(0).options().updates.may_skip);  // else nothing is ever taken back
+  BOOST_TEST((got.memory.undo > 0U) == s->training_plan(0).options().updates.may_skip);  // else nothing is ever undone
   BOOST_TEST(wanted.memory.undo == 0U);
   return got.skipped;
 }
@@ -51,7 +50,7 @@ uint64_t check_alike(const settings& set) {
 
 BOOST_AUTO_TEST_SUITE(speculation)
 
-BOOST_AUTO_TEST_CASE(steps_that_overflow_are_taken_back_bit_for_bit) {
+BOOST_AUTO_TEST_CASE(steps_that_overflow_are_undone_bit_for_bit) {
   for (const int accumulation : {1, 2}) {
     const uint64_t skipped = check_alike(base(2, 3, accumulation) + restless_fp16);
     BOOST_TEST(skipped >= 3U);
@@ -66,8 +65,8 @@ BOOST_AUTO_TEST_CASE(every_precision_and_optimizer_keeps_its_bits) {
   check_alike(base(1, 3, 1) + settings{"optimizer={type: Adagrad, params: {lr: 1.0e-2}}"} + restless_fp16);
 }
 
-// The step that takes the checkpoint updates before its vote as well: it waits for the snapshots.
-BOOST_AUTO_TEST_CASE(a_run_goes_on_behind_a_checkpoint_in_either_order) {
+// The step that takes the checkpoint also updates before its vote; its updates wait for the snapshots.
+BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_in_either_order) {
   const small_job job(tiny_gpt2);
   const settings set = base(2, 3, 1) + restless_fp16;
   const auto folder = job.folder() / "saved";
@@ -90,7 +89,7 @@ BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm) {
   BOOST_TEST(step_of(*s).loss > 0);
 }
 
-// Nothing skips such a step, so it ends the run with the words that it ends with without speculation.
+// Such a step is not skipped, so it ends the run, with the same words as without speculation.
 BOOST_AUTO_TEST_CASE(a_gradient_that_is_not_finite_ends_the_run) {
   const small_job job(tiny_gpt2);
   const settings too_large = {"communication_data_type=fp16", "zero_optimization.reduce_scatter=false",

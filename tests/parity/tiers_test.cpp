@@ -1,6 +1,6 @@
 // Where states live changes no bit: every tier combination against the run in memory at stage 0, over windows,
-// sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so that every two
-// values that may meet do. TROUPE_CASES, as in a soak, draws further rows.
+// sub-groups, pipelining, types, ranks, optimizers. The full product is too large: rows are drawn so that every
+// possible pair of values occurs. TROUPE_CASES, as in a soak, draws further rows.
 #include <cstdlib>
 #include <map>
 #include <random>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t steps = 10;
 
-/// Smaller than those of small_job.hpp, since the pages of files are what has to be many here.
+/// Smaller than those of small_job.hpp: here a state needs to span many pages of files, not many elements.
 const std::string gpt2 =
     "model: {model_type: gpt2, n_layer: 3, n_embd: 32, n_head: 4, n_positions: 16, vocab_size: 96, embd_pdrop: 0.1, "
     "attn_pdrop: 0.1, resid_pdrop: 0.1}\n";
@@ -66,7 +66,7 @@ factor every_place() {
   return out;
 }
 
-/// What changes the numbers: a row's reference has the same.
+/// Settings that change results: a row's reference has the same.
 const std::vector<factor>& numbers() {
   static const std::vector<factor> all = {
       {{"fp32", {}},
@@ -89,7 +89,7 @@ const std::vector<factor>& numbers() {
   return all;
 }
 
-/// What must not. Each list ends with what holds where nothing is swapped.
+/// Settings that must not. Each list ends with the value for rows without swapping.
 const std::vector<factor>& others() {
   static const std::vector<factor> all = {
       every_place(),
@@ -135,7 +135,7 @@ const std::vector<factor>& factors() {
   return all;
 }
 
-/// Keys that only a stage or tier knows are left out elsewhere, as in a configuration that means it.
+/// False for keys that have no meaning at the row's stage or tier: these are left out.
 bool has_meaning(const placed& p, const std::string& key) {
   const bool swaps = is_nvme(p.optimizer) || is_nvme(p.parameters);
   if (key.starts_with(optimizer + "ratio")) return p.stage == 3 && std::string_view(p.optimizer) != "none";
@@ -170,7 +170,7 @@ using two_values = std::array<size_t, 4>;  // factor, value, factor, value
 
 class pairs {
  public:
-  /// Of factors [first, end) among themselves, and of those before `first` with them.
+  /// All pairs of factors in [first, end), and of those before `first` with them.
   pairs(size_t first, size_t end) : first_(first), end_(end) {
     for (size_t f = 0; f < end; ++f)
       for (size_t g = std::max(first, f + 1); g < end; ++g)
@@ -179,8 +179,8 @@ class pairs {
   }
   [[nodiscard]] size_t left() const { return left_.size(); }
 
-  /// Begins with a pair that has not been; every further value is the one that meets most others for the first time.
-  /// The values before `first` are one of `beginnings`.
+  /// Begins with a pair that has not occurred; every further value is the one with the most new pairs. The values
+  /// before `first` are one of `beginnings`.
   row next(std::mt19937& random, const std::vector<row>& beginnings) {
     row out(end_, open);
     if (!left_.empty()) {
@@ -244,7 +244,7 @@ std::vector<row> covering(size_t first, size_t end, const std::vector<row>& begi
   return out;
 }
 
-/// Rows that cover all pairs, from few references; then those that a soak draws.
+/// Rows that cover all pairs, with few references; then those that a soak draws.
 std::vector<row> rows() {
   const char* cases = std::getenv("TROUPE_CASES");
   const uint64_t more = cases == nullptr ? 0 : std::strtoull(cases, nullptr, 10) / 20;
@@ -255,7 +255,7 @@ std::vector<row> rows() {
 class jobs {
  public:
   const small_job& of(const row& r) { return *all_[r[4]]; }
-  /// In memory at stage 0; each once.
+  /// The run in memory at stage 0; each is computed once.
   const run_result& reference(const row& r) {
     const row key(r.begin(), r.begin() + static_cast<long>(numbers().size()));
     const auto found = references_.find(key);
@@ -283,7 +283,7 @@ settings at(const placed& p, const small_job& job) {
                         zero + "stage3_param_persistence_threshold=100"};
 }
 
-/// Saved with every place in the middle of a run, resumed with another.
+/// Saves with every placement in the middle of a run, and resumes with another.
 void check_resumes(const settings& given, size_t every) {
   const small_job job(frozen_gpt2);
   const settings common = given + small_batches;
@@ -330,14 +330,14 @@ BOOST_AUTO_TEST_CASE(every_pair_of_settings_leaves_the_bits_of_the_run_in_memory
   BOOST_TEST(overflows > 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_was_saved_with_some_tiers_goes_on_with_others) {
+BOOST_AUTO_TEST_CASE(a_run_that_was_saved_with_some_tiers_resumes_with_others) {
   check_resumes({"parallel.data=2"}, 1);
   check_resumes(
       {"parallel.data=3", "bf16.enabled=true", "gradient_accumulation_steps=2", "gradient_order=per_micro_batch"}, 2);
   check_resumes({"parallel.data=2", "gradient_clipping=0"}, 3);
 }
 
-BOOST_AUTO_TEST_CASE(what_lies_in_files_lies_in_no_memory) {
+BOOST_AUTO_TEST_CASE(states_in_files_take_no_memory) {
   const small_job job(gpt2);
   for (const char* type : {"bf16.enabled=false", "bf16.enabled=true"}) BOOST_TEST_CONTEXT(type) {
       const settings common = {"parallel.data=2", type};

@@ -17,8 +17,8 @@ constexpr uint64_t steps = 8, global_rows = 12, sequence = 16;
 const std::string model =
     "model: {model_type: gpt2, n_layer: 2, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, embd_pdrop: 0, "
     "attn_pdrop: 0, resid_pdrop: 0}\n";
-// An epsilon above the rounding noise of gradients that are zero in exact arithmetic (biases of keys): Adam would
-// otherwise blow that noise up to whole steps, in LibTorch and in Troupe, each with its own noise.
+// An epsilon above the rounding noise of gradients that are zero in exact arithmetic (biases of keys): otherwise Adam
+// would scale that noise up to whole steps, in LibTorch and in Troupe, each with its own noise.
 constexpr double eps = 1e-5, lr = 1e-2, weight_decay = 0.1;
 const settings common = {"parallel.data=2",
                          "gradient_accumulation_steps=3",
@@ -33,7 +33,7 @@ struct pair_of_runs {
   actors::one_aten_thread alone;  // LibTorch's sums depend on its number of threads, and so would the comparison
   small_job job{model};
   std::unique_ptr<actors::session> ours;
-  std::unique_ptr<torch_loop> theirs, exact;  // in the asked type; in fp32
+  std::unique_ptr<torch_loop> theirs, exact;  // in the tested type; in fp32
   std::optional<data::corpus> corpus;
 
   pair_of_runs(const settings& set, core::dtype type, uint64_t seed = 7)
@@ -95,9 +95,9 @@ BOOST_AUTO_TEST_CASE(fp32_weights_after_eight_steps_agree_to_1e_5) {
   pair_of_runs({"activation_checkpointing.enabled=true"}, core::dtype::f32).compare(1e-6, 1e-5);
 }
 
-// One tensor of one bf16 run lies anywhere: the worst of them differs by 2e-2 to 7e-2 from one seed to the next, for
-// LibTorch against its own fp32 run as for Troupe against either. So all weights together are held tightly in each run,
-// and each tensor over many runs: Troupe's must not lie further from fp32 than LibTorch's own bf16 does.
+// A single tensor of one bf16 run varies widely: the worst one differs by 2e-2 to 7e-2 from one seed to the next, for
+// LibTorch against its own fp32 run as for Troupe against either. So all weights together have a tight bound in each
+// run, and each tensor one over many runs: Troupe's must not be further from fp32 than LibTorch's own bf16 is.
 BOOST_AUTO_TEST_CASE(bf16_weights_agree_to_1_5e_2_and_each_is_as_near_to_fp32_as_libtorch_s) {
   constexpr uint64_t runs = 8;
   std::map<std::string, std::array<double, 2>> squares;  // of distances to fp32: ours, theirs

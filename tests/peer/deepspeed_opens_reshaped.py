@@ -74,7 +74,7 @@ if not pathlib.Path(program).exists():
     subprocess.run(["ninja", "-C", str(root / "build/release"), "tests_checkpoint"], check=True)
 with tempfile.TemporaryDirectory() as scratch:
     at = pathlib.Path(scratch)
-    test = "--run_test=reshape/folders_for_others_hold_what_the_whole_holds"
+    test = "--run_test=reshape/folders_for_other_programs_hold_the_same_as_the_whole"
     subprocess.run([program, test], env=dict(os.environ, TROUPE_RESHAPED=scratch), check=True)
     pipeline(at / "megatron")
     megatron(at / "megatron_tp")

@@ -1,4 +1,4 @@
-"""The real DeepSpeed goes on from what Troupe writes, with the losses that Troupe itself has.
+"""The real DeepSpeed resumes from what Troupe writes, with Troupe's own losses.
 
 Troupe trains a tiny GPT-2 for six steps and keeps a checkpoint of step 3, which `troupe checkpoint to-deepspeed` and
 `to-universal` make folders of. DeepSpeed engines (CPU, Gloo) with transformers' GPT-2 and AdamW load each of them; their
@@ -30,7 +30,7 @@ SAVED, STEPS = 3, 6
 # By what is trained: type of weights, whether positions are frozen and biases and norms do not decay, and what engines
 # load, as folder, stage of the engine, ranks. Loading a universal folder at stage 3, DeepSpeed gives all groups the first
 # one's values and one and the same tensor of steps done, so it gets one group. Stage 0 is left out in fp16: there
-# DeepSpeed divides gradients by a loss scale that the loss never had, in runs of its own just so.
+# DeepSpeed divides gradients by a loss scale that the loss never had, in runs of its own, too.
 RUNS = {
     "two groups and a frozen parameter": ("fp32", True, [("stage0", 0, 2), ("stage1", 1, 2), ("stage2", 2, 2),
                                                          ("stage3", 3, 2), ("universal", 1, 1), ("universal", 2, 2)]),
@@ -42,7 +42,7 @@ RUNS = {
 }
 # most that a loss may differ: activations of 16 bits are rounded elsewhere in torch's modules than in Troupe's
 ALLOWED = {"fp32": 2e-6, "bf16": 5e-4, "fp16": 1e-4}
-SCALE_POWER, SCALE_WINDOW = 8, 700  # the loss scale of fp16 begins at 2 to the first; no default of anybody's
+SCALE_POWER, SCALE_WINDOW = 8, 700  # the loss scale of fp16 begins at 2 to the first; neither is a default
 JOB = f"""
 model: {{model_type: gpt2, n_layer: {LAYERS}, n_embd: {WIDTH}, n_head: {HEADS}, n_positions: {COLUMNS},
         vocab_size: {VOCABULARY}, resid_pdrop: 0, embd_pdrop: 0, attn_pdrop: 0}}
@@ -205,7 +205,7 @@ def converters(ours, root):
 
 
 def opens_safely(root):
-    """Model states hold no class of anybody's; optimizer shards only those of DeepSpeed that are named here."""
+    """Model states hold no classes; optimizer shards only those of DeepSpeed that are named here."""
     import torch
     from deepspeed.runtime.fp16.loss_scaler import DynamicLossScaler, LossScaler
     from deepspeed.utils.tensor_fragment import fragment_address

@@ -19,7 +19,7 @@ import re
 import sys
 import typing
 
-with contextlib.redirect_stdout(io.StringIO()):  # what DeepSpeed says while it is imported is no part of the dump
+with contextlib.redirect_stdout(io.StringIO()):  # DeepSpeed's output while it is imported is not part of the dump
     import deepspeed
     from deepspeed.autotuning.config import DeepSpeedAutotuningConfig
     from deepspeed.comm.config import CommsLoggerConfig
@@ -66,7 +66,7 @@ TYPED = {
     "weight_quantization": WeightQuantConfig,
 }
 
-# Sections read key by key: what their reader makes of an empty one.
+# Sections read key by key: the values that their reader gives for an empty one.
 READ = {
     "flops_profiler": lambda: vars(DeepSpeedFlopsProfilerConfig({})),
     "activation_checkpointing": lambda: vars(DeepSpeedActivationCheckpointingConfig({})),

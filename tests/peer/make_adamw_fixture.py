@@ -1,4 +1,4 @@
-"""What torch.optim makes of ten steps: tests/kernels/fixtures/adamw.json. Run by `make peer`; the result is committed."""
+"""Ten steps of torch.optim: tests/kernels/fixtures/adamw.json. Run by `make peer`; the result is committed."""
 
 import json
 import pathlib

@@ -69,7 +69,7 @@ def model_of():
 
 
 def tied_model_of():
-    """The head is the embedding, which nobody trains; `twin` is `first`, which is trained."""
+    """The head is the embedding, which is frozen; `twin` is `first`, which is trained."""
     import torch
 
     class tied(torch.nn.Module):
@@ -256,7 +256,7 @@ def expected(case):
 
 
 def universal(case):
-    """What DeepSpeed's converter makes of a folder; worker counts of 1 keep it in this process."""
+    """The output of DeepSpeed's converter for a folder; worker counts of 1 keep it in this process."""
     import argparse
     from deepspeed.checkpoint import ds_to_universal
 
@@ -267,7 +267,7 @@ def universal(case):
 
 
 def values():
-    """What else torch.save may write, in both of its forms: ../torch/values*.pt."""
+    """Other values that torch.save may write, in both of its forms: ../torch/values*.pt."""
     import fractions
 
     import numpy

@@ -32,7 +32,7 @@ STEP = re.compile(r"step-(\d{8}|[1-9]\d{8,})")
 
 
 class Refused(Exception):
-    """The folder is not what docs/formats.md describes."""
+    """The folder does not follow docs/formats.md."""
 
 
 def digest(data):

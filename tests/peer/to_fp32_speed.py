@@ -100,7 +100,7 @@ def same(a, b):
 
 
 def peak_bytes(command):
-    """VmHWM of a run, as its last look at /proc says; looked at a thousand times a second."""
+    """VmHWM of a run at the last look at /proc, which is read a thousand times a second."""
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     high = anonymous = 0
     while process.poll() is None:

@@ -1,4 +1,4 @@
-"""transformers loads what `troupe checkpoint to-hf` writes, and gives the loss that training goes on with.
+"""transformers loads what `troupe checkpoint to-hf` writes, and gives the loss that training continues with.
 
 Run by `make peer`. A text that repeats one window makes every sample the same, so that the loss of the step after a
 checkpoint is the loss of its weights on that window. Needs build/release's programs, or a folder named by PROGRAMS.
@@ -56,7 +56,7 @@ for name, model in MODELS.items():
             with torch.no_grad():
                 logits = loaded(tokens[:, :-1]).logits.float()
             loss = float(torch.nn.functional.cross_entropy(logits[0], tokens[0, 1:]))
-            print(f"{name} {export}: transformers {loss:.6f}, training goes on with {wanted:.6f}")
+            print(f"{name} {export}: transformers {loss:.6f}, training continues with {wanted:.6f}")
             if abs(loss - wanted) > tolerance:
                 sys.exit(f"transformers_loads_ours: {name} {export}: losses differ by {abs(loss - wanted)}")
 print("transformers loads what to-hf writes, with the same loss")

@@ -1,4 +1,4 @@
-"""Troupe goes on from what the real DeepSpeed saved, with the losses that DeepSpeed itself has.
+"""Troupe resumes from what the real DeepSpeed saved, with DeepSpeed's own losses.
 
 Two processes on the CPU (Gloo) train transformers' GPT-2 of about two thousand parameters with DeepSpeed for three
 steps, save, and train three more. Writes tests/checkpoint/fixtures/deepspeed_gpt2/<case>/: the folder, which
@@ -40,7 +40,7 @@ MODEL = {"n_layer": LAYERS, "n_embd": WIDTH, "n_head": HEADS, "n_positions": COL
 
 
 def draw_weights(model):
-    """Larger than GPT-2 begins, so that three steps show what was loaded."""
+    """Weights larger than GPT-2's initial ones, so that three steps show what was loaded."""
     import torch
 
     with torch.no_grad():
@@ -83,7 +83,7 @@ def train_pipeline(case):
               TiedLayerSpec("embed", torch.nn.Embedding, VOCABULARY, WIDTH, forward_fn=head)]
     loss = lambda y, target: torch.nn.functional.cross_entropy(y.float().reshape(-1, VOCABULARY), target.reshape(-1))
     model = PipelineModule(layers, num_stages=RANKS, loss_fn=loss, partition_method="uniform")
-    with torch.no_grad():  # as GPT-2 begins, and larger
+    with torch.no_grad():  # GPT-2's initial values, but larger
         for p in model.parameters():
             if p.dim() >= 2:
                 torch.manual_seed(p.numel())  # what is tied begins alike on both stages

@@ -1,4 +1,4 @@
-// The graph that passes change: handles, order, what stands for what was removed, lifetimes.
+// The graph that passes change: handles, order, replacements of removed instructions, lifetimes.
 #include "plan/draft.hpp"
 
 #include "plan/place/place.hpp"
@@ -10,7 +10,7 @@ BOOST_AUTO_TEST_SUITE(drafts)
 
 namespace {
 
-// Loads alone, so that their micro-batches tell them apart.
+// The order of a draft of loads alone, which are distinguished by their micro-batches.
 std::vector<uint32_t> order_of(const draft& d) {
   std::vector<uint32_t> out;
   for (handle x = d.first(); x != none; x = d.next(x)) out.push_back(d.is_mark(x) ? 99 : d.at(x).micro);
@@ -19,7 +19,7 @@ std::vector<uint32_t> order_of(const draft& d) {
 
 using order = std::vector<uint32_t>;
 
-/// Placed as a plan of nothing else.
+/// The draft placed as a plan of its own.
 rank_plan placed(draft d) {
   rank_plan p;
   auto layout = std::make_shared<job_layout>();
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(instructions_keep_their_handles_wherever_they_are_put) {
   BOOST_TEST(d.take_changes().added == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(who_waited_for_what_was_removed_waits_for_what_stands_for_it) {
+BOOST_AUTO_TEST_CASE(waits_for_a_removed_instruction_become_waits_for_its_replacement) {
   draft d;
   const handle a = d.append(kind::load, none, 0), b = d.append(kind::load, none, 1), c = d.append(kind::load, none, 2),
                e = d.append(kind::load, none, 3), f = d.append(kind::load, none, 4);
@@ -69,8 +69,8 @@ BOOST_AUTO_TEST_CASE(who_waited_for_what_was_removed_waits_for_what_stands_for_i
   BOOST_TEST(placed(d).instructions[0].after.empty());
 }
 
-// `free_from` and not the last reader says when bytes are given back: until then others get bytes of their own.
-BOOST_AUTO_TEST_CASE(bytes_are_taken_again_where_a_lifetime_says_so_behind_its_last_reader) {
+// `free_from`, not the last reader, tells when bytes are given back: until then other buffers get bytes of their own.
+BOOST_AUTO_TEST_CASE(bytes_are_taken_again_from_free_from_on_after_the_last_reader) {
   for (const bool at_once : {false, true}) {
     draft d;
     handle x[4];
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(bytes_are_taken_again_where_a_lifetime_says_so_behind_its_l
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_life_ends_with_the_reader_that_stands_last) {
+BOOST_AUTO_TEST_CASE(a_life_ends_with_the_last_reader_in_the_order) {
   draft d;
   handle x[3];
   for (uint32_t i = 0; i < 3; ++i) x[i] = d.append(kind::load, none, i);

@@ -1,4 +1,4 @@
-// What happens before what, by walking an explicit graph: slow, obvious, and nothing shared with happens_before.cpp.
+// The order of instructions, by walking an explicit graph: slow, obvious, and independent of happens_before.cpp.
 #pragma once
 
 #include <vector>
@@ -14,7 +14,8 @@ class order_oracle {
   [[nodiscard]] bool before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const;
 
  private:
-  // Each instruction starts and ends; all members' starts of a collective lead to one meeting, that to all their ends.
+  // Each instruction has a node for its start and one for its end; all members' starts of a collective lead to one
+  // node, which leads to all their ends.
   [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
   [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
   [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;  ///< where its memory is touched

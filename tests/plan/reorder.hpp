@@ -1,4 +1,4 @@
-// A plan as if its generator had written it in another order.
+// Rewrites a plan as if its generator had written it in another order.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Breaks valid plans at one place at random, and knows of some changes that they do no harm.
+// Breaks valid plans at one random place, and knows some changes to be harmless.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ inline shared_plans shared(const plans& all) {
   return out;
 }
 
-/// Says of the plans as they are in the end that one change has done no harm.
+/// Decides, from the final plans, whether a change is harmless.
 using excuse = std::function<bool(const shared_plans&)>;
 
-/// Changes one random place of one rank's plan. Each change returns whether there was such a place.
+/// Changes one random place of one rank's plan. Each change returns false if there is no such place.
 class saboteur {
  public:
   saboteur(rank_plan& p, std::mt19937_64 random) : random_(random), p_(p) {}
@@ -74,7 +74,7 @@ class saboteur {
     if (below(2) == 0) std::swap(p_.instructions[order[i]].sequence, p_.instructions[order[i + 1]].sequence);
     return true;
   }
-  // As if this rank's generator had meant them in the other order: numbers, lanes and waits all fit.
+  // As if this rank's generator had written them in the other order: numbers, lanes and waits all fit.
   bool exchange_collectives() {
     const auto& order = p_.lanes[static_cast<size_t>(lane::fabric)];
     if (order.size() < 2) return false;
@@ -158,7 +158,7 @@ class saboteur {
     const uint32_t old = std::exchange(b, static_cast<uint32_t>(below(p_.buffers.size() + 1)));
     return b != old;
   }
-  // The micro-batch of a vote, of what follows it, of a gather or of a release is but a name.
+  // The micro-batch of a vote, of later instructions, of a gather or of a release is only a name.
   bool change_what_is_done() {
     auto* x = any([](const instruction& i) {
       return i.kind != kind::vote && i.guard == guard::always && i.kind != kind::gather && i.kind != kind::release;
@@ -317,7 +317,7 @@ class saboteur {
     order.pop_back();
     return true;
   }
-  // Consistently: as if the plan had always meant it this way. Forwards and backwards follow their data.
+  // Consistently, as if the plan had been written this way. Forwards and backwards follow their data.
   bool compute_in_another_order() {
     auto& order = p_.lanes[static_cast<size_t>(lane::compute)];
     const auto computes = [&](uint32_t id) { return p_.instructions[id].kind != kind::release; };
@@ -458,14 +458,14 @@ class saboteur {
     return true;
   }
 
-  /// True where the change can be seen to have done no harm.
+  /// True if the change is known to be harmless.
   [[nodiscard]] bool excused(const shared_plans& now) const {
     return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
   }
 
  private:
   static bool moves_activations(const instruction& i) { return i.what == swapped::activations; }
-  // What all ranks share, as only this one's plan has it.
+  // A copy of the shared layout for this rank's plan alone.
   job_layout& layout() {
     if (layout_ == nullptr) p_.layout = layout_ = std::make_shared<job_layout>(*p_.layout);
     return *layout_;
@@ -490,7 +490,7 @@ class saboteur {
     remove(x->id);
     return true;
   }
-  // Who waited for it waits for what it waited for; everything else is renumbered.
+  // Instructions that waited for it wait for its own dependencies; everything else is renumbered.
   void remove(uint32_t id) {
     const instruction gone = p_.instructions[id];
     p_.instructions.erase(p_.instructions.begin() + id);
@@ -525,8 +525,8 @@ class saboteur {
     });
     return true;
   }
-  // Bytes that two buffers share: all that the earlier one does is over before the other begins. Uses lie between the
-  // ends of a life, which the untouched plan has proved.
+  // For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
+  // life, as was proved for the unchanged plan.
   [[nodiscard]] bool slots_hold(const shared_plans& now) const {
     const order_oracle order(now, branch::not_skipped);
     uint64_t peak[num_pools] = {};

@@ -78,8 +78,8 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
   return w.done();
 }
 
-/// Anything a model may be: units of one or two segments, sizes around the partition's grain, a unit without
-/// parameters, one parameter that several units share, some frozen.
+/// A random model: units of one or two segments, sizes around the partition's grain, a unit without parameters, one
+/// parameter that several units share, some frozen.
 inline shared_table random_table(std::mt19937_64& random) {
   table_writer w;
   const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
@@ -120,7 +120,7 @@ inline pool_sizes pools_of(const rank_plan& p) {
   return out;
 }
 
-/// Options that show everything in a small model: tiny buckets, nothing persistent, nothing kept.
+/// Options that exercise everything in a small model: tiny buckets, nothing persistent, nothing kept.
 inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   plan_options o;
   o.ranks = ranks;

@@ -1,4 +1,4 @@
-// The checker of logs sees what is wrong with one: a right log, broken in each way, is refused.
+// The checker of logs finds errors: a right log, broken in each way, is refused.
 #include "tests/sim/world.hpp"
 
 using namespace troupe;
@@ -50,7 +50,7 @@ bool says(const std::string& text, const std::string& what) { return text.find(w
 
 BOOST_FIXTURE_TEST_SUITE(log_check, fixture)
 
-BOOST_AUTO_TEST_CASE(an_instruction_that_never_ended_is_missed) {
+BOOST_AUTO_TEST_CASE(an_instruction_that_never_ended_is_seen) {
   const auto& x = find(plan::lane::shard, [&](const auto& y) {
     return y.id == plans[0][0]->lanes[static_cast<size_t>(plan::lane::shard)].back();
   });

@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(a_lane_that_works_for_longer_than_silence_may_last_is_waite
   BOOST_TEST(result.runs.size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(whoever_freezes_makes_the_run_wait_and_does_not_end_it) {
+BOOST_AUTO_TEST_CASE(a_freeze_of_any_actor_makes_the_run_wait_and_does_not_end_it) {
   for (const auto kind : {sim_fault_kind::freeze_lane, sim_fault_kind::freeze_rank, sim_fault_kind::freeze_watcher,
                           sim_fault_kind::freeze_loader, sim_fault_kind::freeze_disk, sim_fault_kind::freeze_process}) {
     uint64_t waited = 0;
@@ -130,12 +130,12 @@ BOOST_AUTO_TEST_CASE(whoever_freezes_makes_the_run_wait_and_does_not_end_it) {
       }
       BOOST_TEST(result.runs.size() == s.order.size());
     }
-    // A watcher that looks late holds nobody up.
+    // A watcher that looks late delays nothing.
     BOOST_TEST((waited > 0) == (kind != sim_fault_kind::freeze_watcher), name_of(kind));
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_told_with_its_rank_and_ends_nothing_by_itself) {
+BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_reported_with_its_rank_and_ends_nothing_by_itself) {
   auto s = saving(3);
   s.options.fault = {sim_fault_kind::silence, 1, 1, plan::lane::writer, 1, 0, 1, {}};
   const auto result = result_of(s);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(a_disk_that_never_answers_is_told_with_its_rank_and_ends_no
   BOOST_TEST((failure->kind == core::error_kind::stopped));
 }
 
-BOOST_AUTO_TEST_CASE(nothing_waits_for_a_killed_loader_that_nobody_asks) {
+BOOST_AUTO_TEST_CASE(a_killed_loader_that_is_not_asked_delays_nothing) {
   scenario s = steady(5);
   s.options.fault.kind = sim_fault_kind::kill_loader;
   const auto result = result_of(s);

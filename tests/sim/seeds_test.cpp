@@ -8,7 +8,7 @@ using namespace troupe::actors;
 
 BOOST_AUTO_TEST_SUITE(seeds)
 
-BOOST_AUTO_TEST_CASE(without_faults_every_run_does_what_its_plan_says) {
+BOOST_AUTO_TEST_CASE(without_faults_every_run_follows_its_plan) {
   const auto [first, last] = actors::seeds(500);
   uint64_t skipped = 0, messages = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
@@ -31,7 +31,7 @@ BOOST_AUTO_TEST_CASE(with_a_fault_every_run_ends_right_or_with_one_error_that_na
     ++(result.runs.back().outcome.failure ? failed : passed)[kind];
   }
   if (last - first < 100) return;
-  // Nothing below would be worth much if faults did not strike.
+  // The test is worth little unless faults strike.
   for (auto kind = size_t{0}; kind <= static_cast<size_t>(sim_fault_kind::silence); ++kind) {
     const auto k = static_cast<sim_fault_kind>(kind);
     BOOST_TEST_MESSAGE(name_of(k) << ": " << failed[k] << " failed, " << passed[k] << " ended right");

@@ -1,4 +1,4 @@
-// What a seed stands for in the tests of simulation: plans, runs, timing and what goes wrong.
+// The scenario of a seed in the tests of simulation: plans, runs, timing and faults.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   scenario s;
   auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);
-  // Until something of the model trains.
+  // Repeated until something in the model trains.
   for (options.mode = plan::mode::train; !plan::make_layout(table, options); options.mode = plan::mode::train) {
     table = plan::random_table(random);
     options = plan::random_options(*table, random);
@@ -50,7 +50,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   return s;
 }
 
-/// Runs a seed and holds it against everything that must be true of it. Prints how to run it again where it fails.
+/// Runs a seed and checks everything that must hold. If it fails, prints how to run it again.
 inline sim_result play(uint64_t seed, bool with_fault) {
   const auto s = scenario_of(seed, with_fault);
   auto did = simulate(s.plans, s.order, s.options);

@@ -1,4 +1,4 @@
-// The three queues under one name, for suites that hold all of them to the same promises.
+// The three queues under one name, for suites that check the same promises for all of them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -21,7 +21,7 @@ using every_engine =
     std::tuple<std::integral_constant<engine, engine::uring>, std::integral_constant<engine, engine::threads>,
                std::integral_constant<engine, engine::modelled>>;
 
-/// Whether this kernel lets us make a ring; where it does not, the suite says so and tests the others.
+/// Whether this kernel lets us make a ring; if not, the suite says so and tests the others.
 inline bool has_uring() {
   static const auto probe = storage::open_uring_queue({});
   if (!probe) BOOST_TEST_MESSAGE("io_uring is refused here: " << probe.error().text);

@@ -1,5 +1,5 @@
-// A swap file in a folder of its own and queues of every engine over it, for suites that hold all of them to the same
-// promises.
+// A swap file in a folder of its own and queues of every engine over it, for suites that check the same promises for
+// all of them.
 #pragma once
 
 #include <boost/test/unit_test.hpp>
@@ -49,7 +49,7 @@ struct place {
   std::shared_ptr<storage::swap_file> file;
 };
 
-/// A queue whose system answers as `disturb` says.
+/// A queue whose system calls are disturbed by `disturb`.
 inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_options options,
                                                       std::function<int64_t(const io_request&, int64_t)> disturb) {
   if (which == engine::uring && !tests::has_uring()) return nullptr;
@@ -62,7 +62,7 @@ inline std::unique_ptr<storage::swap_queue> disturbed(engine which, swap_queue_o
   return std::move(*queue);
 }
 
-/// Another byte behind the program's back, through the page cache.
+/// Changes a byte without the program's knowledge, through the page cache.
 inline void flip(const place& where, uint64_t offset) {
   const auto path = where.space->path() / "test.swap";
   const auto raw = *file::open(path, file_access::read_write, file_mode::buffered);

@@ -1,4 +1,4 @@
-// A file of records on disks that are full, folders that are not there, and names that are taken.
+// A file of records on full disks, in missing folders, and under names that are taken.
 #include "telemetry/append_file.hpp"
 
 #include <signal.h>
@@ -14,7 +14,7 @@ using tests::scratch_folder;
 
 namespace {
 
-// No file of this process grows beyond so many bytes: what a full disk does, with EFBIG for ENOSPC.
+// No file of this process grows beyond this size, as on a full disk, with EFBIG for ENOSPC.
 class full_disk {
  public:
   explicit full_disk(rlim_t bytes) {
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_tears_no_record_and_loses_none) {
   BOOST_TEST(file->num_dropped() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(what_waits_has_a_limit_and_what_is_dropped_is_counted) {
+BOOST_AUTO_TEST_CASE(waiting_records_have_a_limit_and_dropped_ones_are_counted) {
   const scratch_folder f;
   auto file = telemetry::append_file::create(f / "a.csv");
   BOOST_TEST_REQUIRE(file.has_value());

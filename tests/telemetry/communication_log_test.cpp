@@ -1,4 +1,4 @@
-// The table of collectives: DeepSpeed's factors, what counts as a message, what a filter leaves.
+// The table of collectives: DeepSpeed's factors, the size of a message, filters.
 #include "telemetry/communication_log.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(rows_count_the_plans_collectives_and_sum_their_times) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_message_is_what_one_rank_puts_in) {
+BOOST_AUTO_TEST_CASE(a_message_is_the_input_of_one_rank) {
   const auto step = played_gpt(4);
   telemetry::communication_log log({true, {}, true});
   log.add(step);
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(operations_of_the_same_size_are_one_row_unless_their_purpos
     BOOST_TEST((rows[i].op != rows[i - 1].op || rows[i].message_bytes != rows[i - 1].message_bytes));
 }
 
-BOOST_AUTO_TEST_CASE(a_filter_leaves_what_it_names) {
+BOOST_AUTO_TEST_CASE(a_filter_keeps_the_operations_that_it_names) {
   const auto step = played_gpt(2);
   telemetry::communication_log some({false, {"reduce_scatter"}, false});
   some.add(step);

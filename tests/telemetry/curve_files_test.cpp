@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(an_event_file_and_json_lines_grow_with_every_write) {
   BOOST_TEST(scratch_folder::read(f / "out/steps.jsonl") == "{\"a\":1}\n{\"a\":2}\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
+BOOST_AUTO_TEST_CASE(a_run_that_resumes_has_one_curve) {
   const scratch_folder f;
   const auto open = [&](std::optional<uint64_t> after) {
     auto files = telemetry::curve_files::open({f / "csv", f / "events", f / "steps.jsonl", after}, 1700000000);
@@ -90,7 +90,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_has_one_curve) {
   const std::string head = tf_record(version_event(1700000000)) + tf_record(restart_event(1700000000, 17));
   for (const auto& e : fs::directory_iterator(f / "events"))
     BOOST_TEST(scratch_folder::read(e.path()).starts_with(head));
-  // where the rows are those of the run already, nothing is lost; a new run sets them aside
+  // a run that resumes loses no rows; a new run sets them aside
   open(32);
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv").ends_with("32,2\n"));
   open(std::nullopt);
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(curves_that_are_open_go_back_with_their_run) {
   BOOST_TEST(files->complete());
 }
 
-BOOST_AUTO_TEST_CASE(files_of_other_names_are_left_alone_by_a_run_that_goes_on) {
+BOOST_AUTO_TEST_CASE(files_of_other_names_are_left_alone_by_a_run_that_resumes) {
   const scratch_folder f;
   const std::string mine = "step,lr\n8,1\n4000,2\n9000,3\n", numbers = "4000\n5000\n";
   f.write("csv/results.csv", mine);
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(files_of_other_names_are_left_alone_by_a_run_that_goes_on) 
   BOOST_TEST(scratch_folder::read(f / "csv/Train_Samples_lr.csv") == "step,lr\n8,1\n16,2\n");
 }
 
-BOOST_AUTO_TEST_CASE(a_file_of_a_curves_name_that_is_none_is_refused_before_anything_changes) {
+BOOST_AUTO_TEST_CASE(another_file_under_a_curves_name_is_refused_before_anything_changes) {
   const std::string curve = "step,train_loss\n8,1\n99,2\n";
   const std::vector<std::pair<std::string, std::string>> strangers = {
       {"Validation_Samples_loss.csv", "time,loss\n1,2\n"},
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_file_of_a_curves_name_that_is_none_is_refused_before_anyt
   BOOST_TEST(did.error().text.find("Train_Samples_lr.csv is no file, wanted") != std::string::npos, did.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_first_row_is_still_a_curve) {
+BOOST_AUTO_TEST_CASE(a_first_row_torn_by_a_crash_is_still_a_curve) {
   for (const std::string text : {"", "st", "step,lr", "step,lr\n", "step,lr\n24,"}) {
     const scratch_folder f;
     f.write("csv/Train_Samples_lr.csv", text);
@@ -188,7 +188,7 @@ BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_first_row_is_still_a_curve) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_file_is_cut_behind_its_last_row_that_counts) {
+BOOST_AUTO_TEST_CASE(a_file_is_cut_after_its_last_valid_row) {
   const scratch_folder f;
   const auto cut = [&](const std::string& text, uint64_t last, row_place place) {
     f.write("a", text);
@@ -206,7 +206,7 @@ BOOST_AUTO_TEST_CASE(a_file_is_cut_behind_its_last_row_that_counts) {
   BOOST_TEST(cut_curve(f / "none", 8, csv_place).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_asked_for_is_not_made) {
+BOOST_AUTO_TEST_CASE(files_that_are_not_asked_for_are_not_made) {
   const scratch_folder f;
   auto files = telemetry::curve_files::open({}, 0);
   BOOST_TEST_REQUIRE(files.has_value());
@@ -229,11 +229,11 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_is_refused_with_the_key_that_a
   BOOST_TEST(csv == "csv_monitor: cannot make the folder " + (f / "taken/csv").string() + ": Not a directory");
   BOOST_TEST(refused({{}, f / "taken", {}}).starts_with("tensorboard: cannot make the folder "));
   BOOST_TEST(refused({{}, {}, f / "taken/steps.jsonl"}).starts_with("telemetry.json_lines: cannot make the folder "));
-  // Where no file can be made whoever asks, root included.
+  // A folder in which no one, not even root, can make a file.
   BOOST_TEST(refused({"/proc/self/task", {}, {}}).starts_with("csv_monitor: cannot create /proc/self/task/"));
 }
 
-BOOST_AUTO_TEST_CASE(a_file_that_vanished_is_told_of_and_the_curves_are_not_complete) {
+BOOST_AUTO_TEST_CASE(a_file_that_vanished_is_reported_and_the_curves_are_not_complete) {
   const scratch_folder f;
   auto files = telemetry::curve_files::open({f / "csv", {}, {}}, 0);
   BOOST_TEST_REQUIRE(files.has_value());

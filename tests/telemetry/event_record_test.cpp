@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(an_event_has_its_time_its_step_and_every_value) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_file_begins_with_its_version_and_has_the_name_that_is_looked_for) {
+BOOST_AUTO_TEST_CASE(a_file_begins_with_its_version_and_has_the_name_that_readers_look_for) {
   const std::string version = version_event(1.5);
   const auto top = fields_of(version);
   BOOST_TEST_REQUIRE(top.size() == 2U);

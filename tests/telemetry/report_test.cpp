@@ -1,5 +1,5 @@
-// The page of a run: whole, self-contained, bounded, and nothing that a file said becomes markup. It was looked at in a
-// browser; here its text is.
+// The page of a run: complete, self-contained, bounded, and text from files never becomes markup. Its look was checked
+// in a browser; its text is checked here.
 #include "telemetry/report.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -76,7 +76,7 @@ struct fixture {
 
 BOOST_FIXTURE_TEST_SUITE(report, fixture)
 
-BOOST_AUTO_TEST_CASE(it_holds_every_part_and_nests) {
+BOOST_AUTO_TEST_CASE(a_page_has_every_part_and_its_elements_nest) {
   data.end.configuration = "steps: 200\n";
   data.end.sample = "The cat.";
   data.files = {"trace.json"};
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(it_holds_every_part_and_nests) {
         "<h2>Communication</h2>", "No step was skipped.", "The effective configuration", "The cat.",
         "<a href=\"trace.json\">", "prefers-color-scheme:dark", "width=device-width"})
     BOOST_TEST(has(page, part), part << " is missing");
-  BOOST_TEST(!has(page, ">moments<"));  // nobody has any
+  BOOST_TEST(!has(page, ">moments<"));  // no rank has any
   check_nesting(page);
 }
 
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(idle_for_control_is_a_figure_of_its_own) {
   BOOST_TEST(has(page, "compute is busy for 200.0 ms and idle for control for 1.00 ms"));
 }
 
-BOOST_AUTO_TEST_CASE(it_needs_nothing_but_itself) {
+BOOST_AUTO_TEST_CASE(a_page_needs_no_other_file) {
   const std::string page = report_page(data);
   for (const char* part : {"http:", "https:", "//cdn", "<script", "<link", "<img", "<iframe", "@import", "url("})
     BOOST_TEST(!has(page, part), part);
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(every_kind_of_instruction_but_release_has_a_colour) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_hosts_comma_locale_changes_nothing_of_it) {
+BOOST_AUTO_TEST_CASE(a_hosts_comma_locale_changes_nothing_on_the_page) {
   const fixture f;
   const std::string page = report_page(f.data);
   const comma_locale here;

@@ -1,4 +1,4 @@
-// Steps with spans, as the cost model plays them: a small GPT over a few ranks.
+// Steps with spans as the cost model predicts them: a small GPT over a few ranks.
 #pragma once
 
 #include <cmath>

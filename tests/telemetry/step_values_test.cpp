@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(every_label_that_is_written_is_in_the_list_of_all) {
   BOOST_TEST(written == std::set<std::string>(all_labels.begin(), all_labels.end()), boost::test_tools::per_element());
 }
 
-BOOST_AUTO_TEST_CASE(values_stand_under_their_labels) {
+BOOST_AUTO_TEST_CASE(values_are_under_their_labels) {
   troupe::telemetry::step_values v;
   v.samples = 8;
   v.tokens = 512;

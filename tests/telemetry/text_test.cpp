@@ -15,7 +15,7 @@ BOOST_AUTO_TEST_CASE(markup_becomes_text) {
   BOOST_TEST(html_escaped("two\nlines\tand a tab") == "two\nlines\tand a tab");
 }
 
-BOOST_AUTO_TEST_CASE(what_is_not_utf8_is_replaced_and_what_is_stays) {
+BOOST_AUTO_TEST_CASE(utf8_stays_and_other_bytes_are_replaced) {
   const std::string replacement = "\xEF\xBF\xBD";
   BOOST_TEST(html_escaped("gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD") ==
              "gr\xC3\xBC\xC3\x9F \xE2\x82\xAC \xF0\x9F\x8E\xAD");

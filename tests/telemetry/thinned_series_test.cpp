@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_long_curve_keeps_its_spikes_its_sum_and_its_ends) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_curve_that_is_cut_ends_there_and_goes_on) {
+BOOST_AUTO_TEST_CASE(a_curve_that_is_cut_ends_there_and_continues) {
   troupe::telemetry::thinned_series s;
   s.cut(0);
   BOOST_TEST(s.empty());
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_curve_that_is_cut_ends_there_and_goes_on) {
   BOOST_TEST(joined.empty());
 }
 
-BOOST_AUTO_TEST_CASE(values_that_are_no_numbers_are_counted_and_left_out) {
+BOOST_AUTO_TEST_CASE(nan_and_infinity_are_counted_and_left_out) {
   troupe::telemetry::thinned_series s;
   s.add(1, NAN);
   BOOST_TEST(s.empty());

@@ -9,7 +9,7 @@ using namespace troupe::actors;
 
 namespace {
 
-// A peer copies until this rank has left: what the request named must be whole at that moment.
+// A peer copies until this rank has left: the memory of the request must be valid until then.
 class copies_until_left final : public fabric::communicator {
  public:
   copies_until_left(std::span<const fabric::piece> expected, bool& whole) : expected_(expected), whole_(whole) {}
@@ -35,7 +35,7 @@ class copies_until_left final : public fabric::communicator {
 
 BOOST_AUTO_TEST_SUITE(fabric_executor)
 
-BOOST_AUTO_TEST_CASE(what_a_collective_reads_outlives_the_place_in_the_group) {
+BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_the_group) {
   const auto p = small_plans(2)[0];
   const auto allocated = rank_memory::allocate(p, plan::pools_of(*p));
   BOOST_TEST_REQUIRE(allocated.has_value());

@@ -84,14 +84,14 @@ BOOST_AUTO_TEST_CASE(sessions_at_the_same_time_compute_as_if_they_were_alone) {
     BOOST_TEST(got[0] == first, boost::test_tools::per_element());
     BOOST_TEST(got[1] == second, boost::test_tools::per_element());
     BOOST_TEST(got[2] == second, boost::test_tools::per_element());
-    a.reset();  // the others go on counting
+    a.reset();  // the others continue to count
     BOOST_TEST((c10::GetAllocator(c10::DeviceType::CPU) != allocator));
     BOOST_TEST(b->memory()[0].activations_peak_bytes > 0U);
   }
   BOOST_TEST((c10::GetAllocator(c10::DeviceType::CPU) == allocator));
 }
 
-BOOST_AUTO_TEST_CASE(threads_of_the_host_keep_the_number_that_aten_had) {
+BOOST_AUTO_TEST_CASE(threads_of_the_host_keep_their_number_of_aten_threads) {
   const int before = at::get_num_threads();
   at::set_num_threads(3);
   const small_job job;
@@ -183,7 +183,7 @@ BOOST_AUTO_TEST_CASE(without_a_configuration_there_is_no_session) {
   BOOST_TEST((s.error().kind == core::error_kind::bad_input));
 }
 
-BOOST_AUTO_TEST_CASE(the_loader_answers_a_host_and_the_run_does_not_notice) {
+BOOST_AUTO_TEST_CASE(the_loader_answers_a_host_and_the_run_is_not_disturbed) {
   const small_job job;
   const auto alone = losses(*job.open(stage3), 2);
   const host_system mine;

@@ -1,4 +1,4 @@
-// The io lane's hands: what a swap moves, writes that outlive their step, files that fail.
+// The io lane's hands: the moves of a swap, writes that outlive their step, files that fail.
 #include "actors/hands/io_executor.hpp"
 
 #include <atomic>
@@ -71,7 +71,7 @@ class hands {
       if (*ended == id) return {};
     }
   }
-  /// Looks at the queue, as the lane does between steps, until no write is under way.
+  /// Polls the queue, as the lane does between steps, until no write is under way.
   void play_until_settled() {
     std::atomic<bool> settled{false};
     std::thread outside([&] {
@@ -141,7 +141,7 @@ std::vector<std::byte> copy_of(std::span<const std::byte> x) { return {x.begin()
 
 BOOST_AUTO_TEST_SUITE(io_lane)
 
-BOOST_AUTO_TEST_CASE(every_swap_moves_just_its_bytes_in_whole_pages_of_its_extents) {
+BOOST_AUTO_TEST_CASE(every_swap_moves_exactly_its_bytes_in_whole_pages_of_its_extents) {
   for (const auto type : {core::dtype::f32, core::dtype::bf16})
     for (const bool gradients : {false, true}) {
       const auto p = swapped_plan(type, gradients);
@@ -163,7 +163,7 @@ BOOST_AUTO_TEST_CASE(every_swap_moves_just_its_bytes_in_whole_pages_of_its_exten
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_of_a_sub_group_is_read_again_and_seen_by_gathers) {
+BOOST_AUTO_TEST_CASE(states_of_a_sub_group_that_were_written_are_read_again_and_seen_by_gathers) {
   hands h(swapped_plan(core::dtype::f32, true));
   const auto in = h.swaps(plan::swapped::states, plan::kind::swap_in);
   const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
@@ -182,7 +182,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_of_a_sub_group_is_read_again_and_seen_by_ga
     const auto which =
         std::find_if(out.begin(), out.end(), [&](uint32_t id) { return h.plan().instructions[id].subject == group; });
     const auto& expected = wrote[static_cast<size_t>(which - out.begin())];
-    // The gradient is its bucket's to write: here it was never written, and reads as zeros.
+    // The gradient is written with its bucket, so never in this test, and reads as zeros.
     const uint64_t from = plan::part_offset(*h.plan().layout, h.plan().blocks[group], plan::state_part::master);
     BOOST_TEST(std::equal(expected.begin() + static_cast<long>(from), expected.end(),
                           h.window(in[k]).begin() + static_cast<long>(from)));
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_of_a_sub_group_is_read_again_and_seen_by_ga
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_write_that_nobody_waits_for_ends_at_once_and_whoever_reads_its_bytes_waits) {
+BOOST_AUTO_TEST_CASE(a_write_without_dependents_ends_at_once_and_a_reader_of_its_bytes_waits) {
   hands h(swapped_plan(core::dtype::f32, false));
   const auto out = h.swaps(plan::swapped::states, plan::kind::swap_out);
   const uint32_t last = out.back(), group = h.plan().instructions[last].subject;
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_named_with_file_and_offset_by_the_instruc
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_told_to_the_next_swap_and_to_whoever_wants_the_file) {
+BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_reported_to_the_next_swap_and_to_every_user_of_the_file) {
   hands h(swapped_plan(core::dtype::f32, false), [](const storage::io_request& x, int64_t answer) {
     return x.kind == storage::io_kind::write ? -EIO : answer;
   });
@@ -261,7 +261,7 @@ BOOST_AUTO_TEST_CASE(a_late_write_that_fails_is_told_to_the_next_swap_and_to_who
   BOOST_TEST(next.error().text.find("a write of the step before") != std::string::npos, next.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_that_anybody_would_wait_for) {
+BOOST_AUTO_TEST_CASE(giving_up_leaves_no_write_to_wait_for) {
   hands h(swapped_plan(core::dtype::f32, false));
   const uint32_t last = h.swaps(plan::swapped::states, plan::kind::swap_out).back();
   BOOST_REQUIRE(h.start(last).has_value());

@@ -1,4 +1,4 @@
-// A checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power where it is told.
+// A checkpoint as the writer lanes of all ranks make it, on a file system that fails and loses power on demand.
 #include "actors/hands/save_job.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -17,12 +17,12 @@ using checkpoint::fake_files;
 
 namespace {
 
-/// What a test expects of element `i`: any number that differs between elements, parameters and parts.
+/// The expected value of element `i`: a number that differs between elements, parameters and parts.
 float value_of(uint32_t parameter, uint32_t part, uint64_t i) {
   return static_cast<float>((i * 7 + parameter * 131 + part * 17 + 1) % 60'000);
 }
 
-/// The states of all ranks, full of known values, and what saves them.
+/// The states of all ranks, full of known values, and the lanes that save them.
 struct rig {
   explicit rig(plan::plan_options options, const plan::shared_table& table, uint32_t salt = 0) : salt_(salt) {
     options.mode = plan::mode::save;
@@ -81,7 +81,7 @@ struct rig {
     return (*job)->wait();
   }
 
-  /// Every state of the newest checkpoint as this rig has it.
+  /// Checks that every state of the newest checkpoint is as this rig has it.
   void expect_in(fake_files& files, uint64_t step, bool frozen = true) const {
     const auto folder = checkpoint::open_checkpoint(files, "/checkpoints");
     BOOST_REQUIRE_MESSAGE(folder.has_value(), (folder ? "" : folder.error().text));
@@ -153,7 +153,7 @@ plan::plan_options with_staging(uint32_t ranks, uint32_t stage, uint64_t staging
   return o;
 }
 
-/// A disk that pauses before each file's first bytes, for several times what the test's ranks call silence.
+/// A disk that pauses before each file's first bytes, several times longer than the test's ranks wait in silence.
 struct pausing_files : fake_files {
   struct pausing_output : checkpoint::output_file {
     explicit pausing_output(std::unique_ptr<output_file> to) : below(std::move(to)) {}
@@ -223,7 +223,7 @@ BOOST_AUTO_TEST_CASE(older_checkpoints_go_after_the_commit_as_the_request_says) 
              boost::test_tools::per_element());
 }
 
-// Nothing that the disk does is a failure of the step: instructions end well, the save says what happened.
+// Failures of the disk are no failures of the step: instructions end well, the save reports the error.
 BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothing_else) {
   const auto table = some_table();
   const rig before(with_staging(2, 3, 1), table), after(with_staging(2, 3, 1), table, 5);
@@ -243,7 +243,7 @@ BOOST_AUTO_TEST_CASE(an_operation_that_fails_costs_the_new_checkpoint_and_nothin
         files.fail_once_at(files.operations() + n, why);
         const auto report = after.save(files, 2);
         if (report.folder.empty()) BOOST_TEST(report.failure.has_value());
-        // Where the very last operation fails, `latest` names the new one although nobody knows how long it will.
+        // If the very last operation fails, `latest` names the new one, although that may not be durable.
         const auto found = checkpoint::open_checkpoint(files, "/checkpoints");
         BOOST_REQUIRE_MESSAGE(found.has_value(), (found ? "" : found.error().text));
         const bool is_new = found->content.run.step == 2;

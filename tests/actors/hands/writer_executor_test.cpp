@@ -1,4 +1,4 @@
-// The writer lane's hands with a save and states of the test's own: what is copied, read, handed over and waited for.
+// The writer lane's hands with a save and states of the test's own: copies, reads, writes and waits.
 #include "actors/hands/writer_executor.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -10,7 +10,7 @@ using namespace troupe::actors;
 
 namespace {
 
-/// Notes what is asked of it.
+/// Records the calls to it.
 class noted_part final : public save_part {
  public:
   explicit noted_part(std::vector<std::string>& log) : log_(log) {}

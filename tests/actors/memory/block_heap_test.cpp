@@ -1,4 +1,4 @@
-// The heap of large blocks: what it gives is its owner's alone, and a repeated pattern maps nothing new.
+// The heap of large blocks: blocks never overlap, and a repeated pattern maps nothing new.
 #include "actors/memory/block_heap.hpp"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ bool whole(const taken& b) {
   return std::all_of(b.at, b.at + b.bytes, [&](std::byte x) { return x == b.mark; });
 }
 
-/// Takes and frees at random, as `seed` says, and looks at every block before it goes.
+/// Takes and frees at random by `seed`, and checks every block before it is freed.
 void exercise(heap_of_blocks& heap, unsigned seed, uint64_t bytes_max) {
   std::mt19937 draw(seed);
   std::vector<taken> blocks;
@@ -56,7 +56,7 @@ constexpr uint64_t mib = uint64_t{1} << 20;
 
 BOOST_AUTO_TEST_SUITE(block_heap)
 
-BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_nobody_else_writes_to_them) {
+BOOST_AUTO_TEST_CASE(blocks_are_aligned_and_no_other_block_writes_to_them) {
   heap_of_blocks heap;
   heap.keep();
   for (unsigned seed = 0; seed < 10; ++seed) exercise(heap, seed, 200'000);
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(a_pattern_that_is_repeated_maps_nothing_new) {
   BOOST_TEST(heap.mapped_bytes() == mapped);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_freed_in_pieces_is_given_again_as_one_block) {
+BOOST_AUTO_TEST_CASE(neighbours_that_were_freed_are_given_again_as_one_block) {
   heap_of_blocks heap;
   heap.keep();
   std::vector<void*> parts;
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(memory_that_is_too_small_goes_back_before_more_is_mapped) {
   heap.free(large);
 }
 
-BOOST_AUTO_TEST_CASE(memory_without_blocks_goes_back_at_once_when_nobody_keeps_it) {
+BOOST_AUTO_TEST_CASE(memory_without_blocks_goes_back_at_once_unless_it_is_kept) {
   heap_of_blocks heap;
   heap.keep();
   void* const a = heap.allocate(5 * mib);
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(memory_without_blocks_goes_back_at_once_when_nobody_keeps_i
   BOOST_TEST(heap.mapped_bytes() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(more_than_there_is_gives_null_and_the_heap_goes_on) {
+BOOST_AUTO_TEST_CASE(more_than_the_system_has_gives_null_and_the_heap_keeps_working) {
   heap_of_blocks heap;
   heap.keep();
   BOOST_TEST(heap.allocate(UINT64_MAX) == nullptr);

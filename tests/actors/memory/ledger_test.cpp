@@ -1,4 +1,4 @@
-// The ledger counts what ATen allocates, by owner, and leaves the allocator as it found it.
+// The ledger counts ATen's allocations, by owner, and leaves the allocator as it found it.
 #include "actors/memory/ledger.hpp"
 
 #include <c10/core/Allocator.h>

@@ -1,4 +1,4 @@
-// The pools of a rank: as large as the plan's table says, and where the plan's tiers say.
+// The pools of a rank: sizes by the plan's table, places by the plan's tiers.
 #include "actors/memory/pools.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -12,7 +12,7 @@ using plan::pool;
 
 BOOST_AUTO_TEST_SUITE(pools)
 
-BOOST_AUTO_TEST_CASE(pools_together_are_what_the_plan_counts) {
+BOOST_AUTO_TEST_CASE(the_sum_of_the_pools_is_the_plans_count) {
   const auto p = small_plans(2)[1];
   uint64_t bytes = 0;
   for (uint32_t k = 0; k < plan::num_owners; ++k) bytes += pool_bytes(*p, plan::pools_of(*p), static_cast<pool>(k));
@@ -29,7 +29,7 @@ BOOST_AUTO_TEST_CASE(slots_are_as_many_as_any_plan_of_the_rank_needs) {
     BOOST_TEST(pool_bytes(*p, sizes, k) == pool_bytes(*p, plan::pools_of(*p), k));
 }
 
-BOOST_AUTO_TEST_CASE(what_the_host_updates_lies_with_the_host) {
+BOOST_AUTO_TEST_CASE(states_that_the_host_updates_lie_on_the_host) {
   using device::tier;
   plan::plan_options o;
   for (const auto which : {pool::parameters, pool::master, pool::moments, pool::accumulated, pool::undo, pool::buckets})
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(what_the_host_updates_lies_with_the_host) {
   BOOST_TEST((pool_tier(o, pool::votes, tier::huge) == tier::pinned));
 }
 
-BOOST_AUTO_TEST_CASE(a_rank_has_them_at_whole_pages_on_its_device) {
+BOOST_AUTO_TEST_CASE(pools_of_a_rank_start_at_whole_pages_on_its_device) {
   const auto p = small_plans(2)[0];
   const auto m = rank_memory::allocate(p, plan::pools_of(*p)).value();
   for (uint32_t k = 0; k < plan::num_owners; ++k) {

@@ -1,5 +1,5 @@
-// Moves elements of states to and from plans of all stages, types and tiers, and holds them against plain copies and
-// against what a step would see.
+// Moves elements of states to and from plans of all stages, types and tiers, and compares them with plain copies and
+// with the bytes that a step would see.
 #include "actors/memory/state_store.hpp"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ struct rank_of_states {
       }
   }
 
-  /// What a step's own addresses show, in memory or in a window that a block was read into.
+  /// Compares the bytes at a step's own addresses, in memory or in a window that a block was read into.
   void check_step_sees_it() const {
     const auto& p = memory->plan();
     const state_store store(*memory);
@@ -138,7 +138,7 @@ struct rank_of_states {
 
 BOOST_AUTO_TEST_SUITE(state_store)
 
-BOOST_AUTO_TEST_CASE(what_is_written_is_read_again_wherever_it_lies) {
+BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie) {
   uint64_t swapped = 0, cached = 0, resident = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) {
     std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-"""What is compared: models, precisions, stages, and the bounds that the figures are held against.
+"""What is compared: models, precisions, stages, and the bounds of the figures.
 
 Data only, beside what follows from a model's keys alone: the matrix products of a step.
 """

@@ -1,4 +1,4 @@
-"""What has pages of its own because it takes long: files, checkpoints, tiers. Prints what those programs print."""
+"""Parts with pages of their own because they take long: files, checkpoints, tiers. Prints what those programs print."""
 import subprocess
 import sys
 

@@ -69,7 +69,7 @@ class Comparison:
 
 
 def step_comparisons(case, steps):
-    """All bounds of a case that its runs can be held against; `steps`: contender's name to runs."""
+    """All bounds of a case that its runs can be compared with; `steps`: contender's name to runs."""
     out = []
     for stage in case.stages:
         ours = of_rounds(steps.get(f"troupe-{stage}", []), run_median)

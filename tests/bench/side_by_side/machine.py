@@ -1,4 +1,4 @@
-"""What a page says about where and from what it was measured."""
+"""A page's lines about the machine and the versions that were measured."""
 import os
 import pathlib
 import platform
@@ -43,5 +43,5 @@ def commit():
 
 
 def load():
-    """Processes that wanted a core in the last minute: near 0 where nothing else runs."""
+    """Processes that wanted a core in the last minute: near 0 if nothing else runs."""
     return os.getloadavg()[0]

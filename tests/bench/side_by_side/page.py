@@ -8,7 +8,7 @@ import kernels
 import roofline
 
 
-QUIET_LOAD = 0.5  # what a machine has where nothing else runs
+QUIET_LOAD = 0.5  # the most on a machine on which nothing else runs
 
 
 def table(head, rows):
@@ -118,7 +118,7 @@ def rate_text(flops, s):
 
 
 def work_section(results):
-    """Of the traced runs at each case's last stage: what the lanes were busy with, and what computing its units attained."""
+    """Of the traced runs at each case's last stage: the lanes' time by kind of work, and the rate of computing units."""
     rows, units = [], []
     for case in cases.CASES:
         traced = figures.ran(results["cases"].get(case.name, {}).get("trace", {}).get(f"troupe-{case.stages[-1]}", []))

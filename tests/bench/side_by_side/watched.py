@@ -12,11 +12,11 @@ import threading
 import time
 
 SAMPLE_EVERY_S = 0.05
-LIMIT_S = 240  # several times what the longest run takes on a quiet machine
+LIMIT_S = 240  # several times the longest run on a quiet machine
 
 
 def pss_bytes(pid):
-    """The process's share of resident memory; 0 where it has gone."""
+    """The process's share of resident memory; 0 if it has ended."""
     try:
         for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
             if line.startswith("Pss:"):
@@ -40,7 +40,7 @@ class Sampler(threading.Thread):
 
 
 def follow(processes, begin):
-    """Reads the first one's events and waits for all: what `run` gives, and whether one failed."""
+    """Reads the first one's events and waits for all; returns the figures of `run`, and whether one failed."""
     result = {"steps_s": [], "losses": []}
     for line in processes[0].stdout:
         if not line.startswith(b'{"event"'):

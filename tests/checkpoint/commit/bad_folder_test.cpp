@@ -1,4 +1,4 @@
-// Folders that are no checkpoints, and places where none can be written: one clear sentence, nothing written.
+// Folders that are not checkpoints, and places where none can be written: one clear sentence, nothing written.
 #include <sys/fsuid.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ namespace {
 
 constexpr auto bad = error_kind::bad_input;
 
-/// Files are reached as a user without rights, by this thread alone.
+/// While it lives, this thread alone accesses files as a user without rights.
 class as_nobody {
  public:
   as_nobody() : before_(static_cast<uid_t>(::setfsuid(65534))) {}
@@ -39,7 +39,7 @@ size_t things_in(const fs::path& folder) {
 
 BOOST_AUTO_TEST_SUITE(bad_folder)
 
-BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(folders_that_are_not_checkpoints_are_refused_by_name) {
   const scratch_folder f;
   auto& files = real_files();
   const auto refused = [&](const fs::path& path, const std::string& words) {
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
     fs::rename(real, path);
   }
   check_newest(real_files(), f / "c", 1, sample_tensors(1));
-  // what is put in the way of a save is not written through, and clean-up and retention leave links alone
+  // a save does not write through links in its way, and clean-up and retention leave links alone
   const auto aside = f / "elsewhere";
   fs::create_directory(aside);
   f.write("elsewhere/mine", "as it was");
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(links_and_pipes_in_place_of_files_are_not_followed) {
   check_ok(open_folder(real_files(), f / "far"));
 }
 
-BOOST_AUTO_TEST_CASE(no_permission_is_said_with_the_path_and_nothing_is_written) {
+BOOST_AUTO_TEST_CASE(missing_permission_is_reported_with_the_path_and_nothing_is_written) {
   const scratch_folder f;
   fs::permissions(f.path(), fs::perms(0755));
   check_ok(save_sample(real_files(), f / "c", 1, sample_tensors(1), 1));
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(no_permission_is_said_with_the_path_and_nothing_is_written)
   BOOST_TEST(things_in(f.path()) == before);
 }
 
-BOOST_AUTO_TEST_CASE(too_little_space_is_said_with_needed_and_free_bytes_before_anything_is_written) {
+BOOST_AUTO_TEST_CASE(too_little_space_is_reported_with_needed_and_free_bytes_before_anything_is_written) {
   const scratch_folder f;
   const auto free = real_files().free_bytes(f.path());
   check_ok(free);

@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_the_old_checkpoint_and_says_how_much_is_
   const auto found = open_checkpoint(files, at);
   check_ok(found);
   check_newest(files, at, found->content.run.step, samples(1));
-  BOOST_TEST(remove_leftovers(files, at)->empty());  // the failed save took its files away itself
+  BOOST_TEST(remove_leftovers(files, at)->empty());  // the failed save has removed its files itself
 }
 
 BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
@@ -72,7 +72,7 @@ BOOST_AUTO_TEST_CASE(latest_that_names_nothing_or_another_manifest_is_refused) {
   check_failed(open_checkpoint(files, at), error_kind::bad_input, "'/runs/checkpoints/latest' names 'step-00000015'");
 }
 
-BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one_and_said) {
+BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one_and_reported) {
   fake_files good;
   for (const uint64_t step : {10, 20, 30}) check_ok(save_sample(good, at, step, samples(step), 2));
   std::vector<std::string> said;
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
 
   BOOST_TEST(step_of_newest(good, good_enough::verifies) == 30U);
   BOOST_TEST(said.empty());
-  {  // a payload: only reading it tells
+  {  // a payload: found only by reading it
     const auto files = damaged({{shard, 4096}});
     check_ok(open(*files, good_enough::opens));
     BOOST_TEST(said.empty());
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
     check_ok(files->remove(at / "latest"));
     BOOST_TEST(step_of_newest(*files, good_enough::opens) == 20U);
   }
-  {  // who went back by hand did not mean newer ones
+  {  // after going back by hand, newer ones are not taken
     const auto files = damaged({{"step-00000020/manifest.json", 300}});
     const std::string_view text = "step-00000020\n";
     const auto bytes = std::as_bytes(std::span(text));
@@ -134,7 +134,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
   }
   fake_files empty;
   check_failed(open(empty, good_enough::opens), error_kind::bad_input, "'/runs/checkpoints'");
-  // a run can go on from there: what it saves replaces what is damaged
+  // a run can resume from there: its saves replace the damaged ones
   const auto files = damaged({{shard, 0}, {"latest", 3}});
   check_ok(remove_leftovers(*files, at));
   check_ok(open(*files, good_enough::verifies));
@@ -142,7 +142,7 @@ BOOST_AUTO_TEST_CASE(a_damaged_checkpoint_is_passed_over_for_the_newest_good_one
   check_newest(*files, at, 30, samples(1));
 }
 
-BOOST_AUTO_TEST_CASE(of_a_run_that_went_back_the_one_committed_before_is_taken_and_none_that_it_left_behind) {
+BOOST_AUTO_TEST_CASE(after_a_run_went_back_the_one_committed_before_is_taken_not_the_higher_steps_of_the_old_history) {
   fake_files good;
   for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(good, at, step, samples(step), 1));
   for (const uint64_t step : {15, 25})
@@ -156,9 +156,9 @@ BOOST_AUTO_TEST_CASE(of_a_run_that_went_back_the_one_committed_before_is_taken_a
     return found->content.run.step;
   };
   BOOST_TEST(taken({}) == 25U);
-  BOOST_TEST(taken({"step-00000025/shard-00000.bin"}) == 15U);  // by step it were 20
+  BOOST_TEST(taken({"step-00000025/shard-00000.bin"}) == 15U);  // by step it would be 20
   BOOST_TEST(taken({"step-00000025/shard-00000.bin", "step-00000015/manifest.json"}) == 20U);
-  BOOST_TEST(taken({"latest"}) == 25U);  // by step it were 40
+  BOOST_TEST(taken({"latest"}) == 25U);  // by step it would be 40
   BOOST_TEST(taken({"latest", "step-00000025/manifest.json"}) == 15U);
   BOOST_TEST(taken({"latest", "step-00000025/manifest.json", "step-00000015/shard-00000.bin"}) == 40U);
 }
@@ -203,16 +203,16 @@ BOOST_AUTO_TEST_CASE(retention_keeps_the_last_the_multiples_and_the_one_that_lat
     if (timed)
       for (auto& s : steps) s.committed_unix_ns = 0;  // as older manifests
   }
-  // A run went back to step 20 and saved 25; one of those does not say when it was.
+  // A run went back to step 20 and saved 25; one of the checkpoints has no time of commit.
   const std::vector<committed_step> back{{10, 0}, {20, 100}, {30, 200}, {40, 300}, {25, 400}};
   const std::vector<uint64_t> stale{10, 20, 30};
   BOOST_TEST(steps_to_remove(back, 25, {.keep_last = 2}) == stale);
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_what_it_saved_since_and_not_the_higher_steps) {
+BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_its_later_saves_and_not_the_higher_steps) {
   fake_files files;
   for (const uint64_t step : {10, 20, 30, 40}) check_ok(save_sample(files, at, step, samples(1), 1));
-  for (const uint64_t step : {11, 12}) {  // a host went on from step 10
+  for (const uint64_t step : {11, 12}) {  // a host resumed from step 10
     check_ok(save_sample(files, at, step, samples(2), 1));
     check_ok(apply_retention(files, at, {.keep_last = 2, .keep_every = 20}));
   }
@@ -229,7 +229,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_went_back_keeps_what_it_saved_since_and_not_the_
   BOOST_TEST(first->content.committed_unix_ns < second->content.committed_unix_ns);
 }
 
-BOOST_AUTO_TEST_CASE(a_checkpoint_that_somebody_reads_is_not_removed) {
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_is_being_read_is_not_removed) {
   const scratch_folder scratch;
   for (uint64_t step = 1; step <= 2; ++step) check_ok(save_sample(real_files(), scratch.path(), step, samples(1), 1));
   {
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_that_somebody_reads_is_not_removed) {
   check_newest(real_files(), scratch.path(), 2, samples(1));
 }
 
-BOOST_AUTO_TEST_CASE(tags_are_plain_names_that_mean_nothing_else) {
+BOOST_AUTO_TEST_CASE(tags_are_plain_names_without_another_meaning) {
   for (const char* good : {"best", "global_step100", "epoch-1.5", "_", "7", "step-1"}) BOOST_TEST(is_tag(good), good);
   const auto aside = "best.replaced-" + to_hex(random_save_id());
   for (const std::string bad : {"", ".best", "-best", "a/b", "..", "a b", "caf\u00e9", "latest", "latest_universal",
@@ -300,7 +300,7 @@ BOOST_AUTO_TEST_CASE(checkpoints_with_tags_are_named_replaced_and_found_and_rete
   check_ok(found);
   BOOST_TEST(found->folder == at / "best");
 
-  // A folder of that name that is not a checkpoint's alone is somebody else's.
+  // A folder of that name that holds anything beside a checkpoint is not replaced.
   check_ok(files.create(at / "best" / "notes.txt"));
   check_failed(checkpoint_save::begin(files, at, 8, 1, random_save_id(), {"best"}), error_kind::bad_input,
                "the tag 'best': '/runs/checkpoints/best' is there and is not replaced: 'notes.txt' in it is not of");
@@ -334,7 +334,7 @@ BOOST_AUTO_TEST_CASE(a_crash_while_a_checkpoint_with_a_tag_is_replaced_leaves_th
     }
 }
 
-BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_what_is_ours) {
+BOOST_AUTO_TEST_CASE(retention_and_clean_up_touch_only_our_own_files) {
   fake_files files;
   for (uint64_t step = 1; step <= 4; ++step) check_ok(save_sample(files, at, step, samples(1), 1));
   const auto foreign = [&](const std::filesystem::path& path) { check_ok(files.create(path)); };

@@ -85,7 +85,7 @@ BOOST_AUTO_TEST_CASE(the_lock_is_a_plain_file_of_its_owner_and_nothing_else) {
   struct stat status {};
   BOOST_REQUIRE(::stat(lock.c_str(), &status) == 0);
   BOOST_TEST((status.st_mode & 07777) == 0600U);
-  BOOST_TEST(status.st_size == 0);  // nobody holds it
+  BOOST_TEST(status.st_size == 0);  // no process holds it
   std::filesystem::remove(lock);
 
   const auto victim = folder.write("victim", "as it was");
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   const auto unfinished = root / ("step-00000020.writing-" + to_hex(random_save_id()));
   std::filesystem::create_directory(unfinished);
   {
-    holder other(root);  // the folder may be its save that is on its way
+    holder other(root);  // the folder may be a save of it that is under way
     check_failed(claim_folder(root), error_kind::bad_input, "is in use");
     BOOST_TEST(std::filesystem::exists(unfinished));
   }
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(leftovers_are_removed_under_the_lock_only) {
   BOOST_TEST(!std::filesystem::exists(unfinished));
   BOOST_TEST(claimed->lock.root() == root);
   check_newest(real_files(), root, 10, sample_tensors(1));
-  check_ok(apply_retention(real_files(), root, {.keep_last = 1}));  // the lock's file is no business of it
+  check_ok(apply_retention(real_files(), root, {.keep_last = 1}));  // retention leaves the lock's file alone
   BOOST_TEST(std::filesystem::exists(root / ".lock"));
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints written for other degrees and read again: whatever the degrees, every tensor keeps its bytes.
+// Checkpoints written for other degrees and read again: at any degrees every tensor keeps its bytes.
 #include "checkpoint/convert/reshape.hpp"
 
 #include <fmt/format.h>
@@ -130,13 +130,13 @@ reshape_options to(const parallel_degrees& d, uint32_t stage = 2) {
   return o;
 }
 
-/// Where tests/peer/deepspeed_opens_reshaped.py wants the folders, else the scratch folder.
+/// The folder that tests/peer/deepspeed_opens_reshaped.py asks for, else the scratch folder.
 fs::path place(const scratch_folder& at) {
   const char* wanted = std::getenv("TROUPE_RESHAPED");
   return wanted == nullptr ? at / "" : fs::path(wanted);
 }
 
-/// From degrees to degrees, each from the folder before, at changing stages.
+/// Converts from degrees to degrees, each from the folder before, at changing stages.
 void chain(const tensor_source& first, const scratch_folder& at,
            const std::vector<std::pair<parallel_degrees, uint32_t>>& steps) {
   const auto wanted = contents_of(first);
@@ -175,12 +175,12 @@ BOOST_AUTO_TEST_CASE(a_model_that_becomes_a_pipeline_gets_its_names_back) {
   chain(made(at, parameters), at, {{{2, 2, 1}, 2}, {{3, 1, 1}, 1}, {{1, 2, 2}, 2}});
 }
 
-BOOST_AUTO_TEST_CASE(gpt_2_is_cut_by_its_names_and_says_how_it_goes_together) {
+BOOST_AUTO_TEST_CASE(gpt_2_is_cut_by_its_names_and_its_patterns_say_how_to_join_it) {
   const scratch_folder at;
   chain(made(at, gpt2()), at, {{{1, 4, 2}, 1}, {{2, 2, 1}, 3}, {{1, 1, 1}, 2}});
 }
 
-BOOST_AUTO_TEST_CASE(both_ends_of_a_pipeline_have_what_is_tied) {
+BOOST_AUTO_TEST_CASE(both_ends_of_a_pipeline_have_the_tied_parameters) {
   const scratch_folder at;
   shapes parameters{{"tied_modules.embed.word_embeddings.weight", {12, 8}}};
   for (int layer = 3; layer < 5; ++layer)
@@ -255,7 +255,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   const auto rows = qkv_rows(qkv_version::v0, qkv_version::v2, 4, 2);
   for (size_t i = 0; i < rows.size(); ++i)
     BOOST_TEST(same_bytes(std::span(after).subspan(i * 32, 32), std::span(before).subspan(rows[i] * 32, 32)));
-  auto back = to({1, 1, 2});  // from what the folder itself says
+  auto back = to({1, 1, 2});  // by the folder's own description
   back.to_qkv_version = 0;
   back.heads = 4;
   check_ok(rewritten(*second, at / "b", back));
@@ -264,7 +264,7 @@ BOOST_AUTO_TEST_CASE(versions_of_query_key_value_are_changed_and_noted) {
   check_same(contents_of(*first), contents_of(from), "version 0 again");
 }
 
-BOOST_AUTO_TEST_CASE(folders_for_others_hold_what_the_whole_holds) {
+BOOST_AUTO_TEST_CASE(folders_for_other_programs_hold_the_same_as_the_whole) {
   const scratch_folder at, second;
   const auto megatron = made(at, megatron_pipeline()), model = made(second, gpt2());
   for (const auto& [name, from, d] : {std::tuple{"megatron", &megatron, parallel_degrees{2, 2, 2}},
@@ -272,7 +272,7 @@ BOOST_AUTO_TEST_CASE(folders_for_others_hold_what_the_whole_holds) {
                                       {"gpt2", &model, {1, 2, 2}}}) {
     auto whole = to({1, 1, 1}, 1), cut = to(d, 1);
     whole.write.integer_step = cut.write.integer_step = true;
-    whole.qkv_version = cut.qkv_version = 2;  // as DeepSpeedCheckpoint joins layers, whatever they say
+    whole.qkv_version = cut.qkv_version = 2;  // as DeepSpeedCheckpoint joins layers, whatever version they state
     check_ok(rewritten(*from, place(at) / name / "whole", whole));
     check_ok(rewritten(*from, place(at) / name / "cut", cut));
     const auto both = {read_deepspeed_source(place(at) / name / "whole"),
@@ -284,7 +284,7 @@ BOOST_AUTO_TEST_CASE(folders_for_others_hold_what_the_whole_holds) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_block_at_a_time_is_in_memory) {
+BOOST_AUTO_TEST_CASE(only_a_block_at_a_time_is_in_memory) {
   const scratch_folder at;
   const auto from = made(at, {{"0.word_embeddings.weight", {2048, 1024}}, {"1.mlp.dense_4h_to_h.weight", {512, 1024}}});
   const memory_mark mark;
@@ -292,7 +292,7 @@ BOOST_AUTO_TEST_CASE(a_block_at_a_time_is_in_memory) {
   BOOST_TEST(mark.taken() < size_t{12} << 20);  // of 30 MiB
 }
 
-BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_say) {
+BOOST_AUTO_TEST_CASE(each_rank_has_the_rows_that_the_rules_give_it) {
   const scratch_folder at;
   const auto from = made(at, megatron_pipeline());
   check_ok(rewritten(from, at / "a", to({1, 2, 1})));
@@ -329,7 +329,7 @@ BOOST_AUTO_TEST_CASE(patterns_outlive_a_pipeline) {
   BOOST_TEST((shape("wpe.weight") == std::vector<int64_t>{4, 8}));
 }
 
-BOOST_AUTO_TEST_CASE(tied_names_and_groups_go_with_their_parameters) {
+BOOST_AUTO_TEST_CASE(tied_names_and_groups_follow_their_parameters) {
   const scratch_folder at;
   auto from = made(at, gpt2());
   from.tied.push_back({"lm_head.weight", "wte.weight"});
@@ -366,7 +366,7 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   BOOST_TEST(pipeline_name(*other, "ln_f.weight") == "4.ln_f.weight");
 }
 
-BOOST_AUTO_TEST_CASE(published_patterns_say_the_rules_that_they_came_from) {
+BOOST_AUTO_TEST_CASE(published_patterns_give_the_rules_that_they_came_from) {
   const std::vector<published_rule> all{
       {"wte.weight", {13, 8}, *hugging_face_rule("wte.weight", {13, 8})},
       {"c_attn", {8, 24}, *hugging_face_rule("h.0.attn.c_attn.weight", {8, 24})},
@@ -392,7 +392,7 @@ BOOST_AUTO_TEST_CASE(published_patterns_say_the_rules_that_they_came_from) {
                core::error_kind::bad_input, "vocabularies of 3 and of 4 rows");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_reshaped_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(a_reshape_that_is_impossible_leaves_nothing) {
   const scratch_folder at, other;
   const auto from = made(at, megatron_pipeline());
   const auto unknown = made(other, {{"a", {4, 4}}, {"b", {4}}});
@@ -417,7 +417,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_reshaped_leaves_nothing) {
   check_failed(rewritten(from, root, to({1, 2, 1})), bad, "is there already");
 }
 
-BOOST_AUTO_TEST_CASE(work_that_is_stopped_leaves_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_stopped_reshape_leaves_existing_files_alone) {
   const scratch_folder at;
   const auto from = made(at, gpt2());
   const fs::path root = at / "out";

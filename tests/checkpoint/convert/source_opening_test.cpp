@@ -1,4 +1,4 @@
-// Recognising and opening checkpoints of every format, and refusing what is none.
+// Recognising and opening checkpoints of every format, and refusing everything else.
 #include "checkpoint/convert/open_source.hpp"
 
 #include "checkpoint/commit/tag_validation.hpp"
@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(our_checkpoint_opens_by_itself_by_latest_and_by_tag) {
   check_failed(open_source(scratch.path(), {.tag = "../x"}), error_kind::bad_input, "no name of a folder");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_passed_over_only_where_that_is_wanted) {
+BOOST_AUTO_TEST_CASE(a_checkpoint_that_cannot_be_opened_is_passed_over_only_if_asked_for) {
   const scratch_folder scratch;
   save(scratch.path(), 1);
   save(scratch.path(), 2);
@@ -69,7 +69,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_passed_over_only_where_that_is_wan
   for (const auto& line : said) all += line + '\n';
   for (const char* name : {"step-00000003", "shard-00001.bin", "step-00000002", "taken instead: '"})
     BOOST_TEST(all.find(name) != std::string::npos, all);
-  // also where the file that should say which is gone or damaged
+  // also if the file that names it is gone or damaged
   for (const bool gone : {true, false}) {
     fs::remove(scratch.path() / "latest");
     if (!gone) scratch.write("latest", "step-00000007\nxyz\n");
@@ -98,7 +98,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
       if (find_tensor(*s, t.name, tensor_kind::weight) != nullptr || path == scratch.path())
         BOOST_TEST(same_bytes(all_of(*s, t.name, tensor_kind::weight), t.data));
   }
-  // as the hub's cache lays them: links
+  // as in the hub's cache: links
   fs::create_directories(scratch / "cache");
   fs::create_symlink(scratch / "model-00001-of-00002.safetensors", scratch / "cache" / "model.safetensors");
   const auto linked = open_source(scratch / "cache");
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(folders_and_files_of_hugging_face_hold_weights) {
   check_ok(reader.read_as(dtype::f32, linked->tensors[0], 0, 1, out));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_with_what_was_looked_for) {
+BOOST_AUTO_TEST_CASE(anything_but_a_checkpoint_is_refused_with_the_files_that_were_looked_for) {
   const scratch_folder scratch;
   check_failed(open_source(scratch / "nowhere"), error_kind::bad_input, "does not exist");
   check_failed(open_source(scratch.path()), error_kind::bad_input, "is no checkpoint: it holds neither manifest.json");
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(what_is_no_checkpoint_is_refused_with_what_was_looked_for) 
   check_failed(open_source(scratch.path()), error_kind::limit, "latest");
 }
 
-BOOST_AUTO_TEST_CASE(ranks_that_mean_different_checkpoints_are_told) {
+BOOST_AUTO_TEST_CASE(ranks_that_name_different_checkpoints_are_reported) {
   const std::vector<std::string> same{"a", "a", "a"}, other{"a", "a", "b"};
   std::vector<std::string> said;
   const auto say = [&](const std::string& s) { said.push_back(s); };

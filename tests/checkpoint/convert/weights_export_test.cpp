@@ -72,13 +72,13 @@ BOOST_AUTO_TEST_CASE(shards_of_torch_files_have_an_index_and_keep_tied_names_tog
     check_ok(shard);
     bytes_in(*shard, name);
   }
-  // a later export in one file takes the index away
+  // a later export in one file removes the index
   check_ok(export_weights(*source, {.out = at / "out", .torch_files = true}));
   BOOST_TEST(!fs::exists(at / "out/pytorch_model.bin.index.json"));
   BOOST_TEST(fs::exists(at / "out/pytorch_model.bin"));
 }
 
-BOOST_AUTO_TEST_CASE(names_can_change_and_fall_away_and_types_be_others) {
+BOOST_AUTO_TEST_CASE(names_can_be_changed_or_dropped_and_types_changed) {
   const scratch_folder at;
   const auto source = read_deepspeed_source(fixtures / "stage1_bf16");
   check_ok(source);
@@ -96,7 +96,7 @@ BOOST_AUTO_TEST_CASE(names_can_change_and_fall_away_and_types_be_others) {
   check_failed(export_weights(*source, options), core::error_kind::bad_input, "two tensors would be written as 'same'");
 }
 
-BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_stopped_export_leaves_existing_files_alone) {
   const scratch_folder at;
   const auto source = read_deepspeed_source(fixtures / "stage2_bf16");
   check_ok(source);

@@ -1,5 +1,5 @@
-// Which files make a rank of other degrees, and a folder of two stages, two tensor- and two data-parallel ranks against
-// what DeepSpeedCheckpoint finds in it (tests/peer/make_megatron_fixtures.py).
+// The files that make a rank of other degrees; and a folder of two stages, two tensor- and two data-parallel ranks,
+// compared with DeepSpeedCheckpoint's findings in it (tests/peer/make_megatron_fixtures.py).
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 
 #include <fmt/format.h>
@@ -47,7 +47,7 @@ core::result<checkpoint::checkpoint_index> open_index(const fs::path& folder) {
   return checkpoint::checkpoint_index::open(folder);
 }
 
-/// Compares what a tensor's pieces say with a tensor of the fixture, and remembers that it was looked at.
+/// Compares a tensor's pieces with a tensor of the fixture, and remembers that it was compared.
 class expectation {
  public:
   expectation() : file_(safetensors_file::open(fixtures / "folder.safetensors")) { check_ok(file_); }
@@ -116,7 +116,7 @@ BOOST_AUTO_TEST_CASE(degrees_are_reshaped_as_the_reference_does) {
   BOOST_TEST(file_number({2, 3, 4}, 1, 2, 3) == 3U * 6 + 3 + 2);
 }
 
-BOOST_AUTO_TEST_CASE(growth_and_what_does_not_divide_are_refused) {
+BOOST_AUTO_TEST_CASE(growth_and_degrees_that_do_not_divide_are_refused) {
   for (const auto& to : {parallel_degrees{4, 2, 2}, {2, 4, 2}, {2, 2, 4}})
     check_failed(reshape_3d({2, 2, 2}, to), core::error_kind::bad_input, "Expansion reshape not supported");
   check_failed(reshape_2d({1, 4, 1}, {1, 3, 1}), core::error_kind::bad_input, "4 files cannot be divided over 3");
@@ -184,7 +184,7 @@ BOOST_AUTO_TEST_CASE(joined_states_are_those_of_the_reference) {
   BOOST_TEST(expected.unseen() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(a_folder_says_what_it_is) {
+BOOST_AUTO_TEST_CASE(a_folders_degrees_and_layers_are_read) {
   const auto index = opened({2, 2, 2});
   BOOST_TEST((index.written() == parallel_degrees{2, 2, 2}));
   BOOST_TEST(index.iteration() == 7);
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(a_folder_says_what_it_is) {
   BOOST_TEST(without->value.find("ds_version")->text == "0.19.8");
 }
 
-BOOST_AUTO_TEST_CASE(degrees_that_are_not_said_come_from_the_files) {
+BOOST_AUTO_TEST_CASE(degrees_that_are_not_given_come_from_the_files) {
   const scratch_folder at;
   for (int i = 0; i < 4; ++i) write_model_file(at / fmt::format("mp_rank_{:02}_model_states.pt", i), 0, 0);
   auto index = open_index(at / "");

@@ -54,7 +54,7 @@ void check_same(const tensor_source& a, const tensor_source& b, const std::vecto
 
 BOOST_AUTO_TEST_SUITE(deepspeed)
 
-BOOST_AUTO_TEST_CASE(weights_are_what_its_own_converter_makes) {
+BOOST_AUTO_TEST_CASE(weights_equal_those_of_its_own_converter) {
   for (const auto& name : cases) {
     const scratch_folder at;
     const auto source = read_deepspeed_source(fixtures / name);
@@ -101,7 +101,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_of_the_running_optimizer) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(layouts_that_its_converter_refuses_are_what_the_running_optimizer_had) {
+BOOST_AUTO_TEST_CASE(layouts_that_its_converter_refuses_equal_the_running_optimizers) {
   for (const std::string name : {"stage0_fp32", "stage0_bf16", "stage0_fp16", "stage1_grad_fp32"}) {
     const auto source = read_deepspeed_source(fixtures / name);
     check_ok(source);
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(tensor_parallel_ranks_join_as_its_universal_converter_joins
   BOOST_TEST(source->parameter_order.front() == "model.embed_tokens.weight");
 }
 
-BOOST_AUTO_TEST_CASE(universal_folders_hold_what_the_folders_held_that_they_were_made_of) {
+BOOST_AUTO_TEST_CASE(universal_folders_hold_the_same_as_the_folders_they_were_made_from) {
   for (const std::string stage : {"stage2", "stage3"}) {
     const auto universal = read_universal_source(fixtures / ("universal_" + stage));
     const auto source = read_deepspeed_source(fixtures / (stage + "_bf16"));
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(a_tag_its_folder_and_latest_name_the_same) {
   BOOST_TEST(by_latest->format == "DeepSpeed ZeRO-2");
 }
 
-BOOST_AUTO_TEST_CASE(kinds_are_told_apart_and_frozen_ones_can_stay_out) {
+BOOST_AUTO_TEST_CASE(kinds_are_distinguished_and_frozen_parameters_can_be_left_out) {
   const scratch_folder at;
   for (const std::string name : {"stage1_bf16", "stage2_bf16", "stage3_bf16"}) {
     const auto source = read_deepspeed_source(fixtures / name);
@@ -244,7 +244,7 @@ BOOST_AUTO_TEST_CASE(kinds_are_told_apart_and_frozen_ones_can_stay_out) {
   BOOST_TEST(out->find("head.weight").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(the_run_is_told_as_far_as_the_files_tell_it) {
+BOOST_AUTO_TEST_CASE(the_run_state_is_read_as_far_as_the_files_have_it) {
   const auto source = read_deepspeed_source(fixtures / "stage2_fp16");
   check_ok(source);
   BOOST_TEST(source->run.steps.value() == 2U);

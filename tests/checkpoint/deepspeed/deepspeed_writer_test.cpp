@@ -1,5 +1,5 @@
 // Folders written for DeepSpeed: the arithmetic of its partitions against its own numbers, and folders of any stage and
-// degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself go on from them.
+// degree read back. tests/peer/deepspeed_resumes_ours.py lets DeepSpeed itself resume from them.
 #include "checkpoint/deepspeed/writer.hpp"
 
 #include <array>
@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
         BOOST_TEST_CONTEXT("seed " << seed << ", stage " << stage << ", ranks " << ranks) {
           deepspeed_write_options o{.stage = stage, .ranks = ranks, .weight_type = type};
           o.tag = "s" + std::to_string(stage) + "r" + std::to_string(ranks);
-          // A folder of stage 0 numbers parameters and says neither whose the numbers are nor which ones are frozen.
+          // A folder of stage 0 numbers parameters, and has neither their names nor which ones are frozen.
           if (stage > 0) o.groups = two_groups(drawn.source, seed);
           o.exclude_frozen_parameters = stage == 0;
           o.sub_group_size = seed % 2 == 0 ? 20 : 1'000'000'000;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(any_checkpoint_comes_back_bit_for_bit_from_every_stage_and_
   }
 }
 
-BOOST_AUTO_TEST_CASE(names_and_further_tied_names_are_the_options) {
+BOOST_AUTO_TEST_CASE(names_and_further_tied_names_follow_the_options) {
   const scratch_folder at;
   const random_source drawn(4, dtype::f32, at.path());
   deepspeed_write_options o{.stage = 2, .ranks = 2};
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(names_and_further_tied_names_are_the_options) {
   BOOST_TEST(find_tensor(*back, "layer.0.weight", tensor_kind::master) == nullptr);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
+BOOST_AUTO_TEST_CASE(impossible_options_are_refused_before_a_byte_is_written) {
   const scratch_folder at;
   const random_source drawn(5, dtype::f32, at.path());
   const auto refused = [&](tensor_source s, deepspeed_write_options o, const char* words) {
@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(a_writing_that_is_stopped_leaves_nothing_and_a_tag_is_never
   check_failed(write_deepspeed_folder(drawn.source, root, o), error_kind::bad_input, "is there already");
 }
 
-BOOST_AUTO_TEST_CASE(a_full_disk_leaves_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_full_disk_leaves_existing_files_alone) {
   const scratch_folder at;
   const random_source drawn(6, dtype::f32, at.path());
   const auto root = at / "deepspeed";
@@ -217,7 +217,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_what_was_there) {
   check_same(*back, drawn.source);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_crash_left_of_a_tag_goes_when_it_is_written_again) {
+BOOST_AUTO_TEST_CASE(leftovers_of_a_crash_are_removed_when_the_tag_is_written_again) {
   const scratch_folder at;
   const random_source drawn(6, dtype::f32, at.path());
   const auto root = at / "deepspeed";

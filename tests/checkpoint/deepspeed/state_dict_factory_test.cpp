@@ -64,7 +64,7 @@ void write_module(const fs::path& path, const std::string& key, int64_t ranks = 
 
 BOOST_AUTO_TEST_SUITE(state_dict_factory)
 
-BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_is_what_the_reference_makes) {
+BOOST_AUTO_TEST_CASE(every_version_and_number_of_ranks_equals_the_reference) {
   const auto file = expected();
   size_t compared = 0;
   for (const double version : {0.0, 1.0, 2.0})
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(quantised_weights_and_scales_are_those_of_the_reference) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_quantised_part_times_its_scales_is_about_the_weight) {
+BOOST_AUTO_TEST_CASE(a_quantised_part_times_its_scales_is_close_to_the_weight) {
   const auto files = parts(1);
   module_load_options o{.mp_world_size = 4, .mp_rank = 3, .quantised = true};
   o.quantise = {.bits = 8, .groups = 4, .mlp_extra_grouping = false};
@@ -192,14 +192,14 @@ BOOST_AUTO_TEST_CASE(the_module_is_found_under_its_key) {
   check_ok(load("module.pt", "auto"));
   const auto model = load("model.pt", "auto");
   check_ok(model);
-  BOOST_TEST((model->version == qkv_version::v2));  // as its checkpoint_version says
+  BOOST_TEST((model->version == qkv_version::v2));  // by its checkpoint_version
   check_ok(load("bare.pt", std::nullopt));
   check_failed(load("bare.pt", "auto"), core::error_kind::bad_input, "'module' and 'model', got none");
   check_failed(load("module.pt", "net"), core::error_kind::bad_input, "no key 'net'");
   check_failed(load("other.pt", "net"), core::error_kind::mismatch, "was saved by 2 ranks, the list has 1");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_loaded_is_refused) {
+BOOST_AUTO_TEST_CASE(files_that_cannot_be_loaded_are_refused) {
   const auto files = parts(4);
   check_failed(load_module(files, {.mp_world_size = 3}), core::error_kind::bad_input, "do not divide one another");
   check_failed(load_module(files, {.mp_world_size = 2, .mp_rank = 2}), core::error_kind::bad_input, "rank 2 of 2");
@@ -212,7 +212,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_loaded_is_refused) {
   check_failed(load_module(two, {}), core::error_kind::bad_input, "no module of Megatron's");
 }
 
-BOOST_AUTO_TEST_CASE(lists_say_files_and_versions) {
+BOOST_AUTO_TEST_CASE(lists_give_files_and_versions) {
   const auto list = parsed(R"({"type": "Megatron", "checkpoints": ["a.pt", "/x/b.pt"], "version": 1.0, "mp_size": 2})");
   check_ok(list);
   BOOST_TEST((list->checkpoints == std::vector<fs::path>{"/m/a.pt", "/x/b.pt"}));

@@ -81,7 +81,7 @@ BOOST_AUTO_TEST_CASE(every_state_of_every_parameter_has_a_file_of_its_own) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
+BOOST_AUTO_TEST_CASE(patterns_tell_how_tensor_parallel_engines_cut) {
   const scratch_folder at;
   const random_source drawn(9, dtype::f32, at.path());
   const auto& source = drawn.source;
@@ -103,7 +103,7 @@ BOOST_AUTO_TEST_CASE(patterns_say_how_tensor_parallel_engines_cut) {
   BOOST_TEST(file.tree().boolean(*file.tree().find(file.root(), "vocab_tensor")));
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
+BOOST_AUTO_TEST_CASE(impossible_options_are_refused_before_a_byte_is_written) {
   const scratch_folder at;
   const random_source drawn(5, dtype::f32, at.path());
   const auto refused = [&](const deepspeed_write_options& o, const published_patterns& patterns, const char* words) {

@@ -1,4 +1,4 @@
-// Whole or not at all.
+// Files that are written whole or not at all.
 #include "checkpoint/files/atomic_file.hpp"
 
 #include <sys/stat.h>
@@ -41,7 +41,7 @@ BOOST_AUTO_TEST_CASE(nothing_stays_of_a_file_that_was_not_committed) {
   BOOST_TEST(files_in(at.path()) == 1U);
 }
 
-BOOST_AUTO_TEST_CASE(two_writers_of_one_name_do_not_meet_and_the_last_commit_wins) {
+BOOST_AUTO_TEST_CASE(two_writers_of_one_name_do_not_disturb_each_other_and_the_last_commit_wins) {
   const scratch_folder at;
   auto one = checkpoint::atomic_file::create(at / "f");
   auto two = checkpoint::atomic_file::create(at / "f");
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_written_is_named) {
   BOOST_TEST(files_in(at.path()) == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(no_space_is_told_from_other_failures) {
+BOOST_AUTO_TEST_CASE(no_space_is_distinguished_from_other_failures) {
   for (const int full : {ENOSPC, EDQUOT, EFBIG}) BOOST_TEST((core::kind_of_write_error(full) == error_kind::no_space));
   for (const int other : {EIO, EROFS, EACCES}) BOOST_TEST((core::kind_of_write_error(other) == error_kind::io));
 }

@@ -1,4 +1,4 @@
-// One suite for the real file system and its twin in memory: what saving relies on holds in both.
+// One suite for the real file system and its twin in memory: both have the properties that saving relies on.
 #include "checkpoint/files/file_system.hpp"
 
 #include "tests/checkpoint/tensors.hpp"
@@ -12,7 +12,7 @@ using core::error_kind;
 
 namespace {
 
-/// Both, each with an empty folder.
+/// Calls `f` with both, each with an empty folder.
 template <class F>
 void on_both(const F& f) {
   const scratch_folder scratch;
@@ -32,7 +32,7 @@ void put(file_system& files, const std::filesystem::path& path, std::string_view
 
 BOOST_AUTO_TEST_SUITE(native_files)
 
-BOOST_AUTO_TEST_CASE(what_was_written_is_read_and_listed) {
+BOOST_AUTO_TEST_CASE(written_files_are_read_and_listed) {
   on_both([](file_system& files, const std::filesystem::path& at) {
     check_ok(files.make_folder(at));
     put(files, at / "b", "bytes");
@@ -60,7 +60,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_read_and_listed) {
   });
 }
 
-BOOST_AUTO_TEST_CASE(names_are_taken_once_and_folders_go_only_when_they_are_empty) {
+BOOST_AUTO_TEST_CASE(names_are_taken_once_and_folders_are_removed_only_when_empty) {
   on_both([](file_system& files, const std::filesystem::path& at) {
     check_failed(files.create(at / "a"), error_kind::bad_input, (at / "a").string());
     check_failed(files.list(at), error_kind::bad_input, at.string());
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(names_are_taken_once_and_folders_go_only_when_they_are_empt
   });
 }
 
-BOOST_AUTO_TEST_CASE(a_power_cut_keeps_what_was_synced_and_no_more_than_was_written) {
+BOOST_AUTO_TEST_CASE(a_power_cut_keeps_synced_bytes_and_none_that_were_not_written) {
   fake_files files;
   check_ok(files.make_folder("/x"));
   check_ok(files.sync_folder("/"));

@@ -1,4 +1,4 @@
-// Files written with many requests in flight hold what was written, however it was handed over, and fail as files do.
+// Files written with many requests in flight hold all bytes, however they were handed over, and report errors.
 #include "checkpoint/files/queued_output.hpp"
 
 #include <array>
@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kib = 1024;
 
-/// Small requests and few of them, so that every wait is met; both engines, direct and buffered.
+/// Few and small requests, so that every wait occurs; both engines, direct and buffered.
 std::vector<queued_output_options> ways() {
   std::vector<queued_output_options> out;
   for (const auto engine : {storage::queue_engine::best, storage::queue_engine::threads})
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(copied_and_aligned_writes_follow_each_other_and_a_file_ends
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_file_of_nothing_and_one_that_was_only_expected_are_empty) {
+BOOST_AUTO_TEST_CASE(a_file_without_writes_and_one_with_only_an_expected_size_are_empty) {
   for (const auto& options : ways()) {
     const scratch_folder scratch;
     for (const uint64_t expected : {uint64_t{0}, uint64_t{1} << 20}) {
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(unaligned_writes_in_flight_are_refused) {
   BOOST_TEST(!std::filesystem::exists(scratch / "b"));
 }
 
-BOOST_AUTO_TEST_CASE(a_full_disk_is_told_by_every_later_call_and_the_memory_is_free_again) {
+BOOST_AUTO_TEST_CASE(a_full_disk_is_reported_by_every_later_call_and_the_memory_is_free_again) {
   const aligned_noise from(512 * kib);
   for (const auto& options : ways()) {
     const scratch_folder scratch;
@@ -140,7 +140,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_is_told_by_every_later_call_and_the_memory_is_f
   }
 }
 
-BOOST_AUTO_TEST_CASE(room_that_is_not_there_is_told_before_anything_is_written) {
+BOOST_AUTO_TEST_CASE(missing_space_is_reported_before_anything_is_written) {
   const scratch_folder scratch;
   auto file = create_queued_output(scratch / "a");
   check_ok(file);

@@ -1,5 +1,5 @@
-// How parameters lie over tensor-parallel ranks: the rules by name, the arithmetic against values worked out by hand,
-// and round trips.
+// How parameters are cut over tensor-parallel ranks: the rules by name, the arithmetic against values worked out by
+// hand, and round trips.
 #include <fmt/format.h>
 
 #include <boost/test/unit_test.hpp>
@@ -38,7 +38,7 @@ std::vector<values> taken(const tensor_cut& cut, const values& whole) {
   return out;
 }
 
-/// The whole that it gives back; -1 where nothing was put.
+/// The whole joined from `slices`; -1 where nothing was put.
 values joined(const tensor_cut& cut, const std::vector<values>& slices) {
   values out(core::numel_of(cut.whole), -1);
   for (const auto& r : cut.runs)
@@ -66,7 +66,7 @@ tensor_entry entry(const std::string& name, const shape& s, uint64_t at) {
   return {name, tensor_kind::master, "", core::dtype::i32, s, {{0, 0, core::numel_of(s), at * 4, {}}}};
 }
 
-/// What the pieces say, of a file whose element i is i.
+/// The tensor's values, in a file whose element i is i.
 values read(const tensor_entry& t) {
   values out;
   for (const auto& p : t.pieces)
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(random_cuts_are_undone_by_their_merge) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_divide_is_refused_or_cut_unevenly) {
+BOOST_AUTO_TEST_CASE(sizes_that_do_not_divide_are_refused_or_cut_unevenly) {
   check_failed(cut_to_split("p", {.kind = cut_kind::along}, {7, 2}, 2), core::error_kind::bad_input,
                "7 cannot be divided by 2 ranks");
   check_failed(cut_to_merge("p", {.kind = cut_kind::along}, std::vector<shape>{{2, 3}, {2, 4}}),

@@ -1,4 +1,4 @@
-// A real small checkpoint on the disk, damaged in every way: what says so, and when.
+// A real small checkpoint on the disk, damaged in every way: which check finds it, and when.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -47,7 +47,7 @@ struct disk {
     ::close(fd);
   }
 
-  /// What opening, loading everything and verifying say; empty where they say nothing.
+  /// Errors of opening, loading everything and verifying; empty for none.
   struct answers {
     std::string open, load;
     std::vector<damage> verify;
@@ -84,7 +84,7 @@ std::string quoted(const fs::path& path) {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// What a byte of a data file is.
+/// The part of a data file that a byte belongs to.
 struct meaning {
   const tensor_entry* tensor = nullptr;  ///< null: the header
   uint64_t begin = 0;                    ///< of the piece, or of its padding
@@ -118,7 +118,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
     for (auto part = parts.begin(); part != parts.end(); ++part) {
       const uint64_t begin = part->first, end = std::next(part) == parts.end() ? size : std::next(part)->first;
       const auto& what = part->second;
-      // first, last and some between; of the header more
+      // first, last and some between; more of the header
       const uint64_t steps = what.tensor == nullptr ? 40 : 5;
       for (uint64_t i = 0; i < steps; ++i) {
         const uint64_t byte = begin + (end - 1 - begin) * i / (steps - 1);
@@ -137,7 +137,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_of_a_data_file_is_found_at_open_load_or_veri
             BOOST_TEST(has(said.verify[0].text, path.string()), said.verify[0].text);
             BOOST_TEST(has(said.verify[0].text, "at byte " + std::to_string(what.begin)), said.verify[0].text);
             ++seen[what.padding ? "padding" : std::string(name_of(what.tensor->kind))];
-            // padding is nobody's: a load does not read it
+            // padding belongs to no tensor: a load does not read it
             BOOST_TEST(said.load.empty() == what.padding, said.load);
             if (!what.padding) {
               BOOST_TEST(has(said.load, path.string()), said.load);
@@ -230,7 +230,7 @@ BOOST_AUTO_TEST_CASE(pieces_that_changed_places_do_not_have_their_digests) {
   BOOST_TEST(has(said.load, "do not have their digest"), said.load);
 }
 
-BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_says) {
+BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_holds) {
   const disk d;
   const auto path = d.newest / "manifest.json";
   auto text = scratch_folder::read(path);
@@ -249,7 +249,7 @@ BOOST_AUTO_TEST_CASE(a_newer_version_is_refused_by_its_number_whatever_else_it_s
   BOOST_TEST(older->content.run.step == 10U);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_made_of_a_damaged_piece) {
+BOOST_AUTO_TEST_CASE(a_damaged_piece_is_never_used) {
   const disk d;
   const auto source = source_of(d.good);
   const auto& t = *find_tensor(source, "h.0.weight", tensor_kind::master);

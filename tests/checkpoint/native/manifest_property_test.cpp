@@ -1,4 +1,4 @@
-// Random checkpoints: their text says all of them, and any other cut of them loads the same bytes.
+// Random checkpoints: their text describes them completely, and any other cut of them loads the same bytes.
 #include <fmt/format.h>
 
 #include <numeric>
@@ -23,7 +23,7 @@ class dice {
   uint64_t any() { return random_(); }
   bool one_in(uint64_t n) { return below(n) == 0; }
 
-  /// Letters that JSON, terminals and other languages see in their own ways.
+  /// Letters that JSON, terminals and other languages treat in different ways.
   std::string text() {
     static const std::vector<std::string> letters{
         "a", "weight", ".", "0", "\"", "\\", "/", "\n", "\t", " ", "\x01", "é", "\xf0\x9f\x92\xa1", "\x7f"};
@@ -75,7 +75,7 @@ run_state random_run(dice& d) {
   return r;
 }
 
-/// A checkpoint on a disk of its own, and what it was made of.
+/// A checkpoint on a disk of its own, and its original tensors.
 struct random_checkpoint {
   std::vector<sample_tensor> tensors;
   manifest m;
@@ -132,7 +132,7 @@ struct random_checkpoint {
   }
 };
 
-/// Every element of every tensor, at cuts of its own, in any order and with gaps in memory.
+/// Loads every element of every tensor, at random cuts, in any order and with gaps in memory.
 void check_other_cuts(random_checkpoint& c, const checkpoint_folder& from, dice& d) {
   struct place {
     size_t tensor;

@@ -1,4 +1,4 @@
-// The native format: what is saved at some degree loads at every other, and damage is refused by name.
+// The native format: a checkpoint saved at some degree loads at every other, and damage is refused by name.
 #include <sys/resource.h>
 
 #include <fstream>
@@ -54,7 +54,7 @@ struct saved {
   checkpoint_folder from;
 };
 
-/// No allocation takes the process far beyond what it has.
+/// Limits the process to little more memory than it has.
 class memory_limit {
  public:
   explicit memory_limit(uint64_t more_bytes) {
@@ -86,7 +86,7 @@ void check_refused(std::string body, const std::string& from, const std::string&
 
 BOOST_AUTO_TEST_SUITE(native_format)
 
-BOOST_AUTO_TEST_CASE(what_some_writers_save_any_number_of_readers_loads_bit_for_bit) {
+BOOST_AUTO_TEST_CASE(tensors_of_several_writers_are_loaded_bit_for_bit_by_any_number_of_readers) {
   for (uint32_t writers = 1; writers <= 4; ++writers) {
     saved s(writers, writers);
     BOOST_TEST(s.from.content.files.size() == writers);
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(what_some_writers_save_any_number_of_readers_loads_bit_for_
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_same_on_the_real_file_system_whose_files_are_the_same_bytes) {
+BOOST_AUTO_TEST_CASE(files_on_the_real_file_system_have_the_same_bytes) {
   const scratch_folder scratch;
   const auto tensors = sample_tensors(3);
   const digest128 id{1, 2};
@@ -357,7 +357,7 @@ BOOST_AUTO_TEST_CASE(diff_finds_the_first_element_that_differs_whatever_the_cuts
              "'renamed' (master) is only in the second\n");
 }
 
-BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_who_holds_what) {
+BOOST_AUTO_TEST_CASE(inspect_shows_the_tree_and_the_files_of_each_tensor) {
   const saved s(2);
   const auto text = inspect_text(source_of(s.from));
   for (const char* line : {"/ck/step-00000007: troupe, step 7 (6 updates applied), 9 tensors of ",

@@ -68,7 +68,7 @@ std::string valid_file(const scratch_folder& at) {
   return scratch_folder::read(at / "valid.safetensors");
 }
 
-/// Touches every byte that the file says is a tensor's.
+/// Touches every byte of every tensor in the file.
 uint64_t sum_of(const safetensors_file& file) {
   uint64_t sum = 0;
   for (const auto& e : file.entries()) {
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(mutations_neither_crash_nor_allocate_beyond_the_file) {
       BOOST_TEST(file.error().text.size() < 1000U);
     }
   });
-  // both ways out were taken, so the mutations are neither harmless nor all alike
+  // both outcomes occurred, so the mutations are neither harmless nor all alike
   BOOST_TEST(opened > 20U);
   BOOST_TEST(refused > 500U);
   BOOST_TEST(sum > 0U);

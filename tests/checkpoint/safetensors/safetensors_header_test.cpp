@@ -1,4 +1,4 @@
-// What a header may say.
+// The rules of a header.
 #include "checkpoint/safetensors/header.hpp"
 
 #include "tests/checkpoint/tensors.hpp"
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(every_dtype_has_the_format_s_name) {
   BOOST_TEST(!safetensors_dtype("F8_E4M3"));
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_header_is_refused_with_the_reason) {
+BOOST_AUTO_TEST_CASE(anything_but_a_header_is_refused_with_the_reason) {
   const auto refused = [](const std::string& text, const std::string& words, uint64_t data = 4) {
     check_failed(parse_header(text, data), error_kind::bad_input, words);
   };

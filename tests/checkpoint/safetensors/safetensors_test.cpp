@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(an_open_file_can_be_moved) {
   BOOST_TEST(same_bytes(moved.bytes(*moved.find("w")).value(), t.data));
 }
 
-BOOST_AUTO_TEST_CASE(sources_are_asked_in_bounded_blocks_in_the_order_of_the_file) {
+BOOST_AUTO_TEST_CASE(sources_are_read_in_bounded_blocks_in_the_order_of_the_file) {
   const scratch_folder at;
   const owned_tensor big("big", dtype::u8, {2 * static_cast<int64_t>(write_block_bytes) + 12345});
   const owned_tensor small("small", dtype::f64, {3});
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_full_disk_leaves_nothing_behind) {
   BOOST_TEST(files_in(at.path()) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_a_file_is_refused_before_anything_is_written) {
+BOOST_AUTO_TEST_CASE(tensors_that_no_file_can_hold_are_refused_before_anything_is_written) {
   const scratch_folder at;
   const std::vector<std::byte> four(4);
   const auto refused = [&](std::vector<tensor_to_write> tensors, const std::string& words) {

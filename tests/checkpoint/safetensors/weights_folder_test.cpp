@@ -1,4 +1,4 @@
-// Hugging Face folders: one file, shards, and an index that must not be believed blindly.
+// Hugging Face folders: one file, shards, and an index that must not be trusted blindly.
 #include "checkpoint/safetensors/weights_folder.hpp"
 
 #include "checkpoint/safetensors/weights_index.hpp"
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(shards_follow_hugging_face_s_rule) {
   const auto plan = [](std::vector<uint64_t> sizes, uint64_t limit) { return plan_shards(sizes, limit); };
   using shards = std::vector<std::vector<size_t>>;
   BOOST_TEST((plan({4, 4, 4}, 8) == shards{{0, 1}, {2}}));
-  // what is too large goes alone and does not close the file that is open
+  // a tensor that is too large gets a file of its own and does not close the open one
   BOOST_TEST((plan({4, 9, 4, 1}, 8) == shards{{1}, {0, 2}, {3}}));
   BOOST_TEST((plan({0, 0}, 0) == shards{{0, 1}}));
   BOOST_TEST((plan({}, 8) == shards{{}}));
@@ -200,7 +200,7 @@ BOOST_AUTO_TEST_CASE(an_index_that_is_no_index_is_refused) {
   check_failed(checkpoint::weights_folder::open(at.path()), error_kind::bad_input, "names no tensor");
 }
 
-BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_taken_where_the_index_says_or_refused) {
+BOOST_AUTO_TEST_CASE(a_tensor_in_two_files_is_taken_from_the_one_that_the_index_names_or_refused) {
   const scratch_folder at;
   const owned_tensor shared("shared", dtype::f32, {3});
   owned_tensor stale = shared;

@@ -1,4 +1,4 @@
-// A pipeline's layers get the names of the model that they were cut from, or stay what they are.
+// A pipeline's layers get the names of the model that they were cut from, or keep their own.
 #include "checkpoint/source/layer_names.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -117,7 +117,7 @@ BOOST_AUTO_TEST_CASE(kept_prefixes_come_out_of_the_client_state) {
   check_named(named, gpt2());
   BOOST_TEST(named.run.client_state == "null");
   BOOST_TEST(pipeline_of(layers, R"({"note":1,)" + kept + "}").run.client_state == R"({"note":1})");
-  // what is no such list is the client's own
+  // anything but such a list is the client's own
   const std::string own = R"({"pipeline_layer_prefixes":[1]})";
   const auto strange = pipeline_of(layers, own);
   BOOST_TEST(strange.has_layer_names);

@@ -40,7 +40,7 @@ BOOST_AUTO_TEST_CASE(prefixes_of_wrappers_and_of_hugging_face_do_not_matter) {
   BOOST_TEST(!map.find("model.layers.1.self_attn.q_proj.weight").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(tied_heads_and_buffers_are_not_unexpected_and_strangers_are) {
+BOOST_AUTO_TEST_CASE(tied_heads_and_buffers_are_expected_and_unknown_tensors_are_not) {
   auto source = list_of(gpt2);
   source.tied = {{"lm_head.weight", "transformer.wte.weight"}};
   BOOST_TEST(name_map(source).unexpected(gpt2).empty());
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(tied_heads_and_buffers_are_not_unexpected_and_strangers_are
   const name_map turned(source);
   BOOST_TEST(turned.find("transformer.wte.weight").value_or("none") == "transformer.wte.weight");
   BOOST_TEST(turned.unexpected(gpt2).empty());
-  // a copy of the embedding, masks of attention, and what nobody knows
+  // a copy of the embedding, masks of attention, and unknown tensors
   auto more = gpt2;
   for (const char* name : {"lm_head.weight", "transformer.h.0.attn.bias", "transformer.h.9.mlp.c_fc.weight"})
     more.push_back(name);
@@ -61,7 +61,7 @@ BOOST_AUTO_TEST_CASE(tied_heads_and_buffers_are_not_unexpected_and_strangers_are
   BOOST_TEST(name_map(list_of(llama)).find("lm_head.weight").value_or("none") == "lm_head.weight");
 }
 
-BOOST_AUTO_TEST_CASE(two_tensors_of_one_bare_name_are_told_apart_or_not_taken) {
+BOOST_AUTO_TEST_CASE(two_tensors_of_one_bare_name_are_distinguished_or_not_taken) {
   const name_map map(list_of({"model.a.weight", "a.weight", "module.b.weight", "model.b.weight"}));
   BOOST_TEST(map.find("a.weight").value_or("none") == "a.weight");
   BOOST_TEST(map.find("model.a.weight").value_or("none") == "model.a.weight");
@@ -70,7 +70,7 @@ BOOST_AUTO_TEST_CASE(two_tensors_of_one_bare_name_are_told_apart_or_not_taken) {
   BOOST_TEST(!name_map(list_of({"x"}, tensor_kind::buffer)).find("x").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(names_go_out_as_hugging_face_has_them) {
+BOOST_AUTO_TEST_CASE(exported_names_are_hugging_faces) {
   BOOST_TEST(hugging_face_name("gpt2", "wte.weight") == "transformer.wte.weight");
   BOOST_TEST(hugging_face_name("gpt2", "module.transformer.wte.weight") == "transformer.wte.weight");
   BOOST_TEST(hugging_face_name("gpt2", "lm_head.weight") == "lm_head.weight");

@@ -67,7 +67,7 @@ names:
   BOOST_TEST(name_by(R"x({"names": {"a\\.(\\w+)": "b.\\1"}})x", "a.x") == "b.x");
 }
 
-BOOST_AUTO_TEST_CASE(rules_lead_back_where_they_say_one_name) {
+BOOST_AUTO_TEST_CASE(rules_are_inverted_if_they_give_one_name) {
   const auto rules = rules_of(R"(
 layers:
   0: ''
@@ -85,7 +85,8 @@ names:
     BOOST_TEST_REQUIRE(there.has_value(), name);
     BOOST_TEST(rules->find_back(*there).value_or("none") == name);
   }
-  BOOST_TEST(rules->find_back("gone").value_or("none") == "0.gone");  // by the layer, not by what says many names
+  BOOST_TEST(rules->find_back("gone").value_or("none") ==
+             "0.gone");  // by the layer, not by a rule that matches many names
   BOOST_TEST(rules->find_back("b.a.a").value_or("none") == "0.b.a.a");
   const auto few = rules_of("layers: {3: a}");
   check_ok(few);
@@ -93,7 +94,7 @@ names:
   BOOST_TEST(!few->find_back("a.").has_value());
 }
 
-BOOST_AUTO_TEST_CASE(what_is_no_rule_is_refused_by_its_line) {
+BOOST_AUTO_TEST_CASE(anything_but_a_rule_is_refused_by_its_line) {
   check_refused("names:\n  a: b\n  '(': c\n", "map: line 3: wanted an RE2 pattern");
   check_refused("names:\n  '(a)': '\\2'\n", "wanted a name with the groups of '(a)'");
   check_refused("layers:\n  one: a\n", "line 2: wanted a layer's number or a range as 3-14, got 'one'");

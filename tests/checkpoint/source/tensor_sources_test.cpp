@@ -40,7 +40,7 @@ struct two_pieces {
                        {{0, 90'000, 180'000, 4, {}}, {0, 0, 90'000, 800'000, {}}}}};
     check_ok(complete(source));
   }
-  /// What element `i` holds.
+  /// The value of element `i`.
   static float value(uint64_t i) { return static_cast<float>(i < 90'000 ? 200'000 + i : 1 + i - 90'000); }
 };
 
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(many_files_are_read_with_few_open) {
   for (size_t i = 0; i < out.size(); ++i) BOOST_TEST(std::to_integer<size_t>(out[i]) == i % 256);
 }
 
-BOOST_AUTO_TEST_CASE(what_does_not_cover_its_shape_is_refused_by_name) {
+BOOST_AUTO_TEST_CASE(pieces_that_do_not_cover_their_shape_are_refused_by_name) {
   two_pieces t;
   const auto refused = [&](auto change, const std::string& words) {
     auto s = t.source;

@@ -1,4 +1,4 @@
-// Files of weights that somebody cuts short while they are open: an error that names the file, wherever the reader is.
+// Files of weights that are cut short while they are open: an error that names the file, wherever the reader is.
 #include <atomic>
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
@@ -57,7 +57,7 @@ fs::path written_archive(const scratch_folder& at) {
 
 BOOST_AUTO_TEST_SUITE(cut_files)
 
-BOOST_AUTO_TEST_CASE(an_archive_cut_behind_its_opening_is_named_by_who_reads_its_tensors) {
+BOOST_AUTO_TEST_CASE(an_archive_cut_after_its_opening_is_named_when_its_tensors_are_read) {
   const scratch_folder at;
   const auto path = written_archive(at);
   const uint64_t had = fs::file_size(path);
@@ -91,7 +91,7 @@ BOOST_AUTO_TEST_CASE(directory_and_pickle_of_a_cut_file_are_an_error_with_its_na
   }
 }
 
-BOOST_AUTO_TEST_CASE(an_archive_that_is_cut_and_mended_while_it_is_opened_again_and_again_ends_nobody) {
+BOOST_AUTO_TEST_CASE(an_archive_that_is_cut_and_mended_while_it_is_opened_again_and_again_ends_no_process) {
   const scratch_folder at;
   const auto path = written_archive(at);
   const std::string content = scratch_folder::read(path);
@@ -150,7 +150,7 @@ BOOST_AUTO_TEST_CASE(sums_of_a_cut_archive_are_damages_with_its_name) {
   BOOST_TEST(cut->listed[0].text.find("w.pt") != std::string::npos, cut->listed[0].text);
 }
 
-BOOST_AUTO_TEST_CASE(safetensors_cut_behind_their_opening_are_named_and_other_files_in_their_place_too) {
+BOOST_AUTO_TEST_CASE(safetensors_cut_after_their_opening_are_named_and_files_that_replaced_them_too) {
   const scratch_folder at;
   const std::vector<owned_tensor> tensors{{"first", dtype::f32, {100}}, {"last", dtype::bf16, {5000}}};
   const auto path = at / single_file_name;

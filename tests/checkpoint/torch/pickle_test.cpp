@@ -1,4 +1,4 @@
-// Pickles as inert values: what the opcodes mean, what is shared, and what is refused before it can do harm.
+// Pickles as inert values: the meaning of opcodes, shared values, and refusals before any harm.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/torch/pickle_reader.hpp"
@@ -13,7 +13,7 @@ using namespace std::string_literals;
 
 namespace {
 
-/// What a reader would see of a pickle, or why it is refused.
+/// The values that a reader sees of a pickle, or why it is refused.
 std::string seen(const core::result<pickle_tree>& tree) {
   if (!tree) return tree.error().text;
   std::string out = std::to_string(tree->bytes_read());
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(whole_numbers_of_every_width_have_their_value) {
   BOOST_TEST(tree->text(tree->root()).size() == 10U);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_writer_writes_is_read_back) {
+BOOST_AUTO_TEST_CASE(values_of_the_writer_are_read_back) {
   pickle_writer out;
   out.empty_dict();
   out.mark();
@@ -180,7 +180,7 @@ BOOST_AUTO_TEST_CASE(malformed_calls_and_foreign_opcodes_are_refused_with_their_
   check_failed(read(""), core::error_kind::bad_input, "ends in the middle");
 }
 
-BOOST_AUTO_TEST_CASE(circles_and_towers_are_refused) {
+BOOST_AUTO_TEST_CASE(cycles_and_deep_nesting_are_refused) {
   refused("]q\0h\0a"s, "holds itself");
   refused("]q\0}K\1h\0sa"s, "holds itself");
   std::string tower = "N";
@@ -218,11 +218,11 @@ BOOST_AUTO_TEST_CASE(a_pickle_of_a_file_is_the_one_in_memory_however_long_it_is)
   const std::string_view front = "\x80\x02", tuple = "(", end = "t.", place("N\x94r\xFF\xFF\1\0", 7);
   const std::string cases[] = {
       of({front, "N."}),
-      of({front, tuple, numbers, end}),                      // an instruction across every border of what is read
-      of({front, tuple, text(65'527), text(300'000), end}),  // a text up to the border, and one beyond the next
+      of({front, tuple, numbers, end}),  // an instruction across every boundary of the blocks that are read
+      of({front, tuple, text(65'527), text(300'000), end}),  // a text up to the boundary, and one beyond the next
       of({front, tuple, "c", m, "\n", n, "\n", numbers, end}),
       of({front, place, text(200'000), "0."}),  // a memo place that only the whole makes room for
-      of({front, tuple, numbers}),              // refused behind the first border
+      of({front, tuple, numbers}),              // refused after the first boundary
       of({front, "c", m, n}),
       of({front, "X\xFF\xFF\xFF\x0F", numbers}),
       ""};

@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(tensors_shared_storages_and_plain_values_come_back) {
   BOOST_TEST(file->tree().text(*file->tree().find(file->root(), "note")) == "kept");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_written_is_refused_before_a_byte) {
+BOOST_AUTO_TEST_CASE(impossible_tensors_are_refused_before_a_byte_is_written) {
   const scratch_folder at;
   const std::vector<owned_tensor> tensors{{"w", dtype::f32, {3}}};
   const auto bad = core::error_kind::bad_input;

@@ -29,7 +29,7 @@ namespace {
 const fs::path fixtures = fs::path(TROUPE_SOURCE_DIR) / "tests/checkpoint/fixtures/deepspeed";
 constexpr size_t constant_bytes = 256 * 1024;
 
-/// Looks at everything that a reader may look at.
+/// Reads everything that a reader may read.
 size_t walked(const torch_archive& file) {
   size_t seen = file.unknown_globals().size();
   for (pickle_ref v = 0; v < file.tree().size(); ++v) {

@@ -1,4 +1,4 @@
-// What torch.save may write beside plain tensors (tests/peer/make_checkpoint_fixtures.py), in both of its containers.
+// Values that torch.save may write beside plain tensors (tests/peer/make_checkpoint_fixtures.py), in both containers.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -17,7 +17,7 @@ const std::filesystem::path fixtures = std::filesystem::path(TROUPE_SOURCE_DIR) 
 
 BOOST_AUTO_TEST_SUITE(torch_values)
 
-BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_what_nobody_knows_are_told_apart) {
+BOOST_AUTO_TEST_CASE(scalars_attributes_views_and_unknown_values_are_distinguished) {
   for (const char* name : {"values.pt", "values_legacy.pt"}) {
     const auto file = torch_archive::open(fixtures / name);
     check_ok(file);

@@ -28,7 +28,7 @@ std::string small_archive(const scratch_folder& at) {
   return scratch_folder::read(at / "a.zip");
 }
 
-/// Why `archive` is refused; empty where it is not.
+/// Why `archive` is refused; empty if it is not.
 std::string refusal(const std::string& archive) {
   const auto list = read_zip(bytes_of_text(archive));
   return list ? "" : list.error().text;
@@ -46,7 +46,7 @@ bool says(const std::string& text, std::string_view part) { return text.find(par
 
 BOOST_AUTO_TEST_SUITE(zip)
 
-BOOST_AUTO_TEST_CASE(the_sum_is_the_one_that_everybody_uses) {
+BOOST_AUTO_TEST_CASE(the_checksum_is_the_standard_crc_32) {
   BOOST_TEST(checkpoint::crc32(bytes_of_text("123456789")) == 0xCBF43926U);  // the published check value
   const std::string text = "The quick brown fox jumps over the lazy dog";
   BOOST_TEST(checkpoint::crc32(bytes_of_text(text)) == 0x414FA339U);
@@ -55,7 +55,7 @@ BOOST_AUTO_TEST_CASE(the_sum_is_the_one_that_everybody_uses) {
                                  checkpoint::crc32(bytes_of_text(text.substr(0, cut)))) == 0x414FA339U);
 }
 
-BOOST_AUTO_TEST_CASE(the_sum_of_many_bytes_at_once_is_that_of_one_after_the_other) {
+BOOST_AUTO_TEST_CASE(the_checksum_of_many_bytes_at_once_equals_that_of_byte_after_byte) {
   std::string text;
   uint32_t one_by_one = 0;
   for (uint32_t i = 0; i < 1000; ++i) {
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(the_sum_of_many_bytes_at_once_is_that_of_one_after_the_othe
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_reads_back_aligned_and_whole) {
+BOOST_AUTO_TEST_CASE(entries_read_back_aligned_and_whole) {
   const scratch_folder at;
   const std::string archive = small_archive(at);
   const auto list = read_zip(bytes_of_text(archive));
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_CASE(an_entry_beyond_four_gigabytes_takes_the_wide_fields) {
   BOOST_TEST(refusal(archive) == "");
 }
 
-BOOST_AUTO_TEST_CASE(a_writer_refuses_what_does_not_fit_the_entry) {
+BOOST_AUTO_TEST_CASE(a_writer_refuses_bytes_that_do_not_fit_the_entry) {
   const scratch_folder at;
   auto zip = zip_writer::create(at / "a.zip");
   check_ok(zip->begin("x", 3));

@@ -1,4 +1,4 @@
-// Hugging Face folders: what goes out comes back, what does not fit is refused.
+// Hugging Face folders: written ones read back, those that do not fit are refused.
 #include "models/families/hugging_face.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -22,7 +22,7 @@ struct tiny_model {
   model_spec spec = *parse_model_spec(tiny);
   core::model_table table = make_model_table(spec, 1, 4, 4);
 
-  /// A value that names its place.
+  /// A value that depends on its place.
   static float value(uint32_t parameter, uint64_t element) {
     return static_cast<float>(parameter) + static_cast<float>(element) / 1024.0F;
   }

@@ -1,4 +1,4 @@
-// What a segment keeps for its backward is what the table says.
+// The bytes that a segment keeps for its backward equal the table's.
 #include <c10/core/Allocator.h>
 #include <c10/core/CPUAllocator.h>
 
@@ -68,14 +68,14 @@ void check_saved_bytes(const std::string& json, core::dtype type) {
 
 BOOST_AUTO_TEST_SUITE(memory)
 
-BOOST_AUTO_TEST_CASE(gpt2_keeps_what_its_table_says) {
+BOOST_AUTO_TEST_CASE(gpt2_keeps_the_bytes_of_its_table) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
     check_saved_bytes(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4, "n_positions": 128,
                           "vocab_size": 400})",
                       type);
 }
 
-BOOST_AUTO_TEST_CASE(llama_keeps_what_its_table_says) {
+BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
     check_saved_bytes(R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
                           "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128,

@@ -25,7 +25,7 @@ at::Tensor load(const checkpoint::safetensors_file& file, const std::string& nam
 
 std::string gradient_name(const std::string& parameter) { return std::string("grad.").append(parameter); }
 
-/// A model with the peer's weights, and what the peer makes of them.
+/// A model with the peer's weights, and the peer's results with them.
 struct peer_model {
   peer_model(const std::string& name, core::dtype type, const std::string& file = "expected.safetensors")
       : expected(take(checkpoint::safetensors_file::open(fixtures / name / file))),

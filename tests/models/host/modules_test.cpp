@@ -1,4 +1,4 @@
-// A host's modules as units: their table, the dry run, gradients, buffers and random numbers; and what is refused.
+// A host's modules as units: their table, the dry run, gradients, buffers and random numbers; and refusals.
 #include <ATen/ATen.h>
 #include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/activation.h>
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(layers_have_their_modules_kinds_and_widths) {
   BOOST_TEST(layers[4].segment == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(modules_inside_a_unit_are_layers_and_one_of_no_known_type_still_names_its_parameters) {
+BOOST_AUTO_TEST_CASE(modules_inside_a_unit_are_layers_and_one_of_an_unknown_type_still_names_its_parameters) {
   struct scale : nn::Module {
     scale() {
       weight = register_parameter("weight", at::ones({12}));
@@ -178,13 +178,13 @@ BOOST_AUTO_TEST_CASE(modules_inside_a_unit_are_layers_and_one_of_no_known_type_s
   BOOST_TEST(!own.bias.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(the_dry_run_counts_what_a_hand_counts) {
+BOOST_AUTO_TEST_CASE(the_dry_run_agrees_with_counts_by_hand) {
   const auto p = prepared(convolutional, images());
   const auto flops = [&](uint32_t u) { return p->table().units[u].segments[0].forward_flops; };
   BOOST_TEST(flops(0) == 2.0 * (4 * 6 * 4 * 4) * 9);  // outputs times the window over one input channel of its group
   BOOST_TEST(flops(3) == 2.0 * 4 * 96 * 96);
   BOOST_TEST(flops(4) == 0.0);
-  // the output of a linear unit is all that it leaves behind: its input and weight were there before
+  // a linear unit leaves only its output allocated: its input and weight were there before
   BOOST_TEST(p->table().units[3].segments[0].saved_bytes == uint64_t{4 * 96 * 4});
 
   const auto memory = [] {
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_autograds_also_of_released_and_shared_paramet
   }
   at::Tensor gradient = at::full({}, 1.0);
   for (auto run = runs.rbegin(); run != runs.rend(); ++run) gradient = (*run)->backward(gradient, sink);
-  BOOST_TEST(!gradient.defined());  // nobody wants the input's
+  BOOST_TEST(!gradient.defined());  // the input's is not needed
 
   // autograd over the same modules in one piece, with the same random numbers in the unit that draws
   const auto alone = convolutional();
@@ -246,7 +246,7 @@ BOOST_AUTO_TEST_CASE(gradients_are_autograds_also_of_released_and_shared_paramet
     BOOST_TEST(relative_difference(sink.gradients[q], leaves[q].grad()) <= 1e-6, m.model->table().parameters[q].name);
 }
 
-BOOST_AUTO_TEST_CASE(computing_a_micro_batch_again_gives_the_same_bits_and_changes_no_buffer) {
+BOOST_AUTO_TEST_CASE(recomputing_a_micro_batch_gives_the_same_bits_and_changes_no_buffer) {
   const host_batch first = images();
   std::vector<at::Tensor> buffers;
   bound_modules m(
@@ -276,7 +276,7 @@ BOOST_AUTO_TEST_CASE(computing_a_micro_batch_again_gives_the_same_bits_and_chang
   BOOST_TEST(buffers[0].equal(before));
 }
 
-BOOST_AUTO_TEST_CASE(what_took_no_part_gets_zero_and_rows_of_a_sparse_gradient_land_where_they_belong) {
+BOOST_AUTO_TEST_CASE(unused_parameters_get_zero_and_rows_of_a_sparse_gradient_get_their_places) {
   struct half_used : nn::Module {
     half_used() : used(register_module("used", nn::Linear(4, 4))), idle(register_module("idle", nn::Linear(4, 4))) {}
     at::Tensor forward(const at::Tensor& x) { return used->forward(x); }
@@ -355,7 +355,7 @@ BOOST_AUTO_TEST_CASE(units_that_do_not_fit_are_named_with_their_shapes) {
   BOOST_TEST(has(cut, "gradients to flow back through unit 'cut'"), cut);
 }
 
-BOOST_AUTO_TEST_CASE(models_that_are_none_and_factories_that_differ_by_rank_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_models_and_factories_that_differ_by_rank_are_refused) {
   const host_batch first = {at::randn({4, 8}), at::randn({4, 3})};
   const auto only = [](module_unit u) { return module_model{{std::move(u)}, squared_error}; };
   const auto refused = [&](const module_factory& make, const std::string& part, uint32_t ranks = 1) {
@@ -375,7 +375,7 @@ BOOST_AUTO_TEST_CASE(models_that_are_none_and_factories_that_differ_by_rank_are_
   refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_is_zero_or_an_error_as_was_said) {
+BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_gets_zero_or_is_an_error_as_configured) {
   struct with_spare : nn::Module {
     with_spare() : used(register_module("used", nn::Linear(4, 3))) {
       spare = register_parameter("spare", at::ones({2}));

@@ -1,4 +1,4 @@
-// The fused attention against the one out of LibTorch's operations, with documents, dropout and groups.
+// The fused attention against the one composed of LibTorch's operations, with documents, dropout and groups.
 #include "models/layers/attention.hpp"
 
 #include <ATen/ops/randn.h>
@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(fused_values_and_gradients_are_those_of_the_composed_one_in
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_document_has_the_bits_that_it_has_alone) {
+BOOST_AUTO_TEST_CASE(a_document_has_the_same_bits_as_alone) {
   attention_fixture f;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     f.batch.rows = rows;
@@ -87,7 +87,7 @@ BOOST_AUTO_TEST_CASE(a_document_has_the_bits_that_it_has_alone) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(forward_computed_again_has_the_same_bits) {
+BOOST_AUTO_TEST_CASE(recomputed_forward_has_the_same_bits) {
   const attention_fixture f;
   for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor qkv = random(80, type), dy = random(40, type);

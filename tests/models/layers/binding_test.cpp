@@ -1,4 +1,4 @@
-// Parameters whose bytes come and go, and gradients that land where the sink wants them.
+// Parameters whose bytes are bound and released, and gradients that are written to the sink's places.
 #include <c10/util/Exception.h>
 
 #include <boost/test/unit_test.hpp>
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(releasing_between_forward_and_backward_changes_no_bit) {
       for (uint32_t p = 0; p < m.weights.size(); ++p) {
         m.binding.release(p);
         elsewhere.push_back(m.weights[p].clone());
-        m.weights[p].fill_(std::nan(""));  // whoever kept the old bytes shows
+        m.weights[p].fill_(std::nan(""));  // a use of the old bytes shows
         m.binding.bind(p, elsewhere.back().mutable_data_ptr());
       }
       run_backward(runs, at::full({}, 4.0, hidden.options()), moved);
@@ -144,7 +144,7 @@ BOOST_AUTO_TEST_CASE(a_batch_that_does_not_fit_is_refused) {
   BOOST_TEST(!make_language_model(m.spec, core::dtype::i32, 1, 4).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(every_unit_tells_its_sink_of_each_parameter_of_its_segments_once) {
+BOOST_AUTO_TEST_CASE(every_unit_asks_its_sink_once_for_each_parameter_of_its_segments) {
   for (const std::string& json : {gpt2_json, llama_json}) {
     bound_model m(json, core::dtype::f32, 1, 4);
     owned_batch data(1, 4, 50);
@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(a_wider_target_holds_the_narrow_contribution) {
     BOOST_TEST(same_bits(narrow.gradients[p].to(at::kFloat), wide.gradients[p]), m.model->table().parameters[p].name);
 }
 
-BOOST_AUTO_TEST_CASE(accumulating_adds_the_very_contributions) {
+BOOST_AUTO_TEST_CASE(accumulating_adds_exactly_the_contributions) {
   for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) {
     bound_model m(gpt2_json, type, 2, 8);
     owned_batch first(2, 8, 50, 3), second(2, 8, 50, 4);

@@ -89,7 +89,7 @@ void check_alone(const std::string& json) {
 
 BOOST_AUTO_TEST_SUITE(documents)
 
-BOOST_AUTO_TEST_CASE(packed_documents_have_the_values_and_gradients_that_they_have_alone) {
+BOOST_AUTO_TEST_CASE(packed_documents_have_the_same_values_and_gradients_as_alone) {
   for (const std::string& json : {gpt2, llama}) check_alone(json);
 }
 
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(starts_of_whole_rows_leave_the_bits_of_no_starts) {
 }
 
 BOOST_AUTO_TEST_CASE(dropout_is_the_same_in_forward_and_backward_of_packed_rows) {
-  // The derivative along the gradient itself, in fp64: a mask drawn differently in backward would not be it.
+  // The derivative along the gradient itself, in fp64: it would differ if backward drew another mask.
   const std::string dropping =
       R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 3, "n_positions": 300, "vocab_size": 30,
           "embd_pdrop": 0.1, "attn_pdrop": 0.3, "resid_pdrop": 0.1})";
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(blocks_cover_each_query_once_and_touch_no_other_document) {
   BOOST_TEST(next == int64_t{columns});
 }
 
-BOOST_AUTO_TEST_CASE(starts_that_are_none_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_starts_are_refused) {
   bound_model m(gpt2, core::dtype::f32, 1, 4);
   owned_batch data(1, 4, vocabulary);
   const std::vector<std::vector<uint32_t>> wrong = {{0, 0, 0}, {1, 1, 1, 1}, {0, 0, 1, 1}, {0, 2, 2, 2}, {0, 0, 2, 0}};

@@ -1,4 +1,4 @@
-// Whatever library does a product of the layers, it is the product.
+// Products of the layers are right, whichever library does them.
 #include "models/layers/products.hpp"
 
 #include <ATen/ops/abs.h>
@@ -39,7 +39,7 @@ double worst(const at::Tensor& got, const at::Tensor& a, const at::Tensor& b, co
     want = want.add(bias.to(at::kDouble));
     size = size.add(bias.to(at::kDouble).abs());
   }
-  // fp16 ends at 2^-24: what is smaller is off by half of that at most, however small it is
+  // fp16 ends at 2^-24: smaller numbers are off by at most half of that
   const double least = got.scalar_type() == at::kHalf ? 0x1p-25 : 0.0;
   return got.to(at::kDouble).sub(want).abs().sub(least).div(size).max().const_data_ptr<double>()[0];
 }
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(products_of_any_shape_layout_and_type_are_within_rounding_o
       }
 }
 
-BOOST_AUTO_TEST_CASE(a_product_is_the_same_bits_again_wherever_its_factors_and_its_result_stand) {
+BOOST_AUTO_TEST_CASE(a_product_has_the_same_bits_at_any_address_of_its_factors_and_its_result) {
   for (const auto type : {at::kFloat, at::kBFloat16, at::kHalf}) {
     const at::Tensor a = at::randn({130, 96}).to(type), b = at::randn({96, 70}).to(type), first = product(a, b);
     for (const int64_t shift : {1, 3, 16}) {
@@ -139,7 +139,7 @@ BOOST_AUTO_TEST_CASE(a_product_too_small_to_pay_for_a_call_stays_with_aten) {
   BOOST_TEST((products_by(at::kFloat, 4, 4, 4) == product_library::aten));
 }
 
-BOOST_AUTO_TEST_CASE(sixteen_bits_are_widened_where_the_processor_or_its_limit_has_no_products_of_them) {
+BOOST_AUTO_TEST_CASE(sixteen_bits_are_widened_if_the_processor_or_its_limit_has_no_products_of_them) {
   const char* limit = std::getenv("ATEN_CPU_CAPABILITY");
   for (const auto type : {at::kBFloat16, at::kHalf}) {
     const bool widened = products_by(type, 512, 512, 512) == product_library::widened;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE(widened_products_of_more_than_a_tile_are_within_one_roundin
     const at::Tensor bias = at::randn({n}).to(type);
     at::Tensor out = at::empty({m, n}, type);
     widened_product_out(out, a, b, bias);
-    // fp32 is exact enough here to say what the one rounding should give, but for sums near a tie
+    // fp32 is exact enough here to predict the one rounding, except for sums near a tie
     const at::Tensor want = at::addmm(bias.to(at::kFloat), a.to(at::kFloat), b.to(at::kFloat));
     const double unit = type == at::kBFloat16 ? 0x1p-8 : 0x1p-11;
     const at::Tensor error = out.to(at::kFloat).sub(want).abs().sub(want.abs().mul(unit));
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(widened_products_of_more_than_a_tile_are_within_one_roundin
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_widened_product_is_rounded_once_behind_all_tiles_and_the_bias) {
+BOOST_AUTO_TEST_CASE(a_widened_product_is_rounded_once_after_all_tiles_and_the_bias) {
   // 257 has nine bits, one more than bf16 holds: three such sums of a tile are 771, and 772 once they are rounded.
   at::Tensor a = at::zeros({1, 3 * widened_depth}, at::kBFloat16);
   for (int64_t i = 0; i < 3; ++i) a.narrow(1, i * widened_depth, 257).fill_(1);
@@ -191,14 +191,14 @@ BOOST_AUTO_TEST_CASE(the_scratch_of_a_widened_product_does_not_grow_with_it) {
   };
   const size_t one = peak(1);
   BOOST_TEST(one >= size_t{8} << 20);
-  BOOST_TEST(one <= size_t{16} << 20);  // with what the library takes
+  BOOST_TEST(one <= size_t{16} << 20);  // with the library's own memory
   BOOST_TEST(peak(3) == one);
 }
 
-// LibTorch's own, of a type that the processor has no instructions for, take 10 to 200 times as long.
+// LibTorch's own products of a type that the processor has no instructions for take 10 to 200 times as long.
 BOOST_AUTO_TEST_CASE(products_in_16_bits_take_less_than_thrice_the_time_of_fp32s) {
   constexpr int64_t n = 256;
-  constexpr int tries = 50;  // other programs only lengthen them
+  constexpr int tries = 50;  // the fastest counts: other programs only lengthen them
   const at::Tensor a = at::randn({n, n}), b = at::randn({n, n});
   for (const auto type : {at::kBFloat16, at::kHalf})
     for (const int turned : {0, 1, 2}) {

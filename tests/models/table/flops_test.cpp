@@ -29,7 +29,7 @@ constexpr double close = 1e-2;
 
 BOOST_AUTO_TEST_SUITE(flops)
 
-BOOST_AUTO_TEST_CASE(gpt2_small_costs_what_a_hand_counts) {
+BOOST_AUTO_TEST_CASE(the_costs_of_gpt2_small_agree_with_counts_by_hand) {
   // 12 layers of width 768, 1,024 positions, a vocabulary of 50,257: 124,439,808 parameters as Hugging Face counts them
   const double b = 8, t = 1024, c = 768, v = 50257, layers = 12;
   const auto table = make_model_table(spec_of(R"({"model_type": "gpt2"})"), 8, 1024, 4);
@@ -52,7 +52,7 @@ BOOST_AUTO_TEST_CASE(gpt2_small_costs_what_a_hand_counts) {
   BOOST_TEST(sum == megatron - future, boost::test_tools::tolerance(close));
 }
 
-BOOST_AUTO_TEST_CASE(a_llama_with_grouped_queries_costs_what_a_hand_counts) {
+BOOST_AUTO_TEST_CASE(the_costs_of_a_llama_with_grouped_queries_agree_with_counts_by_hand) {
   // TinyLlama's sizes: 1,100,048,384 parameters as Hugging Face counts them
   const auto table = make_model_table(
       spec_of(R"({"model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 22, "num_attention_heads": 32,

@@ -1,4 +1,4 @@
-// The table of layers against what the families compute with: parameters, widths, heads, and the order of their use.
+// The table of layers against the families: parameters, widths, heads, and the order of their use.
 #include <boost/test/unit_test.hpp>
 #include <numeric>
 #include <set>
@@ -12,7 +12,7 @@ using core::layer_info;
 using core::layer_kind;
 using core::weight_layout;
 
-/// Every family, each choice that adds or shares parameters taken both ways.
+/// Every family, with both values of each choice that adds or shares parameters.
 const std::vector<std::string> families = {
     R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 24, "n_head": 3, "n_positions": 16, "vocab_size": 30})",
     R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 4, "n_inner": 40, "n_positions": 16,
@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(the_layers_of_a_segment_hold_its_parameters_in_its_order) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(every_parameter_is_one_layers_but_for_a_tied_one) {
+BOOST_AUTO_TEST_CASE(every_parameter_belongs_to_one_layer_except_a_tied_one) {
   for (const auto& json : families) {
     const auto table = table_of(json);
     std::vector<std::string> owner(table.parameters.size());
@@ -133,7 +133,7 @@ BOOST_AUTO_TEST_CASE(a_block_reads_as_hugging_face_names_it) {
   BOOST_TEST(!find(llama, "lm_head").bias.has_value());
 }
 
-// Whoever reads a parameter that is not bound is told which: so the first one that is missing shows what is read next.
+// Reading a parameter that is not bound throws with its name: so the first missing one shows what is read next.
 BOOST_AUTO_TEST_CASE(segments_read_their_parameters_in_the_order_of_the_layers) {
   for (const auto& json : families) {
     bound_model m(json, core::dtype::f64, 2, 8);

@@ -1,4 +1,4 @@
-// Reading Hugging Face's keys, and the table that a model makes of them.
+// Reading Hugging Face's keys, and the model's table that follows from them.
 #include "models/table/model_spec.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -110,7 +110,7 @@ BOOST_AUTO_TEST_CASE(impossible_models_are_refused_with_the_key_named) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(all_that_is_wrong_with_the_keys_is_told_with_the_first_in_front) {
+BOOST_AUTO_TEST_CASE(all_problems_of_the_keys_are_reported_the_first_in_front) {
   const std::string json =
       R"({"model_type": "gpt2", "n_layer": 5000, "n_embd": 64, "n_head": 3, "scale_attn_weights": false})";
   const auto problems = problems_of(json);
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(all_that_is_wrong_with_the_keys_is_told_with_the_first_in_f
   BOOST_TEST(problems[2].what.text == "model key 'n_head' wants a divisor of n_embd 64, got 3");
   BOOST_TEST(parse_model_spec(json).error().text == problems[0].what.text);
   BOOST_TEST(problems_of(R"({"model_type": "gpt2"})").empty());
-  // What cannot be judged is not: a width that was refused has no divisors.
+  // Rules about a refused key are not checked: a width that was refused has no divisors.
   BOOST_TEST(problems_of(R"({"model_type": "gpt2", "n_embd": 0, "n_head": 3})").size() == 1U);
   BOOST_TEST(problems_of("[").front().key == "");
 }

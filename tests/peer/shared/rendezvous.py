@@ -8,7 +8,7 @@ import socket
 
 
 def free_port():
-    """A port of this machine that nobody listens on; what the ranks leave goes when this process ends."""
+    """A free port of this machine; files of the ranks are removed when this process ends."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])
@@ -17,6 +17,6 @@ def free_port():
 
 
 def remove_buffers(port):
-    """Once the ranks that met at `port` have ended."""
+    """To be called once the ranks that met at `port` have ended."""
     for buffer in pathlib.Path("/dev/shm").glob(f"deepspeed_*_{port}_*"):
         buffer.unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 // Valid plans, broken at one place at random: the checker finds every break. Where a change may be harmless, the test
 // works out for itself, on an explicit graph, whether it is, and then expects the plan to pass.
 //
-// Half of the breaks are on one rank, half alike on all: then no rank disagrees with another.
+// Half of the breaks are on one rank, half the same on all: then no rank disagrees with another.
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -17,7 +17,7 @@ namespace {
 
 struct breakage_kind {
   bool (saboteur::*change)();
-  bool on_one_rank = false;  ///< only means anything where another rank does it differently
+  bool on_one_rank = false;  ///< the break is an error only if another rank does it differently
 };
 const std::map<std::string, breakage_kind> all_breakages = {
     {"drop a dependency", {&saboteur::drop_dependency}},
@@ -55,7 +55,7 @@ const std::map<std::string, breakage_kind> all_breakages = {
     {"change a size", {&saboteur::change_size}},
 };
 
-/// What came of one change: nothing, or whether the check should pass and what it says.
+/// The result of one change: none, or whether the check should pass and its answer.
 struct trial {
   bool changed = false, harmless = true;
   std::string text;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
     auto options = random_options(*table, random);
     options.mode = mode::train;
     options.updates.speculate = true;
-    options.updates.may_skip = !options.tiers.swaps();  // what is swapped speculates where nothing is taken back
+    options.updates.may_skip = !options.tiers.swaps();  // swapped states speculate only if nothing is undone
     if (!make_layout(table, options)) continue;
     const auto whole = plans_of(table, options);
     for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {

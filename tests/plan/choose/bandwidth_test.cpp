@@ -17,7 +17,7 @@ constexpr transformer_shape trillion{
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(half_is_reached_where_transfers_take_as_long_as_the_arithmetic) {
+BOOST_AUTO_TEST_CASE(half_is_reached_if_transfers_take_as_long_as_the_arithmetic) {
   BOOST_TEST(transfer_efficiency(1024, v100 / 1024, v100) == 0.5, close);
   BOOST_TEST(transfer_efficiency(1024, 0, v100) == 0.0);
   BOOST_TEST(bandwidth_for(0.5, 1024, v100) == v100 / 1024, close);
@@ -64,7 +64,7 @@ BOOST_AUTO_TEST_CASE(a_trillion_parameters_have_twenty_terabytes_of_states) {
   BOOST_TEST(m.activation_working == 1024ULL * (16 * 25600 + 2 * 256 * 1024));
 }
 
-BOOST_AUTO_TEST_CASE(what_deepspeed_swaps_grows_with_micro_batches_only_where_it_reads_parameters) {
+BOOST_AUTO_TEST_CASE(deepspeeds_swap_traffic_grows_with_micro_batches_only_by_reads_of_parameters) {
   const auto one = swapped_by_deepspeed(1000, 2, 1), four = swapped_by_deepspeed(1000, 2, 4);
   BOOST_TEST(one.read == (4000U + 16'000) / 2);
   BOOST_TEST(one.written == 18'000U / 2);

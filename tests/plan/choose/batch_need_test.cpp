@@ -1,4 +1,4 @@
-// What batch sizes ask of a machine, and the sentence where it is too much.
+// The memory that batch sizes require, and the sentence if it is too much.
 #include "plan/choose/batch_need.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -52,12 +52,12 @@ BOOST_AUTO_TEST_CASE(absurd_sizes_are_refused_with_what_they_would_need) {
       "need 1.42 PiB");
 }
 
-BOOST_AUTO_TEST_CASE(what_fits_and_what_is_unknown_is_not_refused) {
+BOOST_AUTO_TEST_CASE(batches_that_fit_and_unknown_memory_are_not_refused) {
   BOOST_TEST(refusal_of(two_units(), {.rows = 1000, .columns = 64}, gibi, "memory").key == "");
   BOOST_TEST(refusal_of(two_units(), {.rows = 1'000'000'000'000, .columns = 64}, 0, "memory").key == "");
 }
 
-// The estimate must not exceed what plans take, or it would refuse what works.
+// The estimate must not exceed the real size of plans, or it would refuse jobs that work.
 BOOST_AUTO_TEST_CASE(a_plan_has_at_least_the_instructions_that_are_counted) {
   auto o = small_options(2, 1, 4);
   const auto table = gpt_table(2, 64, 256, true);

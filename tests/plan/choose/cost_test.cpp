@@ -67,7 +67,7 @@ BOOST_AUTO_TEST_CASE(a_played_step_keeps_lanes_dependencies_and_collectives) {
         }
         for (const auto& order : plans[r]->lanes)
           for (size_t i = 1; i < order.size(); ++i) {
-            // Who hands a block to the disk goes on at once; the disk itself does one after the other.
+            // The lane that hands a block to the disk continues at once; the disk itself writes one after the other.
             const auto &before = at[order[i - 1]], &x = at[order[i]];
             const bool handed_over = plans[r]->instructions[order[i - 1]].kind == kind::write;
             BOOST_TEST((handed_over ? before.start_s <= x.start_s : before.end_s <= x.moving_s + 1e-12));

@@ -19,7 +19,7 @@ constexpr estimated_placement placements[] = {{host, host, true},    {host, host
 }  // namespace
 
 // Figures of DeepSpeed's own functions.
-BOOST_AUTO_TEST_CASE(stage_2_needs_what_deepspeed_says_to_the_byte) {
+BOOST_AUTO_TEST_CASE(stage_2_needs_the_bytes_that_deepspeed_says) {
   const struct {
     uint64_t parameters;
     machine_shape shape;
@@ -38,7 +38,7 @@ BOOST_AUTO_TEST_CASE(stage_2_needs_what_deepspeed_says_to_the_byte) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(stage_3_needs_what_deepspeed_says_to_the_byte) {
+BOOST_AUTO_TEST_CASE(stage_3_needs_the_bytes_that_deepspeed_says) {
   const struct {
     model_size size;
     machine_shape shape;

@@ -52,7 +52,7 @@ void prove(const fit_request& r, const fitted& x) {
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(what_is_chosen_fits_and_passes_the_checker_down_to_the_least_that_works) {
+BOOST_AUTO_TEST_CASE(every_choice_fits_and_passes_the_checker_down_to_the_least_budget_that_works) {
   auto r = request_for();
   r.limits.states = 1;
   const uint64_t least = chosen(r).memory.states();
@@ -91,12 +91,12 @@ BOOST_AUTO_TEST_CASE(memory_that_is_left_keeps_states_out_of_files) {
   BOOST_TEST(!all.options.tiers.swap_gradients);
   const auto p = plans_of(r.table, all.options)[0];
   BOOST_TEST(traffic_of(*p, swapped::shards).read == 0U);
-  // Parameters that stay are still written where they live.
+  // Parameters that stay in memory are still written to their file.
   BOOST_TEST(all.traffic.read == all.traffic.written);
 }
 
 // Parameters are read for forward and backward of each micro-batch: the more of these, the sooner they are kept.
-BOOST_AUTO_TEST_CASE(what_is_read_most_often_is_kept_first) {
+BOOST_AUTO_TEST_CASE(states_that_are_read_most_often_are_kept_first) {
   auto r = request_for();
   r.open = {.resident_parameters = true, .ratio = true};
   r.options.gradients.reduce_bucket = r.options.updates.sub_group = 4096;
@@ -121,7 +121,7 @@ BOOST_AUTO_TEST_CASE(what_is_read_most_often_is_kept_first) {
   BOOST_TEST(seldom.options.tiers.ratio < often.options.tiers.ratio);
 }
 
-BOOST_AUTO_TEST_CASE(what_is_given_is_left_alone) {
+BOOST_AUTO_TEST_CASE(given_sizes_are_left_alone) {
   auto r = request_for();
   r.open = {};
   r.options.updates.sub_group = 5000;
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(what_is_given_is_left_alone) {
   BOOST_TEST((x.options == expected));
 }
 
-BOOST_AUTO_TEST_CASE(without_a_limit_only_what_was_named_leaves_memory) {
+BOOST_AUTO_TEST_CASE(without_a_limit_only_the_named_states_leave_memory) {
   auto r = request_for();
   r.options.tiers.parameters = tier::device;
   const auto x = chosen(r);
@@ -147,7 +147,7 @@ BOOST_AUTO_TEST_CASE(without_a_limit_only_what_was_named_leaves_memory) {
   BOOST_TEST(x.options.tiers.state_slots > 1U);
 }
 
-BOOST_AUTO_TEST_CASE(more_ranks_than_are_asked_while_searching_all_fit) {
+BOOST_AUTO_TEST_CASE(all_ranks_fit_if_there_are_more_than_the_search_looks_at) {
   auto r = request_for(fit_sample_ranks_max + 3);
   r.limits.states = 1;
   const uint64_t least = chosen(r).memory.states();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(all_memory_can_be_limited_with_activations) {
   BOOST_TEST(least.memory.total() - least.memory.states() == least.memory.activations + least.memory.votes);
 }
 
-BOOST_AUTO_TEST_CASE(what_the_generator_refuses_is_refused) {
+BOOST_AUTO_TEST_CASE(options_that_the_generator_refuses_are_refused) {
   auto r = request_for(4000);
   const auto x = choose(r);
   BOOST_REQUIRE(!x);

@@ -1,4 +1,4 @@
-// What is whole at once is part of the model, shared parameters or not.
+// The parameters that are whole at once never exceed the model, with or without shared ones.
 #include "plan/choose/live_parameters.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -24,7 +24,7 @@ BOOST_AUTO_TEST_CASE(a_shared_parameter_counts_once) {
   BOOST_TEST(peak_live_parameters(*p) == p->table().numel());
 }
 
-BOOST_AUTO_TEST_CASE(without_shared_parameters_it_is_what_the_plan_says) {
+BOOST_AUTO_TEST_CASE(without_shared_parameters_it_equals_the_plans_count) {
   for (const uint64_t prefetch : {uint64_t{0}, uint64_t{20000}}) {
     auto o = small_options(2, 3);
     o.gathering.prefetch_bucket = prefetch;

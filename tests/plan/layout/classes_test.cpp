@@ -1,5 +1,5 @@
-// Ranks of a class have the same plans but for whose elements they name, and one plan of each class proves what all
-// ranks' plans prove.
+// Ranks of a class have equal plans except for whose elements they name, and one plan of each class proves the same as
+// all ranks' plans.
 #include "plan/layout/classes.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ shared_plans representatives(const std::vector<rank_class>& classes, const share
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_what_all_plans_prove) {
+BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_the_same_as_all_plans) {
   uint64_t classes_seen = 0, shared_by_many = 0;
   for (uint64_t seed = 0; seed < 400; ++seed) {
     std::mt19937_64 random(seed);
@@ -76,7 +76,7 @@ BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_what_all_plans_prove) 
   BOOST_TEST(shared_by_many > 50U);
 }
 
-BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_take_in_one_that_differs_are_refused) {
+BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_include_one_that_differs_are_refused) {
   const auto layout = layout_of(gpt_table(2, 64, 512, true), small_options(4, 3));
   const auto all = plans_of(layout);
   const auto found = classes_of(layout);

@@ -1,4 +1,4 @@
-// Which gradients are put by, at which updates they land, and what that takes.
+// Which gradients are deferred, at which updates they land, and the memory for them.
 #include "plan/late_updates.hpp"
 
 #include "plan/check/check.hpp"
@@ -33,8 +33,8 @@ BOOST_AUTO_TEST_CASE(columns_are_chosen_and_gradients_land_at_fixed_updates) {
   BOOST_TEST(story == "wwc---L----Lc-");  // updates 3 and 11 choose, 6 and 10 land
 }
 
-// A choice never meets gradients that an older one has put by.
-BOOST_AUTO_TEST_CASE(all_has_landed_before_a_choice) {
+// A choice never meets gradients that were deferred under an older one.
+BOOST_AUTO_TEST_CASE(all_gradients_have_landed_before_a_choice) {
   for (const uint64_t interval : {1U, 2U, 3U, 7U})
     for (const uint64_t choices : {1U, 2U, 5U})
       for (const uint64_t warm_up : {0U, 1U, 4U}) {
@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(all_has_landed_before_a_choice) {
       }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_put_by_is_an_owner_of_its_own) {
+BOOST_AUTO_TEST_CASE(deferred_gradients_are_an_owner_of_their_own) {
   for (const uint32_t stage : {1U, 2U, 3U})
     for (const uint32_t ranks : {1U, 2U, 3U}) {
       const auto o = late(ranks, stage);

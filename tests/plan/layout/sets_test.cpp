@@ -10,7 +10,7 @@ namespace {
 
 using groups = std::vector<std::vector<uint64_t>>;
 
-/// Sizes of what each set holds.
+/// Sizes of each set's parameters.
 groups sizes_of(const rank_plan& p, const std::vector<parameter_set>& all) {
   groups out;
   for (const auto& s : all) {
@@ -125,7 +125,7 @@ BOOST_AUTO_TEST_CASE(a_sub_group_closes_when_its_sum_reaches_the_limit) {
   BOOST_TEST(equal(sub_groups_of({4, 4, 4, 4}, 1'000'000'000), {{4, 4, 4, 4}}));
 }
 
-BOOST_AUTO_TEST_CASE(sub_groups_hold_what_the_rank_owns_and_at_stage_0_everything) {
+BOOST_AUTO_TEST_CASE(sub_groups_hold_the_ranks_own_elements_and_at_stage_0_all) {
   for (const uint32_t stage : {0U, 1U, 2U, 3U}) {
     const auto plans = plans_of(chain_table({5000, 3000}), small_options(2, stage));
     for (const auto& p : plans) {
@@ -166,7 +166,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_persistent_below_stage_3) {
   BOOST_TEST(equal(plan_of(chain_table({100, 200}), o)->layout->persistent, {false, false}));
 }
 
-BOOST_AUTO_TEST_CASE(gather_sets_hold_what_a_unit_reads_and_is_not_persistent) {
+BOOST_AUTO_TEST_CASE(gather_sets_hold_the_parameters_of_a_unit_that_are_not_persistent) {
   table_writer w;
   const uint32_t small = w.parameter(10);
   w.unit({{w.parameter(2000), small}});

@@ -28,7 +28,7 @@ std::string shown(const core::result<std::vector<std::optional<writer_share>>>& 
 
 BOOST_AUTO_TEST_SUITE(writer_assignment)
 
-BOOST_AUTO_TEST_CASE(pure_data_parallelism_is_shared_out_as_deepspeed_does) {
+BOOST_AUTO_TEST_CASE(under_pure_data_parallelism_work_is_shared_out_as_in_deepspeed) {
   writer_layout l{.ranks = 8, .machines = 2};
   BOOST_TEST(shown(assign_writers(l)) == "(1,0) - - - - - - -");
   l.unit = writer_unit::replica;
@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(pure_data_parallelism_is_shared_out_as_deepspeed_does) {
   BOOST_TEST(shown(assign_writers({.ranks = 2, .machines = 2, .unit = writer_unit::socket})) == "(2,0) (2,1)");
 }
 
-BOOST_AUTO_TEST_CASE(slices_of_a_model_are_spread_over_sockets_and_machines_as_deepspeed_does) {
+BOOST_AUTO_TEST_CASE(slices_of_a_model_are_spread_over_sockets_and_machines_as_in_deepspeed) {
   const auto of = [](uint32_t pp, uint32_t dp, uint32_t tp, uint32_t machines, writer_unit unit) {
     return shown(
         assign_writers({.ranks = pp * dp * tp, .tensor = tp, .pipeline = pp, .machines = machines, .unit = unit}));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(experts_are_written_by_the_replicas_of_each_expert) {
   BOOST_TEST(shown(assign_expert_writers(l)) == shown(assign_writers(l)));
 }
 
-BOOST_AUTO_TEST_CASE(whatever_the_degrees_every_part_of_every_slice_has_one_writer) {
+BOOST_AUTO_TEST_CASE(at_any_degrees_every_part_of_every_slice_has_one_writer) {
   for (uint32_t tp = 1; tp <= 4; ++tp)
     for (uint32_t pp = 1; pp <= 3; ++pp)
       for (uint32_t dp = 1; dp <= 6; ++dp)

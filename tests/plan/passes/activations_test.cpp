@@ -1,4 +1,4 @@
-// Inputs of recomputed units that wait for backward elsewhere: which go where, when they come back, what they take.
+// Inputs of recomputed units that wait for backward elsewhere: their places, the time of their return, their memory.
 #include <map>
 
 #include "plan/check/check.hpp"
@@ -71,7 +71,7 @@ BOOST_AUTO_TEST_CASE(with_windows_for_two_the_last_two_stay_and_the_others_are_w
   BOOST_TEST(p.memory.digests == p.swap_file_bytes / swap_page_bytes * 8);
 }
 
-BOOST_AUTO_TEST_CASE(an_input_is_read_while_the_unit_above_it_is_computed_again) {
+BOOST_AUTO_TEST_CASE(an_input_is_read_while_the_unit_above_it_is_recomputed) {
   const auto all = plans_of(gpt_with_inputs(), options_with(tier::nvme));
   const auto order = happens_before::build(all, branch::not_skipped);
   BOOST_REQUIRE(order.has_value());
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(extents_lie_behind_those_of_states) {
   BOOST_TEST(p.swap_file_bytes == end);
 }
 
-BOOST_AUTO_TEST_CASE(every_break_of_their_way_there_and_back_is_caught) {
+BOOST_AUTO_TEST_CASE(every_break_of_their_swaps_is_caught) {
   const std::map<std::string, bool (saboteur::*)()> breakages = {
       {"drop a swap", &saboteur::drop_an_activation_swap},
       {"change a window", &saboteur::change_a_window_of_activations},

@@ -1,4 +1,4 @@
-// Passes as a table: what contracts say of their order, and what becomes of a pass that somebody adds.
+// Passes as a table: the order that follows from contracts, and a new pass that is added.
 #include "plan/passes/pass.hpp"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ BOOST_AUTO_TEST_SUITE(passes)
 
 namespace {
 
-// The pass of these tests: what a use gathers is gathered one use sooner.
+// The pass of these tests: gathers of a use move one use ahead.
 std::string gather_sooner(draft& d, const rank_plan&) {
   uint32_t moved = 0;
   handle before = none;  // the last computation before the use that a gather is moved to
@@ -33,7 +33,7 @@ std::string gather_sooner(draft& d, const rank_plan&) {
   return std::to_string(moved) + " gathers one use sooner";
 }
 
-// And a wrong one: units are used whether or not they, and the tokens, have come.
+// And a wrong one: units are used without waiting for their parameters and the tokens.
 std::string wait_for_nothing(draft& d, const rank_plan&) {
   for (handle x = d.begin; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::forward) d.depend_on_nothing(x);
@@ -43,7 +43,7 @@ std::string wait_for_nothing(draft& d, const rank_plan&) {
 std::string nothing(draft&, const rank_plan&) { return {}; }
 
 std::vector<pass> table_with(const pass& own) {
-  std::vector<pass> out{own};  // first, so that its contract alone puts it where it belongs
+  std::vector<pass> out{own};  // first, so that only its contract decides its place
   out.insert(out.end(), all_passes().begin(), all_passes().end());
   return out;
 }
@@ -73,7 +73,7 @@ shared_plans plans_by(const std::vector<pass>& table, const shared_table& model,
 
 }  // namespace
 
-BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_proves_what_comes_of_it) {
+BOOST_AUTO_TEST_CASE(a_pass_runs_where_its_contract_puts_it_and_the_checker_proves_the_result) {
   const auto table =
       table_with({"sooner", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_sooner});
   const auto order = names(table);
@@ -104,7 +104,7 @@ BOOST_AUTO_TEST_CASE(a_pass_that_takes_a_fact_away_runs_behind_all_that_need_it)
     BOOST_TEST(comes_before(order, who, "sooner"), who);
 }
 
-BOOST_AUTO_TEST_CASE(what_a_wrong_pass_makes_is_refused) {
+BOOST_AUTO_TEST_CASE(the_result_of_a_wrong_pass_is_refused) {
   const auto table =
       table_with({"hurry", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, wait_for_nothing});
   const auto proved = troupe::plan::check(plans_by(table, gpt_table(1, 64, 256, false), small_options(2, 3)));
@@ -128,7 +128,7 @@ BOOST_AUTO_TEST_CASE(contracts_that_contradict_each_other_are_named) {
   BOOST_TEST(made.error().text == order.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_in_order_as_it_stands) {
+BOOST_AUTO_TEST_CASE(the_table_of_all_passes_is_already_in_order) {
   const auto order = names(all_passes());
   for (size_t i = 0; i < order.size(); ++i) BOOST_TEST(order[i] == all_passes()[i].name);
 }

@@ -13,7 +13,7 @@ namespace {
 using uses = std::vector<uint32_t>;
 
 struct played : troupe::plan::residency {
-  uint64_t peak_live_elements = 0;  ///< of the plan that came of it
+  uint64_t peak_live_elements = 0;  ///< of the resulting plan
 };
 
 played play(const plan_options& o, const std::vector<uint64_t>& numels = {1000, 1000, 1000, 1000}) {
@@ -57,9 +57,9 @@ BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) 
   BOOST_TEST(r.peak_live_elements == 1000U);
 }
 
-// zero.md 8.4: the budget is looked at before a unit is added, so one may overshoot it. What is resident costs nothing
-// and is kept for the use that was passed over (8.5).
-BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_over_what_is_resident) {
+// zero.md 8.4: the budget is checked before a unit is added, so one may overshoot it. A resident unit costs nothing and
+// is kept for the use that was passed over (8.5).
+BOOST_AUTO_TEST_CASE(prefetch_may_overshoot_its_budget_by_one_unit_and_passes_over_resident_units) {
   auto o = nothing_ahead();
   o.gathering.prefetch_bucket = 1500;
   const auto r = play(o);
@@ -95,7 +95,7 @@ BOOST_AUTO_TEST_CASE(max_live_limits_prefetch_but_never_a_fetch) {
   BOOST_TEST(none_ahead.peak_live_elements == 1000U);
 }
 
-// The elements of the uses in between are counted, the use that reaches the limit no more.
+// The elements of the uses in between are counted, but not those of the use that reaches the limit.
 BOOST_AUTO_TEST_CASE(a_unit_used_again_within_the_reuse_distance_is_kept) {
   auto o = nothing_ahead();
   o.gathering.max_reuse_distance = 1;

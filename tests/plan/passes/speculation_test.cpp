@@ -1,4 +1,4 @@
-// Updates before the vote: where they stand in the step, what they wait for, and what the checker says of wrong ones.
+// Updates before the vote: their place in the step, their waits, and the checker's errors for wrong ones.
 #include <algorithm>
 
 #include "plan/check/check.hpp"
@@ -55,7 +55,7 @@ shared_table read_by_a_frozen_unit() {
   return std::make_shared<const troupe::core::model_table>(table);
 }
 
-/// Changes the last rank's plan and expects a refusal that says `what`.
+/// Changes the last rank's plan and expects a refusal that contains `what`.
 template <class F>
 void refused(const plan_options& o, F change, const std::string& what) {
   auto plans = plans_of(gpt_table(2, 64, 256, true), o);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
   BOOST_TEST(proved > 250U);
 }
 
-BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_where_no_step_is_skipped) {
+BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_no_step_is_skipped) {
   for (const bool tied : {false, true})
     for (uint32_t stage = 1; stage <= 3; ++stage)
       for (const uint32_t accumulation : {1U, 2U})
@@ -135,7 +135,7 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_where_no_step_i
           }
 }
 
-BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_taken_back_after_the_vote) {
+BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_undone_after_the_vote) {
   for (uint32_t stage = 1; stage <= 3; ++stage) {
     const auto p = *plans_of(gpt_table(4, 64, 256, false), ahead(2, stage)).front();
     const uint32_t last_backward = all_of(p, kind::backward).back()->id, vote = vote_of(p);
@@ -151,7 +151,7 @@ BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_taken_back_after
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_needs_more_than_elements_waits_for_the_vote) {
+BOOST_AUTO_TEST_CASE(updates_that_need_more_than_elements_wait_for_the_vote) {
   auto o = ahead(2, 3);
   const auto table = gpt_table(2, 64, 256, false);
   o.updates.rules.assign(table->parameters.size(), {2, update_need::elements});
@@ -202,7 +202,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_its_gradients_is_named) {
         "whose result it reads");
 }
 
-// Below stage 3 backward reads the very parameters.
+// Below stage 3 backward reads the parameters themselves.
 BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_reader_of_its_parameters_is_named) {
   auto plans = plans_of(read_by_a_frozen_unit(), ahead(2, 2));
   const auto sound = troupe::plan::check(plans);
@@ -242,7 +242,7 @@ BOOST_AUTO_TEST_CASE(an_update_ahead_of_a_gather_of_its_slices_is_named) {
              proved.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(an_update_that_is_not_taken_back_is_named) {
+BOOST_AUTO_TEST_CASE(an_update_that_is_not_undone_is_named) {
   refused(
       ahead(2, 3), [](rank_plan& p) { p.instructions[all_of(p, kind::undo).front()->id].guard = guard::not_skipped; },
       "undoes an update that has to stay");

@@ -54,7 +54,7 @@ BOOST_AUTO_TEST_CASE(a_free_end_grows_instead_of_leaving_a_hole) {
   BOOST_TEST(a.peak_bytes() == 256U);
 }
 
-BOOST_AUTO_TEST_CASE(fresh_bytes_wait_for_nobody) {
+BOOST_AUTO_TEST_CASE(fresh_bytes_wait_for_no_reader) {
   pool a;
   BOOST_TEST(a.take(64).after.empty());
 }

@@ -1,4 +1,4 @@
-// The memory table against formulas written here, and against what the reference promises for each stage.
+// The memory table against formulas written here, and against the reference's sizes for each stage.
 #include <algorithm>
 
 #include "core/math.hpp"
@@ -26,7 +26,7 @@ uint64_t padded_own(const rank_plan& p) {
   return n;
 }
 
-/// Slots of gradients that are open or being reduced, played in serial order; and the largest slot.
+/// Slots of gradients that are open or being reduced, counted in serial order; and the largest slot.
 struct slots_in_use {
   uint64_t peak = 0, largest = 0;
 };
@@ -88,9 +88,9 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
   });
 }
 
-// Named buffers beside the formulas: at most two slots more than gradients are open at once, and what is resident at
-// once.
-BOOST_AUTO_TEST_CASE(pools_are_little_more_than_what_is_in_them) {
+// Named buffers beside the formulas: at most two slots more than gradients are open at once, and the parameters that
+// are resident at once.
+BOOST_AUTO_TEST_CASE(pools_are_little_larger_than_their_contents) {
   for (const bool overlap : {false, true})
     for (const uint64_t bucket : {1ULL, 20'000ULL, 60'000ULL, 500'000'000ULL})
       for (const uint64_t prefetch : {0ULL, 20'000ULL, 1'000'000'000ULL})

@@ -45,7 +45,7 @@ BOOST_AUTO_TEST_CASE(slow_arithmetic_hides_more_of_the_disk) {
   BOOST_TEST(much.exposed_s < little.exposed_s);
 }
 
-BOOST_AUTO_TEST_CASE(tiers_bytes_and_times_are_told_where_something_leaves_the_device) {
+BOOST_AUTO_TEST_CASE(tiers_bytes_and_times_are_shown_if_something_leaves_the_device) {
   const auto plans = swapping_plans();
   const auto text = tiers_as_text(predict(plans, {}), 1);
   for (const char* part : {"tier", "device", "nvme", "rank 0", "rank 1", "a step of rank 1", "  states", "  gradients",

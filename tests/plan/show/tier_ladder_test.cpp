@@ -44,7 +44,7 @@ BOOST_AUTO_TEST_CASE(the_cheapest_tiers_that_fit_are_taken) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(where_nothing_fits_the_largest_unit_and_the_smallest_budget_are_named) {
+BOOST_AUTO_TEST_CASE(if_nothing_fits_the_largest_unit_and_the_smallest_budget_are_named) {
   const auto request = request_for(3, 1000);
   const auto ladder = try_tiers(request);
   BOOST_TEST(!ladder.chosen.has_value());
@@ -57,7 +57,7 @@ BOOST_AUTO_TEST_CASE(where_nothing_fits_the_largest_unit_and_the_smallest_budget
   BOOST_TEST(!try_tiers(request_for(3, each - 1)).chosen.has_value());
 }
 
-BOOST_AUTO_TEST_CASE(below_stage_3_the_rungs_go_on_there) {
+BOOST_AUTO_TEST_CASE(below_stage_3_the_rungs_continue_at_stage_3) {
   const auto request = request_for(1, 1);
   const auto ladder = try_tiers(request);
   BOOST_REQUIRE(ladder.rungs.size() == 4U + 6);
@@ -105,7 +105,7 @@ BOOST_AUTO_TEST_CASE(activations_leave_only_where_all_memory_is_limited) {
   BOOST_TEST(has(as_text(ladder, request), "activations included"));
 }
 
-BOOST_AUTO_TEST_CASE(the_section_to_paste_has_what_was_chosen) {
+BOOST_AUTO_TEST_CASE(the_section_to_paste_has_the_chosen_settings) {
   plan_options o;
   o.stage = 3;
   o.updates.sub_group = 1024;

@@ -1,4 +1,4 @@
-// What optimizers need of whole parameters, and what is left out for frozen ones.
+// Whole-parameter values that optimizers need, and what is left out for frozen parameters.
 #include <algorithm>
 
 #include "plan/check/check.hpp"
@@ -49,7 +49,7 @@ BOOST_AUTO_TEST_CASE(moments_are_those_that_each_parameter_keeps) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(norms_meet_once_where_parameters_are_cut) {
+BOOST_AUTO_TEST_CASE(norms_are_gathered_once_if_parameters_are_cut) {
   for (uint32_t stage = 0; stage <= 3; ++stage) {
     const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {2, norms}), 2, stage)[0];
     BOOST_TEST(count(*p, kind::measure) == (stage == 0 ? 0U : 1U));
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(matrices_are_whole_in_two_slots_while_elements_are_updated)
   }
 }
 
-BOOST_AUTO_TEST_CASE(matrices_fall_evenly_to_the_ranks) {
+BOOST_AUTO_TEST_CASE(matrices_are_shared_out_evenly_to_the_ranks) {
   const auto p = plans_with(std::vector<parameter_update>(sizes.size(), {1, matrix}), 3, 3)[0];
   std::vector<uint64_t> load(3, 0);
   for (uint32_t q = 0; q < sizes.size(); ++q) load[p->layout->matrix_owner[q]] += sizes[q];
@@ -120,7 +120,7 @@ BOOST_AUTO_TEST_CASE(an_optimizer_for_another_model_is_refused) {
   o.updates.rules.assign(2, {});
   const auto p = make_layout(chain_table(sizes), o);
   BOOST_TEST_REQUIRE(!p.has_value());
-  BOOST_TEST(p.error().text.find("told for 2 parameters, the model has 6") != std::string::npos, p.error().text);
+  BOOST_TEST(p.error().text.find("given for 2 parameters, the model has 6") != std::string::npos, p.error().text);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,5 +1,5 @@
-// storage/handle/block_runner.hpp: whose memory it is that transfers go through. What they bring is
-// io_handle_test.cpp's.
+// storage/handle/block_runner.hpp: ownership of the memory that transfers go through. The transferred bytes are tested
+// by io_handle_test.cpp.
 #include "storage/handle/block_runner.hpp"
 
 #include <sys/mman.h>
@@ -21,7 +21,7 @@ using both_engines = std::tuple<std::integral_constant<tests::engine, tests::eng
 
 constexpr size_t block_bytes = 16384, blocks = 256;
 
-/// Fresh pages at addresses that somebody has freed; none where the addresses are in use.
+/// Fresh pages at addresses that were freed; none if the addresses are in use.
 class fresh_pages {
  public:
   fresh_pages() = default;
@@ -56,7 +56,7 @@ class fresh_pages {
 
 BOOST_AUTO_TEST_SUITE(block_runner)
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(memory_on_the_way_is_kept_until_nothing_is_in_flight, Engine, both_engines) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(intermediate_memory_is_kept_until_nothing_is_in_flight, Engine, both_engines) {
   if (Engine::value == tests::engine::uring && !tests::has_uring()) return;
   const tests::scratch_folder folder;
   std::vector<std::byte> content(block_bytes * blocks);
@@ -99,10 +99,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(memory_on_the_way_is_kept_until_nothing_is_in_flig
   std::ranges::copy(into, then.begin());
 
   BOOST_TEST(ended > 0U);
-  BOOST_TEST(early.count() == 0U);  // While anything is in flight nobody else gets the addresses,
+  BOOST_TEST(early.count() == 0U);  // While anything is in flight the addresses are not given away,
   BOOST_TEST(early.untouched());
   for (const auto& memory : on_the_way) late.take(memory);
-  BOOST_TEST(late.count() == on_the_way.size());  // then anybody.
+  BOOST_TEST(late.count() == on_the_way.size());  // then they are.
   const auto time = storage::file::open_best(folder / "b", storage::file_access::create);
   BOOST_REQUIRE(time && time->reopened(storage::file_access::read_write, storage::file_mode::buffered)
                             ->write_at(0, content));  // For what would still come.

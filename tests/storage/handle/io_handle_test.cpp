@@ -1,4 +1,4 @@
-// storage/handle/io_handle.hpp on both engines: what DeepSpeed's handle does, and what it leaves to luck.
+// storage/handle/io_handle.hpp on both engines: what DeepSpeed's handle does, and cases that it leaves undefined.
 #include "storage/handle/io_handle.hpp"
 
 #include <poll.h>
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(any_offset_length_and_address_reads_what_was_writt
         }
     std::vector<std::byte> all(room);
     good(handle->read(all, path));
-    BOOST_TEST((all == expected));  // What lies around the writes is as it was.
+    BOOST_TEST((all == expected));  // Bytes around the writes are unchanged.
     BOOST_TEST(std::filesystem::file_size(path) == room);
   }
 }
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(wait_gives_an_outcome_for_each_operation, Engine, 
   BOOST_TEST((back == data));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(one_that_fails_says_so_and_leaves_the_others_alone, Engine, each_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(an_operation_that_fails_reports_it_and_leaves_the_others_alone, Engine, each_engine) {
   const tests::scratch_folder folder;
   auto o = small(Engine::value);
   o.intra_op_parallelism = 2;
@@ -157,7 +157,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(an_outcome_is_collected_once, Engine, each_engine)
   BOOST_TEST(!handle->wait(first + 1000).has_value());
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(the_event_tells_of_every_end, Engine, each_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(the_event_is_signalled_at_every_end, Engine, each_engine) {
   const tests::scratch_folder folder;
   const auto handle = must(storage::io_handle::open(small(Engine::value)));
   const auto data = bytes(50'000, 3);
@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(the_event_tells_of_every_end, Engine, each_engine)
   BOOST_TEST(handle->poll().empty());
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own, Engine, each_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own_operations, Engine, each_engine) {
   const tests::scratch_folder folder;
   auto o = small(Engine::value);
   o.intra_op_parallelism = 2;
@@ -191,12 +191,12 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(threads_that_share_a_handle_wait_for_their_own, En
         if (!w || !r || back != data) wrong[t] = !w ? w.error().text : !r ? r.error().text : "other bytes";
       }
     });
-  for (int i = 0; i < 20; ++i) BOOST_TEST(handle->wait().empty());  // Takes nobody's outcome away.
+  for (int i = 0; i < 20; ++i) BOOST_TEST(handle->wait().empty());  // Takes no outcome of another thread.
   for (auto& t : threads) t.join();
   for (const auto& w : wrong) BOOST_TEST(w == "");
 }
 
-BOOST_AUTO_TEST_CASE(it_is_as_it_was_asked_for) {
+BOOST_AUTO_TEST_CASE(a_handle_has_the_options_it_was_opened_with) {
   io_handle_options o;
   BOOST_TEST(must(storage::io_handle::open(o))->queue_depth() == 128U);
   o.block_bytes = 8192;
@@ -231,7 +231,7 @@ BOOST_AUTO_TEST_CASE(options_out_of_range_are_refused) {
   BOOST_TEST(has(refused([](auto& o) { o.intra_op_parallelism = 65; }), "got 65"));
 }
 
-BOOST_AUTO_TEST_CASE(outcomes_that_nobody_collects_are_bounded) {
+BOOST_AUTO_TEST_CASE(outcomes_that_are_not_collected_are_bounded) {
   const tests::scratch_folder folder;
   const auto handle = must(storage::io_handle::open({}));
   const auto on = must(storage::file::open_best(folder / "a", storage::file_access::create));

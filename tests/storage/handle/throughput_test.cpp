@@ -1,4 +1,4 @@
-// storage/handle/throughput.hpp on the file system of the tests, whose speed is nobody's promise.
+// storage/handle/throughput.hpp on the file system of the tests, whose speed does not matter.
 #include "storage/handle/throughput.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(every_setting_moves_the_whole_file_both_ways) {
             }
 }
 
-BOOST_AUTO_TEST_CASE(nothing_is_seen_in_the_folder) {
+BOOST_AUTO_TEST_CASE(no_file_is_visible_in_the_folder) {
   const tests::scratch_folder folder;
   auto probe = must(throughput_probe::open({.folder = folder.path(), .bytes = mebi}));
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(nothing_is_seen_in_the_folder) {
   BOOST_TEST(std::filesystem::is_empty(folder.path()));
 }
 
-BOOST_AUTO_TEST_CASE(folders_and_sizes_that_do_not_do_are_refused) {
+BOOST_AUTO_TEST_CASE(unusable_folders_and_sizes_are_refused) {
   const tests::scratch_folder folder;
   const auto kind_of = [](const storage::throughput_options& o) {
     const auto opened = throughput_probe::open(o);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(settings_out_of_range_are_refused) {
     BOOST_TEST((kind_of({.block_bytes = 1000, .queue_depth = 1}) == error_kind::bad_input));
 }
 
-BOOST_AUTO_TEST_CASE(who_asks_it_to_stop_is_heard) {
+BOOST_AUTO_TEST_CASE(a_request_to_stop_is_obeyed) {
   const tests::scratch_folder folder;
   bool wanted = false;
   auto probe = must(throughput_probe::open({.folder = folder.path(), .bytes = mebi, .stop = [&] { return wanted; }}));
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(who_asks_it_to_stop_is_heard) {
   BOOST_TEST((rate.error().kind == error_kind::stopped));
 }
 
-BOOST_AUTO_TEST_CASE(through_the_page_cache_when_asked) {
+BOOST_AUTO_TEST_CASE(transfers_go_through_the_page_cache_when_asked) {
   const tests::scratch_folder folder;
   auto probe = must(throughput_probe::open({.folder = folder.path(), .bytes = mebi, .buffered = true}));
   BOOST_TEST((probe.mode() == storage::file_mode::buffered));

@@ -24,7 +24,7 @@ bool starts_at(const pool& m, uint64_t alignment) { return reinterpret_cast<uint
 
 BOOST_AUTO_TEST_SUITE(huge_memory)
 
-BOOST_AUTO_TEST_CASE(no_bytes_are_no_mapping) {
+BOOST_AUTO_TEST_CASE(zero_bytes_give_no_mapping) {
   const auto m = pool::allocate(0);
   BOOST_REQUIRE(m.has_value());
   BOOST_TEST(m->data() == nullptr);
@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(moving_moves_the_bytes_and_the_end_gives_them_back) {
   BOOST_TEST(mapped_kib() < before + 4 * 1024);
 }
 
-BOOST_AUTO_TEST_CASE(more_than_there_is_gets_one_sentence) {
+BOOST_AUTO_TEST_CASE(more_than_the_system_has_is_refused_in_one_sentence) {
   const auto m = pool::allocate(uint64_t{1} << 60);
   BOOST_REQUIRE(!m.has_value());
   BOOST_TEST(m.error().text.find("1152921504606846976 bytes") != std::string::npos);

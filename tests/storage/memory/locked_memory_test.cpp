@@ -1,4 +1,4 @@
-// storage/memory/locked_memory.hpp: what cannot be locked is said, not refused.
+// storage/memory/locked_memory.hpp: memory that cannot be locked is reported, not refused.
 #include "storage/memory/locked_memory.hpp"
 
 #include <sys/mman.h>
@@ -17,7 +17,7 @@ using namespace troupe;
 
 namespace {
 
-// What a process says that may lock `limit` bytes and has no privileges.
+// The remark of a process that may lock `limit` bytes and has no privileges.
 std::string said_with_limit(rlim_t limit, uint64_t bytes) {
   std::array<int, 2> ends{-1, -1};
   BOOST_REQUIRE(::pipe(ends.data()) == 0);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(memory_within_the_limit_is_locked_until_it_is_unmapped) {
   BOOST_TEST(said_with_limit(1 << 20, 64 << 10) == "locked");
 }
 
-BOOST_AUTO_TEST_CASE(a_limit_in_the_way_is_named_with_what_raises_it) {
+BOOST_AUTO_TEST_CASE(a_limit_in_the_way_is_named_with_the_command_that_raises_it) {
   if (!mlock_locks()) return;
   for (const rlim_t limit : {rlim_t{8192}, rlim_t{0}}) {
     const auto said = said_with_limit(limit, 64 << 10);

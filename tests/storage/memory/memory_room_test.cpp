@@ -1,4 +1,4 @@
-// All of memory and what is left of it, on machines that a folder describes.
+// Total and free memory, on machines that a folder describes.
 #include "storage/memory/memory_room.hpp"
 
 #include <boost/test/unit_test.hpp>

@@ -1,4 +1,4 @@
-// storage/queue/event_watch.hpp: one call for each time that a descriptor becomes readable and was asked for.
+// storage/queue/event_watch.hpp: one call each time that a descriptor becomes readable and was asked for.
 #include "storage/queue/event_watch.hpp"
 
 #include <sys/eventfd.h>
@@ -41,7 +41,7 @@ struct calls {
 
 BOOST_AUTO_TEST_SUITE(event_watch)
 
-BOOST_AUTO_TEST_CASE(each_is_told_once_until_it_asks_again) {
+BOOST_AUTO_TEST_CASE(each_is_called_once_until_it_asks_again) {
   const event first, second;
   calls of_first, of_second;
   const auto watch = *storage::event_watch::start();
@@ -58,7 +58,7 @@ BOOST_AUTO_TEST_CASE(each_is_told_once_until_it_asks_again) {
   of_first.wait_for(2);
 }
 
-BOOST_AUTO_TEST_CASE(what_was_removed_is_not_told) {
+BOOST_AUTO_TEST_CASE(a_removed_descriptor_gets_no_call) {
   const event first, second;
   calls of_first, of_second;
   const auto watch = *storage::event_watch::start();
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(what_was_removed_is_not_told) {
   BOOST_TEST(!watch->add(-1, [] {}));
 }
 
-BOOST_AUTO_TEST_CASE(a_watch_that_ends_calls_nobody) {
+BOOST_AUTO_TEST_CASE(a_watch_that_has_ended_makes_no_calls) {
   const event first;
   calls of_first;
   {

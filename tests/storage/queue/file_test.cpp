@@ -31,7 +31,7 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 
 BOOST_AUTO_TEST_SUITE(file)
 
-BOOST_AUTO_TEST_CASE(what_was_written_is_read_at_any_offset) {
+BOOST_AUTO_TEST_CASE(written_bytes_are_read_at_any_offset) {
   const tests::scratch_folder folder;
   const auto f = must(storage::file::open(folder / "a", file_access::create, file_mode::buffered));
   BOOST_TEST(f.write_at(3, bytes_of("hello")).has_value());
@@ -42,7 +42,7 @@ BOOST_AUTO_TEST_CASE(what_was_written_is_read_at_any_offset) {
   BOOST_TEST(f.sync().has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_read_past_the_end_counts_what_was_there) {
+BOOST_AUTO_TEST_CASE(a_read_past_the_end_counts_the_bytes_before_it) {
   const auto f = must(storage::file::in_memory("short"));
   BOOST_TEST(f.write_at(0, bytes_of("12345678")).has_value());
   std::vector<std::byte> got(100);
@@ -51,7 +51,7 @@ BOOST_AUTO_TEST_CASE(a_read_past_the_end_counts_what_was_there) {
   BOOST_TEST(*f.read_at(0, {}) == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(creating_empties_what_was_there_and_creating_anew_refuses_it) {
+BOOST_AUTO_TEST_CASE(creating_empties_an_existing_file_and_creating_anew_refuses_it) {
   const tests::scratch_folder folder;
   folder.write("old", "content");
   const auto refused = storage::file::open(folder / "old", file_access::create_new, file_mode::buffered);
@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(errors_name_the_file_the_operation_and_the_reason) {
   BOOST_TEST(!f.preallocate(~uint64_t{0}));
 }
 
-BOOST_AUTO_TEST_CASE(a_regular_file_is_told_from_links_pipes_and_folders_without_waiting_for_anyone) {
+BOOST_AUTO_TEST_CASE(a_regular_file_is_distinguished_from_links_pipes_and_folders_without_blocking) {
   const tests::scratch_folder folder;
   folder.write("a", "abc");
   std::filesystem::create_symlink(folder / "a", folder / "link");
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(only_a_missing_direct_mode_leads_to_the_buffered_one) {
   BOOST_TEST((missing.error().kind == core::error_kind::bad_input), missing.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(direct_files_say_what_they_want_and_hold_what_was_written) {
+BOOST_AUTO_TEST_CASE(direct_files_state_their_alignment_and_hold_the_written_bytes) {
   const tests::scratch_folder folder;
   const auto f = must(storage::file::open_best(folder / "a", file_access::create));
   BOOST_TEST_MESSAGE(folder.path() << ": " << storage::describe(f.mode()) << ", " << f.alignment().offset_bytes

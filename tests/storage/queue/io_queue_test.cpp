@@ -1,4 +1,4 @@
-// storage/queue/io_queue.hpp: what every queue promises, held against all three; then the choice between them.
+// storage/queue/io_queue.hpp: the promises of every queue, checked for all three; then the choice between them.
 #include "storage/queue/io_queue.hpp"
 
 #include <linux/capability.h>
@@ -49,7 +49,7 @@ bool readable(const io_queue& queue) {
   return ::poll(&look, 1, 0) == 1;
 }
 
-// Lets the kernel refuse a system call of this thread and of those that it starts, as a container's filter does.
+// Makes the kernel refuse a system call to this thread and to those that it starts, as a container's filter does.
 bool forbid(uint32_t call) {
   sock_filter program[] = {
       {BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
@@ -86,7 +86,7 @@ std::optional<core::error> move_all(io_queue& queue, const file& on, io_kind kin
 
 BOOST_AUTO_TEST_SUITE(io_queue)
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_was_written_is_read_back, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(written_bytes_are_read_back, Engine, tests::every_engine) {
   constexpr engine which = Engine::value;
   const auto queue = tests::open(which, with_depth(7));
   if (!queue) return;
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(short_and_interrupted_transfers_are_continued, Eng
   BOOST_TEST(calls > 4 * (memory.bytes() / block));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(an_error_belongs_to_its_request_and_the_others_go_on, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(an_error_belongs_to_its_request_and_the_others_continue, Engine, tests::every_engine) {
   constexpr engine which = Engine::value;
   const auto queue = tests::open(which, with_depth(4));
   if (!queue) return;
@@ -285,7 +285,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_queue_that_ends_leaves_no_memory_in_use, Engine,
   BOOST_TEST(std::count(memory.begin(), memory.end(), std::byte{1}) == 64 * 4096);
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_file_stays_open_for_what_is_in_flight, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_file_stays_open_for_requests_in_flight, Engine, tests::every_engine) {
   constexpr engine which = Engine::value;
   const auto queue = tests::open(which, with_depth(2));
   if (!queue) return;
@@ -397,7 +397,7 @@ BOOST_AUTO_TEST_CASE(a_seccomp_filter_like_a_containers_leads_to_threads) {
   BOOST_TEST(remark.find("Operation not permitted (a container's seccomp filter") != std::string::npos, remark);
 }
 
-BOOST_AUTO_TEST_CASE(a_ring_that_takes_nothing_any_more_fails_each_request_and_ends) {
+BOOST_AUTO_TEST_CASE(a_ring_that_accepts_nothing_any_more_fails_each_request_and_ends) {
   if (!tests::has_uring()) return;
   std::vector<io_completion> over;
   bool filtered = false, announced = false;

@@ -63,7 +63,7 @@ story write_sixteen(const disk_model& model) {
 
 BOOST_AUTO_TEST_SUITE(modelled_queue)
 
-BOOST_AUTO_TEST_CASE(time_passes_as_the_model_says) {
+BOOST_AUTO_TEST_CASE(transfers_take_the_models_time) {
   disk_model model;
   model.bytes_per_second = 1e9;
   model.latency_ns = 1000;
@@ -84,7 +84,7 @@ BOOST_AUTO_TEST_CASE(time_passes_as_the_model_says) {
   BOOST_TEST(queue->next_ns() == -1);
 }
 
-BOOST_AUTO_TEST_CASE(a_seed_tells_the_same_story_every_time) {
+BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_run_every_time) {
   disk_model model;
   model.jitter_ns = 100'000;
   model.busy = model.fail = model.torn = model.cut = 0.2;
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(a_lost_write_is_not_noticed) {
   BOOST_TEST((told.content == std::vector<std::byte>(16 * piece)));
 }
 
-BOOST_AUTO_TEST_CASE(a_disk_gets_full_and_takes_what_is_overwritten) {
+BOOST_AUTO_TEST_CASE(a_full_disk_still_accepts_overwrites) {
   disk_model model;
   model.free_bytes = 2 * piece + 512;
   const auto queue = disk(model);
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(a_disk_gets_full_and_takes_what_is_overwritten) {
   BOOST_TEST(queue->free_bytes() == 0U);
 }
 
-BOOST_AUTO_TEST_CASE(models_that_are_none_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_models_are_refused) {
   const auto refused = [](const disk_model& m) { return !storage::modelled_queue::open({}, m); };
   disk_model odds, speed, time;
   odds.cut = 1.5;

@@ -21,7 +21,7 @@ struct request {
 
 BOOST_FIXTURE_TEST_SUITE(transfer, request)
 
-BOOST_AUTO_TEST_CASE(a_short_transfer_goes_on_where_it_stopped) {
+BOOST_AUTO_TEST_CASE(a_short_transfer_continues_where_it_stopped) {
   auto t = writing();
   BOOST_TEST(!t.account(300));
   BOOST_TEST(t.rest_offset() == 350U);
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(cuts_are_continued_a_limited_number_of_times) {
   BOOST_REQUIRE(t.completion().error);
 }
 
-BOOST_AUTO_TEST_CASE(errors_carry_their_kind_and_the_bytes_that_went) {
+BOOST_AUTO_TEST_CASE(errors_carry_their_kind_and_the_transferred_bytes) {
   auto t = writing();
   BOOST_TEST(!t.account(10));
   BOOST_TEST(t.account(-ENOSPC));
@@ -89,7 +89,7 @@ BOOST_AUTO_TEST_CASE(a_cancelled_request_goes_no_further_but_keeps_an_end_that_c
   BOOST_TEST(!late.completion().error);
 }
 
-BOOST_AUTO_TEST_CASE(what_no_system_call_could_do_is_refused) {
+BOOST_AUTO_TEST_CASE(impossible_requests_are_refused) {
   const auto refused = [](const io_request& r) { return !storage::transfer::check(r); };
   BOOST_TEST(refused({}));
   BOOST_TEST(refused(read_request(on, 0, {})));

@@ -29,7 +29,7 @@ void flip(const storage::swap_file& where, uint64_t offset) {
   BOOST_REQUIRE(raw.sync());
 }
 
-// Any range at any address, against a copy in memory.
+// Reads and writes any range at any address, compared with a copy in memory.
 void random_access(storage::swap_file& on, uint64_t seed, unsigned times) {
   std::mt19937_64 random(seed);
   std::vector<std::byte> copy(on.bytes()), memory(on.bytes() + 64), got(on.bytes() + 64);
@@ -119,7 +119,7 @@ BOOST_AUTO_TEST_CASE(a_flipped_byte_is_found_wherever_it_lies) {
   BOOST_TEST(on->read(0, memory).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_digest_is_that_of_the_page_as_others_compute_it) {
+BOOST_AUTO_TEST_CASE(a_digest_is_the_standard_one_of_the_page) {
   std::vector<std::byte> pages(2 * page);
   for (size_t i = 0; i < pages.size(); ++i) pages[i] = static_cast<std::byte>(i % 251);
   uint64_t two[2] = {};
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(a_digest_is_that_of_the_page_as_others_compute_it) {
   BOOST_TEST(two[1] == 291743533645594516U);
 }
 
-BOOST_AUTO_TEST_CASE(threads_on_pages_of_their_own_do_not_meet) {
+BOOST_AUTO_TEST_CASE(threads_on_pages_of_their_own_do_not_disturb_each_other) {
   const tests::scratch_folder scratch;
   swap_options options;
   options.folder = scratch.path();

@@ -1,5 +1,4 @@
-// storage/swap/swap_queue.hpp: what it promises when the disk does not, held against io_uring, threads and the modelled
-// disk.
+// storage/swap/swap_queue.hpp: its promises when the disk fails, checked with io_uring, threads and the modelled disk.
 #include <boost/test/unit_test.hpp>
 #include <cerrno>
 #include <filesystem>
@@ -40,7 +39,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_flipped_byte_on_disk_is_found_with_file_and_offs
     flip(where, at);
     BOOST_TEST(!run(*queue, whole).error);
   }
-  // Pages that nobody wrote are held against zeros.
+  // Pages that were never written are compared with zeros.
   flip(where, 30 * page);
   BOOST_TEST(run(*queue, {io_kind::read, {{where.file, 30 * page, all(memory).first(page)}}, 3}).error.has_value());
 }
@@ -114,7 +113,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_full_disk_is_not_tried_again, Engine, tests::eve
   BOOST_REQUIRE(done.error);
   BOOST_TEST((done.error->kind == core::error_kind::no_space));
   BOOST_TEST(done.error->text.find(name_of(where) + ": write at ") == 0U, done.error->text);
-  BOOST_TEST(calls <= 2U);  // What was in flight: no further block began.
+  BOOST_TEST(calls <= 2U);  // The requests in flight: no further block began.
   BOOST_TEST(queue->counters().retries == 0U);
 }
 
@@ -167,7 +166,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_write_that_failed_is_not_read_as_if_it_had_not_b
     return run(*queue, {io_kind::read, {{where.file, at * page, all(memory).first(page)}}, 2}).error.has_value();
   };
   BOOST_TEST(!page_read(0));  // Arrived.
-  BOOST_TEST(page_read(15));  // Never begun: what is there is older than what was wanted there.
+  BOOST_TEST(page_read(15));  // Never begun: the page has its older contents.
   BOOST_TEST(!run(*queue, {io_kind::write, {{where.file, 0, all(memory)}}, 1}).error);
   BOOST_TEST(!page_read(15));
 }

@@ -1,5 +1,4 @@
-// storage/swap/swap_queue.hpp: what it promises while all goes well, held against io_uring, threads and the modelled
-// disk.
+// storage/swap/swap_queue.hpp: its promises when nothing fails, checked with io_uring, threads and the modelled disk.
 #include "storage/swap/swap_queue.hpp"
 
 #include <algorithm>
@@ -20,7 +19,7 @@ using namespace troupe::tests::swap;
 
 BOOST_AUTO_TEST_SUITE(swap_queue)
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_was_swapped_out_is_swapped_in_again, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(bytes_swapped_out_are_swapped_in_again, Engine, tests::every_engine) {
   for (const bool single : {false, true})
     for (const bool overlap : {false, true}) {
       auto memory = *huge_memory::allocate(1 << 20);
@@ -107,7 +106,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(without_overlap_a_round_ends_before_the_next_begin
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(what_no_transfer_could_do_is_refused_before_it_begins, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(impossible_requests_are_refused_before_they_begin, Engine, tests::every_engine) {
   auto memory = *huge_memory::allocate(4 * page);
   const auto queue = opened(Engine::value, {});
   if (!queue) return;
@@ -139,7 +138,8 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(what_no_transfer_could_do_is_refused_before_it_beg
   }
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(cancelled_requests_all_complete_and_the_queue_goes_on, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(cancelled_requests_all_complete_and_the_queue_keeps_working, Engine,
+                              tests::every_engine) {
   auto memory = *huge_memory::allocate(64 * page);
   swap_queue_options options;
   options.block_bytes = page;
@@ -179,7 +179,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_queue_that_ends_leaves_no_memory_in_use, Engine,
   BOOST_TEST(std::count(all(memory).begin(), all(memory).end(), std::byte{1}) == 64 * static_cast<long>(page));
 }
 
-BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_wakes_whoever_asks_only_when_told, Engine, tests::every_engine) {
+BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_wakes_a_user_only_after_it_asked_again, Engine, tests::every_engine) {
   auto memory = *huge_memory::allocate(64 * page);
   const place where(64 * page);
   swap_queue_options options;
@@ -187,7 +187,7 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(a_watch_wakes_whoever_asks_only_when_told, Engine,
   options.depth = 3;
   const auto queue = opened(Engine::value, options);
   if (!queue) return;
-  // What an actor does: one mail for each time that the descriptor became readable, then `poll` and `resume`.
+  // As an actor does: one message each time that the descriptor became readable, then `poll` and `resume`.
   std::mutex mutex;
   std::condition_variable mailed;
   unsigned mails = 0;

@@ -1,5 +1,5 @@
-// Swapping on a disk that delays, overtakes, cuts, fails, tears, loses and fills up, as a seed says. Whatever it does,
-// a read gives what was written last or an error that names file and offset: never other bytes.
+// Swapping on a disk that delays, overtakes, cuts, fails, tears, loses and fills up, by a seed. In every case a read
+// gives the bytes written last or an error that names file and offset: never other bytes.
 #include <algorithm>
 #include <boost/test/unit_test.hpp>
 #include <cstdlib>
@@ -23,7 +23,7 @@ constexpr uint64_t page = swap_page_bytes;
 constexpr uint64_t file_pages = 48;
 constexpr uint64_t slots = 6;       // requests at once
 constexpr uint64_t slot_pages = 8;  // the longest request
-constexpr unsigned deeds = 80;      // of one life
+constexpr unsigned deeds = 80;      // operations in one life
 
 struct tally {
   uint64_t requests = 0, failed = 0, retries = 0, misses = 0, faults = 0;
@@ -77,7 +77,7 @@ class life {
       }
       look();
       if (flips_ && draw(10) == 0) flip();
-      if (seed_ % 4 != 0 && draw(100) == 0) queue_->cancel_all();  // What a stopped write leaves is an error, too.
+      if (seed_ % 4 != 0 && draw(100) == 0) queue_->cancel_all();  // Pages of a stopped write are an error, too.
     }
     if (draw(4) != 0) {
       queue_->drain(over_);
@@ -113,7 +113,7 @@ class life {
     return std::span(memory.data() + slot * slot_pages * page, slot_pages * page);
   }
 
-  // A read or a write of pages that nobody else is at, in one or two parts.
+  // A read or a write of pages that no other request uses, in one or two parts.
   void ask() {
     std::set<uint64_t> taken;
     for (const auto& [token, r] : asked_) taken.insert(r.slot);
@@ -198,7 +198,7 @@ class life {
   std::mt19937_64 random_;
   disk_model disk_;
   bool full_ = false, flips_ = false;
-  std::vector<std::byte> content_;  // what was written last, wherever it ended
+  std::vector<std::byte> content_;  // the bytes written last, whether or not they arrived
   std::set<uint64_t> flipped_;
   std::shared_ptr<storage::swap_file> file_;
   storage::modelled_queue* model_ = nullptr;
@@ -241,7 +241,7 @@ BOOST_AUTO_TEST_CASE(five_hundred_disks_give_the_right_bytes_or_a_named_error) {
   BOOST_TEST(all.failed < all.requests / 2);
 }
 
-BOOST_AUTO_TEST_CASE(a_seed_tells_the_same_story_every_time) {
+BOOST_AUTO_TEST_CASE(a_seed_gives_the_same_run_every_time) {
   std::set<std::string> traces;
   for (uint64_t seed = 1; seed <= 12; ++seed) {
     const auto once = life(seed).live(), again = life(seed).live();

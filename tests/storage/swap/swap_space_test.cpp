@@ -1,4 +1,4 @@
-// storage/swap/swap_space.hpp: the folder, its lock, its room, and what is left of it.
+// storage/swap/swap_space.hpp: the folder, its lock, its room, and leftovers.
 #include "storage/swap/swap_space.hpp"
 
 #include <sys/fsuid.h>
@@ -75,7 +75,7 @@ BOOST_AUTO_TEST_CASE(the_folder_and_its_files_are_private_and_gone_at_the_end) {
   BOOST_TEST(!fs::exists(folder));
 }
 
-BOOST_AUTO_TEST_CASE(a_folder_that_was_there_stays) {
+BOOST_AUTO_TEST_CASE(an_existing_folder_stays) {
   const tests::scratch_folder scratch;
   scratch.write("mine", "x");
   opened(scratch.path());
@@ -99,7 +99,7 @@ BOOST_AUTO_TEST_CASE(too_little_room_is_one_error_with_all_the_numbers) {
   BOOST_TEST(storage::swap_space::open(options).has_value());
 }
 
-BOOST_AUTO_TEST_CASE(a_second_run_is_refused_and_told_who_holds_the_lock) {
+BOOST_AUTO_TEST_CASE(a_second_run_is_refused_with_the_process_that_holds_the_lock) {
   const tests::scratch_folder scratch;
   const auto first = opened(scratch.path());
   const auto error = refusal(in(scratch.path()));
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_second_run_is_refused_and_told_who_holds_the_lock) {
   BOOST_TEST(fs::exists(scratch / "troupe-swap/lock"));
 }
 
-BOOST_AUTO_TEST_CASE(what_a_killed_run_left_is_removed_by_the_next) {
+BOOST_AUTO_TEST_CASE(leftovers_of_a_killed_run_are_removed_by_the_next) {
   const tests::scratch_folder scratch;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -141,7 +141,7 @@ BOOST_AUTO_TEST_CASE(what_a_killed_run_left_is_removed_by_the_next) {
   BOOST_TEST(!fs::exists(scratch / "nvme/troupe-swap/lock"));
 }
 
-BOOST_AUTO_TEST_CASE(links_in_the_place_of_what_is_ours_are_refused_and_not_followed) {
+BOOST_AUTO_TEST_CASE(links_in_place_of_our_files_are_refused_and_not_followed) {
   const tests::scratch_folder scratch;
   fs::create_directories(scratch / "victim");
   scratch.write("victim/precious", "keep");
@@ -168,7 +168,7 @@ BOOST_AUTO_TEST_CASE(links_in_the_place_of_what_is_ours_are_refused_and_not_foll
   BOOST_TEST(fs::exists(scratch / "disk"));
 }
 
-BOOST_AUTO_TEST_CASE(folders_that_cannot_be_are_refused_with_their_names) {
+BOOST_AUTO_TEST_CASE(unusable_folders_are_refused_with_their_names) {
   const tests::scratch_folder scratch;
   scratch.write("file", "x");
   const auto bad = [&](const fs::path& path) {
@@ -194,7 +194,7 @@ BOOST_AUTO_TEST_CASE(folders_that_cannot_be_are_refused_with_their_names) {
   BOOST_TEST(says(refused.error(), "Permission denied"), refused.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(names_and_sizes_that_are_none_are_refused) {
+BOOST_AUTO_TEST_CASE(invalid_names_and_sizes_are_refused) {
   const tests::scratch_folder scratch;
   for (const auto& space : {opened(scratch.path()), storage::swap_space::in_memory()}) {
     for (const auto& name : {std::string(), std::string(".."), std::string("a/b"), std::string(500, 'x')})
@@ -233,7 +233,7 @@ BOOST_AUTO_TEST_CASE(the_limit_on_files_refuses_one_that_would_end_the_process) 
   BOOST_TEST(says(file.error(), "RLIMIT_FSIZE is 8192"), file.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(file_systems_without_direct_io_are_gone_through_with_one_remark) {
+BOOST_AUTO_TEST_CASE(file_systems_without_direct_io_are_used_with_one_remark) {
   const tests::scratch_folder scratch("/dev/shm");
   const auto space = opened(scratch.path());
   const auto a = *space->create("a", 4096), b = *space->create("b", 4096);
@@ -248,7 +248,7 @@ BOOST_AUTO_TEST_CASE(file_systems_without_direct_io_are_gone_through_with_one_re
   BOOST_TEST((got == wrote));
 }
 
-BOOST_AUTO_TEST_CASE(files_are_usable_until_they_are_let_go_of) {
+BOOST_AUTO_TEST_CASE(files_are_usable_until_they_are_released) {
   const tests::scratch_folder scratch;
   auto space = opened(scratch.path());
   const auto file = *space->create("a", 8192);

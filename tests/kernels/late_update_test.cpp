@@ -37,7 +37,7 @@ std::vector<uint8_t> some_columns() {
 
 std::vector<float> floats_of(const std::vector<std::byte>& bytes) {
   std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), bytes.size());
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), bytes.size());
   return out;
 }
 

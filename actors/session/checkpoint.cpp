@@ -1,5 +1,5 @@
-// Saving a session. Owns what the run's own numbers mean in a checkpoint and when a save begins and ends; tensors are
-// save_job.hpp's.
+// Saving a session. Owns which of the run's numbers a checkpoint holds and when a save begins and ends; save_job.hpp
+// writes the tensors.
 #include "actors/hands/writer_executor.hpp"
 #include "actors/session/parts.hpp"
 
@@ -36,7 +36,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   return save_job::begin(checkpoint::real_files(), request, std::move(run), saves, plan.optimizer);
 }
 
-// The lanes have given up; what they would do is done here, rank after rank.
+// The run is over and its lanes have stopped, so their part of the save is done here, rank after rank.
 core::result<void> session::parts::save_without_lanes(const save_request& request) {
   (void)collect_save(unfinished_save::wait);
   saving.waiting.reset();
@@ -62,7 +62,7 @@ core::result<void> session::parts::save_without_lanes(const save_request& reques
 
 std::optional<core::error> session::parts::collect_save(unfinished_save what) {
   if (saving.writing == nullptr || (what == unfinished_save::leave && !saving.writing->is_over())) return std::nullopt;
-  if (over.why) saving.writing->abandon(*over.why);  // parts that have begun end as they would
+  if (over.why) saving.writing->abandon(*over.why);  // lanes that have begun their part still finish it
   const auto report = saving.writing->wait();
   saving.writing.reset();
   if (host.hooks.on_saved) host.hooks.on_saved(report);

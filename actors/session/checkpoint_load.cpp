@@ -20,10 +20,10 @@ using checkpoint::tensor_kind;
 using core::error_kind;
 using core::fail;
 
-/// Strangers named in one message.
+/// Unknown parameters that one message names.
 constexpr size_t max_names_shown = 5;
 
-/// A target whose elements go on to a swap file: where its bytes wait meanwhile.
+/// A target in a swap file, and where its bytes lie in memory until they are written there.
 struct swapped_target {
   const rank_memory* memory = nullptr;
   uint32_t parameter = 0;
@@ -38,7 +38,7 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
                      [](const tensor_entry& t) { return t.kind == tensor_kind::moment; });
 }
 
-/// Everything that some ranks want, tensor by tensor.
+/// Everything that the ranks want, tensor by tensor.
 class wishes {
  public:
   wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const load_options& options,
@@ -71,7 +71,7 @@ class wishes {
       const auto* weights = c.weights(saved_masters_);
       if (weights == nullptr) return missing(p, *name);
       if (auto ok = same_shape(p, *weights); !ok) return ok;
-      // What was not trained has no moments: they start afresh.
+      // Parameters that were frozen in that run have no moments; theirs begin afresh.
       if (!p.trainable || !states_ || c.master == nullptr) continue;
       for (const auto moment : moments(q)) {
         const auto* found = checkpoint::find_tensor(from_, *name, tensor_kind::moment, moment);
@@ -87,13 +87,13 @@ class wishes {
     report.states = states_;
     if (report.missing == all.size() && !all.empty() && !options_.custom_load_fn) return nothing_fits(all);
     if (options_.custom_load_fn || !options_.load_module_strict) return {};
-    const auto strangers = names_.unexpected(all);
-    if (strangers.empty()) return {};
-    const std::span shown(strangers.data(), std::min(strangers.size(), max_names_shown));
+    const auto unknown = names_.unexpected(all);
+    if (unknown.empty()) return {};
+    const std::span shown(unknown.data(), std::min(unknown.size(), max_names_shown));
     return fail(error_kind::mismatch,
                 fmt::format("'{}' holds {} parameters that this model has not, as {}; load_module_strict: false passes "
                             "them over",
-                            from_.folder.string(), strangers.size(), fmt::join(shown, ", ")));
+                            from_.folder.string(), unknown.size(), fmt::join(shown, ", ")));
   }
 
   /// Moments that nothing is read into, of parameters that are taken over.
@@ -116,9 +116,9 @@ class wishes {
     }
   }
 
-  /// In one go where all has its place in memory, else in batches of tensors.
+  /// In one load where all targets are in memory, else in batches of tensors.
   core::result<void> read(checkpoint::read_report& total) {
-    // Those of one tensor stand together then.
+    // Targets of one tensor must be neighbours.
     std::stable_sort(swapped_.begin(), swapped_.end(),
                      [](const auto& a, const auto& b) { return a.tensor < b.tensor; });
     core::result<void> ok;
@@ -133,7 +133,7 @@ class wishes {
     return ok;
   }
 
-  /// Master weights that are the weights as they are used.
+  /// Takes master weights from the weights as the forward pass uses them, where saved masters are not wanted.
   core::result<void> refresh(const rank_memory& memory) const {
     const auto& o = memory.plan().options();
     if (saved_masters_ || o.master_is_parameter()) return {};
@@ -176,7 +176,7 @@ class wishes {
                                                   from_.folder.string(), p.name, p.shape, as));
   }
 
-  /// What is not there may keep its first values; a checkpoint of another model altogether may not pass for one.
+  /// Some parameters may keep their first values, but a checkpoint of a wholly different model is refused.
   [[nodiscard]] core::result<void> nothing_fits(const std::vector<std::string>& wanted) const {
     std::vector<std::string> held;
     for (const auto& p : checkpoint::parameters_of(from_)) held.push_back(p.name);
@@ -192,7 +192,7 @@ class wishes {
                             p.shape, t.shape, checkpoint::shown(t)));
   }
 
-  /// What `memory` holds of a part: into its place, or by way of a batch into its file.
+  /// Adds the part that `memory` holds as a target: in memory, or in its swap file by way of a batch.
   void want(const tensor_entry* t, const rank_memory& memory, uint32_t q, plan::state_part part) {
     const state_store store(memory);
     const plan::slice range = store.held(q, part);
@@ -254,7 +254,7 @@ class wishes {
     return x.range.count * core::size_of(state_store(*x.memory).type_of(x.part));
   }
 
-  /// Ranks come one after the other, so that a tensor's entry is looked up by its number.
+  /// By the tensor's number, since each rank adds its own targets.
   std::vector<checkpoint::read_target>& targets_of(const tensor_entry* t) {
     if (wanted_.empty()) wanted_.resize(from_.tensors.size());
     auto& w = wanted_[static_cast<size_t>(t - from_.tensors.data())];

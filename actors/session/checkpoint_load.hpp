@@ -1,5 +1,6 @@
-// From a checkpoint of any format into the memory of ranks, whatever degrees, stage and precision wrote it. Owns which
-// tensor becomes which parameter, master weight and moment; files are checkpoint/'s, a run's own numbers the session's.
+// Loads a checkpoint of any format, written at any degrees, stage and precision, into the memory of ranks. Owns which
+// tensor becomes which parameter, master weight and moment; checkpoint/ reads the files, resume.cpp takes over the
+// run's numbers.
 #pragma once
 
 #include <functional>
@@ -23,10 +24,10 @@ struct load_report {
   std::string first_missing;
 };
 
-/// For memory that a run has trained with. Moments of every parameter that is taken over, and that the checkpoint or
-/// the options leave out, begin afresh.
+/// Loading into memory that a run has trained with: where a parameter is loaded without moments, because the checkpoint
+/// or the options leave them out, its moments begin afresh.
 struct live_load {
-  bool changing = false;  ///< out: an error came when states were partly of the checkpoint
+  bool changing = false;  ///< out: states have been changed, so an error leaves a mixture
 };
 
 /// Fills parameters, master weights and moments of all ranks, which share one model; between steps. Every byte that is

@@ -1,9 +1,9 @@
-// What a session has to do with the program around it: warnings, handles, the end of its actors.
+// What a session gives its host: warnings, handles, and the end of its actors.
 #include "actors/session/parts.hpp"
 
 namespace troupe::actors {
 
-// One at a time: where a hook throws, the next call goes on behind its line.
+// A line is taken before its hook is called: where the hook throws, the next call continues with the next line.
 void session::parts::deliver_warnings() {
   if (auto x = std::exchange(host.thrown, nullptr)) std::rethrow_exception(x);
   while (const auto line = host.warnings->take())
@@ -14,7 +14,7 @@ void session::parts::deliver_warnings() {
 
 void session::parts::end_actors() {
   if (!actors.members) return;
-  dismiss_and_wait(*actors.system, *actors.members);  // a host's system lives on: nobody else would wait for them
+  dismiss_and_wait(*actors.system, *actors.members);  // a host's system lives on and would not wait for them
   actors.members.reset();
 }
 

@@ -1,4 +1,4 @@
-// What a session makes of a host's own model before and while it runs. Not for hosts.
+// How a session prepares and feeds a host's own model. Not for hosts.
 #pragma once
 
 #include <memory>

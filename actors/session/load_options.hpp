@@ -1,4 +1,4 @@
-// How a run takes over a checkpoint: which of it, how strictly, and what is left behind.
+// Options of loading a checkpoint: what is taken over, and how strictly.
 #pragma once
 
 #include <cstdint>
@@ -37,8 +37,8 @@ struct load_options {
   uint64_t swap_batch_bytes = uint64_t{64} << 20;
   /// In a folder of our checkpoints: the newest whole one where the one that `latest` names is damaged.
   bool fallback_to_previous = false;
-  /// True: a run of another global batch or seed is gone on with too, at the sample where the checkpoint was, with a
-  /// warning. Another seed means another order of samples and other dropout masks. False: it is refused.
+  /// True: a run of another global batch or seed is resumed too, at the checkpoint's sample, with a warning. Another
+  /// seed means another order of samples and other dropout masks. False: it is refused.
   bool changed_batch = false, changed_seed = false;
 };
 

@@ -1,5 +1,5 @@
-// Whether the memory that a run's plans take is there, asked before any of it is touched: the kernel gives addresses
-// for more than it has, and ends the process later. What is there is storage/memory/memory_room.hpp's.
+// Checks, before any memory is touched, that there is enough for a run's plans: the kernel hands out more addresses
+// than it has memory and kills the process later. storage/memory/memory_room.hpp knows how much there is.
 #pragma once
 
 #include "job/blueprint.hpp"

@@ -1,5 +1,5 @@
-// The weights of a session as the forward pass uses them, in one file. Owns where they lie: whole on the first rank
-// below stage 3, in slices of all ranks at it.
+// Writes a session's weights, as the forward pass uses them, into one file. Below stage 3 the first rank has all of
+// them, at stage 3 each rank has a slice.
 #include <fmt/format.h>
 
 #include <algorithm>

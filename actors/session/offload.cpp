@@ -1,5 +1,5 @@
-// Letting a host change a run's states or move them away, between steps. Owns when that may be; what is changed and
-// where it goes are state_access.hpp's and offloaded_states.hpp's.
+// Lets a host change a run's states, or move them out of memory, between steps. Owns when that is allowed;
+// state_access.hpp and offloaded_states.hpp do it.
 #include <fmt/format.h>
 
 #include "actors/session/parts.hpp"

@@ -22,13 +22,13 @@ core::result<void> opening_watch::go_on(double share) {
 core::result<void> opening_watch::ask(double share) {
   next_ns_ = core::now_ns() + std::chrono::nanoseconds(opening_interval).count();
   if (!stopped() && hook_) {
-    bool goes_on = false;  // what the hook throws ends the opening too
+    bool continues = false;  // an exception of the hook ends the opening too
     struct keep {
-      const bool& goes_on;
+      const bool& continues;
       std::atomic<bool>& stopped;
-      ~keep() { stopped = !goes_on; }
-    } told{goes_on, stopped_};
-    goes_on = hook_({phase_, share});
+      ~keep() { stopped = !continues; }
+    } told{continues, stopped_};
+    continues = hook_({phase_, share});
   }
   if (stopped()) return core::fail(why());
   return {};

@@ -1,5 +1,5 @@
-// How far the opening of a session is, and whether it shall go on. Owns when the host is asked; what is done is
-// session.cpp's.
+// Tells the host how far the opening of a session is and asks whether to continue. Owns when the host is asked;
+// open.cpp does the work.
 #pragma once
 
 #include <atomic>
@@ -28,15 +28,15 @@ class opening_watch {  ///< of one session that is being opened
   /// Cheap: asks when it is time. Errors: stopped.
   core::result<void> go_on(double share = -1);
   [[nodiscard]] bool stopped() const { return stopped_.load(std::memory_order_relaxed); }
-  /// From any thread: whether the host wants the end. Those that work for the opening look here; on the thread that
-  /// opens it asks.
+  /// From any thread: whether the host wants the opening to end. Threads that work for the opening look here; on the
+  /// opening thread it asks the host.
   [[nodiscard]] bool wants_end() {
     if (std::this_thread::get_id() == opener_) (void)go_on(share_.load());
     return stopped();
   }
   [[nodiscard]] core::error why() const;
 
-  /// Waits for a future of the opening's, asking the host meanwhile; whoever makes it must look at `wants_end`.
+  /// Waits for a task of the opening, asking the host meanwhile; the task must look at `wants_end`.
   template <class T>
   void wait(const std::future<T>& of) {
     while (of.wait_for(opening_interval) == std::future_status::timeout) (void)go_on(share_.load());

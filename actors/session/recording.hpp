@@ -1,5 +1,5 @@
-// What a session keeps of its recording: the recorder that the telemetry actor feeds, the bound on what is under way,
-// and lines on their way to the host's thread. Part of parts.hpp.
+// A session's recording: the recorder that the telemetry actor feeds, the limit on records that are under way, and log
+// lines for the host. Part of parts.hpp.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 
 namespace troupe::actors {
 
-/// How long the end of a run waits for files.
+/// How long the end of a run waits for its files to be written.
 inline constexpr std::chrono::seconds closing_patience{60};
 
-/// Log lines kept until the session is called next; what comes beyond is counted, not kept.
+/// Log lines kept until the next call of the session; more are counted, not kept.
 inline constexpr size_t log_lines_max = 4096;
 
 struct session_recording {

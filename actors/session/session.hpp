@@ -58,9 +58,9 @@ struct rank_memory_report {
   uint64_t offloaded_bytes = 0;  ///< of `resident`, those that `offload_states` counts as host memory
 };
 
-/// What the host hears of. All are called by the thread that is in a call of the session, before that call returns;
-/// any may be empty. They may call `stop`, nothing else of the session. What they throw leaves through the call; what
-/// the call did is done and counted, and the session goes on.
+/// What the session tells its host. Each is called by the thread that is in a call of the session, before that call
+/// returns; any may be empty. They may call `stop`, nothing else of the session. An exception of theirs leaves through
+/// that call, whose work is done and counted; the session can still be used.
 struct session_hooks {
   std::function<void(const std::string&)> on_warning;  ///< one line each
   /// Lines that keys of the configuration ask for: comms_logger.verbose, wall_clock_breakdown, memory_breakdown,
@@ -96,7 +96,7 @@ struct session_records {
 /// Steps between two printed lines: `steps_per_print`, or a fortieth of the run.
 uint64_t print_interval(const config::job_config& config);
 
-/// Warnings kept until the session is called next; what comes beyond is counted, not kept.
+/// Warnings kept until the next call of the session; more are counted, not kept.
 inline constexpr size_t warnings_max = 64;
 
 struct session_options {  ///< what a session is opened with
@@ -105,7 +105,7 @@ struct session_options {  ///< what a session is opened with
   /// The host's own, alive for longer than the session, with Troupe's message types (`add_message_types` of
   /// actors/host.hpp). Null: the session makes one.
   caf::actor_system* system = nullptr;
-  /// Where to go on from: a checkpoint of any format that checkpoint/convert/open_source.hpp knows, or a folder of
+  /// What to resume from: a checkpoint of any format that checkpoint/convert/open_source.hpp knows, or a folder of
   /// checkpoints, whose `latest` says which. Any stage, precision and number of ranks may have written it. Where it
   /// does not say everything that a run is, a warning names what was assumed. Empty: from the beginning.
   std::filesystem::path resume{};
@@ -161,11 +161,11 @@ class session {  ///< a training run
 
   /// Writes a checkpoint (docs/formats.md) of the states as they are and returns its folder once it is committed and
   /// synced: a crash at any instant leaves this one or the one before. Between steps only. Errors: io, no_space; the
-  /// run may go on. One that is under way is waited for first.
+  /// run may continue. A save that is under way is waited for first.
   core::result<std::filesystem::path> save(const save_request& request);
   /// The same beside training: the next step copies the states before it changes them, writers do the rest while steps
-  /// go on, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another save
-  /// is under way.
+  /// continue, and `on_saved` tells how it ended. Errors: as `save` for what is known at once; `limit` while another
+  /// save is under way.
   core::result<void> save_async(const save_request& request);
   /// Whether `save` can: until the run is over, and after an error that has left the states whole.
   [[nodiscard]] bool may_save() const;
@@ -178,9 +178,9 @@ class session {  ///< a training run
   /// there. Only parameters that options leave out keep what they are. Curves that are open end at the step that it
   /// goes back to, whosever the checkpoint is; where steps begin at 0 they become NAME.previous. A save that was asked
   /// for is of the states before and is finished first. Errors: as `open`; bad_input while states are offloaded.
-  /// Refused before anything changed, the run may go on; what fails later (io, a digest) ends it with that sentence.
+  /// Where it is refused before anything changed, the run may continue; a later failure (io, a digest) ends the run.
   core::result<loaded_checkpoint> load(const std::filesystem::path& path, load_options options = {});
-  /// What `save` was given as client state by the run that this one goes on from; null's text otherwise.
+  /// What `save` was given as client state by the run that this one resumes; null's text otherwise.
   [[nodiscard]] const std::string& client_state() const;
 
   [[nodiscard]] uint64_t steps_done() const;

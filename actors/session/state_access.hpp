@@ -1,6 +1,6 @@
-// Reading and changing what a run has learnt, between its steps, by the parameters' names: DeepSpeed's
-// `safe_get_*` and `safe_set_*`, at every stage and tier. Owns names, sizes and what has to change together; where
-// elements lie is state_store.hpp's.
+// Reads and changes weights, optimizer states and gradients by parameters' names between steps, at every stage and
+// tier: DeepSpeed's `safe_get_*` and `safe_set_*`. Owns names, sizes and what has to change together; state_store.hpp
+// knows where elements lie.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a session lets its state_access see of itself. Nobody else includes it.
+// The part of a session that its state_access uses. Only sources of this folder include it.
 #pragma once
 
 #include <functional>

@@ -12,7 +12,7 @@ std::filesystem::path monitor_folder(const config::monitor_section& m, const std
   return (m.output_path.empty() ? output : m.output_path) / m.job_name;
 }
 
-// A run that goes on from a checkpoint in its own folder is the same run; from another's it is a new one.
+// A run that resumes from a checkpoint in its own output folder is the same run; from elsewhere it is a new one.
 bool lies_below(const std::filesystem::path& path, const std::filesystem::path& folder) {
   std::error_code e;
   const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
@@ -90,10 +90,10 @@ core::result<void> session::parts::open_records() {
     return core::fail(core::error_kind::bad_input, "flops_profiler.output_file: there can be no file " +
                                                        flops.output_file.string() +
                                                        ": its folder must exist, and it must not be one");
-  std::optional<uint64_t> goes_on_after;
+  std::optional<uint64_t> continues_after;
   if (progress.steps > 0 && !c.output.empty() && lies_below(recording.resumed_from, c.output))
-    goes_on_after = data.loader.shape.samples_before(progress.steps);
-  if (auto ok = recording.recorder->open(core::unix_seconds(), goes_on_after); !ok) return ok;
+    continues_after = data.loader.shape.samples_before(progress.steps);
+  if (auto ok = recording.recorder->open(core::unix_seconds(), continues_after); !ok) return ok;
   recording.is_open = true;
   if (flops.enabled && flops.profile_step >= c.steps)
     host.warnings->put("flops_profiler.profile_step: " + std::to_string(flops.profile_step) +

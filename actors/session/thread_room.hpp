@@ -1,5 +1,5 @@
-// Whether the system still gives threads, asked before they are needed. CAF 0.17 ends the process where its scheduler
-// is refused one, so nothing of it may begin before the answer is known.
+// Checks that the system still gives enough threads before any is needed: CAF 0.17 ends the process where its scheduler
+// is refused one.
 #pragma once
 
 #include <cstddef>

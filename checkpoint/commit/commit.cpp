@@ -27,7 +27,7 @@ core::result<void> write_synced(file_system& files, const fs::path& path, std::s
   return (*file)->sync();
 }
 
-/// `latest` says so, in this run's eyes; the folder is not synced yet.
+/// Makes `latest` name the checkpoint. The folder is not synced yet, so a power cut may undo it.
 core::result<void> name_latest(file_system& files, const fs::path& root, const std::string& name, digest128 seal,
                                digest128 save_id) {
   const fs::path aside = root / beside(std::string(latest_file_name), writing_mark, save_id);
@@ -39,7 +39,7 @@ core::result<void> name_latest(file_system& files, const fs::path& root, const s
   return ok;
 }
 
-/// A step's folder is the runs' own; one that was named by hand may be anybody's.
+/// Folders of steps belong to runs and may be replaced; a folder whose name a person chose may hold anything.
 core::result<void> check_replaceable(file_system& files, const fs::path& root, const std::string& name) {
   if (step_of(name)) return {};
   const auto taken = files.exists(root / name);
@@ -52,7 +52,7 @@ core::result<void> check_replaceable(file_system& files, const fs::path& root, c
                                                  (root / name).string(), **strange));
 }
 
-/// Now, or behind what `latest` names where the clock went back: commits of a folder ascend.
+/// The time of this commit: now, or just after the latest commit where the clock went back, since commit times ascend.
 uint64_t commit_time(file_system& files, const fs::path& root) {
   const auto out = static_cast<uint64_t>(core::unix_seconds() * 1e9);  // to a quarter of a microsecond
   const auto latest = read_latest(files, root);
@@ -161,7 +161,8 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
   const std::string& name = name_;
   const fs::path target = root_ / name;
-  // A name that is taken over means the new one; what cannot be read is no reason to lose the save.
+  // Where `latest` names the folder that is replaced, it will name the new one. A `latest` that cannot be read is no
+  // reason to lose the save.
   const auto latest = read_latest(*files_, root_);
   const bool names = latest_ == latest_update::always || (latest && *latest && (*latest)->folder == name);
   const auto taken = files_->exists(target);
@@ -169,7 +170,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   const fs::path replaced = *taken ? root_ / beside(name, replaced_mark, save_id_) : fs::path();
   if (*taken) {
     if (auto ok = files_->rename(target, replaced); !ok) return fail(ok.error());
-    // else a power cut could keep the next renaming alone, and nothing would name the old one
+    // without this sync a power cut could keep only the next rename, and the old checkpoint would have no name
     if (auto ok = files_->sync_folder(root_); !ok) return undone(ok.error(), target, replaced);
   }
   if (auto ok = files_->rename(working_, target); !ok) return undone(ok.error(), target, replaced);
@@ -177,7 +178,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
   auto named = files_->sync_folder(root_);
   if (named && names) named = name_latest(*files_, root_, name, *seal, save_id_);
   if (!named) {
-    // synced before its files go, so that no power cut leaves a part under its name
+    // synced before its files are removed, so that no power cut leaves part of it under its name
     if (files_->rename(target, working) && files_->sync_folder(root_)) working_ = working;
     return undone(named.error(), target, replaced);
   }
@@ -189,7 +190,7 @@ core::result<fs::path> checkpoint_save::commit(manifest m) {
 
 tl::unexpected<core::error> checkpoint_save::undone(const core::error& why, const fs::path& target,
                                                     const fs::path& replaced) {
-  // Where this fails too, open_checkpoint() finds the old one aside and remove_leftovers() puts it back.
+  // If this fails too, open_checkpoint() finds the old one under its working name and remove_leftovers() renames it.
   if (!working_.empty() && !replaced.empty() && files_->rename(replaced, target)) (void)files_->sync_folder(root_);
   return fail(why);
 }

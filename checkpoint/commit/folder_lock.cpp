@@ -66,9 +66,9 @@ void folder_lock::release() {
   ::close(std::exchange(fd_, -1));
 }
 
-core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_view deed) {
+core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_view purpose) {
   for (int i = 0; i < max_vanished_folders; ++i) {
-    auto taken = try_take(root, deed);
+    auto taken = try_take(root, purpose);
     if (!taken) return fail(taken.error());
     if (*taken) return std::move(**taken);
   }
@@ -76,7 +76,7 @@ core::result<folder_lock> folder_lock::take(const fs::path& root, std::string_vi
 }
 
 /// Nothing where the folder vanished meanwhile.
-core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view deed) {
+core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& root, std::string_view purpose) {
   if (auto ok = make_folders(real_files(), root); !ok) return fail(ok.error());
   const fs::path path = root / lock_file_name;
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
@@ -100,7 +100,7 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK)
     return give_up(fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
-                                                           root.string(), holder(fd), deed, path.string())));
+                                                           root.string(), holder(fd), purpose, path.string())));
   if (locked != 0) return give_up(fail(core::path_error("lock", path, errno)));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)

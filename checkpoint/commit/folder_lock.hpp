@@ -1,5 +1,5 @@
-// One run at a time writes to a folder of checkpoints. Owns the file `.lock` in it and the lock on it, which the kernel
-// gives back when the process ends, however it ends. Readers need no lock: what they open is committed.
+// A lock that lets one run at a time write to a folder of checkpoints. Owns the file `.lock` in the folder; the kernel
+// releases the lock when the process ends, for whatever reason. Readers need no lock: they open committed checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -19,10 +19,11 @@ inline constexpr std::string_view lock_file_name = ".lock";
 class folder_lock {
  public:
   /// Makes `root`, which may be missing, and takes the lock without waiting. error_kind::bad_input, with the number of
-  /// the process that holds it and the `deed` that it is about, where another has it (this process through another
-  /// object too) and where `.lock` is a link or no regular file; nothing is written then. A holder may remove the
-  /// folder: who waited at its door meanwhile gets the lock of a new one.
-  static core::result<folder_lock> take(const std::filesystem::path& root, std::string_view deed = "saves checkpoints");
+  /// the holding process and its `purpose`, where the lock is held (also by another object of this process) and where
+  /// `.lock` is a link or no regular file; nothing is written then. The holder may remove the folder: a caller that
+  /// comes meanwhile locks a new one.
+  static core::result<folder_lock> take(const std::filesystem::path& root,
+                                        std::string_view purpose = "saves checkpoints");
 
   folder_lock(folder_lock&& other) noexcept;
   folder_lock& operator=(folder_lock&& other) noexcept;
@@ -34,7 +35,7 @@ class folder_lock {
 
  private:
   folder_lock(std::filesystem::path root, int fd);
-  static core::result<std::optional<folder_lock>> try_take(const std::filesystem::path& root, std::string_view deed);
+  static core::result<std::optional<folder_lock>> try_take(const std::filesystem::path& root, std::string_view purpose);
   void release();
 
   std::filesystem::path root_;
@@ -43,11 +44,10 @@ class folder_lock {
 
 struct claimed_folder {        ///< a folder of checkpoints that this process may write to
   folder_lock lock;            ///< keep it as long as the run saves
-  std::vector<leftover> left;  ///< what an earlier crash had left, and what became of it; for people to be told
+  std::vector<leftover> left;  ///< what an earlier crash left behind, to be reported
 };
 
-/// For the start of a run: the lock, and under it remove_leftovers(), which must never see another run's save on its
-/// way.
+/// For the start of a run: takes the lock, then calls remove_leftovers(), which must not run during another run's save.
 core::result<claimed_folder> claim_folder(const std::filesystem::path& root);
 
 }  // namespace troupe::checkpoint

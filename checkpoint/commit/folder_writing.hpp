@@ -1,5 +1,5 @@
-// A folder of somebody else's format that appears whole or not at all: written under a working name beside its place,
-// then renamed, then named by a file like DeepSpeed's `latest`. What lies in it is the caller's business.
+// A folder of another library's format that appears whole or not at all: it is written under a working name beside its
+// target, renamed, then named by a file such as DeepSpeed's `latest`. The caller decides what it holds.
 #pragma once
 
 #include <filesystem>

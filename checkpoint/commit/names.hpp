@@ -1,4 +1,4 @@
-// Names that exist only while something is on its way, and taking folders away. Shared by commit and its clean-up.
+// Working names of saves and removals in progress, and the removal of folders. For commit.cpp and leftovers.cpp.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +13,8 @@
 namespace troupe::checkpoint {
 
 inline constexpr std::string_view writing_mark = ".writing-";    ///< not committed yet
-inline constexpr std::string_view replaced_mark = ".replaced-";  ///< valid, put aside for another of the same step
-inline constexpr std::string_view removing_mark = ".removing-";  ///< on its way out
+inline constexpr std::string_view replaced_mark = ".replaced-";  ///< complete, replaced by another of the same name
+inline constexpr std::string_view removing_mark = ".removing-";  ///< being removed
 
 /// `step-00000120.writing-<32 digits>`.
 inline std::string beside(const std::string& name, std::string_view mark, digest128 id) {
@@ -41,7 +41,7 @@ inline std::optional<std::string_view> stands_beside(std::string_view entry, std
   return entry;
 }
 
-/// Why a folder is no checkpoint of ours from its first to its last file; nothing where it is one.
+/// What shows that a folder is not one of our checkpoints and nothing else; nothing where it is.
 core::result<std::optional<std::string>> strange_in(file_system& files, const std::filesystem::path& folder);
 
 /// Makes `path` and every folder above it that is missing, each synced into the one above.

@@ -96,7 +96,7 @@ void order_by_age(std::vector<candidate>& all) {
   for (size_t i = 0; i < all.size(); ++i) all[i] = std::move(aged[i].second);
 }
 
-/// By age. None later or of a higher step than what `latest` names: whoever wrote it did not mean those.
+/// By age. None that is later or of a higher step than what `latest` names: its writer went back behind those.
 core::result<std::vector<candidate>> candidates_in(file_system& files, const fs::path& root,
                                                    const core::result<std::optional<latest_name>>& latest) {
   const auto named =

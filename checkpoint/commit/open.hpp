@@ -1,5 +1,5 @@
-// Which checkpoint of a folder is the newest committed one, and what to take instead where that is damaged. Owns the
-// file `latest` as readers see it; what is in a checkpoint is others' business.
+// Finds the newest committed checkpoint of a folder, or an older one where that is damaged. Owns how readers understand
+// the file `latest`, not what a checkpoint holds.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct open_options {
   /// and is of no higher step. What `latest` names must pass the same check then.
   bool fallback_to_previous = false;
   good_enough fallback_check = good_enough::verifies;
-  /// Told, a sentence each, which were passed over and why, and which one is taken.
+  /// Called with a sentence for each checkpoint that was skipped, with the reason, and for the one that is taken.
   std::function<void(const std::string&)> say = {};
 };
 

@@ -1,4 +1,4 @@
-// flock(2), as in folder_lock.cpp: shared for readers, exclusive for whoever removes.
+// flock(2), as in folder_lock.cpp: shared for readers, exclusive for removal.
 #include "checkpoint/commit/reading_mark.hpp"
 
 #include <fcntl.h>

@@ -1,6 +1,5 @@
-// Somebody reads a checkpoint: retention of a run that writes beside it leaves it alone meanwhile. Owns the mark, a
-// lock on the manifest that the kernel takes back when its holder ends; where a file system has no locks there is no
-// mark.
+// Marks a checkpoint as being read, so that the retention of a running job does not remove it. The mark is a lock on
+// the manifest, which the kernel releases when the process ends; on file systems without locks there is no mark.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +11,11 @@ namespace troupe::checkpoint {
 std::shared_ptr<const void> mark_as_read(const std::filesystem::path& folder);
 
 struct unread_claim {
-  bool is_read = false;              ///< somebody has a mark
+  bool is_read = false;              ///< a reader has marked it
   std::shared_ptr<const void> held;  ///< no reader gets one meanwhile; may be null
 };
 
-/// For whoever removes the checkpoint.
+/// Asked by code that is about to remove the checkpoint.
 unread_claim claim_unread(const std::filesystem::path& folder);
 
 }  // namespace troupe::checkpoint

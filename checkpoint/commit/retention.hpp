@@ -1,5 +1,5 @@
-// Which checkpoints go when new ones come. Owns the rule and its safety: never the one that `latest` names or somebody
-// reads, never anything that is no checkpoint of ours. Those with a tag were named by hand: they stay and do not count.
+// Removes older checkpoints after new ones are committed. Never removed: the one that `latest` names, those that are
+// being read, anything that is not one of our checkpoints. Checkpoints with a tag are kept and not counted.
 #pragma once
 
 #include <cstdint>

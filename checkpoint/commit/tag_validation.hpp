@@ -1,5 +1,4 @@
-// Whether all ranks mean the same checkpoint when they save or load. Owns the rule; how tags come together is the
-// caller's business.
+// Checks that all ranks name the same checkpoint when they save or load. The caller collects the tags.
 #pragma once
 
 #include <functional>

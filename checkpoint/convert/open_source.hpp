@@ -1,5 +1,4 @@
-// Opens a checkpoint of any format by what lies at its path. Owns the recognising; what a format's files hold is the
-// business of its own reader.
+// Opens a checkpoint of any format. Owns how the format is recognised; each format has a reader of its own.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +12,7 @@
 
 namespace troupe::checkpoint {
 
-/// Who wrote a checkpoint.
+/// The formats of checkpoints.
 enum class source_format : uint8_t { troupe, deepspeed, universal, hugging_face, torch };
 /// "a checkpoint of Troupe's", ...: for messages.
 std::string_view described(source_format f);
@@ -27,7 +26,7 @@ struct source_options {
   bool fallback_to_previous{false};
   /// Rules for name_rules.hpp, which give the tensors other names; empty: none.
   core::name_lines map{};
-  std::function<void(const std::string&)> say{};  ///< hears, in a line, of what was passed over
+  std::function<void(const std::string&)> say{};  ///< called with a line for each checkpoint that was skipped
 };
 
 /// What lies at `path`, from names and first bytes alone. Errors: bad_input where nothing does or it is

@@ -1,6 +1,6 @@
-// Any checkpoint as a folder of Megatron's and DeepSpeed's form for other tensor-parallel, pipeline and data-parallel
-// degrees, larger or smaller. Owns the folder's files and their order of appearing; who has what is reshape_plan.hpp's,
-// what stands in one rank's files deepspeed/writer.hpp's. Tensors stream: a block at a time is in memory.
+// Writes any checkpoint as a folder in the form of Megatron and DeepSpeed, for larger or smaller tensor-parallel,
+// pipeline and data-parallel degrees. Owns the folder's files and the order in which they are written; reshape_plan.hpp
+// decides which rank has what, deepspeed/writer.hpp writes one rank's files. Only one block is in memory at a time.
 #pragma once
 
 #include <filesystem>

@@ -1,5 +1,5 @@
-// Which tensors each model-parallel rank of other degrees has: pipeline layers by the parameters' names, stages by
-// layers, tensor-parallel slices by rules. Pure lists of pieces; writing them is reshape.hpp's.
+// Decides which tensors each model-parallel rank has at other degrees: pipeline layers by parameters' names, stages by
+// layers, tensor-parallel slices by rules. Makes lists of pieces only; reshape.hpp writes them.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ std::string pipeline_name(const pipeline_map& map, const std::string& name);
 /// where they do not divide the first stages have one more. Refused: fewer layers than stages.
 core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages);
 
-/// Who has what; each rank's list of pieces is made when it is asked for, since all of them together may be long.
+/// Which rank has what. A rank's list of pieces is made when it is asked for, since all lists together may be long.
 class reshape_plan {
  public:
   /// `whole` outlives the plan. `zeros`: see split_entry(). Refused: what the rules cannot cut, tensor-parallel ranks

@@ -1,5 +1,5 @@
-// By which rules a source's parameters are cut over tensor-parallel ranks. Owns the choice between what the caller
-// says, what the source's writer published, Megatron's names and those of Hugging Face's GPT-2 and Llama.
+// Chooses the rules by which a source's parameters are cut over tensor-parallel ranks: the caller's, those that the
+// source's writer published, those of Megatron's names, or those of Hugging Face's GPT-2 and Llama.
 #pragma once
 
 #include <memory>

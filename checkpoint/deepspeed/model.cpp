@@ -21,7 +21,7 @@ class builder {
 
   core::result<deepspeed_model> build(unknown_order without) {
     if (auto ok = sort_tensors(); !ok) return fail(ok.error());
-    if (parameters_.empty()) return bad("it has no fp32 master weights that DeepSpeed could go on with");
+    if (parameters_.empty()) return bad("it has no fp32 master weights that DeepSpeed could resume with");
     if (auto ok = take_order(without); !ok) return fail(ok.error());
     if (auto ok = take_groups(); !ok) return fail(ok.error());
     if (auto ok = take_shared(); !ok) return fail(ok.error());

@@ -1,4 +1,4 @@
-// A source's tensors by what they are to DeepSpeed: parameter groups in the model's order, frozen parameters, buffers
+// Sorts a source's tensors into what DeepSpeed knows: parameter groups in the model's order, frozen parameters, buffers
 // and tied names, all under the names that are written.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What saving and loading ask of a file system, and the real one. Owns opening, errors and their sentences; the order
-// in which things are synced is commit/commit.hpp's business. Its twin that loses power is tests/fakes/file_system.hpp.
+// The file system as saving and loading use it, and the real one. Owns opening and error messages; commit/commit.hpp
+// owns the order of syncs. A fake one that simulates power cuts is tests/fakes/file_system.hpp.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +31,8 @@ class output_file {
   output_file& operator=(const output_file&) = delete;
   virtual ~output_file() = default;  ///< waits for what is in flight and closes; what was not synced may be lost
 
-  /// Tells how long the file will become at most, so that room can be reserved; error_kind::no_space where there is
-  /// none. First call, if any; a file that ends before is as long as what was written.
+  /// Reserves room for at most `bytes`; error_kind::no_space where there is none. Must come before any write. A file
+  /// that ends earlier is as long as what was written.
   virtual core::result<void> expect(uint64_t bytes);
   /// Appends all of it; the memory is the caller's again when it returns.
   virtual core::result<void> write(std::span<const std::byte> bytes) = 0;

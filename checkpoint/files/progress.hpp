@@ -1,4 +1,4 @@
-// How long work tells where it stands, and is asked to end.
+// How long-running work reports its progress and can be stopped.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a checkpoint holds, whoever wrote it: every tensor, and which bytes of which file hold which of its elements.
+// The contents of a checkpoint of any format: every tensor, and which bytes of which file hold which of its elements.
 #pragma once
 
 #include <cstdint>

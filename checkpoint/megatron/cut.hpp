@@ -1,5 +1,5 @@
-// How one parameter lies over the ranks of a tensor-parallel model: which elements of whose slice are which elements
-// of the whole. Owns the arithmetic, both ways; which parameter is cut how is rules.hpp's.
+// Maps the elements of one parameter to the slices of tensor-parallel ranks and back. Owns the arithmetic; rules.hpp
+// says which parameter is cut in which way.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace troupe::checkpoint {
 inline constexpr uint32_t max_tensor_ranks = 4096;
 /// Runs of elements that one cut may have.
 inline constexpr uint64_t max_cut_runs = 4'000'000;
-/// Parts of one parameter that are cut each for itself.
+/// Parts of one parameter that are cut separately.
 inline constexpr size_t max_sub_parameters = 4096;
 
 /// How a parameter lies over tensor-parallel ranks.
@@ -25,7 +25,7 @@ enum class cut_kind : uint8_t {
   along        ///< cut along a dimension
 };
 
-/// What becomes of a dimension that the ranks do not divide.
+/// What to do with a dimension that the number of ranks does not divide.
 enum class uneven_split : uint8_t {
   refused,          ///< Megatron: every rank the same number
   one_more_each,    ///< AutoTP: the first (size mod ranks) ranks have one more
@@ -36,7 +36,7 @@ enum class uneven_split : uint8_t {
 struct cut_rule {
   cut_kind kind = cut_kind::replicated;
   size_t dimension = 0;
-  /// So many equal parts are stacked along `dimension` and each is cut for itself: 3 for queries, keys and values one
+  /// So many equal parts are stacked along `dimension` and each is cut separately: 3 for queries, keys and values one
   /// after the other, 2 for a fused SwiGLU. Not used with `widths`.
   uint32_t sub_parameters = 1;
   std::vector<int64_t> part_sizes = {};  ///< of parts that are not equal, along `dimension`, each cut for itself

@@ -1,5 +1,5 @@
-// `universal_checkpoint_info` as JSON: what a tensor-parallel folder says so that others can put it together. Owns the
-// form; reading it is rules.hpp's.
+// Writes `universal_checkpoint_info` as JSON, from which readers of a tensor-parallel folder learn how its slices go
+// together. rules.hpp reads it.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct published_rule {
   cut_rule rule;
 };
 
-/// A pattern for each name that says its rule to whoever reads the folder of `ranks` tensor-parallel ranks. Refused:
+/// A pattern for each name, which tells readers of a folder of `ranks` tensor-parallel ranks its rule. Refused:
 /// vocabularies of different numbers of rows, which the form has no place for; widths that do not divide.
 core::result<std::string> universal_info_json(const std::vector<published_rule>& rules, uint32_t ranks);
 

@@ -1,5 +1,5 @@
-// Which parameter of a tensor-parallel model is cut how: Megatron's names, the files of pipeline layers, and the
-// patterns that a universal checkpoint's writer published. Owns the choice; the arithmetic is cut.hpp's.
+// Says how each parameter of a tensor-parallel model is cut: by Megatron's names, by the names in files of pipeline
+// layers, or by the patterns that a universal checkpoint's writer published. cut.hpp has the arithmetic.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// What a checkpoint of ours says of itself: its tensors, its files and the state of the run. Owns the types and their
-// rules; the text is manifest_text.hpp's, docs/formats.md describes it.
+// The manifest of one of our checkpoints: its tensors, its files and the state of the run. Owns the types and their
+// rules; manifest_text.hpp has the text form, which docs/formats.md describes.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct loss_scale_record {
   bool operator==(const loss_scale_record&) const = default;
 };
 
-struct run_state {                            ///< what a run needs to go on, apart from tensors
+struct run_state {                            ///< what a run needs to resume, apart from tensors
   uint64_t step = 0;                          ///< optimizer steps done, skipped ones too
   uint64_t applied_updates = 0;               ///< of these, those that changed parameters
   std::optional<uint64_t> schedule_position;  ///< updates that the schedule has counted; none: the applied ones
@@ -57,8 +57,8 @@ struct manifest : tensor_list {    ///< one checkpoint
   bool operator==(const manifest&) const = default;
 };
 
-/// Holds every rule that the types cannot: limits, order, names, pieces that lie aligned inside their file, overlap
-/// nobody and cover their tensor exactly. The error names the tensor.
+/// Checks what the types cannot express: limits, order, names, and that pieces are aligned, lie inside their file, do
+/// not overlap and cover their tensor exactly. The error names the tensor.
 core::result<void> check_manifest(const manifest& m);
 
 }  // namespace troupe::checkpoint

@@ -130,7 +130,7 @@ class header_events : public nlohmann::json_sax<nlohmann::json> {
   bool boolean(bool) override { return unexpected("true or false"); }
   bool number_integer(int64_t) override { return unexpected("a negative number"); }
   bool number_float(double, const std::string&) override {
-    return unexpected("a number that is not whole or too large");
+    return unexpected("a number that is no integer or too large");
   }
   bool binary(nlohmann::json::binary_t&) override { return unexpected("bytes"); }
   bool parse_error(size_t position, const std::string&, const nlohmann::detail::exception&) override {

@@ -70,7 +70,8 @@ class tensors_by_name {
   std::map<std::string, std::vector<const tensor_entry*>> by_name_;
 };
 
-/// Whom `t` of `own` is compared with: the most exact weights with the most exact ones, any other with its like.
+/// The tensor that `t` of `own` is compared with: weights of the highest precision with the same of the other source,
+/// any other tensor with one of its kind.
 const tensor_entry* counterpart(const tensor_entry& t, const tensors_by_name& own, const tensors_by_name& other) {
   const auto* like = other.same(t);
   if (t.kind == tensor_kind::moment) return like;
@@ -84,7 +85,7 @@ struct counterparts {
   diff_report report;
 };
 
-/// Who is compared with whom; who is alone.
+/// The pairs to compare, and the tensors without a counterpart.
 counterparts pair_up(const tensor_source& first, const tensor_source& second) {
   counterparts out;
   const tensors_by_name one(first), two(second);

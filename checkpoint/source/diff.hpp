@@ -26,7 +26,7 @@ struct tensor_difference {  ///< how one tensor differs
 };
 
 struct diff_options {
-  /// Without: every bit and the element's type must be equal. With: values may differ by so much, types are not looked
+  /// None: every bit and the element's type must be equal. Else values may differ by so much, and types are not looked
   /// at.
   std::optional<double> tolerance;
   progress_function progress;

@@ -1,4 +1,4 @@
-// A checkpoint of any format for the eye and for programs: what it holds and which file holds what. Reads no tensor.
+// Shows what a checkpoint of any format holds, and in which files, as text and as JSON. Reads no tensor.
 #pragma once
 
 #include <cstdint>

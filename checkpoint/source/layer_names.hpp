@@ -1,6 +1,6 @@
-// What the layers of a pipeline are called in the model that it was cut from: by the prefixes that reshape() kept with
-// them, or by a list of the names that the model has. Owns names that begin with a layer's number; names that a person
-// gives are name_rules.hpp's.
+// Gives the layers of a pipeline the names that they have in the model it was cut from: by prefixes that reshape()
+// stored with them, or by a list of the model's names. Owns names that begin with a layer's number; rules that a person
+// writes are name_rules.hpp's.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,8 @@ core::result<tensor_source> named_by_layers(tensor_source pipeline, std::span<co
 /// `a, b, c and 9 more`: the beginning of a list of names, for messages.
 std::string first_names(const std::vector<std::string>& names);
 
-/// For who needs the model's names of a pipeline that named_by_layers() could not name: what was wanted, what is there
-/// and how it can be said.
+/// The error for a pipeline that named_by_layers() could not name: what was wanted, what is there, and how a person can
+/// give the names.
 core::error unnamed_layers(const tensor_source& pipeline, std::span<const wanted_tensor> wanted);
 
 }  // namespace troupe::checkpoint

@@ -1,5 +1,5 @@
-// Which tensor of a checkpoint is which parameter of a model, where whoever wrote it put other prefixes in front. Names
-// alone decide; shapes are compared by who loads.
+// Finds the tensor of a checkpoint that is a given parameter of a model, although its writer may have added other
+// prefixes to the names. Only names are compared here; the code that loads compares shapes.
 #pragma once
 
 #include <map>

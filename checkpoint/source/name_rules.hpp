@@ -1,6 +1,6 @@
-// Names that a person gives to the tensors of a checkpoint whose writer had other ones: the file of `--map`. Owns what
-// its lines mean, as docs/checkpoints.md describes it; reading them is config/'s, what may be known without them
-// layer_names.hpp's.
+// Renames the tensors of a checkpoint by rules that a person wrote: the file of `--map`, whose lines
+// docs/checkpoints.md describes. Owns what the lines mean; config/ reads the file, layer_names.hpp finds names without
+// rules.
 #pragma once
 
 #include <cstdint>

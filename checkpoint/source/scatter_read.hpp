@@ -1,5 +1,5 @@
-// Many tensors of a source into many places of memory in one go: every byte is read once, whoever wants it, in
-// whatever type, and checked against its digest. Owns the threads that read; what is wanted is the caller's choice.
+// Loads many tensors of a source into many places of memory at once. Every byte is read once, even where several places
+// want it, converted to each place's type and checked against its digest. Owns the threads that read.
 #pragma once
 
 #include <cstddef>

@@ -16,7 +16,7 @@
 
 namespace troupe::checkpoint {
 
-/// A block for those who go through a tensor bit by bit.
+/// Block size for code that walks through a whole tensor.
 inline constexpr size_t read_block_bytes = size_t{4} << 20;
 /// Files that one reader keeps open; when it needs another, it closes all.
 inline constexpr size_t max_open_source_files = 128;

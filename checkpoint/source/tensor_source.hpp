@@ -1,6 +1,6 @@
-// Where every tensor of a folder lies, whoever wrote it: names, kinds, shapes and byte ranges, and what the writer said
-// of its run. The one form in which loading, exporting, comparing and showing see checkpoints; each format has its own
-// reader that fills it. Nothing here moves a byte of a tensor: see source_reader.hpp and scatter_read.hpp.
+// A checkpoint of any format as a list of tensors: names, kinds, shapes, byte ranges in files, and what is known of the
+// run that wrote it. Loading, exporting, comparing and showing work on this form alone; each format has a reader that
+// fills it. Tensors' bytes are read by source_reader.hpp and scatter_read.hpp.
 #pragma once
 
 #include <cstddef>

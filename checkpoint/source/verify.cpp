@@ -133,7 +133,7 @@ class verifier {
       uint32_t sum = 0;
       const auto whole = read(number, file, e.begin, e.bytes, "", [&](auto part) { sum = crc32(part, sum); });
       if (!whole) return fail(whole.error());
-      if (!*whole || e.crc32 == 0) continue;  // zero is also what a writer puts there that computes none
+      if (!*whole || e.crc32 == 0) continue;  // writers that compute no checksum put zero there
       out_.compared_bytes += e.bytes;
       if (sum == e.crc32) continue;
       const auto tensor = tensor_in(number, e);

@@ -111,7 +111,7 @@ core::result<fs::path> tag_folder(const fs::path& path, std::optional<std::strin
   return path / *tag;
 }
 
-core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, bool may_have_both_names) {
+core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, model_file_names names) {
   deepspeed_files out;
   out.folder = folder;
   std::error_code ec;
@@ -149,7 +149,8 @@ core::result<deepspeed_files> list_deepspeed_files(const fs::path& folder, bool 
   const auto is_of_stage_3 = [](const deepspeed_file& f) {
     return !f.path.filename().string().starts_with("mp_rank_");
   };
-  if (may_have_both_names && !std::ranges::all_of(out.model, is_of_stage_3)) std::erase_if(out.model, is_of_stage_3);
+  if (names == model_file_names::both && !std::ranges::all_of(out.model, is_of_stage_3))
+    std::erase_if(out.model, is_of_stage_3);
   for (auto* files : {&out.model, &out.optimizer, &out.layers})
     if (auto ok = put_in_order(*files); !ok) return fail(ok.error());
   for (const auto* files : {&out.model, &out.optimizer})

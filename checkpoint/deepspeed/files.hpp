@@ -37,10 +37,13 @@ struct deepspeed_files {
 core::result<std::filesystem::path> tag_folder(const std::filesystem::path& path, std::optional<std::string> tag,
                                                const char* latest_file = "latest");
 
+/// Under which names a rank's model file may lie. A universal folder has it under the name of stage 3 too, so that
+/// every stage loads it; the other one is listed then.
+enum class model_file_names : uint8_t { one, both };
+
 /// Refused with the file: experts' files, two files of one rank, ranks that are missing. A folder without any model
-/// file is no checkpoint of DeepSpeed's. A universal folder may have a model file under the name of stage 3 too, so
-/// that every stage loads it (`may_have_both_names`): the other one is taken.
+/// file is no checkpoint of DeepSpeed's.
 core::result<deepspeed_files> list_deepspeed_files(const std::filesystem::path& folder,
-                                                   bool may_have_both_names = false);
+                                                   model_file_names names = model_file_names::one);
 
 }  // namespace troupe::checkpoint

@@ -67,7 +67,7 @@ core::result<tensor_source> universal_reader::run(const fs::path& folder) {
   stage_ = *value;
   out_.format = fmt::format("DeepSpeed universal, from ZeRO-{}", stage_);
   if (auto ok = read_states(); !ok) return fail(ok.error());
-  const auto files = list_deepspeed_files(folder, /*may_have_both_names=*/true);
+  const auto files = list_deepspeed_files(folder, model_file_names::both);
   if (!files) return fail(files.error());
   if (auto ok = add_model(*files); !ok) return fail(ok.error());
   if (!out_.run.loss_scale) out_.run.loss_scale = loss_scale_of(*optimizer, optimizer->root());

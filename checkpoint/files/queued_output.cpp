@@ -60,14 +60,14 @@ class queued_output : public output_file {
   }
 
   core::result<void> wait(uint64_t ticket) override {
-    while (over_ < std::min(ticket, begun_)) take(true);
+    while (over_ < std::min(ticket, begun_)) take(when_none::wait);
     if (error_) return fail(*error_);
     return {};
   }
 
   bool is_over(uint64_t ticket) override {
     ticket = std::min(ticket, begun_);
-    if (over_ < ticket) take(false);
+    if (over_ < ticket) take(when_none::leave);
     return over_ >= ticket;
   }
 
@@ -149,7 +149,7 @@ class queued_output : public output_file {
       queue_->keep(on_);
     }
     while (!bytes.empty()) {
-      while (queue_->in_flight() == queue_->depth()) take(true);
+      while (queue_->in_flight() == queue_->depth()) take(when_none::wait);
       if (error_) return fail(*error_);
       const auto part = bytes.first(std::min<size_t>(bytes.size(), options_.request_bytes));
       if (auto ok = queue_->submit(storage::write_request(on_, begun_bytes_, part, begun_)); !ok)
@@ -163,10 +163,11 @@ class queued_output : public output_file {
     return begun_;
   }
 
-  /// Takes what is over from the queue, at least one when `block`.
-  void take(bool block) {
+  /// Takes what is over from the queue; where nothing is, it waits for one or leaves.
+  enum class when_none : uint8_t { wait, leave };
+  void take(when_none is_over) {
     completions_.clear();
-    if (block)
+    if (is_over == when_none::wait)
       queue_->wait(completions_);
     else
       queue_->poll(completions_);

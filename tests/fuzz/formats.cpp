@@ -90,8 +90,9 @@ using namespace troupe::tests;
     made.insert(name);
     written(name, input.subspan(std::min(zero + 1, input.size())));
   }
-  if (const auto files = list_deepspeed_files(fuzz_folder(), false)) wanted(files->model.size() <= made.size());
-  (void)list_deepspeed_files(fuzz_folder(), true);
+  if (const auto files = list_deepspeed_files(fuzz_folder(), model_file_names::one))
+    wanted(files->model.size() <= made.size());
+  (void)list_deepspeed_files(fuzz_folder(), model_file_names::both);
   (void)read_deepspeed_source(fuzz_folder());
   (void)checkpoint_index::open(fuzz_folder(), {});
   for (const auto& name : made) fs::remove(fuzz_folder() / name);

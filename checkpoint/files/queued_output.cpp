@@ -163,8 +163,9 @@ class queued_output : public output_file {
     return begun_;
   }
 
-  /// Takes what is over from the queue; where nothing is, it waits for one or leaves.
   enum class when_none : uint8_t { wait, leave };
+
+  /// Takes what is over from the queue; where nothing is, it waits for one or leaves.
   void take(when_none is_over) {
     completions_.clear();
     if (is_over == when_none::wait)

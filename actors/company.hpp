@@ -73,7 +73,7 @@ void for_each_actor(const company& c, Visitor&& visit) {
   there(c.loader);
 }
 
-/// Kills every actor of the company, now or after the message in hand. Drop the company before the actor system, whose
+/// Kills every actor of the company, at once or after its current message. Drop it before the actor system, whose
 /// end waits for the threads. The handles stay as they are until then: lanes that still run read them.
 void dismiss(const company& c);
 

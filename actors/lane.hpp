@@ -16,7 +16,7 @@ struct rank_links {
   lane_actor lanes[plan::num_lanes];  ///< control stays empty: the rank itself runs that lane
 };
 
-struct lane_state {        ///< what a lane keeps between messages
+struct lane_state {        ///< a lane's state between messages
   lane_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "lane";
 

@@ -245,7 +245,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;               // [parameter]
   std::vector<bool> written_;                 // [parameter]: its bucket holds a contribution of this accumulation
-  std::shared_ptr<const program> looked_up_;  // whose plan the next two are of
+  std::shared_ptr<const program> looked_up_;  // the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
   activation_windows windows_;

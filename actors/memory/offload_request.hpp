@@ -10,7 +10,7 @@
 
 namespace troupe::actors {
 
-struct offload_request {  ///< what is to leave memory, and where to
+struct offload_request {  ///< which states leave memory, and to where
   /// `optim_states` (moments), `hp_params` (fp32 masters), `lp_params` (parameters as gathers use them), `lp_grads`
   /// (reduced gradients kept apart) and `contiguous_grad_buffer` (buckets); empty: all. Where a parameter is its own
   /// master weight, both names of weights mean it.

@@ -1,4 +1,4 @@
-// What a host's hooks may do to a session: throw. What was done is booked before they are called.
+// A host's hooks may throw: a step is recorded as done before they are called.
 #include <filesystem>
 #include <stdexcept>
 
@@ -19,7 +19,7 @@ std::unique_ptr<actors::session> open_with(const small_job& job, const settings&
   return std::move(*s);
 }
 
-// With fp16 and everything else that moves with a step: schedule, loss scale, optimizer.
+// With fp16 and everything else that a step changes: schedule, loss scale, optimizer.
 const settings moving = {"fp16.enabled=true", "scheduler.type=WarmupLR", "scheduler.params.warmup_max_lr=1.0e-2",
                          "scheduler.params.warmup_num_steps=8", "data.validation_fraction=0.1"};
 
@@ -27,7 +27,7 @@ const settings moving = {"fp16.enabled=true", "scheduler.type=WarmupLR", "schedu
 
 BOOST_AUTO_TEST_SUITE(session_hooks)
 
-BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_the_run_goes_on_as_without) {
+BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_changes_no_later_step) {
   const small_job job;
   auto plain = job.open(moving);
   std::vector<double> losses;
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(a_step_whose_hook_throws_is_done_once_and_the_run_goes_on_a
   BOOST_TEST(parameter_of(*s, 0) == parameter_of(*plain, 0), boost::test_tools::per_element());
 }
 
-// Lines of a step come before its on_step, from within the call: the batch was applied twice where one threw there.
+// A step logs before its on_step, within the call: a log hook that threw there once made the batch apply twice.
 BOOST_AUTO_TEST_CASE(a_step_whose_log_line_throws_is_done_once) {
   const small_job job;
   const settings verbose = moving + settings{"comms_logger.enabled=true", "comms_logger.verbose=true"};

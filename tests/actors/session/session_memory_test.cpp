@@ -170,7 +170,7 @@ size_t threads() {
   return static_cast<size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
-// A thread that has done its last work lives on for a moment that nobody can wait for.
+// A thread that has finished its work exists for a moment longer, and there is no event to wait for.
 bool threads_fall_to(size_t wanted) {
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(5);
   while (threads() > wanted && std::chrono::steady_clock::now() < patience) std::this_thread::yield();
@@ -189,7 +189,7 @@ BOOST_AUTO_TEST_CASE(resident_bytes_equal_the_formulas_of_every_stage_dtype_and_
     }
 }
 
-BOOST_AUTO_TEST_CASE(sixteen_bit_training_takes_no_more_than_zero_says_plus_the_named_buffers) {
+BOOST_AUTO_TEST_CASE(sixteen_bit_training_takes_at_most_zeros_sizes_plus_the_named_buffers) {
   const small_job job(two_blocks);
   for (const auto& c : cases())
     if (c.has_masters() && c.order == "auto") BOOST_TEST_CONTEXT(c.text()) {
@@ -211,7 +211,7 @@ BOOST_AUTO_TEST_CASE(recomputing_activations_lowers_their_peak) {
   BOOST_TEST(2 * peak[1] < peak[0]);
 }
 
-BOOST_AUTO_TEST_CASE(offloaded_inputs_leave_the_memory_of_activations) {
+BOOST_AUTO_TEST_CASE(offloaded_inputs_do_not_count_as_activation_memory) {
   const small_job job;
   const settings common = {"data.sequence_length=24", "train_micro_batch_size_per_gpu=4",
                            "activation_checkpointing.enabled=true",
@@ -224,7 +224,7 @@ BOOST_AUTO_TEST_CASE(offloaded_inputs_leave_the_memory_of_activations) {
     return s->memory()[0];
   };
   const auto kept = memory_with("none"), host = memory_with("cpu"), files = memory_with("nvme");
-  // When the head's backward begins, the inputs of all blocks and its own wait.
+  // When the head's backward begins, its own input and those of all blocks are offloaded.
   BOOST_TEST(host.activations_peak_bytes + blocks * input <= kept.activations_peak_bytes);
   BOOST_TEST(files.activations_peak_bytes == host.activations_peak_bytes);
   BOOST_TEST(kept.resident.offloaded_activations == 0U);
@@ -253,7 +253,7 @@ BOOST_AUTO_TEST_CASE(sessions_give_back_memory_allocator_and_threads) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(two_sessions_at_once_count_for_themselves) {
+BOOST_AUTO_TEST_CASE(two_sessions_at_once_count_their_memory_separately) {
   const small_job job(two_blocks);
   auto a = job.open({}), b = job.open({"parallel.data=2"});
   const double first = step_of(*a).loss;

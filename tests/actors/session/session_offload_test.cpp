@@ -1,4 +1,4 @@
-// States that leave memory between steps at the host's wish, and come back.
+// States that the host offloads between steps and brings back.
 #include <boost/test/unit_test.hpp>
 #include <filesystem>
 
@@ -42,7 +42,7 @@ core::result<void> outcome_of(const core::result<T>& x) {
 
 BOOST_AUTO_TEST_SUITE(session_offload)
 
-BOOST_AUTO_TEST_CASE(states_come_back_bit_by_bit_and_training_goes_on_as_if_nothing_had_been) {
+BOOST_AUTO_TEST_CASE(states_come_back_bit_by_bit_and_training_continues_unchanged) {
   const small_job job;
   const auto folder = job.folder().path() / "away";
   std::filesystem::create_directory(folder);
@@ -73,7 +73,7 @@ BOOST_AUTO_TEST_CASE(states_come_back_bit_by_bit_and_training_goes_on_as_if_noth
       }
 }
 
-BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_meanwhile) {
+BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_while_states_are_offloaded) {
   const small_job job(
       "model: {model_type: gpt2, n_layer: 1, n_embd: 256, n_head: 4, n_positions: 24, vocab_size: 8192, embd_pdrop: 0, "
       "attn_pdrop: 0, resid_pdrop: 0}\n");
@@ -94,7 +94,7 @@ BOOST_AUTO_TEST_CASE(the_process_takes_less_memory_meanwhile) {
   (void)step_of(*s);
 }
 
-BOOST_AUTO_TEST_CASE(that_host_memory_is_where_states_are_already_is_said) {
+BOOST_AUTO_TEST_CASE(offloading_to_host_memory_says_that_states_are_there_already) {
   const small_job job;
   std::vector<std::string> lines;
   actors::session_hooks hooks;
@@ -108,7 +108,7 @@ BOOST_AUTO_TEST_CASE(that_host_memory_is_where_states_are_already_is_said) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(nothing_that_needs_states_runs_meanwhile) {
+BOOST_AUTO_TEST_CASE(calls_that_need_offloaded_states_are_refused) {
   const small_job job;
   auto s = job.open(stage(3) + two_ranks);
   (void)step_of(*s);

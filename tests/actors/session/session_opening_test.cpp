@@ -1,4 +1,4 @@
-// A session that is being opened: ended at every phase, refused where memory is not there.
+// Opening a session: ended by the host in every phase, refused without enough memory.
 #include <map>
 
 #include "actors/session/memory_need.hpp"
@@ -25,7 +25,7 @@ const settings two_ranks = {"parallel.data=2", "zero_optimization.stage=2"};
 
 BOOST_AUTO_TEST_SUITE(session_opening)
 
-BOOST_AUTO_TEST_CASE(an_opening_tells_its_phases_and_ends_in_each_of_them) {
+BOOST_AUTO_TEST_CASE(an_opening_reports_its_phases_and_can_be_ended_in_each) {
   const small_job job;
   actors::save_request request;
   request.root = job.folder() / "checkpoints";
@@ -55,8 +55,8 @@ BOOST_AUTO_TEST_CASE(an_opening_tells_its_phases_and_ends_in_each_of_them) {
   }
 }
 
-// With work in every phase: the host is asked while it is done, not only before.
-BOOST_AUTO_TEST_CASE(an_opening_asks_while_it_works) {
+// With work in every phase: the host is asked during the work, not only before it.
+BOOST_AUTO_TEST_CASE(an_opening_asks_the_host_during_its_work) {
   const std::string wide =
       "model: {model_type: gpt2, n_layer: 4, n_embd: 1024, n_head: 4, n_positions: 24, vocab_size: 256, embd_pdrop: 0, "
       "attn_pdrop: 0, resid_pdrop: 0}\n";
@@ -80,7 +80,7 @@ BOOST_AUTO_TEST_CASE(a_hook_that_throws_ends_the_opening_with_what_it_threw) {
                     std::runtime_error);
 }
 
-BOOST_AUTO_TEST_CASE(states_beyond_the_memory_that_is_there_are_refused_with_both_numbers) {
+BOOST_AUTO_TEST_CASE(states_larger_than_memory_are_refused_with_both_sizes) {
   const small_job job;
   const auto b = job::make_blueprint(job.config(two_ranks));
   BOOST_REQUIRE(b.has_value());

@@ -1,4 +1,4 @@
-// Overflow, loss scale, learning-rate schedule and numbers that are not finite, seen through whole runs.
+// Overflow, loss scale, learning-rate schedule and non-finite numbers in whole runs.
 #include <limits>
 
 #include "checkpoint/safetensors/weights_folder.hpp"
@@ -27,7 +27,7 @@ std::vector<std::vector<float>> moments_of(const actors::session& s) {
   return out;
 }
 
-// A Hugging Face folder whose weights are the seed's, but for one element that is not a number.
+// A Hugging Face folder with the seed's weights, except one element that is NaN.
 std::filesystem::path write_poisoned(const small_job& job, const std::string& parameter) {
   auto s = job.open({});
   const auto folder = job.folder() / "poisoned";
@@ -71,7 +71,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 BOOST_AUTO_TEST_SUITE(session_precision)
 
-BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_step_whole) {
+BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
   for (const char* stage : {"zero_optimization.stage=1", "zero_optimization.stage=3"}) {
     const small_job job(two_blocks);
     auto s = job.open({stage, "parallel.data=2", "fp16.enabled=true", "fp16.initial_scale_power=24",
@@ -112,7 +112,7 @@ BOOST_AUTO_TEST_CASE(the_loss_scale_doubles_after_a_window_of_good_steps) {
   auto s = job.open({"fp16.enabled=true", "fp16.initial_scale_power=4", "fp16.loss_scale_window=2"});
   std::vector<double> scales;
   for (int i = 0; i < 7; ++i) scales.push_back(step_of(*s).loss_scale);
-  // The first window is counted from the step before the run: as the peer counts.
+  // The first window counts from the step before the run, as DeepSpeed's does.
   const std::vector<double> wanted = {16, 16, 16, 32, 32, 64, 64};
   BOOST_TEST(scales == wanted, boost::test_tools::per_element());
 }
@@ -138,7 +138,7 @@ BOOST_AUTO_TEST_CASE(a_fixed_loss_scale_stays_and_changes_no_norm) {
   BOOST_TEST(a.grad_norm == b.grad_norm, boost::test_tools::tolerance(1e-2));
 }
 
-BOOST_AUTO_TEST_CASE(bf16_skips_an_overflow_when_it_is_told_to_check) {
+BOOST_AUTO_TEST_CASE(bf16_skips_an_overflow_if_told_to_check) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   auto s = job.open({"bf16.enabled=true", "parallel.data=2", "zero_optimization.stage=2"});
   const auto moments = moments_of(*s);
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(bf16_skips_an_overflow_when_it_is_told_to_check) {
   BOOST_TEST(step_of(*s).skipped);
 }
 
-BOOST_AUTO_TEST_CASE(steps_are_not_skipped_for_ever) {
+BOOST_AUTO_TEST_CASE(too_many_skipped_steps_end_the_run) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   auto s = job.open({"bf16.enabled=true", "parallel.data=2", "gradient_accumulation_steps=2"});
   for (int i = 1; i < 50; ++i) BOOST_TEST(step_of(*s).skipped);
@@ -159,7 +159,7 @@ BOOST_AUTO_TEST_CASE(steps_are_not_skipped_for_ever) {
   BOOST_TEST(contains(r.error().text, "block 1"), r.error().text);
 }
 
-BOOST_AUTO_TEST_CASE(bf16_ends_at_an_overflow_when_it_is_not_to_check) {
+BOOST_AUTO_TEST_CASE(bf16_ends_at_an_overflow_if_told_not_to_check) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   auto s = job.open({"bf16.enabled=true", "bf16.check_grad_overflow=false"});
   const auto r = s->step();
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(bf16_ends_at_an_overflow_when_it_is_not_to_check) {
   BOOST_TEST((r.error().kind == core::error_kind::numeric));
 }
 
-BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_names_the_unit_where_it_began) {
+BOOST_AUTO_TEST_CASE(a_nan_loss_names_the_unit_where_it_began) {
   const poisoned_job job("transformer.h.1.mlp.c_fc.weight");
   for (const settings& set : std::vector<settings>{
            {"zero_optimization.stage=0"},
@@ -186,7 +186,7 @@ BOOST_AUTO_TEST_CASE(a_loss_that_is_not_a_number_names_the_unit_where_it_began) 
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_learning_rate_beyond_reason_ends_with_the_place_of_the_first_infinity) {
+BOOST_AUTO_TEST_CASE(a_huge_learning_rate_ends_with_the_place_of_the_first_infinity) {
   const small_job job(two_blocks);
   auto s = job.open({"optimizer.params.lr=1.0e+30", "parallel.data=2", "zero_optimization.stage=3"});
   std::string error;
@@ -196,7 +196,7 @@ BOOST_AUTO_TEST_CASE(a_learning_rate_beyond_reason_ends_with_the_place_of_the_fi
   BOOST_TEST(contains(error, "first seen in "), error);
 }
 
-BOOST_AUTO_TEST_CASE(the_schedule_shows_in_the_reports) {
+BOOST_AUTO_TEST_CASE(reports_show_the_learning_rate_schedule) {
   const small_job job(two_blocks);
   auto s = job.open({"scheduler.type=WarmupDecayLR", "scheduler.params.warmup_max_lr=0.01",
                      "scheduler.params.warmup_num_steps=4", "scheduler.params.total_num_steps=8",

@@ -1,4 +1,4 @@
-// Saving beside training, as a host sees it: what it costs (no bit), what it keeps, what happens when the disk fails.
+// Asynchronous saves as a host sees them: no bit of training changes, which states are saved, a disk that fails.
 #include <boost/test/unit_test.hpp>
 
 #include "checkpoint/commit/commit.hpp"
@@ -49,7 +49,7 @@ checkpoint::manifest manifest_of(const std::filesystem::path& folder) {
 
 BOOST_AUTO_TEST_SUITE(session_save)
 
-BOOST_AUTO_TEST_CASE(saving_beside_training_changes_no_bit_and_keeps_the_states_of_its_step) {
+BOOST_AUTO_TEST_CASE(an_asynchronous_save_changes_no_bit_and_saves_the_states_of_its_step) {
   const small_job job(tiny_gpt2_with_dropout);
   for (const settings& more : {settings{}, settings{"bf16.enabled=true"}, settings{"zero_optimization.stage=0"},
                                settings{"checkpoint.staging_bytes=65536"}}) {
@@ -78,7 +78,7 @@ BOOST_AUTO_TEST_CASE(saving_beside_training_changes_no_bit_and_keeps_the_states_
   }
 }
 
-BOOST_AUTO_TEST_CASE(one_save_at_a_time_is_under_way) {
+BOOST_AUTO_TEST_CASE(one_save_runs_at_a_time) {
   const small_job job;
   saves_heard heard;
   const auto s = opened(job, three_stages_up, heard.hooks());
@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(one_save_at_a_time_is_under_way) {
   BOOST_TEST(heard.reports.size() == 2U);
 }
 
-BOOST_AUTO_TEST_CASE(a_save_that_fails_is_told_once_and_training_goes_on) {
+BOOST_AUTO_TEST_CASE(a_failed_save_is_reported_once_and_training_continues) {
   const small_job job;
   saves_heard heard;
   const auto root = job.folder() / "saved";
@@ -132,7 +132,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_waits_for_its_save) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_stopped_run_keeps_what_was_copied_and_drops_what_was_not) {
+BOOST_AUTO_TEST_CASE(a_stopped_run_commits_a_copied_save_and_drops_an_unfinished_copy) {
   const small_job job;
   const auto root = job.folder() / "saved";
   saves_heard heard;
@@ -145,7 +145,7 @@ BOOST_AUTO_TEST_CASE(a_stopped_run_keeps_what_was_copied_and_drops_what_was_not)
   BOOST_TEST(!s->save({.root = root}).has_value());
   BOOST_TEST(!s->save_under_way());
   s.reset();
-  // Committed or not there at all: nothing half-written, and it was told once where it had begun.
+  // Committed or absent, never half-written; reported once if it had begun.
   if (std::filesystem::exists(root / "latest"))
     BOOST_TEST(manifest_of(root).run.step >= 1U);
   else

@@ -1,4 +1,4 @@
-// What a host's session records, refuses and leaves behind, without the command line around it.
+// What a host's session records, refuses and leaves behind, without the command line.
 #include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -22,7 +22,7 @@ size_t lines_in(const fs::path& file) {
 
 BOOST_AUTO_TEST_SUITE(session_telemetry)
 
-BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
+BOOST_AUTO_TEST_CASE(destroying_a_session_writes_the_files_that_finish_writes) {
   const small_job job;
   fs::create_directories(job.folder() / "out");
   {
@@ -34,7 +34,7 @@ BOOST_AUTO_TEST_CASE(the_end_of_a_session_writes_what_finish_would_have) {
              std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(a_host_under_a_comma_locale_gets_the_files_that_others_get) {
+BOOST_AUTO_TEST_CASE(a_comma_locale_of_the_host_changes_no_file) {
   const small_job job;
   fs::create_directories(job.folder() / "out");
   {
@@ -88,7 +88,7 @@ BOOST_AUTO_TEST_CASE(a_folder_that_cannot_be_made_stops_the_first_step_and_nothi
   BOOST_TEST(fs::exists(job.folder() / "taken/DeepSpeedJobName/Train_Samples_lr.csv"));
 }
 
-BOOST_AUTO_TEST_CASE(curves_end_where_a_load_goes_back_to) {
+BOOST_AUTO_TEST_CASE(loading_an_earlier_step_cuts_the_curves_there) {
   const small_job job;
   const auto file = job.folder() / "out/steps.jsonl";
   const auto steps_in = [&] {
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(curves_end_where_a_load_goes_back_to) {
   BOOST_TEST(scratch_folder::read(job.folder() / "out/report.html").find("after 4 of 10 steps") != std::string::npos);
 }
 
-BOOST_AUTO_TEST_CASE(lines_of_the_log_come_with_the_next_call) {
+BOOST_AUTO_TEST_CASE(log_lines_come_with_the_next_call) {
   const small_job job;
   std::vector<std::string> lines;
   actors::session_hooks hooks;

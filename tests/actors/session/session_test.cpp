@@ -1,4 +1,4 @@
-// What a host program sees of a session beside its steps: evaluation, generation, stopping, refusals, export.
+// A session as a host program sees it, apart from steps: evaluation, generation, stopping, refusals, export.
 #include <c10/core/Allocator.h>
 
 #include <filesystem>
@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(a_validation_part_smaller_than_a_batch_is_evaluated_too) {
   BOOST_TEST(together->evaluate().value() == *loss);
 }
 
-BOOST_AUTO_TEST_CASE(evaluation_without_a_validation_part_is_refused_and_the_run_goes_on) {
+BOOST_AUTO_TEST_CASE(evaluation_without_a_validation_part_is_refused_and_the_run_continues) {
   const small_job job(two_blocks);
   auto s = job.open({});
   const auto r = s->evaluate();
@@ -127,7 +127,7 @@ BOOST_AUTO_TEST_CASE(a_stop_in_the_middle_of_a_step_ends_it) {
   BOOST_TEST(r.error().text == "enough");
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_refused_in_one_sentence_and_leaves_nothing) {
+BOOST_AUTO_TEST_CASE(a_configuration_that_cannot_open_is_refused_in_one_sentence_and_leaves_nothing) {
   struct refusal {
     std::string model, text;
     settings set;
@@ -170,7 +170,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_opened_is_refused_in_one_sentence_and_leaves
     }
 }
 
-BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains_on) {
+BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains) {
   const small_job job(two_blocks);
   auto a = job.open({"parallel.data=2", "zero_optimization.stage=3", "data.validation_fraction=0.1"});
   for (int i = 0; i < 3; ++i) step_of(*a);
@@ -190,7 +190,7 @@ BOOST_AUTO_TEST_CASE(an_exported_model_opens_with_the_same_weights_and_trains_on
   BOOST_TEST(step_of(**b).loss < first);
 }
 
-BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_an_error_and_the_run_goes_on) {
+BOOST_AUTO_TEST_CASE(an_export_that_cannot_be_written_is_an_error_and_the_run_continues) {
   const small_job job(two_blocks);
   auto s = job.open({});
   job.folder().write("a file", "");

@@ -1,4 +1,4 @@
-// A session and threads: those of its host, which come, call and live on, and those that the system refuses.
+// A session and threads: calls from several host threads, and threads that the system refuses to start.
 #include <ATen/Parallel.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::chrono::seconds patience{60};
 
-/// A thread of a host that does one thing after the other and lives until it is let go.
+/// A host's thread that runs one task after another and lives until it is released.
 class worker {
  public:
   worker() : thread_([this] { work(); }) {}
@@ -33,7 +33,7 @@ class worker {
   worker(const worker&) = delete;
   worker& operator=(const worker&) = delete;
 
-  /// False where it did not come back.
+  /// False if the task did not return.
   bool call(std::function<void()> f) {
     std::packaged_task<void()> task(std::move(f));
     auto done = task.get_future();
@@ -70,14 +70,14 @@ size_t entries_of(const char* folder) {
   return static_cast<size_t>(std::distance(begin(all), end(all)));
 }
 
-/// A thread that has ended counts until the kernel has taken it down.
+/// A thread that has ended is counted until the kernel has removed it.
 bool ends_alone() {
   for (int i = 0; i < 500 && entries_of("/proc/self/task") != 1; ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return entries_of("/proc/self/task") == 1;
 }
 
-/// What `f` gives in a child of its own, whose exit code it is; 99 where it does not end.
+/// Result of `f`, run in a child process and passed as its exit code; 99 if it does not end.
 int in_a_child(const std::function<int()>& f) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(f());
@@ -98,7 +98,7 @@ int in_a_child(const std::function<int()>& f) {
 
 BOOST_AUTO_TEST_SUITE(session_threads)
 
-BOOST_AUTO_TEST_CASE(a_session_is_opened_stepped_saved_and_destroyed_by_four_threads_that_live_on) {
+BOOST_AUTO_TEST_CASE(four_living_threads_open_step_save_and_destroy_a_session) {
   const small_job job;
   worker opens, steps, saves, destroys;
   std::unique_ptr<actors::session> s;
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(a_session_is_opened_stepped_saved_and_destroyed_by_four_thr
   BOOST_REQUIRE_MESSAGE(destroys.call([&] { s.reset(); }), "the session's end hangs");
 }
 
-BOOST_AUTO_TEST_CASE(a_session_ends_while_a_thread_that_stepped_it_once_lives) {
+BOOST_AUTO_TEST_CASE(a_session_ends_while_a_thread_that_stepped_it_lives) {
   const small_job job;
   worker stepped, ends;
   auto s = job.open({});
@@ -123,7 +123,7 @@ BOOST_AUTO_TEST_CASE(a_session_ends_while_a_thread_that_stepped_it_once_lives) {
   BOOST_REQUIRE_MESSAGE(ends.call([&] { s.reset(); }), "the session's end hangs");
 }
 
-BOOST_AUTO_TEST_CASE(a_thread_that_is_in_its_hosts_system_already_stays_in_it) {
+BOOST_AUTO_TEST_CASE(a_thread_registered_with_its_hosts_actor_system_stays_registered) {
   const small_job job;
   caf::actor_system_config settings;
   actors::add_message_types(settings);
@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(a_thread_that_is_in_its_hosts_system_already_stays_in_it) {
   BOOST_TEST(caf::logger::current_logger() == &system.logger());
 }
 
-BOOST_AUTO_TEST_CASE(where_threads_are_refused_no_session_opens_and_nothing_is_left) {
+BOOST_AUTO_TEST_CASE(no_session_opens_without_threads_and_nothing_is_left) {
   const small_job job;
   const auto config = job.config({"parallel.data=2"});
   for (const rlim_t threads : {1, 2, 4, 8, 12}) {
@@ -161,8 +161,8 @@ BOOST_AUTO_TEST_CASE(where_threads_are_refused_no_session_opens_and_nothing_is_l
   }
 }
 
-// Teams of OpenMP's would stay, and libgomp ends the process where it is refused a thread for one.
-BOOST_AUTO_TEST_CASE(neither_steps_nor_what_is_measured_for_lanes_opens_a_team) {
+// An OpenMP team would stay, and libgomp ends the process if it cannot start a thread for one.
+BOOST_AUTO_TEST_CASE(neither_steps_nor_the_measurement_for_lanes_opens_an_openmp_team) {
   const small_job job;
   const auto config = job.config({"parallel.data=2"});
   const int code = in_a_child([&] {
@@ -181,8 +181,8 @@ BOOST_AUTO_TEST_CASE(neither_steps_nor_what_is_measured_for_lanes_opens_a_team) 
   BOOST_TEST(code == 0, code);
 }
 
-// Somebody else took the threads between the question and the lanes.
-BOOST_AUTO_TEST_CASE(a_company_that_is_refused_a_thread_is_dismissed_and_its_system_ends) {
+// The threads were taken by others after the check and before the lanes started.
+BOOST_AUTO_TEST_CASE(a_company_without_enough_threads_is_dismissed_and_its_system_ends) {
   for (const rlim_t threads : {1, 2, 4, 6}) {
     const int code = in_a_child([&] {
       auto held = std::make_shared<int>(0);
@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(a_company_that_is_refused_a_thread_is_dismissed_and_its_sys
   }
 }
 
-BOOST_AUTO_TEST_CASE(the_question_for_threads_takes_none) {
+BOOST_AUTO_TEST_CASE(checking_for_threads_leaves_none_taken) {
   BOOST_TEST(actors::check_thread_room(0).has_value());
   const size_t before = entries_of("/proc/self/task");
   BOOST_TEST(actors::check_thread_room(20).has_value());

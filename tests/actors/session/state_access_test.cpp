@@ -1,5 +1,5 @@
-// States of whole runs, read and changed by name: at every stage and tier the same values, and training goes on from
-// what was set.
+// States of whole runs, read and changed by name: the same values at every stage and tier, and training continues from
+// the values set.
 #include "actors/session/state_access.hpp"
 
 #include <boost/test/unit_test.hpp>
@@ -70,7 +70,7 @@ std::vector<float> changed(std::vector<float> x, float by) {
   return x;
 }
 
-/// Losses, then everything there is to get.
+/// Losses, then every state that can be read.
 struct outcome {
   std::vector<double> losses;
   std::vector<named_values> all;
@@ -116,7 +116,7 @@ void expect_same(const outcome& a, const outcome& b) {
 
 BOOST_AUTO_TEST_SUITE(state_access)
 
-BOOST_AUTO_TEST_CASE(every_stage_and_tier_has_the_same_states_and_trains_on_from_what_was_set) {
+BOOST_AUTO_TEST_CASE(every_stage_and_tier_has_the_same_states_and_trains_from_those_set) {
   const small_job job;
   for (const auto& precision : precisions) {
     std::optional<outcome> reference;
@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(every_stage_and_tier_has_the_same_states_and_trains_on_from
   }
 }
 
-BOOST_AUTO_TEST_CASE(what_ranks_update_is_the_whole_in_pieces) {
+BOOST_AUTO_TEST_CASE(the_pieces_that_ranks_update_make_up_the_whole) {
   const small_job job;
   for (const auto& way : ways(job.folder())) BOOST_TEST_CONTEXT(way.name) {
       auto s = job.open(way.set + two_ranks + precisions[1].set);
@@ -161,7 +161,7 @@ BOOST_AUTO_TEST_CASE(what_ranks_update_is_the_whole_in_pieces) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_was_changed) {
+BOOST_AUTO_TEST_CASE(a_run_resumed_from_a_save_trains_like_the_changed_run) {
   const small_job job(tiny_gpt2 + some_frozen);
   const auto all = ways(job.folder());
   for (const size_t which : {size_t{2}, all.size() - 1}) BOOST_TEST_CONTEXT(all[which].name) {
@@ -175,7 +175,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_
         const auto states = s->states();
         sound(states.set_full_fp32_param(matrix, changed(sound(states.get_full_fp32_param(matrix)), 0.5F)));
         sound(s->save_async(request));
-        // That save is of the states before this change.
+        // The save holds the states before this change.
         sound(s->states().set_full_fp32_param(vector, changed(sound(s->states().get_full_fp32_param(vector)), 3)));
         sound(s->states().set_full_fp32_param(vector, std::vector<float>(32, 0.0F)));
         sound(s->wait_for_saves());
@@ -195,7 +195,7 @@ BOOST_AUTO_TEST_CASE(a_run_that_goes_on_from_a_saved_one_trains_as_the_one_that_
     }
 }
 
-BOOST_AUTO_TEST_CASE(what_is_written_for_others_is_the_same_wherever_it_was) {
+BOOST_AUTO_TEST_CASE(exported_files_are_the_same_from_every_tier) {
   const small_job job(tiny_gpt2 + some_frozen);
   std::vector<std::string> wanted;
   for (const auto& way : ways(job.folder())) BOOST_TEST_CONTEXT(way.name) {
@@ -214,7 +214,7 @@ BOOST_AUTO_TEST_CASE(what_is_written_for_others_is_the_same_wherever_it_was) {
     }
 }
 
-BOOST_AUTO_TEST_CASE(a_byte_that_changed_in_a_file_is_found_by_whoever_reads_it) {
+BOOST_AUTO_TEST_CASE(every_reader_finds_a_changed_byte_in_a_states_file) {
   const small_job job;
   auto s = job.open(ways(job.folder()).back().set + two_ranks);
   (void)step_of(*s);
@@ -240,7 +240,7 @@ BOOST_AUTO_TEST_CASE(a_byte_that_changed_in_a_file_is_found_by_whoever_reads_it)
   names(s->step());
 }
 
-BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_with_its_reason) {
+BOOST_AUTO_TEST_CASE(unavailable_states_are_refused_with_the_reason) {
   const small_job job(tiny_gpt2 + some_frozen);
   auto s = job.open(settings{"zero_optimization.stage=3", "parallel.data=2"});
   const auto says = [](const auto& x, const std::string& what) {
@@ -259,7 +259,7 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_had_is_refused_with_its_reason) {
   const auto before = sound(states.get_full_fp32_param(vector));
   says(states.set_full_fp32_params(several), "got 1");
   BOOST_TEST((sound(states.get_full_fp32_param(vector)) == before));
-  // A frozen parameter has weights of its own.
+  // A frozen parameter has its own weights.
   const auto frozen = changed(sound(states.get_full_fp32_param("transformer.wte.weight")), 2);
   sound(states.set_full_fp32_param("transformer.wte.weight", frozen));
   BOOST_TEST((sound(states.get_full_fp32_param("transformer.wte.weight")) == frozen));

@@ -58,7 +58,8 @@ function(troupe_precompile target kind)
   if(TROUPE_PRECOMPILE)
     troupe_precompiled_target(${kind})
     # GCC 12 sees strings overlap and end early where it reads std::string from a precompiled header, and not else.
-    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-array-bounds)
+    target_compile_options(${target} PRIVATE -Wno-restrict -Wno-array-bounds -Wno-stringop-overread
+                                                     -Wno-stringop-overflow)
     target_precompile_headers(${target} REUSE_FROM troupe_precompiled_${kind})
   endif()
 endfunction()

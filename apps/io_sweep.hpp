@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/output_form.hpp"
 #include "core/error.hpp"
 #include "storage/handle/throughput.hpp"
 

@@ -10,9 +10,9 @@ namespace {
 
 constexpr machine_shape eight{.gpus_per_node = 8, .nodes = 1};
 
-// Optimizer on the host, parameters too, zero_init: in the order in which DeepSpeed prints them.
 using enum state_home;
 
+// Optimizer on the host, parameters too, zero_init: in the order in which DeepSpeed prints them.
 constexpr estimated_placement placements[] = {{host, host, true},    {host, host, false},    {host, device, true},
                                               {host, device, false}, {device, device, true}, {device, device, false}};
 

@@ -92,7 +92,7 @@ core::result<void> check_tag(std::string_view tag, uint64_t step) {
   if (step_of(tag) == step || is_tag(tag)) return {};
   return fail(error_kind::bad_input,
               fmt::format("the tag '{}': wanted a plain name of at most {} letters, digits, '.', '_' and '-' that "
-                          "begins with none of the last two and means nothing else among checkpoints",
+                          "begins with neither '.' nor '-' and means nothing else among checkpoints",
                           shown(tag), max_tag_bytes));
 }
 

@@ -178,9 +178,9 @@ BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
 BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {
   load_options options;
   size_t asked = 0, found_sound = 0;
-  options.also = [&](const job_config& c, bool sound) {
+  options.also = [&](const job_config& c, so_far found) {
     ++asked;
-    if (sound) ++found_sound;
+    if (found == so_far::sound) ++found_sound;
     BOOST_TEST(c.model.hugging_face_json.find("n_layer") != std::string::npos);
     return std::vector<key_problem>{{"model.n_head", "wanted another"}, {"data.sequence_length", "wanted fewer"}};
   };

@@ -162,10 +162,10 @@ BOOST_AUTO_TEST_CASE(a_warmup_of_one_step_counts_as_two) {
 
 BOOST_AUTO_TEST_CASE(without_a_schedule_the_rate_is_constant) {
   check_rates({.base_lr = 0.3}, -1, {.3, .3, .3});
-  BOOST_CHECK(is_schedule(""));
-  BOOST_CHECK(is_schedule("WarmupCosineLR"));
-  BOOST_CHECK(is_schedule("OneCycle"));
-  BOOST_CHECK(!is_schedule("onecycle"));
+  using troupe::core::schedule_type_from;
+  BOOST_CHECK(schedule_type_from("WarmupCosineLR"));
+  BOOST_CHECK(schedule_type_from("OneCycle"));
+  BOOST_CHECK(!schedule_type_from("onecycle"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 
+#include "core/system_error.hpp"
 #include "tests/checkpoint/file_size_limit.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"

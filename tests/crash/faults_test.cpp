@@ -29,7 +29,7 @@ uint64_t newest_seed(fake_files& files) {
 }
 
 /// Tells the story with a fault at operation `n`; the run continues after errors.
-void tell_with_fault(uint64_t n, error_kind why, piece_way way) {
+void tell_with_fault(uint64_t n, error_kind why) {
   fake_files files;
   files.fail_once_at(n, why);
   size_t errors = 0;
@@ -37,7 +37,7 @@ void tell_with_fault(uint64_t n, error_kind why, piece_way way) {
   for (const auto& c : story::chapters) {
     const auto before = names_in(files);
     const uint64_t begun = files.operations();
-    const auto saved = story::save(files, at, c, way);
+    const auto saved = story::save(files, at, c);
     const uint64_t now = newest_seed(files);
     if (saved) {
       BOOST_TEST(now == c.seed);
@@ -66,29 +66,26 @@ void tell_with_fault(uint64_t n, error_kind why, piece_way way) {
 BOOST_AUTO_TEST_SUITE(faults)
 
 BOOST_AUTO_TEST_CASE(any_operation_fails_once_and_the_error_comes_once_and_nothing_half_written_stays) {
-  for (const auto way : {piece_way::whole_and_by_source, piece_way::in_flight}) {
-    fake_files whole;
-    story::tell(whole, at, way);
-    for (const auto why : {error_kind::io, error_kind::no_space})
-      for (uint64_t n = 0; n < whole.operations(); ++n) tell_with_fault(n, why, way);
-  }
+  fake_files whole;
+  story::tell(whole, at);
+  for (const auto why : {error_kind::io, error_kind::no_space})
+    for (uint64_t n = 0; n < whole.operations(); ++n) tell_with_fault(n, why);
 }
 
 BOOST_AUTO_TEST_CASE(a_disk_that_fills_up_at_any_byte_keeps_the_old_checkpoint) {
   fake_files roomy;
-  check_ok(story::save(roomy, at, {10, 1}, piece_way::in_flight));
+  check_ok(story::save(roomy, at, {10, 1}));
   const uint64_t one = (uint64_t{1} << 40) - roomy.free_bytes(at).value();
-  for (const auto way : {piece_way::whole_and_by_source, piece_way::in_flight})
-    for (uint64_t room = one + 1; room < 2 * one; room += 2048) {
-      fake_files files(room);
-      check_ok(story::save(files, at, {10, 1}, way));
-      const auto second = story::save(files, at, {20, 2}, way);
-      check_failed(second, error_kind::no_space, "No space left on device");
-      BOOST_TEST(newest_seed(files) == 1U);
-      const std::vector<std::string> left{"latest", "step-00000010"};
-      BOOST_TEST(names_in(files) == left, boost::test_tools::per_element());
-      BOOST_TEST(files.free_bytes(at).value() == room - one);
-    }
+  for (uint64_t room = one + 1; room < 2 * one; room += 2048) {
+    fake_files files(room);
+    check_ok(story::save(files, at, {10, 1}));
+    const auto second = story::save(files, at, {20, 2});
+    check_failed(second, error_kind::no_space, "No space left on device");
+    BOOST_TEST(newest_seed(files) == 1U);
+    const std::vector<std::string> left{"latest", "step-00000010"};
+    BOOST_TEST(names_in(files) == left, boost::test_tools::per_element());
+    BOOST_TEST(files.free_bytes(at).value() == room - one);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(memory_in_flight_that_is_touched_is_found) {

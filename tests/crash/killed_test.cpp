@@ -23,8 +23,8 @@ std::vector<std::string> lines_of(const std::string& text) {
   return out;
 }
 
-finished save(const std::filesystem::path& root, const std::string& way, const std::string& when) {
-  return run({TROUPE_SAVER_BINARY, root.string(), way, when}, root.parent_path());
+finished save(const std::filesystem::path& root, const std::string& when) {
+  return run({TROUPE_SAVER_BINARY, root.string(), when}, root.parent_path());
 }
 
 void check_after(const finished& f, const std::filesystem::path& root) {
@@ -45,42 +45,39 @@ std::filesystem::path memory_folder() {
 BOOST_AUTO_TEST_SUITE(killed)
 
 BOOST_AUTO_TEST_CASE(a_process_killed_at_every_named_point_leaves_the_newest_committed_checkpoint) {
-  for (const std::string way : {"whole", "in-flight"}) {
-    const scratch_folder first(memory_folder());
-    const auto whole = save(first / "checkpoints", way, "never");
-    BOOST_REQUIRE_MESSAGE(whole.code == 0, whole.err);
-    std::vector<std::string> points;
-    for (const auto& line : lines_of(whole.out))
-      if (line != "committed" && line.find("microseconds") == std::string::npos) points.push_back(line);
-    for (const char* deed : {"create", "write", "sync ", "sync folder", "rename", "unlink", "mkdir"})
-      BOOST_TEST(std::count_if(points.begin(), points.end(), [&](const auto& p) { return p.starts_with(deed); }) > 3,
-                 deed);
-    BOOST_TEST(points.size() > 150U);
-    for (size_t n = 0; n < points.size(); ++n) {
-      BOOST_TEST_CONTEXT(way << " " << n << ": " << points[n]) {
-        const bool writes = points[n].find("write") != std::string::npos;
-        const scratch_folder folder(memory_folder());
-        const auto root = folder / "checkpoints";
-        const auto f = save(root, way, (writes ? "torn:" : "at:") + std::to_string(n));
-        BOOST_TEST(f.code == 128 + SIGKILL);
-        check_after(f, root);
-      }
+  const scratch_folder first(memory_folder());
+  const auto whole = save(first / "checkpoints", "never");
+  BOOST_REQUIRE_MESSAGE(whole.code == 0, whole.err);
+  std::vector<std::string> points;
+  for (const auto& line : lines_of(whole.out))
+    if (line != "committed" && line.find("microseconds") == std::string::npos) points.push_back(line);
+  for (const char* deed : {"create", "write", "sync ", "sync folder", "rename", "unlink", "mkdir"})
+    BOOST_TEST(std::count_if(points.begin(), points.end(), [&](const auto& p) { return p.starts_with(deed); }) > 3,
+               deed);
+  BOOST_TEST(points.size() > 150U);
+  for (size_t n = 0; n < points.size(); ++n) {
+    BOOST_TEST_CONTEXT(n << ": " << points[n]) {
+      const bool writes = points[n].find("write") != std::string::npos;
+      const scratch_folder folder(memory_folder());
+      const auto root = folder / "checkpoints";
+      const auto f = save(root, (writes ? "torn:" : "at:") + std::to_string(n));
+      BOOST_TEST(f.code == 128 + SIGKILL);
+      check_after(f, root);
     }
   }
 }
 
 BOOST_AUTO_TEST_CASE(a_process_killed_at_random_instants_leaves_the_newest_committed_checkpoint) {
   const scratch_folder first;
-  const auto whole = save(first / "checkpoints", "in-flight", "never");
+  const auto whole = save(first / "checkpoints", "never");
   BOOST_REQUIRE_MESSAGE(whole.code == 0, whole.err);
   const uint64_t whole_us = std::stoull(lines_of(whole.out).back());
   for (uint64_t round = 0; round < wanted_cases("TROUPE_KILLS", 20); ++round) {
     const uint64_t after = core::mix64(round) % whole_us;
-    const std::string way = round % 2 == 0 ? "in-flight" : "whole";
-    BOOST_TEST_CONTEXT(way << ", killed after " << after << " microseconds") {
+    BOOST_TEST_CONTEXT("killed after " << after << " microseconds") {
       const scratch_folder folder;
       const auto root = folder / "checkpoints";
-      const auto f = save(root, way, "after:" + std::to_string(after));
+      const auto f = save(root, "after:" + std::to_string(after));
       BOOST_TEST((f.code == 128 + SIGKILL || f.code == 0), f.err);  // a quicker one may be done before
       check_after(f, root);
     }

@@ -1,4 +1,4 @@
-// A process that saves checkpoints and is killed meanwhile: `saver ROOT whole|in-flight WHEN`. WHEN is `never`, `at:N`
+// A process that saves checkpoints and is killed meanwhile: `saver ROOT WHEN`. WHEN is `never`, `at:N`
 // or `torn:N` (operation number N), `after:N` (microseconds). Prints `committed` after each commit; at the end the
 // names of all operations, and how long it took.
 #include <fmt/core.h>
@@ -35,10 +35,9 @@ void say(const std::string& line) {
 }  // namespace
 
 int main(int count, char** words) {
-  if (count != 4) return 1;
+  if (count != 3) return 1;
   const std::filesystem::path root = words[1];
-  const auto way = std::string_view(words[2]) == "in-flight" ? piece_way::in_flight : piece_way::whole_and_by_source;
-  const std::string_view when = words[3];
+  const std::string_view when = words[2];
   uint64_t number = 0;
   if (const size_t colon = when.find(':'); colon != std::string_view::npos)
     std::from_chars(when.data() + colon + 1, when.data() + when.size(), number);
@@ -49,7 +48,7 @@ int main(int count, char** words) {
   killing_files files(torn || when.starts_with("at:") ? number : UINT64_MAX, torn);
   std::string why;
   const size_t done = story::tell(
-      files, root, way, [] { say("committed"); }, &why);
+      files, root, [] { say("committed"); }, &why);
   const auto took = std::chrono::steady_clock::now() - begin;
   for (const auto& p : files.points()) say(p);
   say(fmt::format("{} microseconds", std::chrono::duration_cast<std::chrono::microseconds>(took).count()));

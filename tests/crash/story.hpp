@@ -26,15 +26,15 @@ struct story {
   }
 
   static core::result<std::filesystem::path> save(checkpoint::file_system& files, const std::filesystem::path& at,
-                                                  const chapter& c, piece_way way) {
+                                                  const chapter& c) {
     checkpoint::manifest m;
     m.run.seed = c.seed;
-    return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id(), way);
+    return save_sample(files, at, c.step, samples(c.seed), writers, m, checkpoint::random_save_id());
   }
 
   /// Returns the number of chapters whose commit returned; if it was interrupted, the next may be committed, too. Calls
   /// `note` for each; `why` gets the error that ends it.
-  static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at, piece_way way,
+  static size_t tell(checkpoint::file_system& files, const std::filesystem::path& at,
                      const std::function<void()>& note = {}, std::string* why = nullptr) {
     size_t done = 0;
     const auto good = [why](const auto& r) {
@@ -43,7 +43,7 @@ struct story {
     };
     for (const auto& c : chapters) {
       if (!good(checkpoint::remove_leftovers(files, at))) return done;
-      if (!good(save(files, at, c, way))) return done;
+      if (!good(save(files, at, c))) return done;
       ++done;
       if (note) note();
       if (!good(checkpoint::apply_retention(files, at, {.keep_last = 2}))) return done;

@@ -63,7 +63,7 @@ BOOST_AUTO_TEST_CASE(anything_but_a_header_is_refused_with_the_reason) {
   refused(one("\"F33\"", "[1]", "[0,4]"), "the dtype 'F33' is not known");
   refused(one("32", "[1]", "[0,4]"), "its dtype must be text, got a number");
   refused(one("\"F32\"", "[-1]", "[0,4]"), "its shape must list whole numbers, got a negative number");
-  refused(one("\"F32\"", "[1.0]", "[0,4]"), "not whole");
+  refused(one("\"F32\"", "[1.0]", "[0,4]"), "no integer");
   refused(one("\"F32\"", "[[1]]", "[0,4]"), "got a list");
   refused(one("\"F32\"", "[18446744073709551616]", "[0,4]"), "too large");
   refused(one("\"F32\"", "[9223372036854775808]", "[0,4]"), "no dimension can be");

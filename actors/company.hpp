@@ -1,15 +1,17 @@
 // Assembles the actors of one process. The only place that decides which of them get a thread of their own.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "actors/lane.hpp"
 #include "actors/loader.hpp"
+#include "actors/meetings.hpp"
 #include "actors/rank.hpp"
 #include "actors/telemetry.hpp"
-#include "fabric/communicator.hpp"
 
 namespace troupe::actors {
 
@@ -20,20 +22,35 @@ struct rank_parts {
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
 };
 
-/// Makes `rank` a member of `group`, one of fabric/'s: completions wake the collective lane, and the watch for silence
-/// asks which members are missing. The lane's executor holds the member, which ends with it.
+/// Makes the parts those of `rank`, which joins its communicators among `all`. `groups` are fabric/'s, of one kind, one
+/// for each. Completions wake the collective lane, and the watch asks who is missing. The memberships are for the
+/// lane's executor to hold; they end with it.
 template <class Group>
-std::shared_ptr<fabric::communicator> join_fabric(rank_parts& x, uint32_t rank, Group& group) {
+memberships join_fabric(rank_parts& x, uint32_t rank, const std::vector<plan::communicator>& all,
+                        const std::vector<std::shared_ptr<Group>>& groups) {
   x.setup.rank = rank;
-  const auto wake_lane = [links = std::weak_ptr(x.links)](uint64_t sequence) {
-    if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{sequence});
+  memberships out(all.size());
+  std::vector<std::pair<std::weak_ptr<fabric::communicator>, std::vector<uint32_t>>> known(all.size());
+  for (uint32_t c = 0; c < all.size(); ++c) {
+    const auto& ranks = all[c].members;
+    const auto mine = std::ranges::lower_bound(ranks, rank);
+    if (mine == ranks.end() || *mine != rank) continue;
+    const auto wake_lane = [c, links = std::weak_ptr(x.links)](uint64_t sequence) {
+      const uint64_t number = meeting_id{c, sequence}.number();
+      if (const auto l = links.lock()) post(l->lanes[static_cast<size_t>(plan::lane::fabric)], wake{number});
+    };
+    out[c] = groups[c]->join(static_cast<uint32_t>(mine - ranks.begin()), wake_lane);
+    known[c] = {out[c], ranks};
+  }
+  x.setup.missing = [known = std::move(known)](const meeting_id& m) {
+    const auto& [weak, ranks] = known[m.communicator];
+    const auto member = weak.lock();
+    if (!member) return std::vector<uint32_t>{};
+    auto who = member->missing(m.sequence);
+    for (auto& r : who) r = ranks[r];
+    return who;
   };
-  std::shared_ptr<fabric::communicator> member = group.join(rank, wake_lane);
-  x.setup.missing = [weak = std::weak_ptr(member)](uint64_t sequence) {
-    const auto known = weak.lock();
-    return known ? known->missing(sequence) : std::vector<uint32_t>{};
-  };
-  return member;
+  return out;
 }
 
 /// Handles of all actors, unchanged once assembled. Dropping it drops them; `dismiss` ends the actors.

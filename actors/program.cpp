@@ -12,9 +12,9 @@ namespace {
 // Loads are asked for ahead, too.
 bool one_at_a_time(plan::lane l) { return !plan::starts_ahead(l) && l != plan::lane::control; }
 
-// The endings that `x` has to be told of. Its lane sees its own. A lane starts instructions in order, and in a lane
+// The endings that `x` has to be told of. Its lane sees its own. A line starts instructions in order, and in a lane
 // that does one at a time the end of one implies the end of all before it. So only the latest ending of each such lane
-// counts, and only if no instruction before x had to be told of a later one. `heard`: how far x's lane has been told
+// counts, and only if no instruction before x had to be told of a later one. `heard`: how far x's line has been told
 // by then.
 std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32_t>& position,
                               const plan::instruction& x, std::array<uint32_t, plan::num_lanes>& heard) {
@@ -43,28 +43,48 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
   position.resize(all.size());
   dependents.resize(all.size());
   lanes_waiting.assign(all.size(), 0);
-  of_sequence.resize(plan->num_collectives);
+  collectives.resize(plan->num_collectives.size());
   for (const auto& order : plan->lanes)
     for (uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
-  for (const auto& order : plan->lanes) {
-    std::array<uint32_t, plan::num_lanes> heard{};
-    for (uint32_t id : order) {
-      const auto& x = all[id];
-      const auto on_these = to_hear(*plan, position, x, heard);
-      num_dependencies[id] = static_cast<uint32_t>(on_these.size());
-      if (x.sequence != plan::none) of_sequence[x.sequence] = id;
-      for (uint32_t on : on_these) {
-        dependents[on].push_back(id);
-        if (all[on].lane != x.lane) lanes_waiting[on] |= static_cast<uint8_t>(1U << static_cast<unsigned>(x.lane));
+  for (uint32_t l = 0; l < plan::num_lanes; ++l) {
+    draw_lines(l);
+    for (const auto& line : lines[l]) {
+      std::array<uint32_t, plan::num_lanes> heard{};
+      for (const uint32_t at : line) {
+        const uint32_t id = plan->lanes[l][at];
+        const auto on_these = to_hear(*plan, position, all[id], heard);
+        num_dependencies[id] = static_cast<uint32_t>(on_these.size());
+        for (uint32_t on : on_these) {
+          dependents[on].push_back(id);
+          if (all[on].lane != all[id].lane) lanes_waiting[on] |= static_cast<uint8_t>(1U << l);
+        }
       }
     }
   }
 }
 
+void program::draw_lines(uint32_t lane) {
+  const auto& order = plan->lanes[lane];
+  if (static_cast<plan::lane>(lane) != plan::lane::fabric) {
+    lines[lane].resize(1);
+    for (uint32_t i = 0; i < order.size(); ++i) lines[lane][0].push_back(i);
+    return;
+  }
+  std::vector<std::vector<uint32_t>> of(collectives.size());
+  for (uint32_t i = 0; i < order.size(); ++i) {
+    const auto& x = plan->instructions[order[i]];
+    of[x.communicator].push_back(i);
+    collectives[x.communicator].push_back(x.id);
+  }
+  for (auto& line : of)
+    if (!line.empty()) lines[lane].push_back(std::move(line));
+}
+
 void sequencer::begin(std::shared_ptr<const program> what, plan::lane mine) {
   program_ = std::move(what);
   lane_ = mine;
-  next_ = window_ = num_ended_ = 0;
+  num_started_ = window_ = num_ended_ = 0;
+  next_.assign(lines().size(), 0);
   waiting_.clear();
   for (uint32_t id : order()) waiting_.push_back(program_->num_dependencies[id]);
 }
@@ -76,8 +96,17 @@ void sequencer::ended(uint32_t id) {
 }
 
 std::optional<uint32_t> sequencer::next() {
-  if (next_ >= std::min(window_, size()) || waiting_[next_] > 0) return std::nullopt;
-  return order()[next_++];
+  if (num_started_ >= window_) return std::nullopt;
+  uint32_t line = plan::none, first = plan::none;
+  for (uint32_t k = 0; k < next_.size(); ++k) {
+    if (next_[k] == lines()[k].size()) continue;
+    const uint32_t at = lines()[k][next_[k]];
+    if (waiting_[at] == 0 && at < first) line = k, first = at;
+  }
+  if (line == plan::none) return std::nullopt;
+  ++next_[line];
+  ++num_started_;
+  return order()[first];
 }
 
 }  // namespace troupe::actors

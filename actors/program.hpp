@@ -16,39 +16,45 @@ struct program {
   explicit program(std::shared_ptr<const plan::rank_plan> p);
 
   std::shared_ptr<const plan::rank_plan> plan;
-  std::vector<uint32_t> num_dependencies;         ///< [id]: endings that its lane has to be told of before it starts
-  std::vector<uint32_t> position;                 ///< [id]: in its lane
-  std::vector<std::vector<uint32_t>> dependents;  ///< [id]: ids that have to be told of its end, any lane
-  std::vector<uint8_t> lanes_waiting;             ///< [id]: bit per other lane with a dependent
-  std::vector<uint32_t> of_sequence;              ///< [collective]: id
+  std::vector<uint32_t> num_dependencies;  ///< [id]: endings that its lane has to be told of before it starts
+  std::vector<uint32_t> position;          ///< [id]: in its lane
+  /// [lane]: what starts in order, as positions in the lane: the whole lane, but of the fabric's each communicator's.
+  std::vector<std::vector<uint32_t>> lines[plan::num_lanes];
+  std::vector<std::vector<uint32_t>> dependents;   ///< [id]: ids that have to be told of its end, any lane
+  std::vector<uint8_t> lanes_waiting;              ///< [id]: bit per other lane with a dependent
+  std::vector<std::vector<uint32_t>> collectives;  ///< [communicator][sequence]: id
+
+ private:
+  void draw_lines(uint32_t lane);
 };
 
-/// Decides what a lane may start. A lane starts its instructions in order, each when its dependencies have ended
-/// and the window reaches it. Knows nothing of time, threads or messages.
+/// Decides what a lane may start. Each of its lines starts in order, an instruction when its dependencies have ended
+/// and the window has room for it. Knows nothing of time, threads or messages.
 class sequencer {
  public:
   void begin(std::shared_ptr<const program> what, plan::lane mine);
-  /// Instructions at positions below `end` may start.
-  void extend(uint32_t end) { window_ = std::max(window_, end); }
+  /// So many instructions of the run may have started.
+  void extend(uint32_t started_max) { window_ = std::max(window_, started_max); }
   /// `id` has ended, on this lane or another.
   void ended(uint32_t id);
-  /// The next instruction if it may start now; it counts as started.
+  /// The next instruction if one may start now, of several the first in the lane; it counts as started.
   std::optional<uint32_t> next();
 
   [[nodiscard]] uint32_t num_ended() const { return num_ended_; }
   [[nodiscard]] uint32_t size() const { return program_ ? static_cast<uint32_t>(order().size()) : 0; }
   [[nodiscard]] bool all_ended() const { return num_ended_ == size(); }
-  [[nodiscard]] uint32_t window() const { return window_; }
-  /// The instruction that the lane starts next; none when everything has started.
-  [[nodiscard]] uint32_t upcoming() const { return next_ < size() ? order()[next_] : plan::none; }
 
  private:
   [[nodiscard]] const std::vector<uint32_t>& order() const { return program_->plan->lanes[static_cast<size_t>(lane_)]; }
+  [[nodiscard]] const std::vector<std::vector<uint32_t>>& lines() const {
+    return program_->lines[static_cast<size_t>(lane_)];
+  }
 
   std::shared_ptr<const program> program_;
   plan::lane lane_ = plan::lane::compute;
   std::vector<uint32_t> waiting_;  // [position]: dependencies that have not ended
-  uint32_t next_ = 0, window_ = 0, num_ended_ = 0;
+  std::vector<uint32_t> next_;     // [line]
+  uint32_t num_started_ = 0, window_ = 0, num_ended_ = 0;
 };
 
 }  // namespace troupe::actors

@@ -15,7 +15,7 @@ bool has_ended(const step_context& c, uint32_t id) { return c.spans[id].end_ns.l
 // no one is missing, the collective is over and the lane has yet to be told.
 activity in_collective(const step_context& c, const plan::instruction& x, const missing_members& missing) {
   if (!missing) return activity::waiting;
-  const auto who = missing(c.order.sequence_base + x.sequence);
+  const auto who = missing(c.order.meeting_of(x));
   const bool own = who.empty() || std::find(who.begin(), who.end(), c.plan().rank) != who.end();
   return own ? activity::working : activity::waiting;
 }
@@ -40,42 +40,51 @@ activity in_instruction(const step_context& c, const plan::instruction& x, const
 
 activity activity_of(const step_context& context, const missing_members& missing) {
   auto out = activity::waiting;
-  for (const auto& order : context.plan().lanes)
-    for (uint32_t id : order) {
-      if (has_ended(context, id)) continue;
-      const auto& x = context.plan().instructions[id];
-      const bool under_way = has_started(context, id);
-      if (under_way || std::all_of(x.after.begin(), x.after.end(), [&](uint32_t on) { return has_ended(context, on); }))
-        out = std::max(out, in_instruction(context, x, missing));
-      if (!under_way) break;  // later instructions start after it
-    }
+  const auto& p = context.plan();
+  for (uint32_t l = 0; l < plan::num_lanes; ++l)
+    for (const auto& line : context.program->lines[l])
+      for (const uint32_t at : line) {
+        const auto& x = p.instructions[p.lanes[l][at]];
+        if (has_ended(context, x.id)) continue;
+        const bool under_way = has_started(context, x.id);
+        if (under_way || std::ranges::all_of(x.after, [&](uint32_t on) { return has_ended(context, on); }))
+          out = std::max(out, in_instruction(context, x, missing));
+        if (!under_way) break;  // what follows in its line starts after it
+      }
   return out;
 }
+
+namespace {
+
+// What a lane is in, or what it waits for before it starts `x`.
+std::string explain(const step_context& context, const plan::instruction& x, const missing_members& missing) {
+  const auto& p = context.plan();
+  std::string out = std::string(plan::name_of(x.lane)) + " lane ";
+  if (!has_started(context, x.id)) {
+    out += "waits to start " + p.describe(x.id);
+    const auto on = std::ranges::find_if(x.after, [&](uint32_t id) { return !has_ended(context, id); });
+    return on == x.after.end() ? out : out + " until " + p.describe(*on) + " has ended";
+  }
+  out += "is in " + p.describe(x.id);
+  if (x.sequence == plan::none || !missing) return out;
+  const auto who = missing(context.order.meeting_of(x));
+  for (size_t i = 0; i < who.size(); ++i)
+    out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+  return out;
+}
+
+}  // namespace
 
 std::string explain_stall(const step_context& context, const missing_members& missing) {
   const auto& p = context.plan();
   std::string out;
-  for (const auto& order : p.lanes) {
-    const auto stuck = std::find_if(order.begin(), order.end(), [&](uint32_t id) { return !has_ended(context, id); });
-    if (stuck == order.end()) continue;
-    const auto& x = p.instructions[*stuck];
-    if (!out.empty()) out += "; ";
-    out += std::string(plan::name_of(x.lane)) + " lane ";
-    if (!has_started(context, x.id)) {
-      out += "waits to start " + p.describe(x.id);
-      for (uint32_t on : x.after)
-        if (!has_ended(context, on)) {
-          out += " until " + p.describe(on) + " has ended";
-          break;
-        }
-      continue;
+  for (uint32_t l = 0; l < plan::num_lanes; ++l)
+    for (const auto& line : context.program->lines[l]) {
+      const auto stuck = std::ranges::find_if(line, [&](uint32_t at) { return !has_ended(context, p.lanes[l][at]); });
+      if (stuck == line.end()) continue;
+      if (!out.empty()) out += "; ";
+      out += explain(context, p.instructions[p.lanes[l][*stuck]], missing);
     }
-    out += "is in " + p.describe(x.id);
-    if (x.sequence == plan::none) continue;
-    const auto who = missing ? missing(context.order.sequence_base + x.sequence) : std::vector<uint32_t>{};
-    for (size_t i = 0; i < who.size(); ++i)
-      out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-  }
   return out;
 }
 

@@ -12,13 +12,14 @@
 #include <string>
 #include <vector>
 
+#include "actors/meetings.hpp"
 #include "actors/step_context.hpp"
 
 namespace troupe::actors {
 
-/// Ranks that have not arrived at a collective, or have not done their share of it. Callable from any thread; may be
+/// Which ranks have not arrived at a collective, or have not done their share of it. Callable from any thread; may be
 /// empty.
-using missing_members = std::function<std::vector<uint32_t>(uint64_t sequence)>;
+using missing_members = std::function<std::vector<uint32_t>(const meeting_id&)>;
 
 /// A rank's state: that of its lane with the longest limit.
 enum class activity : uint8_t {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "actors/meetings.hpp"
 #include "actors/program.hpp"
 #include "data/batch.hpp"
 #include "device/stream.hpp"
@@ -43,10 +44,18 @@ struct step_order {
   uint64_t applied = 0;                      ///< updates applied before this one
   std::vector<job::group_setting> settings;  ///< [optimizer group]
   double loss_scale = 1;
-  uint64_t sequence_base = 0;                ///< collectives before this run on communicator 0
+  std::vector<uint64_t> collectives_before;  ///< [communicator]: in earlier runs; empty: none
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
   std::shared_ptr<save_target> save;         ///< of plans that save
   uint64_t loads = 0;  ///< how often states were loaded into this session; state kept over steps is dropped then
+
+  [[nodiscard]] uint64_t before(uint32_t communicator) const {
+    return collectives_before.empty() ? 0 : collectives_before[communicator];
+  }
+  /// Of a collective instruction of this run.
+  [[nodiscard]] meeting_id meeting_of(const plan::instruction& x) const {
+    return {x.communicator, before(x.communicator) + x.sequence};
+  }
 };
 
 /// Where the votes and norms of a rank's runs lie, one run after the other: a pool of the rank's memory, which every

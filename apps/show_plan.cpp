@@ -74,8 +74,8 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   const auto& mine = *shown.plans[shown.mine];
   std::printf("%s", plan::memory_summary(timeline).c_str());
   const auto& t = timeline.ranks[shown.mine];
-  std::printf("%zu instructions and %u collectives a step on each rank; proved\n", mine.instructions.size(),
-              mine.num_collectives);
+  std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
+              mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());
   std::printf("predicted step %.1f ms: compute %.1f ms, communication %.1f ms of which %.1f ms exposed\n",
               1e3 * timeline.step_s, 1e3 * t.compute_s, 1e3 * t.communication_s, 1e3 * t.exposed_s);
   if (const auto tiers = plan::tiers_as_text(timeline, shown.mine); !tiers.empty()) {

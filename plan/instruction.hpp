@@ -79,7 +79,7 @@ struct operation {
 struct instruction : operation {  ///< the unit of a plan
   uint32_t id = 0;                ///< index in rank_plan::instructions
   plan::lane lane = lane::control;
-  uint32_t communicator = none;  ///< of fabric instructions
+  uint32_t communicator = none;  ///< of fabric instructions: in job_layout::communicators
   uint32_t sequence = none;      ///< position among this step's collectives of that communicator
   std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };

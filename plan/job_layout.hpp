@@ -31,6 +31,14 @@ struct parameter_set {
   bool operator==(const parameter_set&) const = default;
 };
 
+/// Ranks that meet: in one order, whose positions are theirs alone. A communicator's number is its place in
+/// `job_layout::communicators`, a member's its place among the members.
+struct communicator {
+  std::string name;               ///< "data", "stages 0 and 1" ...: for people
+  std::vector<uint32_t> members;  ///< ranks, ascending
+  bool operator==(const communicator&) const = default;
+};
+
 /// Where one rank's slices and states lie in memory, in elements. [parameter]
 struct rank_offsets {
   std::vector<uint64_t> shard;  ///< in its slice layout
@@ -44,6 +52,7 @@ struct job_layout {  ///< of one kind of step
   plan_options options;
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
+  std::vector<communicator> communicators;
 
   std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
   std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train

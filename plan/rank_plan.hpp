@@ -128,8 +128,8 @@ struct rank_plan {  ///< one rank's step
   std::vector<std::vector<uint32_t>> lanes;  ///< [lane]: ids in order
   std::vector<buffer> buffers;
   uint64_t pool_bytes[num_pools] = {};
-  uint32_t num_collectives = 0;         ///< of this step, communicator 0
-  std::vector<uint32_t> bucket_buffer;  ///< [bucket * accumulation + micro]: index in buffers
+  std::vector<uint32_t> num_collectives;  ///< [communicator]: of this step
+  std::vector<uint32_t> bucket_buffer;    ///< [bucket * accumulation + micro]: index in buffers
 
   rank_offsets offsets;
   std::vector<sub_group> sub_groups;

@@ -39,7 +39,7 @@ bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t r
 void communication_log::add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each) {
   if (step.empty()) return;
   const auto& p = *step.front().plan;
-  const auto posted = all_posted_ns(step);
+  const posted_times posted(step);
   for (const auto& x : p.instructions) {
     if (x.sequence == plan::none) continue;
     if (x.guard == plan::guard::not_skipped && step.front().skipped) continue;

@@ -32,7 +32,7 @@ std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const
 }
 
 // Neighbours closer than `narrow` become one bar of the first one's kind.
-std::vector<drawn> bars_of(const rank_spans& rank, std::span<const int64_t> posted, plan::lane lane, const scale& s,
+std::vector<drawn> bars_of(const rank_spans& rank, const posted_times& posted, plan::lane lane, const scale& s,
                            double narrow) {
   const auto& p = *rank.plan;
   std::vector<std::pair<interval, uint32_t>> in_time;
@@ -90,7 +90,7 @@ std::string lanes_svg(std::span<const rank_spans> step) {
     }
   if (ranks == 0 || s.end_ns <= s.begin_ns) return "<p class=\"quiet\">no step was recorded</p>\n";
   const double narrow = std::max(least_width, (right - left) * double(ranks * plan::num_lanes) / drawn_spans_limit);
-  const auto posted = all_posted_ns(step);
+  const posted_times posted(step);
   std::string bars;
   std::set<plan::kind> kinds;
   double y = 4;

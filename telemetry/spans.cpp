@@ -32,24 +32,32 @@ int64_t common_length_ns(const std::vector<interval>& a, const std::vector<inter
 }
 
 // Ranks move and save different things, so the same collective has other numbers on each.
-std::vector<int64_t> all_posted_ns(std::span<const rank_spans> ranks) {
-  std::vector<int64_t> out(ranks.empty() ? 0 : ranks.front().plan->num_collectives, 0);
+posted_times::posted_times(std::span<const rank_spans> ranks) {
+  if (ranks.empty()) return;
+  size_t n = 0;
+  for (size_t c = 0; c < ranks.front().plan->num_collectives.size(); ++c) {
+    base_.push_back(n);
+    uint32_t collectives = 0;  // of any member; none of the ranks that meet elsewhere
+    for (const auto& r : ranks) collectives = std::max(collectives, r.plan->num_collectives[c]);
+    n += collectives;
+  }
+  at_ns_.assign(n, 0);
   for (const auto& r : ranks)
     for (uint32_t id : r.plan->lanes[static_cast<size_t>(plan::lane::fabric)]) {
-      auto& posted = out[r.plan->instructions[id].sequence];
+      const auto& x = r.plan->instructions[id];
+      auto& posted = at_ns_[base_[x.communicator] + x.sequence];
       posted = std::max(posted, r.spans[id].start_ns);
     }
-  return out;
 }
 
-interval moving(const rank_spans& rank, uint32_t id, std::span<const int64_t> all_posted_ns) {
+interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted) {
   const interval& span = rank.spans[id];
-  return {std::min(all_posted_ns[rank.plan->instructions[id].sequence], span.end_ns), span.end_ns};
+  return {std::min(posted.of(rank.plan->instructions[id]), span.end_ns), span.end_ns};
 }
 
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
   std::vector<interval> forward, backward, reduction, either, step;
-  const auto posted = all_posted_ns(ranks);
+  const posted_times posted(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];
     switch (x.kind) {

@@ -36,10 +36,19 @@ int64_t length_ns(const std::vector<interval>& joined);
 /// Time that lies in both; each sorted and joined.
 int64_t common_length_ns(const std::vector<interval>& a, const std::vector<interval>& b);
 
-/// When the last member had posted each collective. [sequence]
-std::vector<int64_t> all_posted_ns(std::span<const rank_spans> ranks);
+class posted_times {  ///< when the last member had posted each collective of a step
+ public:
+  /// `ranks` hold all members whose times count.
+  explicit posted_times(std::span<const rank_spans> ranks);
+  /// Of a collective instruction of any of the ranks. Nanoseconds.
+  [[nodiscard]] int64_t of(const plan::instruction& x) const { return at_ns_[base_[x.communicator] + x.sequence]; }
+
+ private:
+  std::vector<size_t> base_;    // [communicator]
+  std::vector<int64_t> at_ns_;  // [base + sequence]
+};
 /// A collective's time proper on a rank: from when the last member had posted it to its end.
-interval moving(const rank_spans& rank, uint32_t id, std::span<const int64_t> all_posted_ns);
+interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted);
 
 /// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans.
 struct step_breakdown {

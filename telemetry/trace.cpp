@@ -10,7 +10,7 @@ namespace troupe::telemetry {
 step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
   step_summary s;
   const double n = double(ranks.size()) * 1e9;
-  const auto posted = all_posted_ns(ranks);
+  const posted_times posted(ranks);
   int64_t begin = INT64_MAX, end = 0;
   for (const auto& c : ranks) {
     const auto& p = *c.plan;

@@ -24,14 +24,14 @@ double flops_of(const core::unit_info& unit, const plan::instruction& x) {
 
 }  // namespace
 
-work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t> posted_ns) {
+work_figures work_of(std::span<const rank_spans> ranks, const posted_times& posted) {
   work_figures out;
   const auto& table = ranks.front().plan->table();
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
   for (const auto& c : ranks) {
     for (const auto& x : c.plan->instructions) {
-      const interval busy = x.sequence == plan::none ? c.spans[x.id] : moving(c, x.id, posted_ns);
+      const interval busy = x.sequence == plan::none ? c.spans[x.id] : moving(c, x.id, posted);
       const double busy_s = double(busy.length_ns()) / n;
       auto& row = row_of(out, x.kind);
       row.busy_s += busy_s;

@@ -24,8 +24,8 @@ struct work_figures {
   std::vector<of_unit> units;  ///< [unit]
 };
 
-/// Of one run that has ended well; `posted_ns` is all_posted_ns() of the ranks.
-work_figures work_of(std::span<const rank_spans> ranks, std::span<const int64_t> posted_ns);
+/// Of one run that has ended well; `posted` is of the same ranks.
+work_figures work_of(std::span<const rank_spans> ranks, const posted_times& posted);
 
 /// Means over `steps` steps of one plan, or of plans that differ in saving, of which `x` is the latest.
 void take_mean(work_figures& mean, const work_figures& x, uint64_t steps);

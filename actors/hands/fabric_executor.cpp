@@ -4,12 +4,13 @@
 
 namespace troupe::actors {
 
-std::vector<std::vector<fabric::piece>> pieces_of(const plan::rank_plan& p) {
+piece_lists pieces_of(const plan::rank_plan& p) {
   const plan::collective_pieces all(*p.layout);
-  std::vector<std::vector<fabric::piece>> out(p.num_collectives);
+  piece_lists out(p.num_collectives.size());
   for (const uint32_t id : p.lanes[static_cast<size_t>(plan::lane::fabric)]) {
     const auto& x = p.instructions[id];
-    for (const auto& m : all.of(x)) out[x.sequence].push_back({m.owner, m.from, m.to, m.count});
+    auto& mine = out[x.communicator].emplace_back();
+    for (const auto& m : all.of(x)) mine.push_back({m.owner, m.from, m.to, m.count});
   }
   return out;
 }
@@ -26,7 +27,7 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   const auto& p = context.plan();
   const auto& o = p.options();
   fabric::request r;
-  r.id = {context.order.step, x.communicator, context.order.sequence_base + x.sequence, p.describe(x.id)};
+  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence, p.describe(x.id)};
   if (!context.acts(x.guard)) return r;
   r.pieces = pieces;
   r.op = fabric::operation::all_gather;
@@ -45,10 +46,11 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   return r;
 }
 
-std::optional<uint32_t> pending_collective(const step_context& context, uint64_t sequence) {
-  const uint64_t base = context.order.sequence_base;
-  if (sequence < base || sequence - base >= context.plan().num_collectives) return std::nullopt;
-  const uint32_t id = context.program->of_sequence[sequence - base];
+std::optional<uint32_t> pending_collective(const step_context& context, const meeting_id& m) {
+  const uint64_t before = context.order.before(m.communicator);
+  const auto& of = context.program->collectives[m.communicator];
+  if (m.sequence < before || m.sequence - before >= of.size()) return std::nullopt;
+  const uint32_t id = of[m.sequence - before];
   const auto& span = context.spans[id];
   if (span.start_ns.load(std::memory_order_relaxed) == 0 || span.end_ns.load(std::memory_order_relaxed) != 0)
     return std::nullopt;
@@ -57,7 +59,7 @@ std::optional<uint32_t> pending_collective(const step_context& context, uint64_t
 
 fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   const auto& p = context_->plan();
-  auto r = describe_collective(*context_, x, (*pieces_)[x.sequence]);
+  auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
     case plan::kind::gather:
@@ -98,24 +100,29 @@ core::result<progress> meet(fabric::communicator& communicator, const fabric::re
   return *ended == fabric::progress::done ? progress::done : progress::pending;
 }
 
-core::result<std::optional<uint32_t>> go_on(fabric::communicator& communicator, const step_context& context,
-                                            uint64_t sequence) {
-  const auto id = pending_collective(context, sequence);
+core::result<std::optional<uint32_t>> go_on(const memberships& all, const step_context& context, uint64_t number) {
+  const auto m = meeting_id::of(number);
+  const auto id = pending_collective(context, m);
   if (!id) return std::nullopt;
-  auto ended = communicator.advance(sequence);
+  auto ended = all[m.communicator]->advance(m.sequence);
   if (!ended) return core::fail(ended.error());
   if (*ended == fabric::progress::pending) return std::nullopt;
   return id;
 }
 
+void abort_all(const memberships& all, const core::error& why) {
+  for (const auto& member : all)
+    if (member) member->abort(why);
+}
+
 core::result<progress> fabric_executor::start(const plan::instruction& x) {
   if (x.kind == plan::kind::vote)  // its losses are written by kernels, which may end later than their instructions
     for (const auto& written : context_->losses_written) device::stream::current(memory_->device()).wait(written);
-  return meet(*communicator_, request_for(x));
+  return meet(*communicators_[x.communicator], request_for(x));
 }
 
-core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t sequence) {
-  return go_on(*communicator_, *context_, sequence);
+core::result<std::optional<uint32_t>> fabric_executor::advance(uint64_t meeting) {
+  return go_on(communicators_, *context_, meeting);
 }
 
 }  // namespace troupe::actors

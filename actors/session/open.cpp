@@ -20,7 +20,6 @@
 #include "actors/session/memory_need.hpp"
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
-#include "fabric/in_process.hpp"
 #include "job/measured_costs.hpp"
 
 namespace troupe::actors {
@@ -93,12 +92,13 @@ core::result<void> session::parts::make_own_system() {
 core::result<void> session::parts::start_actors() {
   const auto& c = *plan.config;
   const uint32_t ranks = c.parallel.data;
-  auto group = fabric::in_process_group::make(ranks, memory.ranks.front()->device());
+  const auto& layout = *memory.ranks.front()->plan().layout;
+  const auto groups = in_process_groups(layout, memory.ranks.front()->device());
   const auto pulses = std::make_shared<pulse_board>(ranks);
   std::vector<rank_parts> all(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = all[r];
-    const auto communicator = join_fabric(x, r, *group);
+    const auto joined = join_fabric(x, r, layout.communicators, groups);
     x.setup.programs = programs[r];
     x.setup.rules = plan.rules;
     x.setup.patience.stall_after = std::chrono::nanoseconds(static_cast<int64_t>(plan.stall_after_s * 1e9));
@@ -114,9 +114,8 @@ core::result<void> session::parts::start_actors() {
     if (!stage) return core::fail(stage.error());
     auto held = std::make_shared<std::unique_ptr<executor>>(std::move(*stage));
     x.lanes[static_cast<size_t>(plan::lane::compute)] = [held] { return std::move(*held); };
-    x.lanes[static_cast<size_t>(plan::lane::fabric)] = [communicator, mine = memory.ranks[r],
-                                                        everybody = memory.ranks] {
-      return std::make_unique<fabric_executor>(communicator, mine, everybody);
+    x.lanes[static_cast<size_t>(plan::lane::fabric)] = [joined, mine = memory.ranks[r], everybody = memory.ranks] {
+      return std::make_unique<fabric_executor>(joined, mine, everybody);
     };
     x.lanes[static_cast<size_t>(plan::lane::shard)] = [mine = memory.ranks[r], groups = plan.optimizer] {
       return std::make_unique<shard_executor>(mine, groups);

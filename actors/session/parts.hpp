@@ -84,9 +84,9 @@ struct training_progress {
 
 /// Counters that number what the actors are told to do; they never go back.
 struct order_counts {
-  uint64_t runs = 0;         ///< of any plan
-  uint64_t collectives = 0;  ///< of all these runs
-  uint64_t loads = 0;        ///< of states while the actors live
+  uint64_t runs = 0;                  ///< of any plan
+  std::vector<uint64_t> collectives;  ///< of all these runs [communicator]
+  uint64_t loads = 0;                 ///< of states while the actors live
 };
 
 /// Saves that have not ended: at most one that waits for the next step, and one that is being written.

@@ -11,6 +11,7 @@
 #include "core/clock.hpp"
 #include "core/cores.hpp"
 #include "job/measured_costs.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -63,13 +64,15 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   order->settings = job::settings_of(*plan.optimizer, progress.scheduled);
   order->loss_scale = progress.scale.cur_scale;
   order->loads = counts.loads;
-  order->sequence_base = counts.collectives;
+  order->collectives_before = counts.collectives;
   order->given = std::move(given);
   if (saves(which)) {
     order->save = saving.waiting;
     saving.writing = std::exchange(saving.waiting, nullptr);
   }
-  counts.collectives += program_of(which, 0)->plan->num_collectives;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans;
+  for (uint32_t r = 0; r < programs.size(); ++r) plans.push_back(program_of(which, r)->plan);
+  plan::add_collectives(counts.collectives, plans);
   core::result<run_outcome> out = core::fail(core::error_kind::bug, "the supervisor did not answer");
   const host_caller self(*actors.system);
   // No time limit here: silence is the ranks' business, and they report it. Meanwhile the host hears of what waits.

@@ -86,18 +86,21 @@ class run_checker {
   }
 
   core::result<void> check_collectives() {
-    std::map<uint32_t, std::vector<moment>> all;
+    std::map<std::pair<uint32_t, uint32_t>, std::vector<moment>> all;  // communicator, sequence
     for (uint32_t r = 0; r < plans_.size(); ++r)
       for (const auto& x : plans_[r]->instructions)
-        if (x.sequence != plan::none) all[x.sequence].push_back(moments_[r][x.id]);
-    for (const auto& [sequence, members] : all) {
+        if (x.sequence != plan::none) all[{x.communicator, x.sequence}].push_back(moments_[r][x.id]);
+    for (const auto& [which, members] : all) {
       size_t last_start = 0, first_end = never;
       for (const auto& m : members) {
         last_start = std::max(last_start, m.start);
         first_end = std::min(first_end, m.end);
       }
-      if (first_end != never && (last_start > first_end || members.size() != plans_.size()))
-        return fail("collective " + std::to_string(sequence) + " ended on one rank before all had started it");
+      if (first_end != never &&
+          (last_start > first_end || members.size() != plans_[0]->layout->communicators[which.first].members.size()))
+        return fail("collective " + std::to_string(which.second) + " of \"" +
+                    plans_[0]->layout->communicators[which.first].name +
+                    "\" ended on one rank before all had started it");
     }
     return {};
   }

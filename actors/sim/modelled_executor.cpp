@@ -97,8 +97,8 @@ class modelled_executor final : public executor {
 
 class modelled_fabric_executor final : public executor {
  public:
-  modelled_fabric_executor(std::shared_ptr<modelled_world> world, std::shared_ptr<fabric::communicator> communicator)
-      : world_(std::move(world)), communicator_(std::move(communicator)) {}
+  modelled_fabric_executor(std::shared_ptr<modelled_world> world, memberships communicators)
+      : world_(std::move(world)), communicators_(std::move(communicators)) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     context_ = std::move(context);
@@ -114,21 +114,21 @@ class modelled_fabric_executor final : public executor {
     if (!silent) return core::fail(silent.error());
     // A silent lane posts nothing later either: that would be another fault, a post out of turn.
     if (silent_ |= *silent; silent_) return progress::pending;
-    auto r = describe_collective(*context_, x, (*pieces_)[x.sequence]);
+    auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
     if (world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
-    const auto met = meet(*communicator_, r);
+    const auto met = meet(*communicators_[x.communicator], r);
     if (met && *met == progress::done) end(x);
     return met;
   }
 
-  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    const auto ended = go_on(*communicator_, *context_, sequence);
+  core::result<std::optional<uint32_t>> advance(uint64_t meeting) override {
+    const auto ended = go_on(communicators_, *context_, meeting);
     if (ended && *ended) end(context_->plan().instructions[**ended]);
     return ended;
   }
 
-  void abort(const core::error& why) override { communicator_->abort(why); }
+  void abort(const core::error& why) override { abort_all(communicators_, why); }
 
  private:
   // A rank's own votes are right from the start; those of others are wrong until the vote has brought them.
@@ -149,10 +149,10 @@ class modelled_fabric_executor final : public executor {
   }
 
   std::shared_ptr<modelled_world> world_;
-  std::shared_ptr<fabric::communicator> communicator_;
+  memberships communicators_;
   std::shared_ptr<step_context> context_;
-  std::map<const program*, std::vector<std::vector<fabric::piece>>> pieces_of_;
-  const std::vector<std::vector<fabric::piece>>* pieces_ = nullptr;
+  std::map<const program*, piece_lists> pieces_of_;
+  const piece_lists* pieces_ = nullptr;
   bool silent_ = false;
 };
 
@@ -183,8 +183,8 @@ std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world>
   return std::make_unique<modelled_executor>(std::move(world));
 }
 std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,
-                                                        std::shared_ptr<fabric::communicator> communicator) {
-  return std::make_unique<modelled_fabric_executor>(std::move(world), std::move(communicator));
+                                                        memberships communicators) {
+  return std::make_unique<modelled_fabric_executor>(std::move(world), std::move(communicators));
 }
 
 }  // namespace troupe::actors

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "actors/executor.hpp"
-#include "fabric/communicator.hpp"
+#include "actors/meetings.hpp"
 #include "plan/choose/cost.hpp"
 
 namespace troupe::actors {
@@ -91,8 +91,8 @@ constexpr bool asks_disk(plan::lane l) { return l == plan::lane::writer || l == 
 
 /// For any lane of a rank but the fabric lane.
 std::unique_ptr<executor> make_modelled_executor(std::shared_ptr<modelled_world> world);
-/// For its fabric lane: production's identities over any communicator, without memory except the vote's.
+/// For its fabric lane: production's identities over any communicators, without memory except the vote's.
 std::unique_ptr<executor> make_modelled_fabric_executor(std::shared_ptr<modelled_world> world,
-                                                        std::shared_ptr<fabric::communicator> communicator);
+                                                        memberships communicators);
 
 }  // namespace troupe::actors

@@ -7,6 +7,7 @@
 #include "actors/company.hpp"
 #include "actors/sim/scheduler.hpp"
 #include "core/text.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -34,15 +35,7 @@ class world {
     models_->overflow_in_run = o.overflow_in_run;
     models_->now_ns = [this] { return schedule_.now_ns(); };
     for (const auto& p : plans) num_ranks_ = std::max(num_ranks_, static_cast<uint32_t>(p.size()));
-    group_ = fabric::modelled_group::make(
-        num_ranks_, o.link,
-        {[this] { return schedule_.now_ns(); },
-         [this](int64_t delay_ns, uint32_t rank, uint64_t sequence) {
-           schedule_.post_later(std::chrono::nanoseconds(delay_ns), fabric_lane(rank), wake{sequence});
-           // Real fabrics sometimes send one wake too many, late, even in the next run.
-           if ((sequence + rank) % 4 == 0)
-             schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, fabric_lane(rank), wake{sequence});
-         }});
+    for (uint32_t c = 0; c < communicators().size(); ++c) groups_.push_back(make_group(c));
     patience_ = {o.stall_after, o.work_min, o.work_min, longest_predicted()};
     pulses_ = std::make_shared<pulse_board>(num_ranks_);
     std::vector<rank_parts> ranks(num_ranks_);
@@ -67,8 +60,8 @@ class world {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
-    order->sequence_base = collectives_;
-    collectives_ += plans.front()->num_collectives;
+    order->collectives_before = collectives_;
+    plan::add_collectives(collectives_, plans);
     size_t instructions = 0;
     for (const auto& p : plans) instructions += p->instructions.size();
     const uint64_t deliveries_max = schedule_.num_delivered() + 1000 + deliveries_per_instruction_max * instructions;
@@ -165,6 +158,22 @@ class world {
     post(company_->supervisor, give_up{core::error_kind::stopped, told_.front()});
   }
 
+  [[nodiscard]] const std::vector<plan::communicator>& communicators() const {
+    return plans_.front().front()->layout->communicators;
+  }
+  std::shared_ptr<fabric::modelled_group> make_group(uint32_t c) {
+    const auto& members = communicators()[c].members;
+    const auto wake_later = [this, c, &members](int64_t delay_ns, uint32_t member, uint64_t sequence) {
+      const auto& lane = fabric_lane(members[member]);
+      const wake what{meeting_id{c, sequence}.number()};
+      schedule_.post_later(std::chrono::nanoseconds(delay_ns), lane, what);
+      // Real fabrics wake once too often at times, and late, even in the next run.
+      if ((sequence + member) % 4 == 0)
+        schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
+    };
+    return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), options_.link,
+                                        {[this] { return schedule_.now_ns(); }, wake_later});
+  }
   void furnish(rank_parts& x, uint32_t r) {
     rank_programs programs;
     for (size_t which = 0; which < plans_.size(); ++which)
@@ -177,8 +186,8 @@ class world {
     x.setup.window = options_.window;
     for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
-    // Handed over, not shared: the communicator has to end with the lane, so that its peers notice.
-    auto held = std::make_shared<std::shared_ptr<fabric::communicator>>(join_fabric(x, r, *group_));
+    // Handed over, not shared: memberships end with the lane, as its peers must notice.
+    auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), groups_));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
       return make_modelled_fabric_executor(m, std::move(*held));
     };
@@ -241,14 +250,15 @@ class world {
   caf::actor_system system_{config_};
   sim_scheduler schedule_{system_, options_.seed, options_.latency_max};
   std::shared_ptr<modelled_world> models_ = std::make_shared<modelled_world>();
-  std::shared_ptr<fabric::modelled_group> group_;
+  std::vector<std::shared_ptr<fabric::modelled_group>> groups_;  // [communicator]
   std::shared_ptr<company> company_;
   std::vector<caf::actor> askers_;
   patience patience_;
   std::shared_ptr<pulse_board> pulses_;
   std::vector<std::string> told_;
   bool stopped_ = false;
-  uint64_t runs_ = 0, collectives_ = 0;
+  uint64_t runs_ = 0;
+  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
   int64_t run_began_ns_ = 0;
   bool seen_struck_ = false;
   double struck_at_s_ = 0;

@@ -1,5 +1,6 @@
 // One pass over the instructions of all ranks in topological order. Memory and time are linear in instructions x serial
-// lanes and in lanes x collectives: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few MB.
+// lanes, in lines x asyncs and in collectives x ranks: a plan of 100 layers, 8 micro-batches and 8 ranks takes a few
+// MB.
 #include "plan/check/happens_before.hpp"
 
 #include <algorithm>
@@ -18,14 +19,15 @@ class order_builder {
   order_builder(rank_plans ranks, branch taken) : ranks_(ranks), taken_(taken) {}
 
   core::result<happens_before> run() {
-    place();
+    place_communicators();
+    place_instructions();
     if (auto sorted = sort(); !sorted) return core::fail(sorted.error());
-    for (const node n : order_) reach(n);
+    for (const node n : order_) is_collective(n) ? reach_collective(n) : reach(n);
     return std::move(out_);
   }
 
  private:
-  // A collective of all ranks is one node, with `rank` 0. Every other instruction is its own node.
+  // A collective is its first member, all others are themselves.
   struct node {
     uint32_t rank = 0, id = none;
   };
@@ -33,57 +35,95 @@ class order_builder {
 
   [[nodiscard]] const instruction& at(node n) const { return ranks_[n.rank]->instructions[n.id]; }
   [[nodiscard]] uint32_t index(node n) const { return out_.base_[n.rank] + n.id; }
+  [[nodiscard]] bool is_collective(node n) const { return at(n).lane == lane::fabric; }
+  [[nodiscard]] uint32_t collective_of(node n) const { return out_.spots_[index(n)].async; }
   [[nodiscard]] node node_of(uint32_t rank, uint32_t id) const {
-    const instruction& x = ranks_[rank]->instructions[id];
-    return x.lane == lane::fabric ? node{0, fabric_[x.sequence]} : node{rank, id};
+    const node n{rank, id};
+    return is_collective(n) ? members_[collective_of(n)].front() : n;
   }
 
-  void place() {
-    const auto num_ranks = static_cast<uint32_t>(ranks_.size());
-    const uint32_t num_collectives = ranks_[0]->num_collectives;
-    out_.num_ranks_ = num_ranks;
-    out_.num_async_ = num_collectives;
-    fabric_ = ranks_[0]->lanes[static_cast<size_t>(lane::fabric)];
-    for (const auto& p : ranks_) {
-      out_.base_.push_back(static_cast<uint32_t>(out_.spots_.size()));
-      out_.spots_.resize(out_.spots_.size() + p->instructions.size());
-    }
-    previous_.assign(out_.spots_.size(), none);
-    for (uint32_t r = 0; r < num_ranks; ++r)
-      for (uint32_t l = 0; l < num_lanes; ++l) {
-        const bool is_fabric = l == static_cast<uint32_t>(lane::fabric);
-        const bool starts_only = l == static_cast<uint32_t>(lane::control) || l == static_cast<uint32_t>(lane::io);
-        const auto& ids = ranks_[r]->lanes[l];
-        uint32_t last = none;
-        for (uint32_t i = 0; i < ids.size(); ++i) {
-          auto& s = out_.spots_[out_.base_[r] + ids[i]];
-          s.lane = is_fabric ? out_.fabric()
-                             : happens_before::lanes_of_rank * r + happens_before::number_of(static_cast<lane>(l));
-          s.position = i;
-          if (is_fabric) s.async = i;
-          if (starts_only) s.async = out_.num_async_++;
-          previous_[out_.base_[r] + ids[i]] = last;
-          if (runs(ranks_[r]->instructions[ids[i]], taken_)) last = ids[i];
+  // Lines and rows for those communicators that somebody here is in.
+  void place_communicators() {
+    const auto& all = ranks_[0]->layout->communicators;
+    out_.num_ranks_ = static_cast<uint32_t>(ranks_.size());
+    line_of_.assign(all.size(), none);
+    num_lines_ = out_.first_communicator();
+    out_.collective_of_row_.resize(ranks_.size());
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      own_.emplace_back(all.size(), none);
+      for (uint32_t c = 0; c < all.size(); ++c) {
+        if (ranks_[r]->num_collectives[c] == 0) continue;
+        own_[r][c] = static_cast<uint32_t>(out_.collective_of_row_[r].size());
+        if (line_of_[c] == none) {
+          line_of_[c] = num_lines_++;
+          out_.collective_.push_back(out_.num_async_);
+          out_.num_async_ += ranks_[r]->num_collectives[c];
         }
+        out_.collective_of_row_[r].push_back(out_.collective_[line_of_[c] - out_.first_communicator()]);
       }
-    const size_t lanes = size_t{happens_before::lanes_of_rank} * num_ranks + 1;
+    }
+    members_.resize(out_.num_async_);
+    out_.arrival_.resize(members_.size() * ranks_.size());
+  }
+  [[nodiscard]] uint32_t width(uint32_t rank) const { return out_.width(rank); }
+  [[nodiscard]] uint32_t async_of(const instruction& x) const {
+    return out_.collective_[line_of_[x.communicator] - out_.first_communicator()] + x.sequence;
+  }
+
+  void place_instructions() {
+    size_t rows = 0;
+    for (uint32_t r = 0; r < ranks_.size(); ++r) {
+      out_.base_.push_back(static_cast<uint32_t>(out_.spots_.size()));
+      out_.spots_.resize(out_.spots_.size() + ranks_[r]->instructions.size());
+      out_.heard_base_.push_back(rows);
+      rows += ranks_[r]->instructions.size() * width(r);
+    }
+    out_.heard_of_.assign(rows, 0);
     out_.clocks_.resize(out_.spots_.size());
-    out_.arrival_.resize(size_t{num_collectives} * num_ranks);
-    out_.first_.assign(lanes * out_.num_async_, none);
-    heard_.assign(lanes, {});
-    taken_over_.assign(lanes * lanes, 0);
+    previous_.assign(out_.spots_.size(), none);
+    for (uint32_t r = 0; r < ranks_.size(); ++r)
+      for (uint32_t l = 0; l < num_lanes; ++l)
+        static_cast<lane>(l) == lane::fabric ? place_fabric(r) : place_lane(r, static_cast<lane>(l));
+    out_.first_.assign(size_t{num_lines_} * out_.num_async_, none);
+    heard_.assign(num_lines_, {});
+    taken_over_.assign(size_t{num_lines_} * num_lines_, 0);
+  }
+  void place_lane(uint32_t r, lane l) {
+    const bool starts_only = l == lane::control || l == lane::io;
+    const auto& ids = ranks_[r]->lanes[static_cast<size_t>(l)];
+    uint32_t last = none;
+    for (uint32_t i = 0; i < ids.size(); ++i) {
+      auto& s = out_.spots_[out_.base_[r] + ids[i]];
+      s.line = happens_before::lines_of_rank * r + happens_before::number_of(l);
+      s.position = i;
+      if (starts_only) s.async = out_.num_async_++;
+      previous_[out_.base_[r] + ids[i]] = last;
+      if (runs(ranks_[r]->instructions[ids[i]], taken_)) last = ids[i];
+    }
+  }
+  void place_fabric(uint32_t r) {
+    std::vector<uint32_t> last(line_of_.size(), none);
+    for (const uint32_t id : ranks_[r]->lanes[static_cast<size_t>(lane::fabric)]) {
+      const instruction& x = ranks_[r]->instructions[id];
+      auto& s = out_.spots_[out_.base_[r] + id];
+      s.line = line_of_[x.communicator];
+      s.position = x.sequence;
+      s.async = async_of(x);
+      members_[s.async].push_back({r, id});
+      previous_[out_.base_[r] + id] = last[x.communicator];
+      if (runs(x, taken_)) last[x.communicator] = id;
+    }
   }
 
   template <class F>
   void for_each_wait(node n, F f) const {
-    const auto waits_of = [&](uint32_t rank, uint32_t id) {
-      for (uint32_t on : ranks_[rank]->instructions[id].after)
-        if (runs(ranks_[rank]->instructions[on], taken_)) f(node_of(rank, on));
+    const auto waits_of = [&](node member) {
+      for (uint32_t on : at(member).after)
+        if (runs(ranks_[member.rank]->instructions[on], taken_)) f(node_of(member.rank, on));
     };
     if (const uint32_t last = previous_[index(n)]; last != none) f(node_of(n.rank, last));
-    if (at(n).lane != lane::fabric) return waits_of(n.rank, n.id);
-    for (uint32_t r = 0; r < ranks_.size(); ++r)
-      waits_of(r, ranks_[r]->lanes[static_cast<size_t>(lane::fabric)][at(n).sequence]);
+    if (!is_collective(n)) return waits_of(n);
+    for (const node member : members_[collective_of(n)]) waits_of(member);
   }
 
   // Depth first along waits, without recursion: plans are deep.
@@ -120,7 +160,9 @@ class order_builder {
   }
 
   [[nodiscard]] tl::unexpected<core::error> cycle(const std::vector<node>& path, node again) const {
-    const auto name = [&](node n) { return "rank " + std::to_string(n.rank) + " " + ranks_[n.rank]->describe(n.id); };
+    const auto name = [&](node n) {
+      return "rank " + std::to_string(ranks_[n.rank]->rank) + " " + ranks_[n.rank]->describe(n.id);
+    };
     size_t i = 0;
     while (index(path[i]) != index(again)) ++i;
     std::string text = "the plan never ends: " + name(again);
@@ -130,58 +172,94 @@ class order_builder {
     return core::fail(core::error_kind::bug, text + " waits for " + name(again));
   }
 
-  static void merge(happens_before::clock& to, const happens_before::clock& from) {
+  using clock = happens_before::clock;
+  static void merge(clock& to, const clock& from) {
     for (uint32_t l = 0; l < happens_before::num_serial; ++l) to.ended[l] = std::max(to.ended[l], from.ended[l]);
-    to.collectives = std::max(to.collectives, from.collectives);
   }
-  // Instructions of `rank` that had ended before `n` started.
-  [[nodiscard]] const happens_before::clock& known(node n, uint32_t rank) const {
-    return at(n).lane == lane::fabric ? out_.arrival_[size_t{at(n).sequence} * out_.num_ranks_ + rank]
-                                      : out_.clocks_[index(n)];
-  }
-  void note(uint32_t lane, uint32_t position, uint32_t async) {
-    auto& first = out_.first_[size_t{lane} * out_.num_async_ + async];
-    if (first != none) return;
-    first = position;
-    heard_[lane].push_back({position, async});
+  [[nodiscard]] uint32_t* row_of(uint32_t rank, uint32_t id) {
+    return out_.heard_of_.data() + out_.heard_base_[rank] + size_t{id} * width(rank);
   }
 
-  // `n` starts after `on` has ended (or, along a pipelined lane, only started): all that preceded `on` precedes `n`.
-  void follow(node n, uint32_t rank, node on, bool ended, happens_before::clock& c) {
-    const auto &mine = out_.spots_[index(n)], &other = out_.spots_[index(on)];
-    merge(c, known(on, rank));
-    if (ended && other.async != none) note(mine.lane, mine.position, other.async);
-    if (ended && other.async == none) {
-      auto& e = c.ended[happens_before::serial_of(at(on).lane)];
-      e = std::max(e, other.position + 1);
-    }
-    if (ended && at(on).lane == lane::fabric) c.collectives = std::max(c.collectives, at(on).sequence + 1);
-    if (mine.lane == other.lane) return;
-    const auto& heard = heard_[other.lane];
-    auto& next = taken_over_[size_t{mine.lane} * heard_.size() + other.lane];
+  void note(uint32_t line, uint32_t position, uint32_t async) {
+    auto& first = out_.first_[size_t{line} * out_.num_async_ + async];
+    if (first != none) return;
+    first = position;
+    heard_[line].push_back({position, async});
+  }
+  // What lies at `mine` starts after `on` has ended (or, where one line only starts in order, has started): all that
+  // preceded `on` precedes it.
+  void take_over(const happens_before::spot& mine, node on, bool ended) {
+    const auto& other = out_.spots_[index(on)];
+    if (ended && other.async != none) note(mine.line, mine.position, other.async);
+    if (mine.line == other.line) return;
+    const auto& heard = heard_[other.line];
+    auto& next = taken_over_[size_t{mine.line} * heard_.size() + other.line];
     for (; next < heard.size() && heard[next].position <= other.position; ++next)
-      note(mine.lane, mine.position, heard[next].async);
+      note(mine.line, mine.position, heard[next].async);
+  }
+  // Of an instruction that waits: `c` is what it knows of its own rank, `row` which collectives it knows to have ended.
+  void follow(uint32_t rank, node on, bool ended, clock& c, uint32_t* row) {
+    if (is_collective(on)) {
+      merge(c, out_.arrival(collective_of(on), rank));
+      if (ended) {
+        auto& latest = row[own_[rank][at(on).communicator]];
+        latest = std::max(latest, at(on).sequence + 1);
+      }
+      return;
+    }
+    merge(c, out_.clocks_[index(on)]);
+    const uint32_t* theirs = row_of(rank, on.id);
+    for (uint32_t i = 0; i < width(rank); ++i) row[i] = std::max(row[i], theirs[i]);
+    const auto& other = out_.spots_[index(on)];
+    if (!ended || other.async != none) return;
+    auto& e = c.ended[happens_before::serial_of(at(on).lane)];
+    e = std::max(e, other.position + 1);
   }
 
   void reach(node n) {
-    const bool pipelined = out_.spots_[index(n)].async != none;
-    const bool is_collective = at(n).lane == lane::fabric;
-    uint32_t collectives = 0;
-    for (uint32_t r = is_collective ? 0 : n.rank; r < (is_collective ? out_.num_ranks_ : n.rank + 1); ++r) {
-      const uint32_t id = is_collective ? ranks_[r]->lanes[static_cast<size_t>(lane::fabric)][at(n).sequence] : n.id;
-      happens_before::clock c;
-      if (const uint32_t last = previous_[index(n)]; last != none) follow(n, r, node_of(n.rank, last), !pipelined, c);
-      for (uint32_t on : ranks_[r]->instructions[id].after)
-        if (runs(ranks_[r]->instructions[on], taken_)) follow(n, r, node_of(r, on), true, c);
-      if (is_collective)
-        out_.arrival_[size_t{at(n).sequence} * out_.num_ranks_ + r] = c;
-      else
-        out_.clocks_[index(n)] = c;
-      collectives = std::max(collectives, c.collectives);
+    const auto& mine = out_.spots_[index(n)];
+    clock& c = out_.clocks_[index(n)];
+    uint32_t* row = row_of(n.rank, n.id);
+    const auto wait = [&](uint32_t on, bool ended) {
+      const node other = node_of(n.rank, on);
+      follow(n.rank, other, ended, c, row);
+      take_over(mine, other, ended);
+    };
+    if (const uint32_t last = previous_[index(n)]; last != none) wait(last, mine.async == none);
+    for (uint32_t on : at(n).after)
+      if (runs(ranks_[n.rank]->instructions[on], taken_)) wait(on, true);
+  }
+
+  // Every rank that a member knows of through collectives is known to all who wait for this one.
+  void reach_collective(node n) {
+    const uint32_t k = collective_of(n);
+    const auto& mine = out_.spots_[index(n)];
+    if (const uint32_t last = previous_[index(n)]; last != none) {
+      const node before = node_of(n.rank, last);
+      know(k, collective_of(before));
+      take_over(mine, before, false);
     }
-    if (!is_collective) return;
+    for (const node member : members_[k]) {
+      scratch_.assign(width(member.rank), 0);
+      clock c;
+      for (uint32_t on : at(member).after) {
+        if (!runs(ranks_[member.rank]->instructions[on], taken_)) continue;
+        const node other = node_of(member.rank, on);
+        follow(member.rank, other, true, c, scratch_.data());
+        take_over(mine, other, true);
+      }
+      merge(out_.arrival_[size_t{k} * out_.num_ranks_ + member.rank], c);
+      for (uint32_t comm = 0; comm < own_[member.rank].size(); ++comm) {
+        const uint32_t own = own_[member.rank][comm];
+        if (own == none || scratch_[own] == 0) continue;
+        know(k, out_.collective_[line_of_[comm] - out_.first_communicator()] + scratch_[own] - 1);
+      }
+    }
+  }
+  // All that had ended before `other` moved bytes.
+  void know(uint32_t collective, uint32_t other) {
     for (uint32_t r = 0; r < out_.num_ranks_; ++r)
-      out_.arrival_[size_t{at(n).sequence} * out_.num_ranks_ + r].collectives = collectives;
+      merge(out_.arrival_[size_t{collective} * out_.num_ranks_ + r], out_.arrival(other, r));
   }
 
   struct news {
@@ -191,11 +269,15 @@ class order_builder {
   rank_plans ranks_;
   branch taken_;
   happens_before out_;
-  std::vector<uint32_t> fabric_;    // [sequence]: id on rank 0
-  std::vector<uint32_t> previous_;  // [instruction]: the one before in its lane that runs
+  uint32_t num_lines_ = 0;
+  std::vector<uint32_t> line_of_;           // [communicator]; none where nobody here is in it
+  std::vector<std::vector<uint32_t>> own_;  // [rank][communicator]: its place in the rank's rows
+  std::vector<std::vector<node>> members_;  // [collective]
+  std::vector<uint32_t> previous_;          // [instruction]: the one before in its line that runs
   std::vector<node> order_;
-  std::vector<std::vector<news>> heard_;  // [lane]: ended instructions of pipelined lanes, by position
-  std::vector<size_t> taken_over_;        // [lane * lanes + other]: how much of other's news the lane has
+  std::vector<std::vector<news>> heard_;  // [line]: ended asyncs, by position
+  std::vector<size_t> taken_over_;        // [line * lines + other]: how much of other's news the line has
+  std::vector<uint32_t> scratch_;
 };
 
 core::result<happens_before> happens_before::build(rank_plans ranks, branch taken) {
@@ -204,12 +286,14 @@ core::result<happens_before> happens_before::build(rank_plans ranks, branch take
 
 bool happens_before::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const {
   const spot &x = at(ra, a), &y = at(rb, b);
-  if (x.async != none) return first_[size_t{y.lane} * num_async_ + x.async] <= y.position;
-  const uint32_t serial = x.lane % lanes_of_rank - 1;
-  if (y.lane == fabric()) return arrival_[size_t{y.position} * num_ranks_ + ra].ended[serial] > x.position;
-  const clock& c = clocks_[base_[rb] + b];
-  if (ra == rb) return c.ended[serial] > x.position;
-  return c.collectives > 0 && arrival_[size_t{c.collectives - 1} * num_ranks_ + ra].ended[serial] > x.position;
+  if (x.async != none) return first_[size_t{y.line} * num_async_ + x.async] <= y.position;
+  const uint32_t serial = x.line % lines_of_rank - 1;
+  if (y.line >= first_communicator()) return arrival(y.async, ra).ended[serial] > x.position;
+  if (ra == rb) return clocks_[base_[rb] + b].ended[serial] > x.position;
+  const uint32_t* row = heard_of_.data() + heard_base_[rb] + size_t{b} * width(rb);
+  for (uint32_t i = 0; i < width(rb); ++i)
+    if (row[i] > 0 && arrival(collective_of_row_[rb][i] + row[i] - 1, ra).ended[serial] > x.position) return true;
+  return false;
 }
 
 }  // namespace troupe::plan

@@ -124,13 +124,36 @@ core::result<void> lanes(const rank_plan& p) {
 }
 
 core::result<void> sequences(const rank_plan& p) {
-  const auto& order = p.lanes[static_cast<size_t>(lane::fabric)];
-  if (order.size() != p.num_collectives)
-    return broken(
-        p, "it has " + std::to_string(order.size()) + " collectives but states " + std::to_string(p.num_collectives));
-  for (uint32_t k = 0; k < order.size(); ++k)
-    if (p.instructions[order[k]].sequence != k || p.instructions[order[k]].communicator != 0)
-      return broken(p, order[k], "is collective " + std::to_string(k) + " of its lane but numbered otherwise");
+  const auto& all = p.layout->communicators;
+  std::vector<uint32_t> counted(all.size(), 0);
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {
+    const instruction& x = p.instructions[id];
+    if (x.communicator >= all.size() || !std::ranges::binary_search(all[x.communicator].members, p.rank))
+      return broken(p, id, "meets ranks that it does not belong to");
+    const uint32_t k = counted[x.communicator]++;
+    if (x.sequence != k)
+      return broken(
+          p, id,
+          "is collective " + std::to_string(k) + " of \"" + all[x.communicator].name + "\" but numbered otherwise");
+  }
+  if (counted != p.num_collectives) return broken(p, "it says other numbers of collectives than it has");
+  return {};
+}
+
+/// Collectives of one communicator on two of its members.
+core::result<void> same_collectives(const rank_plan& first, const std::vector<uint32_t>& wanted, const rank_plan& p,
+                                    const std::vector<uint32_t>& order) {
+  for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
+    const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
+    if (x.kind != y.kind || x.subject != y.subject || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes ||
+        x.guard != y.guard)
+      return broken(p, x.id,
+                    "is collective " + std::to_string(k) + ", where rank " + std::to_string(first.rank) + " has " +
+                        name(first, y.id));
+  }
+  if (order.size() != wanted.size())
+    return broken(p, "it has " + std::to_string(order.size()) + " collectives, rank " + std::to_string(first.rank) +
+                         " has " + std::to_string(wanted.size()));
   return {};
 }
 
@@ -143,22 +166,20 @@ core::result<void> structure(const rank_plan& p) {
 }
 
 core::result<void> agreement(rank_plans ranks) {
-  const rank_plan& first = *ranks[0];
-  for (const auto& other : ranks) {
-    const rank_plan& p = *other;
-    const auto &order = p.lanes[static_cast<size_t>(lane::fabric)],
-               &wanted = first.lanes[static_cast<size_t>(lane::fabric)];
-    for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
-      const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
-      if (x.kind != y.kind || x.subject != y.subject || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes ||
-          x.guard != y.guard)
-        return broken(p, x.id,
-                      "is collective " + std::to_string(k) + ", where rank " + std::to_string(first.rank) + " has " +
-                          name(first, y.id));
+  // [communicator]: who was seen first, and his collectives.
+  std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
+  for (const auto& p : ranks) {
+    std::vector<std::vector<uint32_t>> mine(first.size());
+    for (const uint32_t id : p->lanes[static_cast<size_t>(lane::fabric)])
+      mine[p->instructions[id].communicator].push_back(id);
+    for (uint32_t c = 0; c < first.size(); ++c) {
+      if (!std::ranges::binary_search(p->layout->communicators[c].members, p->rank)) continue;
+      if (first[c].first == nullptr) {
+        first[c] = {p.get(), std::move(mine[c])};
+        continue;
+      }
+      if (auto ok = same_collectives(*first[c].first, first[c].second, *p, mine[c]); !ok) return ok;
     }
-    if (order.size() != wanted.size())
-      return broken(p, "it has " + std::to_string(order.size()) + " collectives, rank " + std::to_string(first.rank) +
-                           " has " + std::to_string(wanted.size()));
   }
   return {};
 }

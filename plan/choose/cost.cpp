@@ -1,6 +1,9 @@
 #include "plan/choose/cost.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
+#include <tuple>
 
 namespace troupe::plan {
 namespace {
@@ -52,84 +55,138 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
   return 0;
 }
 
-/// Plays all ranks at once: each as far as its next collective, which is done when all have come to it.
+/// Plays all ranks at once, instruction by instruction in the order of the moments at which they may start: when what
+/// they wait for has ended and their line is free. A line is a lane of a rank, of the fabric's what it does in one
+/// communicator. A collective moves when all members have come and none of them moves another.
 class player {
  public:
   player(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for)
-      : costs_(costs), next_(ranks.size(), 0), lane_free_(ranks.size()), io_free_(ranks.size(), 0) {
+      : costs_(costs), state_(ranks.size()), meetings_(ranks[0]->layout->communicators.size()) {
     out_.plans.assign(ranks.begin(), ranks.end());
     out_.ranks.resize(ranks.size());
     out_.stands_for = std::move(stands_for);
     out_.stands_for.resize(ranks.size(), 1);
-    for (size_t r = 0; r < ranks.size(); ++r) out_.ranks[r].instructions.resize(ranks[r]->instructions.size());
+    for (uint32_t r = 0; r < ranks.size(); ++r) prepare(r);
   }
 
   timeline run() {
-    for (uint32_t k = 0; k < out_.plans[0]->num_collectives; ++k) meet();
-    for (uint32_t r = 0; r < out_.plans.size(); ++r) advance(r);
+    for (uint32_t r = 0; r < out_.plans.size(); ++r)
+      for (uint32_t id = 0; id < state_[r].unmet.size(); ++id)
+        if (state_[r].unmet[id] == 0) waiting_.push({0, r, id});
+    while (!waiting_.empty()) {
+      const moment m = waiting_.top();
+      waiting_.pop();
+      play(m);
+    }
     for (uint32_t r = 0; r < out_.plans.size(); ++r) sum_up(r);
     return std::move(out_);
   }
 
  private:
-  struct free_times {
-    double at[num_lanes] = {};
+  struct moment {
+    double at_s = 0;
+    uint32_t rank = 0, id = 0;
+    bool operator>(const moment& o) const { return std::tie(at_s, rank, id) > std::tie(o.at_s, o.rank, o.id); }
+  };
+  struct rank_state {
+    std::vector<uint32_t> unmet;                    // [id]: what it waits for, its predecessor in the line among it
+    std::vector<double> ready_s;                    // [id]: so far
+    std::vector<uint32_t> behind;                   // [id]: the next in its line
+    std::vector<std::vector<uint32_t>> dependents;  // [id]
+    double fabric_free_s = 0, io_free_s = 0;
+  };
+  struct meeting {
+    std::vector<moment> posted;
+    uint32_t members = 0;
   };
 
-  [[nodiscard]] double ready(uint32_t r, const instruction& x) const {
-    double t = lane_free_[r].at[static_cast<size_t>(x.lane)];
-    for (uint32_t on : x.after) {
-      const auto& other = out_.plans[r]->instructions[on];
-      t = std::max(t, out_.ranks[r].instructions[on].end_s + (other.lane == x.lane ? 0 : costs_.latency_s));
-    }
-    return t;
+  [[nodiscard]] const instruction& at(uint32_t r, uint32_t id) const { return out_.plans[r]->instructions[id]; }
+
+  void prepare(uint32_t r) {
+    const auto& p = *out_.plans[r];
+    auto& s = state_[r];
+    const size_t n = p.instructions.size();
+    out_.ranks[r].instructions.resize(n);
+    s.unmet.assign(n, 0);
+    s.ready_s.assign(n, 0);
+    s.behind.assign(n, none);
+    s.dependents.resize(n);
+    for (const auto& x : p.instructions)
+      for (uint32_t on : x.after) {
+        s.dependents[on].push_back(x.id);
+        ++s.unmet[x.id];
+      }
+    std::vector<uint32_t> last(num_lanes + meetings_.size(), none);
+    for (const auto& order : p.lanes)
+      for (uint32_t id : order) {
+        const auto& x = p.instructions[id];
+        const size_t line = x.lane == lane::fabric ? num_lanes + x.communicator : static_cast<size_t>(x.lane);
+        if (last[line] != none) {
+          s.behind[last[line]] = id;
+          ++s.unmet[id];
+        }
+        last[line] = id;
+        if (x.lane == lane::fabric) ++at_meeting(x).members;
+      }
   }
-  void finish(uint32_t r, const instruction& x, timed t) {
-    out_.ranks[r].instructions[x.id] = t;
-    out_.step_s = std::max(out_.step_s, t.end_s);
+  meeting& at_meeting(const instruction& x) {
+    auto& all = meetings_[x.communicator];
+    if (all.size() <= x.sequence) all.resize(x.sequence + 1);
+    return all[x.sequence];
   }
 
-  // Up to the next collective, or to the end.
-  void advance(uint32_t r) {
-    const auto& all = out_.plans[r]->instructions;
-    for (; next_[r] < all.size() && all[next_[r]].lane != lane::fabric; ++next_[r]) {
-      const auto& x = all[next_[r]];
-      const double start = ready(r, x), seconds = predicted_seconds(*out_.plans[r], x, costs_);
-      if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
-        const double moving = std::max(start, disk_free_);
-        disk_free_ = moving + seconds * out_.stands_for[r];
-        lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
-        out_.ranks[r].instructions[x.id] = {start, moving, disk_free_};
-        continue;
-      }
-      if (x.lane == lane::io) {  // started in order, moved one after the other
-        const double moving = std::max(start, io_free_[r]);
-        lane_free_[r].at[static_cast<size_t>(x.lane)] = start;
-        io_free_[r] = moving + seconds;
-        finish(r, x, {start, moving, moving + seconds});
-        continue;
-      }
-      lane_free_[r].at[static_cast<size_t>(x.lane)] = start + seconds;
-      finish(r, x, {start, start, start + seconds});
-    }
+  // One thing less to wait for, and not before `at_s`.
+  void met(uint32_t r, uint32_t id, double at_s) {
+    auto& s = state_[r];
+    s.ready_s[id] = std::max(s.ready_s[id], at_s);
+    if (--s.unmet[id] == 0) waiting_.push({s.ready_s[id], r, id});
   }
-  void meet() {
-    double arrived = 0, seconds = 0;
-    std::vector<double> posted;
-    for (uint32_t r = 0; r < out_.plans.size(); ++r) {
-      advance(r);
-      const auto& x = out_.plans[r]->instructions[next_[r]];
-      posted.push_back(ready(r, x));
-      lane_free_[r].at[static_cast<size_t>(lane::fabric)] =
-          posted.back();  // the lane starts its next collective without waiting
-      arrived = std::max(arrived, posted.back());
-      seconds = std::max(seconds, predicted_seconds(*out_.plans[r], x, costs_));
+  void free_line(uint32_t r, uint32_t id, double at_s) {
+    if (const uint32_t next = state_[r].behind[id]; next != none) met(r, next, at_s);
+  }
+  // Whoever waits in another lane hears of it by a message.
+  void end(uint32_t r, const instruction& x, timed t) {
+    out_.ranks[r].instructions[x.id] = t;
+    if (x.kind != kind::write) out_.step_s = std::max(out_.step_s, t.end_s);
+    for (uint32_t d : state_[r].dependents[x.id]) met(r, d, t.end_s + (at(r, d).lane == x.lane ? 0 : costs_.latency_s));
+  }
+
+  void play(const moment& m) {
+    const auto& x = at(m.rank, m.id);
+    if (x.lane == lane::fabric) return post(m, x);
+    const double seconds = predicted_seconds(*out_.plans[m.rank], x, costs_);
+    if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
+      const double moving = std::max(m.at_s, disk_free_);
+      disk_free_ = moving + seconds * out_.stands_for[m.rank];
+      free_line(m.rank, x.id, m.at_s);
+      return end(m.rank, x, {m.at_s, moving, disk_free_});
     }
-    if (out_.plans[0]->options().ranks > 1) arrived += costs_.latency_s;
-    const double moving = std::max(arrived, fabric_free_);
-    fabric_free_ = moving + seconds;
-    for (uint32_t r = 0; r < out_.plans.size(); ++r)
-      finish(r, out_.plans[r]->instructions[next_[r]++], {posted[r], moving, fabric_free_});
+    if (x.lane == lane::io) {  // started in order, moved one after the other
+      double& free = state_[m.rank].io_free_s;
+      const double moving = std::max(m.at_s, free);
+      free = moving + seconds;
+      free_line(m.rank, x.id, m.at_s);
+      return end(m.rank, x, {m.at_s, moving, free});
+    }
+    free_line(m.rank, x.id, m.at_s + seconds);
+    end(m.rank, x, {m.at_s, m.at_s, m.at_s + seconds});
+  }
+
+  // It starts the next without waiting for this one's end.
+  void post(const moment& m, const instruction& x) {
+    free_line(m.rank, x.id, m.at_s);
+    meeting& here = at_meeting(x);
+    here.posted.push_back(m);
+    if (here.posted.size() < here.members) return;
+    double moving =
+        m.at_s + (out_.plans[m.rank]->layout->communicators[x.communicator].members.size() > 1 ? costs_.latency_s : 0);
+    double seconds = 0;
+    for (const auto& who : here.posted) {
+      moving = std::max(moving, state_[who.rank].fabric_free_s);
+      seconds = std::max(seconds, predicted_seconds(*out_.plans[who.rank], at(who.rank, who.id), costs_));
+    }
+    for (const auto& who : here.posted) state_[who.rank].fabric_free_s = moving + seconds;
+    for (const auto& who : here.posted) end(who.rank, at(who.rank, who.id), {who.at_s, moving, moving + seconds});
   }
 
   void sum_up(uint32_t r) {
@@ -145,8 +202,10 @@ class player {
     const auto work = working_times(p, out);
     double hidden = 0;
     size_t w = 0;
-    for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {  // which does not overlap itself
-      const auto& x = out.instructions[id];
+    std::vector<timed> moves;  // a rank's do not overlap each other
+    for (uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) moves.push_back(out.instructions[id]);
+    std::ranges::sort(moves, {}, &timed::moving_s);
+    for (const timed& x : moves) {
       while (w < work.size() && work[w].end_s <= x.moving_s) ++w;
       for (size_t i = w; i < work.size() && work[i].start_s < x.end_s; ++i)
         hidden += std::min(x.end_s, work[i].end_s) - std::max(x.moving_s, work[i].start_s);
@@ -170,10 +229,10 @@ class player {
 
   const cost_model& costs_;
   timeline out_;
-  std::vector<size_t> next_;           // [rank]: the instruction to play
-  std::vector<free_times> lane_free_;  // [rank]
-  std::vector<double> io_free_;        // [rank]: when all swaps requested so far have ended
-  double fabric_free_ = 0, disk_free_ = 0;
+  std::vector<rank_state> state_;
+  std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]
+  std::priority_queue<moment, std::vector<moment>, std::greater<>> waiting_;
+  double disk_free_ = 0;
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
 
@@ -207,6 +208,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   auto& l = *out;
   l.options = options;
   l.table = std::move(table);
+  l.communicators = communicators_of(options);
   l.partition = make_partition(*l.table, options.ranks, options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
   place_parameters(l);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/layout/communicators.hpp"
 #include "plan/place/arena.hpp"
 #include "plan/place/memory.hpp"
 
@@ -14,6 +15,7 @@ class placer {
   placer(draft& d, rank_plan& p) : d_(d), p_(p), number_(d.handles(), none), slot_(d.num_buffers(), none) {}
 
   void run() {
+    p_.num_collectives.assign(p_.layout->communicators.size(), 0);
     give_numbers();
     sort_lifetimes();
     for (handle x = d_.first(); x != none; x = d_.next(x))
@@ -82,8 +84,8 @@ class placer {
     x.buffer = slot_of(x.buffer);
     x.staged = slot_of(x.staged);
     if (x.lane == lane::fabric) {
-      x.communicator = 0;
-      x.sequence = p_.num_collectives++;
+      x.communicator = communicator_of(*p_.layout, p_.rank, x);
+      x.sequence = p_.num_collectives[x.communicator]++;
     }
     p_.lanes[static_cast<size_t>(x.lane)].push_back(x.id);
     count_live(x);

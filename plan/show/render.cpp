@@ -38,7 +38,7 @@ std::string trace_event(const timeline& t, uint32_t rank, const instruction& x) 
                     ",\"args\":{\"instruction\":" + std::to_string(x.id) + ",\"bytes\":" + std::to_string(x.bytes) +
                     ",\"flops\":" + core::text_of("%.0f", x.flops);
   if (x.lane == lane::fabric)
-    out += ",\"sequence\":" + std::to_string(x.sequence) +
+    out += ",\"communicator\":" + std::to_string(x.communicator) + ",\"sequence\":" + std::to_string(x.sequence) +
            ",\"waited_us\":" + core::text_of("%.3f", (at.moving_s - at.start_s) * microseconds);
   return out + "}}";
 }

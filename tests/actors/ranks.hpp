@@ -10,7 +10,7 @@
 
 #include "actors/company.hpp"
 #include "actors/hands/fabric_executor.hpp"
-#include "fabric/in_process.hpp"
+#include "plan/layout/communicators.hpp"
 #include "tests/plan/samples.hpp"
 
 namespace troupe::actors {
@@ -41,48 +41,46 @@ using script = std::function<core::result<progress>(const step_context&, const p
 /// Ends instructions at once, without work; on the fabric lane it meets the others but moves nothing.
 class scripted_executor final : public executor {
  public:
-  scripted_executor(script says, std::shared_ptr<fabric::communicator> communicator)
-      : says_(std::move(says)), communicator_(std::move(communicator)) {}
+  scripted_executor(script says, memberships communicators)
+      : says_(std::move(says)), communicators_(std::move(communicators)) {}
 
   void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
   core::result<progress> start(const plan::instruction& x) override {
     auto first = says_ ? says_(*context_, x) : core::result<progress>(progress::done);
-    if (!first || *first == progress::pending || !communicator_) return first;
+    if (!first || *first == progress::pending || communicators_.empty()) return first;
     fabric::request r;
-    r.id = {context_->order.step, x.communicator, context_->order.sequence_base + x.sequence,
+    r.id = {context_->order.step, x.communicator, context_->order.meeting_of(x).sequence,
             context_->plan().describe(x.id)};
-    return meet(*communicator_, r);
+    return meet(*communicators_[x.communicator], r);
   }
-  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    if (!communicator_) return static_cast<uint32_t>(sequence);
-    return go_on(*communicator_, *context_, sequence);
+  core::result<std::optional<uint32_t>> advance(uint64_t number) override {
+    if (communicators_.empty()) return static_cast<uint32_t>(number);
+    return go_on(communicators_, *context_, number);
   }
-  void abort(const core::error& why) override {
-    if (communicator_) communicator_->abort(why);
-  }
+  void abort(const core::error& why) override { abort_all(communicators_, why); }
 
  private:
   script says_;
-  std::shared_ptr<fabric::communicator> communicator_;
+  memberships communicators_;  // of the fabric lane
   std::shared_ptr<step_context> context_;
 };
 
 /// Parts of ranks whose lanes follow the script. They share a communicator and see each other's pulse.
 inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, const script& says, const patience& p) {
   const auto ranks = static_cast<uint32_t>(plans.size());
-  auto group = fabric::in_process_group::make(ranks);
+  const auto groups = in_process_groups(*plans.front()->layout);
   const auto pulses = std::make_shared<pulse_board>(ranks);
   std::vector<rank_parts> parts(ranks);
   for (uint32_t r = 0; r < ranks; ++r) {
     auto& x = parts[r];
-    const auto member = join_fabric(x, r, *group);
+    const auto joined = join_fabric(x, r, plans.front()->layout->communicators, groups);
     x.setup.programs = std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
     x.setup.patience = p;
     x.setup.pulses = pulses;
     for (const auto l :
          {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
-      x.lanes[static_cast<size_t>(l)] = [says, member = l == plan::lane::fabric ? member : nullptr]() mutable {
-        return std::make_unique<scripted_executor>(says, std::move(member));
+      x.lanes[static_cast<size_t>(l)] = [says, mine = l == plan::lane::fabric ? joined : memberships{}]() mutable {
+        return std::make_unique<scripted_executor>(says, std::move(mine));
       };
   }
   return parts;
@@ -121,9 +119,9 @@ class threaded_company {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
-    order->sequence_base = collectives_;
+    order->collectives_before = collectives_;
     order->save = std::move(save);
-    collectives_ += plans_.front()->num_collectives;
+    plan::add_collectives(collectives_, plans_);
     run_outcome out;
     caf::scoped_actor self{system_};
     auto asked =
@@ -150,7 +148,8 @@ class threaded_company {
   config config_;
   caf::actor_system system_{config_};
   std::shared_ptr<company> actors_;
-  uint64_t runs_ = 0, collectives_ = 0;
+  uint64_t runs_ = 0;
+  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
 };
 
 }  // namespace troupe::actors

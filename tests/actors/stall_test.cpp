@@ -13,7 +13,7 @@ struct fixture {
   std::shared_ptr<step_context> context = context_of(p, order());
   static step_order order() {
     step_order o;
-    o.sequence_base = 1000;
+    o.collectives_before = {1000};
     return o;
   }
   void start(uint32_t id) { context->spans[id].start_ns = 1; }
@@ -26,7 +26,7 @@ struct fixture {
   }
 };
 
-std::vector<uint32_t> nobody(uint64_t) { return {}; }
+std::vector<uint32_t> nobody(const meeting_id&) { return {}; }
 
 }  // namespace
 
@@ -35,12 +35,12 @@ BOOST_FIXTURE_TEST_SUITE(stall, fixture)
 BOOST_AUTO_TEST_CASE(a_collective_under_way_names_its_instruction_and_the_missing_partners) {
   const auto& gather = first_gather();
   start(gather.id);
-  uint64_t asked = 0;
-  const auto text = explain_stall(*context, [&](uint64_t sequence) {
-    asked = sequence;
+  meeting_id asked;
+  const auto text = explain_stall(*context, [&](const meeting_id& m) {
+    asked = m;
     return std::vector<uint32_t>{1, 2};
   });
-  BOOST_TEST(asked == 1000 + gather.sequence);
+  BOOST_TEST((asked == meeting_id{0, 1000 + gather.sequence}));
   BOOST_TEST(says(text, "fabric lane is in " + p->describe(gather.id) + " and waits for rank 1 and 2"), text);
 }
 

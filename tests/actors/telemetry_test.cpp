@@ -143,7 +143,7 @@ BOOST_AUTO_TEST_CASE(curves_grow_with_the_steps_and_the_end_writes_report_and_ta
   const auto rows = nlohmann::json::parse(scratch_folder::read(scratch / "communication.json")).at("operations");
   uint64_t count = 0;
   for (const auto& r : rows) count += r.at("count").get<uint64_t>();
-  BOOST_TEST(count == 4 * plans[0]->num_collectives);
+  BOOST_TEST(count == 4 * plans[0]->num_collectives[0]);
   std::istringstream all(scratch_folder::read(scratch / "steps.jsonl"));
   size_t num_lines = 0;
   for (std::string line; std::getline(all, line); ++num_lines)
@@ -167,7 +167,7 @@ BOOST_AUTO_TEST_CASE(lines_are_logged_as_the_keys_ask_for_them) {
     BOOST_TEST(starting_with("flops profiler, step 1, rank 0") == (step >= 1 ? 1 : 0));
   }
   BOOST_TEST(starting_with("time (ms) | fwd: ") == 2);
-  BOOST_TEST(starting_with("comm op: ") == 5 * static_cast<long>(plans[0]->num_collectives));
+  BOOST_TEST(starting_with("comm op: ") == 5 * static_cast<long>(plans[0]->num_collectives[0]));
 }
 
 BOOST_AUTO_TEST_CASE(a_folder_that_vanishes_is_warned_of_once_and_the_run_continues) {

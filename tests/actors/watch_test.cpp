@@ -1,6 +1,7 @@
 // The watch of whole ranks on a clock of the test's own: which waits have a limit, how long it is, what is reported.
 #include <boost/test/unit_test.hpp>
 
+#include "plan/layout/communicators.hpp"
 #include "tests/actors/one_thread.hpp"
 #include "tests/actors/ranks.hpp"
 
@@ -43,8 +44,8 @@ struct ranks_on_hold {
     auto what = std::make_shared<step_order>();
     what->run = ++runs;
     what->step = runs - 1;
-    what->sequence_base = collectives;
-    collectives += plans.front()->num_collectives;
+    what->collectives_before = collectives;
+    plan::add_collectives(collectives, plans);
     world.spawn([this, what, to = actors->supervisor](caf::event_based_actor* self) {
       self->set_error_handler([](caf::error&) {});
       self->request(to, caf::infinite, run_plan{plan::plan_choice::train, what}).then([this](run_outcome& o) {
@@ -70,7 +71,8 @@ struct ranks_on_hold {
   uint32_t held_rank = UINT32_MAX;
   std::vector<uint32_t> held_ids;
   std::vector<std::string> told;
-  uint64_t runs = 0, collectives = 0;
+  uint64_t runs = 0;
+  std::vector<uint64_t> collectives;  // [communicator]: of all runs
   std::optional<run_outcome> answer;
   rank_parts elsewhere;
   one_thread world;

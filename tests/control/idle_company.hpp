@@ -9,28 +9,28 @@
 
 #include "actors/company.hpp"
 #include "actors/hands/fabric_executor.hpp"
-#include "fabric/in_process.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::actors {
 
 /// Ends instructions at once; on the fabric lane it meets the others under production's identities and moves nothing.
 class idle_executor final : public executor {
  public:
-  explicit idle_executor(std::shared_ptr<fabric::communicator> communicator) : communicator_(std::move(communicator)) {}
+  explicit idle_executor(memberships communicators) : communicators_(std::move(communicators)) {}
 
   void begin(std::shared_ptr<step_context> context) override { context_ = std::move(context); }
   core::result<progress> start(const plan::instruction& x) override {
-    if (!communicator_) return progress::done;
+    if (communicators_.empty()) return progress::done;
     auto r = describe_collective(*context_, x, {});
     r.op = fabric::operation::barrier;
-    return meet(*communicator_, r);
+    return meet(*communicators_[x.communicator], r);
   }
-  core::result<std::optional<uint32_t>> advance(uint64_t sequence) override {
-    return go_on(*communicator_, *context_, sequence);
+  core::result<std::optional<uint32_t>> advance(uint64_t number) override {
+    return go_on(communicators_, *context_, number);
   }
 
  private:
-  std::shared_ptr<fabric::communicator> communicator_;  // null: not the fabric lane
+  memberships communicators_;  // none: not the fabric lane
   std::shared_ptr<step_context> context_;
 };
 
@@ -38,19 +38,19 @@ class idle_executor final : public executor {
 class idle_company {
  public:
   explicit idle_company(const std::vector<std::shared_ptr<const plan::rank_plan>>& plans) {
-    auto group = fabric::in_process_group::make(static_cast<uint32_t>(plans.size()));
+    const auto groups = in_process_groups(*plans.front()->layout);
     std::vector<rank_parts> parts(plans.size());
     for (uint32_t r = 0; r < plans.size(); ++r) {
       auto& x = parts[r];
-      const auto member = join_fabric(x, r, *group);
+      const auto joined = join_fabric(x, r, plans.front()->layout->communicators, groups);
       x.setup.programs =
           std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
       for (uint32_t l = 1; l < plan::num_lanes; ++l)
-        x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? member : nullptr] {
+        x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? joined : memberships{}] {
           return std::make_unique<idle_executor>(held);
         };
     }
-    collectives_per_step_ = plans.front()->num_collectives;
+    plans_ = plans;
     loader_setup loader;
     loader.cut = [batch = std::make_shared<const data::batch>()](const next_batch&) { return batch; };
     actors_ = assemble(system_, std::move(parts), std::move(loader), {}, lane_threads::scheduler).value();
@@ -69,7 +69,8 @@ class idle_company {
     auto order = std::make_shared<step_order>();
     order->run = ++runs_;
     order->step = runs_ - 1;
-    order->sequence_base = (runs_ - 1) * collectives_per_step_;
+    order->collectives_before = collectives_;
+    plan::add_collectives(collectives_, plans_);
     auto well = std::make_shared<bool>(false);
     caf::scoped_actor self{system_};
     auto asked = self->request(actors_->supervisor, caf::infinite, run_plan{plan::plan_choice::train, order});
@@ -93,7 +94,9 @@ class idle_company {
   config config_;
   caf::actor_system system_{config_};
   std::shared_ptr<company> actors_;
-  uint64_t runs_ = 0, collectives_per_step_ = 0;
+  std::vector<std::shared_ptr<const plan::rank_plan>> plans_;
+  uint64_t runs_ = 0;
+  std::vector<uint64_t> collectives_;  // [communicator]: of all runs
 };
 
 }  // namespace troupe::actors

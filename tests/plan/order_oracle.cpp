@@ -1,5 +1,8 @@
 #include "order_oracle.hpp"
 
+#include <algorithm>
+#include <map>
+
 namespace troupe::plan {
 
 order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
@@ -8,25 +11,33 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
     base_.push_back(n);
     n += static_cast<uint32_t>(p->instructions.size());
   }
-  meetings_ = 2 * n;
-  next_.resize(2 * n + ranks[0]->num_collectives);
+  uint32_t meetings = 0;
+  for (uint32_t c = 0; c < ranks[0]->num_collectives.size(); ++c) {
+    first_meeting_.push_back(2 * n + meetings);
+    uint32_t most = 0;
+    for (const auto& p : ranks) most = std::max(most, p->num_collectives[c]);
+    meetings += most;
+  }
+  next_.resize(2 * n + meetings);
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     const rank_plan& p = *ranks[r];
     for (const auto& x : p.instructions) {
       if (!runs(x, taken)) continue;
-      edge(start(r, x.id), x.lane == lane::fabric ? meetings_ + x.sequence : end(r, x.id));
-      if (x.lane == lane::fabric) edge(meetings_ + x.sequence, end(r, x.id));
+      edge(start(r, x.id), x.lane == lane::fabric ? meeting(x) : end(r, x.id));
+      if (x.lane == lane::fabric) edge(meeting(x), end(r, x.id));
       for (uint32_t on : x.after)
         if (runs(p.instructions[on], taken)) edge(end(r, on), start(r, x.id));
     }
     for (uint32_t l = 0; l < num_lanes; ++l) {
       const auto which = static_cast<lane>(l);
       const bool one_at_a_time = which != lane::control && which != lane::fabric && which != lane::io;
-      uint32_t last = none;
+      std::map<uint32_t, uint32_t> last;  // by communicator
       for (uint32_t id : p.lanes[l]) {
-        if (!runs(p.instructions[id], taken)) continue;
-        if (last != none) edge(one_at_a_time ? end(r, last) : start(r, last), start(r, id));
-        last = id;
+        const auto& x = p.instructions[id];
+        if (!runs(x, taken)) continue;
+        const auto before = last.find(x.communicator);
+        if (before != last.end()) edge(one_at_a_time ? end(r, before->second) : start(r, before->second), start(r, id));
+        last[x.communicator] = id;
       }
     }
   }
@@ -34,12 +45,12 @@ order_oracle::order_oracle(rank_plans ranks, branch taken) : ranks_(ranks) {
 
 uint32_t order_oracle::acts(uint32_t r, uint32_t id) const {
   const auto& x = ranks_[r]->instructions[id];
-  return x.lane == lane::fabric ? meetings_ + x.sequence : start(r, id);
+  return x.lane == lane::fabric ? meeting(x) : start(r, id);
 }
 
 bool order_oracle::before(uint32_t ra, uint32_t a, uint32_t rb, uint32_t b) const {
   const auto& x = ranks_[ra]->instructions[a];
-  const uint32_t from = x.lane == lane::fabric ? meetings_ + x.sequence : end(ra, a), to = acts(rb, b);
+  const uint32_t from = x.lane == lane::fabric ? meeting(x) : end(ra, a), to = acts(rb, b);
   if (from == to) return false;
   std::vector<bool> seen(next_.size(), false);
   std::vector<uint32_t> todo{from};

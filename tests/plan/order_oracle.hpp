@@ -18,12 +18,13 @@ class order_oracle {
   // node, which leads to all their ends.
   [[nodiscard]] uint32_t start(uint32_t r, uint32_t id) const { return 2 * (base_[r] + id); }
   [[nodiscard]] uint32_t end(uint32_t r, uint32_t id) const { return start(r, id) + 1; }
+  [[nodiscard]] uint32_t meeting(const instruction& x) const { return first_meeting_[x.communicator] + x.sequence; }
   [[nodiscard]] uint32_t acts(uint32_t r, uint32_t id) const;  ///< where its memory is touched
   void edge(uint32_t from, uint32_t to) { next_[from].push_back(to); }
 
   rank_plans ranks_;
   std::vector<uint32_t> base_;
-  uint32_t meetings_ = 0;
+  std::vector<uint32_t> first_meeting_;  // [communicator]
   std::vector<std::vector<uint32_t>> next_;
 };
 

@@ -343,7 +343,7 @@ class saboteur {
   bool repeat_instruction() {
     instruction again = p_.instructions[below(p_.instructions.size())];
     again.id = static_cast<uint32_t>(p_.instructions.size());
-    if (again.lane == lane::fabric) again.sequence = p_.num_collectives++;
+    if (again.lane == lane::fabric) again.sequence = p_.num_collectives[again.communicator]++;
     if (below(2) == 0) again.micro = static_cast<uint32_t>(below(p_.options().accumulation));
     p_.lanes[static_cast<size_t>(again.lane)].push_back(again.id);
     p_.instructions.push_back(std::move(again));
@@ -501,9 +501,9 @@ class saboteur {
           if (std::find(x.after.begin(), x.after.end(), on) == x.after.end()) x.after.push_back(on);
       x.id = renumbered(x.id);
       for (auto& on : x.after) on = renumbered(on);
-      if (gone.lane == lane::fabric && x.lane == lane::fabric && x.sequence > gone.sequence) --x.sequence;
+      if (gone.lane == lane::fabric && x.communicator == gone.communicator && x.sequence > gone.sequence) --x.sequence;
     }
-    if (gone.lane == lane::fabric) --p_.num_collectives;
+    if (gone.lane == lane::fabric) --p_.num_collectives[gone.communicator];
     for (auto& l : p_.lanes) {
       std::erase(l, id);
       for (auto& i : l) i = renumbered(i);

@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(a_lane_that_changes_its_order_is_seen) {
 
 BOOST_AUTO_TEST_CASE(a_collective_that_ends_before_all_have_started_it_is_seen) {
   const auto& last =
-      find(plan::lane::fabric, [&](const auto& y) { return y.sequence + 1 == plans[0][0]->num_collectives; });
+      find(plan::lane::fabric, [&](const auto& y) { return y.sequence + 1 == plans[0][0]->num_collectives[0]; });
   const uint32_t late = index_of(0, last.id, false) < index_of(1, last.id, false) ? 1 : 0;
   move(index_of(1 - late, last.id, true), index_of(late, last.id, false));
   BOOST_TEST(says(refusal(), "before all had started it"), refusal());

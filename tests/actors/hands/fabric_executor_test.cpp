@@ -41,11 +41,12 @@ BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_t
   BOOST_TEST_REQUIRE(allocated.has_value());
   const std::shared_ptr<rank_memory> memory = *allocated;
   const auto& gather = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::gather; });
-  const auto pieces = pieces_of(*p)[gather.sequence];
+  const auto pieces = pieces_of(*p)[gather.communicator][gather.sequence];
   bool whole = false;
   {
-    auto hands = std::make_unique<actors::fabric_executor>(std::make_shared<copies_until_left>(pieces, whole), memory,
-                                                           std::vector<std::shared_ptr<rank_memory>>{memory});
+    auto hands =
+        std::make_unique<actors::fabric_executor>(memberships{std::make_shared<copies_until_left>(pieces, whole)},
+                                                  memory, std::vector<std::shared_ptr<rank_memory>>{memory});
     hands->begin(context_of(p));
     BOOST_TEST_REQUIRE((hands->start(gather) == progress::pending));
   }

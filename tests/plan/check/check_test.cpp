@@ -266,7 +266,7 @@ BOOST_AUTO_TEST_CASE(tables_of_one_rank_that_do_not_fit_together_are_refused_wit
       [](rank_plan& p) { p.lanes[1][0] = 999; },
       [](rank_plan& p) { p.lanes[1].pop_back(); },
       [](rank_plan& p) { p.lanes[1].push_back(p.lanes[2].back()), p.lanes[2].pop_back(); },
-      [](rank_plan& p) { p.num_collectives += 1; },
+      [](rank_plan& p) { p.num_collectives[0] += 1; },
   };
   for (size_t i = 0; i < changes.size(); ++i)
     for (const size_t rank : {0U, 1U}) {

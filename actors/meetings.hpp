@@ -1,0 +1,38 @@
+// Where a rank meets others: its memberships of communicators, and how a message names a meeting. Owns no memory and
+// decides nothing.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "fabric/in_process.hpp"
+#include "plan/job_layout.hpp"
+
+namespace troupe::actors {
+
+/// A rank's part in the communicators of its layout. [communicator]; null where it is no member.
+using memberships = std::vector<std::shared_ptr<fabric::communicator>>;
+
+/// An operation of a communicator, over all runs. As one number it is what a wake carries.
+struct meeting_id {
+  uint32_t communicator = 0;
+  uint64_t sequence = 0;  ///< below 2^40
+
+  [[nodiscard]] uint64_t number() const { return uint64_t{communicator} << 40U | sequence; }
+  static meeting_id of(uint64_t number) {
+    return {static_cast<uint32_t>(number >> 40U), number & ((uint64_t{1} << 40U) - 1)};
+  }
+  bool operator==(const meeting_id&) const = default;
+};
+
+/// For each communicator a group within this process. [communicator]
+inline std::vector<std::shared_ptr<fabric::in_process_group>> in_process_groups(const plan::job_layout& layout,
+                                                                                device::device_id device = {}) {
+  std::vector<std::shared_ptr<fabric::in_process_group>> out;
+  for (const auto& x : layout.communicators)
+    out.push_back(fabric::in_process_group::make(static_cast<uint32_t>(x.members.size()), device));
+  return out;
+}
+
+}  // namespace troupe::actors

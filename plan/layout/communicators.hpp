@@ -1,0 +1,21 @@
+// Which ranks meet for what: the communicators of a job, and the one of each collective. Pure functions of the layout.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "plan/instruction.hpp"
+#include "plan/rank_plan.hpp"
+
+namespace troupe::plan {
+
+/// Of a job with these options.
+std::vector<communicator> communicators_of(const plan_options& options);
+
+/// Where `rank` meets others for `x`, an operation of the fabric lane: an index of `l.communicators`.
+uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x);
+
+/// Adds to `met` what a run of these plans does. [communicator]; grows from empty.
+void add_collectives(std::vector<uint64_t>& met, rank_plans plans);
+
+}  // namespace troupe::plan

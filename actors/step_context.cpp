@@ -35,16 +35,16 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
 }
 
 double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules) {
-  return 1.0 / (double(p.options().ranks) * p.options().accumulation * loss_scale * rules.input_scale);
+  return 1.0 / (double(p.options().data()) * p.options().accumulation * loss_scale * rules.input_scale);
 }
 
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
               const job::scaling_rules& rules) {
   verdict v;
   for (uint64_t b = 0; b < p.layout->num_blocks; ++b) v.square_sum += votes[b];
-  const double contributions = double(p.options().ranks) * p.options().accumulation;
+  const double contributions = double(p.options().data()) * p.options().accumulation;
   for (uint32_t m = 0; m < p.options().accumulation; ++m)
-    for (uint32_t r = 0; r < p.options().ranks; ++r) v.loss += votes[p.layout->loss_offset(r, m)];
+    for (uint32_t r = 0; r < p.options().data(); ++r) v.loss += votes[p.layout->loss_offset(r, m)];
   v.loss /= contributions;
   const double mean_factor = factor_of_mean(p, loss_scale, rules);
   v.grad_norm = std::sqrt(v.square_sum) * mean_factor;

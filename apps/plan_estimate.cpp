@@ -16,7 +16,7 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   std::string out = "model states of a rank, Adam in mixed precision:";
   for (uint32_t stage = 0; stage <= 3; ++stage)
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
-                   core::human_bytes(plan::static_state_bytes(parameters, options.ranks, stage)).c_str());
+                   core::human_bytes(plan::static_state_bytes(parameters, options.ranks(), stage)).c_str());
   const uint64_t bucket = plan::static_bucket_bytes(
       std::min(options.gradients.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
       options.overlap ? plan::reduction::overlapped : plan::reduction::awaited);
@@ -49,7 +49,7 @@ plan::transformer_shape shape_of(const job::blueprint& b) {
 
 std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& costs) {
   const auto& options = b.train.layout().options;
-  const double rate = costs.disk_read_bytes_per_s / options.ranks;
+  const double rate = costs.disk_read_bytes_per_s / options.ranks();
   const auto n = plan::intensity_of(shape_of(b));
   std::string out =
       text_of("ZeRO-Infinity's model, a rank of %.3g GFLOP/s with %.3g GB/s of the disk, nothing hidden:\n",
@@ -71,7 +71,7 @@ std::string estimate_summary(const job::blueprint& b, const plan::cost_model& co
   const plan::machine_shape shape{.gpus_per_node = b.config->parallel.data, .nodes = 1};
   const auto size = plan::size_of(*b.table);
   const auto& options = b.train.layout().options;
-  const auto moved = plan::swapped_by_deepspeed(size.total, options.ranks, options.accumulation);
+  const auto moved = plan::swapped_by_deepspeed(size.total, options.ranks(), options.accumulation);
   return "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) +
          "\nDeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +
          own_peak(b) + "\n" + efficiency_summary(b, costs) +

@@ -67,10 +67,10 @@ int show_fit(const config::job_config& c, const plan_arguments& a, const job::pr
   const auto ladder = plan::try_tiers(request);
   if (request.limits.states > 0)
     std::printf("budget: %s of states for each of %u ranks\n", core::human_bytes(request.limits.states).c_str(),
-                request.options.ranks);
+                request.options.ranks());
   if (request.limits.total > 0)
     std::printf("memory: %s for each of %u ranks, activations included\n",
-                core::human_bytes(request.limits.total).c_str(), request.options.ranks);
+                core::human_bytes(request.limits.total).c_str(), request.options.ranks());
   std::printf("%s", plan::as_text(ladder, request).c_str());
   if (!ladder.chosen) return 1;
   std::printf("\nto paste:\n\n%s", plan::as_yaml(ladder.rungs[*ladder.chosen].found, folder.string()).c_str());

@@ -159,7 +159,7 @@ void announce(const actors::session& s, const config::job_config& c, const run_s
   const auto& first = s.training_plan(0);
   if (for_people)
     std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
-                static_cast<unsigned long long>(s.table().numel()), first.options().stage, first.options().ranks,
+                static_cast<unsigned long long>(s.table().numel()), first.options().stage, first.options().ranks(),
                 first.instructions.size(), core::human_bytes(s.memory()[0].resident.total()).c_str());
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)

@@ -15,6 +15,7 @@
 #include "config/run_config.hpp"
 #include "config/training_config.hpp"
 #include "core/dtype.hpp"
+#include "core/mesh.hpp"
 
 namespace troupe::config {
 
@@ -25,7 +26,11 @@ struct model_section {            ///< `model`
 
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
-  [[nodiscard]] uint32_t ranks() const { return data * pipeline * tensor * sequence; }
+  [[nodiscard]] core::mesh mesh() const {
+    using core::axis;
+    return {{axis::pipeline, pipeline}, {axis::shard, data}, {axis::sequence, sequence}, {axis::tensor, tensor}};
+  }
+  [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };
 
 struct zero_section {  ///< `zero_optimization`

@@ -94,4 +94,7 @@ class mesh {
   std::array<uint32_t, num_axes> degrees_ = {1, 1, 1, 1, 1, 1};
 };
 
+/// `ranks` of one shard group.
+inline mesh data_mesh(uint32_t ranks) { return {{axis::shard, ranks}}; }
+
 }  // namespace troupe::core

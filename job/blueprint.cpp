@@ -135,7 +135,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   const auto& z = c.zero_optimization;
   plan::plan_options o;
   o.mode = mode;
-  o.ranks = c.parallel.data;
+  o.mesh = c.parallel.mesh();
   o.stage = z.stage;
   o.accumulation = mode == plan::mode::train ? static_cast<uint32_t>(c.gradient_accumulation_steps) : 1;
   // Summing ranks first keeps stages 2 and 3 at their memory promise; summing micro-batches first moves fewer bytes.

@@ -17,7 +17,7 @@ constexpr uint64_t published_parts = 8;
 
 /// Sizes with which gradients are reduced beside backward, and parameters published beside updates.
 void overlap_communication(const config::zero_section& z, const core::model_table& table, plan::plan_options& o) {
-  const bool meets = o.ranks > 1 && o.stage <= 2;
+  const bool meets = o.data() > 1 && o.stage <= 2;
   if (!z.reduce_bucket_size_given && meets) {
     o.gradients.reduce_bucket = plan::segment_bucket(table);
     o.gradients.buckets_follow_units = true;
@@ -29,7 +29,7 @@ void overlap_communication(const config::zero_section& z, const core::model_tabl
       !std::ranges::all_of(o.updates.rules, by_elements))
     return;
   o.updates.allgather_bucket = std::max(plan::unit_bucket_min, core::div_up(table.numel(), published_parts));
-  o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.ranks);
+  o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.shards());
 }
 }  // namespace
 
@@ -59,7 +59,7 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
     if (trains.updates.speculate && !c.zero_optimization.sub_group_size_given)
-      trains.updates.sub_group = std::max<uint64_t>(1, table->numel() / trains.ranks / speculative_sub_groups);
+      trains.updates.sub_group = std::max<uint64_t>(1, table->numel() / trains.shards() / speculative_sub_groups);
     return trains;
   }
   plan::fit_request request;
@@ -75,8 +75,8 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
     const auto& unit = plan::largest_unit(*table);
     return core::fail(core::error_kind::bad_input,
                       "cluster.host_memory_budget: wanted at least " +
-                          std::to_string(found->memory.states() * trains.ranks) + " bytes for " +
-                          std::to_string(trains.ranks) + " ranks with these tiers, got " +
+                          std::to_string(found->memory.states() * trains.ranks()) + " bytes for " +
+                          std::to_string(trains.ranks()) + " ranks with these tiers, got " +
                           std::to_string(c.host_memory_budget) + "; the largest unit is " + unit.name + " with " +
                           core::human_bytes(plan::elements_of(*table, unit) * core::size_of(trains.types.parameter)) +
                           " of parameters");

@@ -29,7 +29,7 @@ class step_plans {
   [[nodiscard]] core::result<void> prove() const { return plan::check_classes(classes_, plans_); }
 
   [[nodiscard]] const plan::job_layout& layout() const { return *layout_; }
-  [[nodiscard]] uint32_t ranks() const { return layout_->options.ranks; }
+  [[nodiscard]] uint32_t ranks() const { return layout_->options.ranks(); }
   [[nodiscard]] const std::vector<plan::rank_class>& classes() const { return classes_; }
   /// One for each class, in their order.
   [[nodiscard]] plan::rank_plans plans() const { return plans_; }

@@ -69,7 +69,7 @@ struct job_layout {  ///< of one kind of step
   uint64_t num_blocks = 0;
 
   /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
-  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.ranks} * options.accumulation; }
+  [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.data()} * options.accumulation; }
   [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }

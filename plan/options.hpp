@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/mesh.hpp"
 #include "plan/late_updates.hpp"
 #include "plan/partition.hpp"
 #include "plan/tiers.hpp"
@@ -75,7 +76,7 @@ struct save_options {
 
 struct plan_options {  ///< input of the generator
   plan::mode mode = mode::train;
-  uint32_t ranks = 1;
+  core::mesh mesh = {};
   uint32_t stage = 0;
   uint32_t accumulation = 1;  ///< micro-batches of one optimizer step
   uneven_blocks uneven = uneven_blocks::to_least;
@@ -90,6 +91,12 @@ struct plan_options {  ///< input of the generator
   tier_options tiers = {};
 
   bool operator==(const plan_options&) const = default;
+
+  [[nodiscard]] uint32_t ranks() const { return mesh.ranks(); }
+  /// Ranks of which each takes other samples: a gradient is the mean of what they contribute.
+  [[nodiscard]] uint32_t data() const { return mesh.data(); }
+  /// Ranks that the states of a parameter are cut over.
+  [[nodiscard]] uint32_t shards() const { return mesh.degree(core::axis::shard); }
 
   [[nodiscard]] core::dtype master() const {
     return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;

@@ -42,7 +42,7 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   f.loss_unit = tokens_are_bytes ? "nats/byte" : "nats/token";
   f.parameter_dtype = core::name_of(c.parameter_dtype());
   f.zero_stage = layout.options.stage;
-  f.ranks = layout.options.ranks;
+  f.ranks = layout.options.ranks();
   f.parameters = plan.table->numel();
   f.parameters_per_rank = layout.options.stage == 3 ? plan.train.like(0).offsets.shard_elements : f.parameters;
   f.steps = c.steps;

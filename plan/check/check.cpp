@@ -139,9 +139,9 @@ core::result<void> runs_well(rank_plans plans) {
 core::result<void> check(rank_plans ranks) {
   if (auto ok = well_formed(ranks); !ok) return ok;
   const job_layout& l = *ranks[0]->layout;
-  if (ranks.size() != l.options.ranks)
+  if (ranks.size() != l.options.ranks())
     return rules::broken(*ranks[0],
-                         "it is one of " + std::to_string(l.options.ranks) + ", got " + std::to_string(ranks.size()));
+                         "it is one of " + std::to_string(l.options.ranks()) + ", got " + std::to_string(ranks.size()));
   rules::saved_once saved;
   for (uint32_t r = 0; r < ranks.size(); ++r) {
     if (ranks[r]->rank != r) return rules::broken(*ranks[r], "it stands at place " + std::to_string(r));
@@ -161,7 +161,7 @@ core::result<void> check_classes(std::span<const rank_class> classes, rank_plans
   if (classes.size() != plans.size())
     return rules::broken(
         *layout, std::to_string(classes.size()) + " classes of ranks, but " + std::to_string(plans.size()) + " plans");
-  std::vector<bool> seen(layout->options.ranks, false);
+  std::vector<bool> seen(layout->options.ranks(), false);
   for (size_t c = 0; c < classes.size(); ++c) {
     const auto wanted = shapes.of(*plans[c]);
     for (uint32_t r : classes[c].ranks) {

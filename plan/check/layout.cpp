@@ -27,12 +27,12 @@ core::result<void> model_is_sound(const job_layout& l) {
 
 core::result<void> sizes(const job_layout& l) {
   const auto& o = l.options;
-  if (o.accumulation == 0 || o.ranks == 0 || o.stage > 3) return broken(l, "impossible degrees");
+  if (o.accumulation == 0 || o.ranks() == 0 || o.stage > 3) return broken(l, "impossible degrees");
   const size_t parameters = l.table->parameters.size();
   const bool trains = o.mode == mode::train;
   const bool sound = l.gather_sets.size() == l.table->units.size() + 1 && l.persistent.size() == parameters &&
                      l.full_offset.size() == parameters && l.block_offset.size() == parameters &&
-                     l.partition.parameters() == parameters && l.partition.ranks() == o.ranks &&
+                     l.partition.parameters() == parameters && l.partition.ranks() == o.shards() &&
                      l.bucket_of.size() == (trains ? parameters : 0) && l.matrix_owner.size() == l.bucket_of.size() &&
                      (o.updates.rules.empty() || o.updates.rules.size() == parameters) &&
                      (!trains || !o.tiers.swaps() || l.state_runs == l.buckets);
@@ -51,7 +51,7 @@ core::result<void> sizes(const job_layout& l) {
 core::result<void> cuts(const job_layout& l) {
   for (uint32_t q = 0; q < l.partition.parameters(); ++q) {
     uint64_t end = 0;
-    for (uint32_t r = 0; r < l.options.ranks; ++r) {
+    for (uint32_t r = 0; r < l.options.shards(); ++r) {
       const slice s = l.partition.of(q, r);
       if (s.first != end || (s.count > 0 && s.first % core::partition_grain != 0))
         return broken(l, l.table->parameters[q].name + " is not cut into neighbouring runs of whole blocks");
@@ -126,7 +126,7 @@ core::result<void> sets(const job_layout& l) {
   const bool publishes = l.options.stage == 1 || l.options.stage == 2;
   for (uint32_t q = 0; q < in_buckets.size(); ++q) {
     const bool whole = l.need_of(q) == update_need::whole_matrix;
-    if (in_matrices[q] != (whole ? 1 : 0) || (whole ? l.matrix_owner[q] >= l.options.ranks : l.matrix_owner[q] != none))
+    if (in_matrices[q] != (whole ? 1 : 0) || (whole ? l.matrix_owner[q] >= l.options.shards() : l.matrix_owner[q] != none))
       return broken(l, l.table->parameters[q].name + " is not in exactly one matrix set with an owner if any");
     const uint32_t wanted = publishes && l.trains(q) ? 1 : 0;
     if (published[q] != wanted)

@@ -55,7 +55,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   for (const auto& x : all) {
     const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
     const auto member = member_at(members, here);
-    if (!member || x.owner >= l.options.ranks) return broken(l, set.name + ": a piece has no owner or no parameter");
+    if (!member || x.owner >= l.options.shards()) return broken(l, set.name + ": a piece has no owner or no parameter");
     const uint64_t first = here - member->offset;
     const slice& s = l.partition.of(member->parameter, x.owner);
     if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
@@ -87,7 +87,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   std::vector<extent> covered;
   uint64_t total = 0, wanted = 0;
   for (const auto& x : all) {
-    if (x.from != x.to || x.owner >= l.options.ranks) return broken(l, "a piece of the measure moves elsewhere");
+    if (x.from != x.to || x.owner >= l.options.shards()) return broken(l, "a piece of the measure moves elsewhere");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }
@@ -102,7 +102,7 @@ core::result<void> vote_covers(const job_layout& l, const std::vector<moved_piec
   std::vector<extent> covered;
   uint64_t total = 0;
   for (const auto& x : all) {
-    if (x.from != x.to || x.owner >= l.options.ranks) return broken(l, "a piece of the vote moves elsewhere");
+    if (x.from != x.to || x.owner >= l.options.shards()) return broken(l, "a piece of the vote moves elsewhere");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }

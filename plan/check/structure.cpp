@@ -13,7 +13,7 @@ std::string numbered(const instruction& x) {
 core::result<void> sizes(const rank_plan& p) {
   const auto& o = p.options();
   const size_t parameters = p.table().parameters.size();
-  if (p.rank >= o.ranks) return broken(p, "impossible degrees");
+  if (p.rank >= o.ranks()) return broken(p, "impossible degrees");
   const auto row = [&](const auto& x) { return x.size() == parameters; };
   const bool sound = p.lanes.size() == num_lanes && row(p.offsets.shard) && row(p.offsets.state) &&
                      std::all_of(std::begin(p.moment_offset), std::end(p.moment_offset), row) &&

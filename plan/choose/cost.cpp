@@ -252,7 +252,7 @@ double predicted_seconds(const rank_plan& p, const instruction& x, const cost_mo
   // The ranks share a disk and use it at the same time.
   if (x.lane == lane::io) {
     const double rate = x.kind == kind::swap_in ? costs.disk_read_bytes_per_s : costs.disk_bytes_per_s;
-    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks / rate;
+    return costs.disk_latency_s + static_cast<double>(x.bytes) * p.options().ranks() / rate;
   }
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }

@@ -45,12 +45,12 @@ class search {
  public:
   explicit search(const fit_request& request) : request_(request) {
     const auto& o = request_.options;
-    ranks_ = o.ranks <= fit_sample_ranks_max ? o.ranks : 1;
+    ranks_ = o.ranks() <= fit_sample_ranks_max ? o.ranks() : 1;
   }
 
   core::result<fitted> run() {
     if (!request_.options.tiers.swaps()) {  // the requested sizes are taken if they fit
-      auto as_it_is = judged(request_.options, request_.options.ranks);
+      auto as_it_is = judged(request_.options, request_.options.ranks());
       if (!as_it_is || as_it_is->fits) return as_it_is;
     }
     make_knobs();
@@ -61,7 +61,7 @@ class search {
       if (!kept) return kept;
       best = std::move(kept);
     }
-    return judged(best->options, request_.options.ranks);
+    return judged(best->options, request_.options.ranks());
   }
 
  private:
@@ -89,7 +89,7 @@ class search {
 
   [[nodiscard]] std::vector<keepable> keepables(const plan_options& from) const {
     const auto& open = request_.open;
-    const uint64_t own = core::div_up(request_.table->numel(), request_.options.ranks);
+    const uint64_t own = core::div_up(request_.table->numel(), request_.options.shards());
     std::vector<keepable> out;
     if (open.resident_parameters && from.tiers.parameters == tier::nvme)
       out.push_back({[own](plan_options& o, uint32_t part) {
@@ -108,7 +108,7 @@ class search {
   void make_knobs() {
     const auto& o = request_.options;
     const auto& open = request_.open;
-    const uint64_t all = request_.table->numel(), own = core::div_up(all, o.ranks);
+    const uint64_t all = request_.table->numel(), own = core::div_up(all, o.shards());
     const bool swaps_states = o.tiers.optimizer == tier::nvme || o.tiers.parameters == tier::nvme;
     add_sizes(open.sub_group && swaps_states, doublings(std::max(own / fit_pieces_max, fit_piece_min), own),
               [](plan_options& x, uint64_t n) { x.updates.sub_group = n; });
@@ -325,7 +325,7 @@ core::result<fitted> choose(const fit_request& request) {
   fit_request tightened = request;
   auto out = search(tightened).run();
   // The search looked at a sample of ranks: another may need a little more.
-  for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks > fit_sample_ranks_max; ++again) {
+  for (uint32_t again = 0; again < 4 && out && !out->fits && request.options.ranks() > fit_sample_ranks_max; ++again) {
     for (uint64_t* limit : {&tightened.limits.states, &tightened.limits.total})
       if (*limit > 0) *limit -= std::min(*limit - 1, out->missing);
     auto next = search(tightened).run();

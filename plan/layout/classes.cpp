@@ -96,7 +96,7 @@ std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layo
   const rank_shapes shapes(*layout);
   std::vector<rank_class> out;
   std::map<numbers, size_t> known;
-  for (uint32_t r = 0; r < layout->options.ranks; ++r) {
+  for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
     const auto [it, fresh] = known.try_emplace(shapes.of(own_part(layout, r)), out.size());
     if (fresh) out.emplace_back();
     out[it->second].ranks.push_back(r);

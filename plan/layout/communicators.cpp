@@ -6,7 +6,7 @@
 namespace troupe::plan {
 
 std::vector<communicator> communicators_of(const plan_options& options) {
-  std::vector<uint32_t> all(options.ranks);
+  std::vector<uint32_t> all(options.ranks());
   std::iota(all.begin(), all.end(), 0U);
   return {{"data", std::move(all)}};
 }

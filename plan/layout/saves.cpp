@@ -54,7 +54,7 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
   if (partitioned) return l.partition.of(parameter, rank);
   const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
   const auto bytes =
-      aligned_range(l.table->parameters[parameter].numel() * element_bytes, l.options.ranks, rank, save_grain_bytes);
+      aligned_range(l.table->parameters[parameter].numel() * element_bytes, l.options.shards(), rank, save_grain_bytes);
   return {bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 
@@ -62,7 +62,7 @@ uint64_t staging_slot_bytes(const job_layout& l) {
   uint64_t state_bytes = 0;  // of a rank, about
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     state_bytes += l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
-                   (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.ranks;
+                   (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.shards();
   const uint64_t share = std::min(l.options.saving.staging_bytes, state_bytes) / staging_blocks_min;
   return std::clamp(core::round_up(share, save_grain_bytes), save_grain_bytes, snapshot_block_bytes_max);
 }

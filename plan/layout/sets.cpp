@@ -79,7 +79,7 @@ void make_buckets(job_layout& l) {
 // Each matrix goes to the rank that has the fewest elements to make orthogonal so far.
 void make_matrix_sets(job_layout& l) {
   std::vector<uint32_t> open;
-  std::vector<uint64_t> load(l.options.ranks, 0);
+  std::vector<uint64_t> load(l.options.shards(), 0);
   uint64_t elements = 0;
   l.matrix_owner.assign(l.table->parameters.size(), none);
   const auto close = [&] {
@@ -141,10 +141,10 @@ void choose_cached(job_layout& l) {
   uint64_t left = l.options.tiers.resident_parameters;
   if (l.options.tiers.parameters != tier::nvme || left == 0) return;
   std::vector<rank_offsets> all;
-  for (uint32_t r = 0; r < l.options.ranks; ++r) all.push_back(offsets_of(l, r));
+  for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(l, r));
   for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
     uint64_t most = 0;  // the same on all ranks
-    for (uint32_t r = 0; r < l.options.ranks; ++r) most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
+    for (uint32_t r = 0; r < l.options.ranks(); ++r) most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
     if (most > left) break;
     left -= most;
     l.cached[k] = true;
@@ -152,10 +152,10 @@ void choose_cached(job_layout& l) {
 }
 
 core::result<void> cuttable(const job_layout& l) {
-  for (uint32_t r = 0; r < l.options.ranks; ++r)
+  for (uint32_t r = 0; r < l.options.shards(); ++r)
     if (l.partition.elements_of(r) == 0)
       return core::fail(core::error_kind::bad_input,
-                        "parallel.data: " + std::to_string(l.options.ranks) + " ranks, but the model's " +
+                        "parallel.data: " + std::to_string(l.options.shards()) + " ranks, but the model's " +
                             std::to_string(l.table->numel()) + " parameters can only be cut into " + std::to_string(r) +
                             " parts of at least " + std::to_string(core::partition_grain) + " elements");
   return {};
@@ -198,7 +198,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   using core::error_kind;
   if (table->units.empty() || table->parameters.empty())
     return core::fail(error_kind::bad_input, "the model has no units");
-  if (options.ranks == 0 || options.accumulation == 0 || options.stage > 3)
+  if (options.ranks() == 0 || options.accumulation == 0 || options.stage > 3)
     return core::fail(error_kind::bug, "plan: impossible degrees or stage");
   if (!options.updates.rules.empty() && options.updates.rules.size() != table->parameters.size())
     return core::fail(error_kind::bug, "plan: the optimizer is given for " +
@@ -209,7 +209,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   l.options = options;
   l.table = std::move(table);
   l.communicators = communicators_of(options);
-  l.partition = make_partition(*l.table, options.ranks, options.uneven);
+  l.partition = make_partition(*l.table, options.shards(), options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
   place_parameters(l);
   choose_persistent(l);

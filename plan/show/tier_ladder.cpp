@@ -144,8 +144,8 @@ std::string as_text(const tier_ladder& ladder, const fit_request& request) {
   out += "nothing fits: the largest unit is " + ladder.largest_unit + " with " +
          core::human_bytes(ladder.largest_unit_bytes) + " of parameters, which must be whole when it is used; ";
   if (request.limits.states > 0)
-    out += "the smallest budget that works is " + std::to_string(each * request.options.ranks) + " bytes (" +
-           core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks) + " ranks), with " +
+    out += "the smallest budget that works is " + std::to_string(each * request.options.ranks()) + " bytes (" +
+           core::human_bytes(each) + " for each of " + std::to_string(request.options.ranks()) + " ranks), with " +
            least.name;
   else
     out += "the least that works is " + core::human_bytes(least.found.memory.total()) +

@@ -59,7 +59,7 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
 void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
   const handle x = d_.append(kind::norm, bucket, micro);
   d_.at(x).bytes =
-      p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().ranks;
+      p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().shards();
   d_.depend(x, reduced_[bucket]);
   if (p_.options().buckets_stay()) d_.buffer(open_[bucket]).last = x;
   norms_.push_back(x);

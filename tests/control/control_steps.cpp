@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   plan::plan_options o;
-  o.ranks = static_cast<uint32_t>(ranks);
+  o.mesh = core::data_mesh(static_cast<uint32_t>(ranks));
   o.stage = 3;
   o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = o.gathering.prefetch_bucket = 8'000;
   o.gathering.persistence_threshold = 0;

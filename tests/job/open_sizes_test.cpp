@@ -21,7 +21,7 @@ plan::plan_options sized(uint32_t stage, bool overlap, config::zero_section z = 
   config::job_config c;
   c.zero_optimization = z;
   plan::plan_options o;
-  o.ranks = ranks;
+  o.mesh = core::data_mesh(ranks);
   o.stage = stage;
   o.overlap = overlap;
   o.gradients.reduce_bucket = o.updates.allgather_bucket = o.updates.sub_group = 123'456'789;

@@ -272,7 +272,7 @@ class saboteur {
         return p_.offsets.state_elements > 0;
       case 2: {
         uint32_t& owner = layout().matrix_owner[q];
-        owner = owner == none ? 0 : p_.options().ranks;
+        owner = owner == none ? 0 : p_.options().ranks();
         break;
       }
       default: {
@@ -294,7 +294,7 @@ class saboteur {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
     if (grows) other.parameters[below(other.parameters.size())].shape.push_back(2);
-    layout().partition = make_partition(other, p_.options().ranks + (grows ? 0 : 1), p_.options().uneven);
+    layout().partition = make_partition(other, p_.options().ranks() + (grows ? 0 : 1), p_.options().uneven);
     return true;
   }
   bool stand_twice_in_a_lane() {

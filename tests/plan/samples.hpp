@@ -106,7 +106,7 @@ inline std::shared_ptr<const job_layout> layout_of(const shared_table& table, co
 
 inline shared_plans plans_of(const std::shared_ptr<const job_layout>& layout) {
   shared_plans out;
-  for (uint32_t r = 0; r < layout->options.ranks; ++r) out.push_back(generate(layout, r));
+  for (uint32_t r = 0; r < layout->options.ranks(); ++r) out.push_back(generate(layout, r));
   return out;
 }
 inline shared_plans plans_of(const shared_table& table, const plan_options& options) {
@@ -123,7 +123,7 @@ inline pool_sizes pools_of(const rank_plan& p) {
 /// Options that exercise everything in a small model: tiny buckets, nothing persistent, nothing kept.
 inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   plan_options o;
-  o.ranks = ranks;
+  o.mesh = troupe::core::data_mesh(ranks);
   o.stage = stage;
   o.accumulation = accumulation;
   o.gradients.sum_micro_first = stage <= 1;
@@ -170,7 +170,7 @@ inline plan_options random_options(const core::model_table& table, std::mt19937_
   const auto one_of = [&](std::initializer_list<uint64_t> all) { return *(all.begin() + random() % all.size()); };
   plan_options o;
   o.mode = static_cast<mode>(one_of({0, 0, 0, 0, 0, 1, 2, 3}));
-  o.ranks = static_cast<uint32_t>(1 + random() % 4);
+  o.mesh = troupe::core::data_mesh(static_cast<uint32_t>(1 + random() % 4));
   o.stage = static_cast<uint32_t>(random() % 4);
   o.accumulation = static_cast<uint32_t>(one_of({1, 2, 3}));
   o.gradients.sum_micro_first = random() % 2 == 0;

@@ -107,7 +107,7 @@ BOOST_AUTO_TEST_CASE(every_break_is_caught_and_harmless_changes_pass) {
         const trial t = attempt(whole, kind, random);
         if (!t.changed) continue;
         BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", mode " << static_cast<int>(options.mode)
-                                                    << ", ranks " << options.ranks << ", accumulation "
+                                                    << ", ranks " << options.ranks() << ", accumulation "
                                                     << options.accumulation << ": " << t.text);
         ++(t.harmless ? passed : caught)[name];
       }
@@ -136,7 +136,7 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
     for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
         const trial t = attempt(whole, kind, random);
         if (!t.changed) continue;
-        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", ranks " << options.ranks << ", accumulation "
+        BOOST_TEST(t.passed == t.harmless, "stage " << options.stage << ", ranks " << options.ranks() << ", accumulation "
                                                     << options.accumulation << ": " << t.text);
         if (!t.harmless) ++caught[name];
       }

@@ -17,7 +17,7 @@ namespace {
 void passes(const shared_table& table, const plan_options& o) {
   const auto plans = plans_of(table, o);
   const auto proved = troupe::plan::check(plans);
-  BOOST_TEST_REQUIRE(proved.has_value(), "ranks " << o.ranks << ", stage " << o.stage << ", accumulation "
+  BOOST_TEST_REQUIRE(proved.has_value(), "ranks " << o.ranks() << ", stage " << o.stage << ", accumulation "
                                                   << o.accumulation << ": " << (proved ? "" : proved.error().text));
 }
 
@@ -210,7 +210,7 @@ BOOST_AUTO_TEST_CASE(shared_tables_that_do_not_fit_together_are_refused_without_
       [&](job_layout& l) { with_table(l, [](auto& t) { t.units[0].parameters[0] = 99; }); },
       [&](job_layout& l) { with_table(l, [](auto& t) { t.units[1].segments[0].parameters[0] = 0; }); },
       [](job_layout& l) { l.options.accumulation = 0; },
-      [](job_layout& l) { l.options.ranks = 0; },
+      [](job_layout& l) { l.options.mesh = troupe::core::data_mesh(0); },
       [](job_layout& l) { l.options.stage = 4; },
       [](job_layout& l) { l.gather_sets.pop_back(); },
       [](job_layout& l) { l.persistent.clear(); },

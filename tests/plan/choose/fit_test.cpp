@@ -23,7 +23,7 @@ constexpr open_choices everything{.sub_group = true,
 fit_request request_for(uint32_t ranks = 2) {
   fit_request r;
   r.table = gpt_table(4, 64, 512, true);
-  r.options.ranks = ranks;
+  r.options.mesh = troupe::core::data_mesh(ranks);
   r.options.stage = 3;
   r.options.accumulation = 2;
   r.options.gradients.sum_micro_first = false;

@@ -92,7 +92,7 @@ BOOST_AUTO_TEST_CASE(more_ranks_than_the_model_can_be_cut_into_are_refused) {
   BOOST_TEST((refused.error().kind == troupe::core::error_kind::bad_input));
   BOOST_TEST(refused.error().text.find("3 ranks") != std::string::npos);
   BOOST_TEST(refused.error().text.find("2 parts") != std::string::npos);
-  o.ranks = 2;
+  o.mesh = troupe::core::data_mesh(2);
   BOOST_TEST(troupe::plan::make_layout(two_blocks, o).has_value());
 }
 

@@ -56,7 +56,7 @@ BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_the_same_as_all_plans)
     options.ranks = static_cast<uint32_t>(1 + random() % 6);
     const auto layout = make_layout(table, options);
     if (!layout) continue;
-    BOOST_TEST_CONTEXT("seed " << seed << ", stage " << options.stage << ", ranks " << options.ranks) {
+    BOOST_TEST_CONTEXT("seed " << seed << ", stage " << options.stage << ", ranks " << options.ranks()) {
       const auto all = plans_of(*layout);
       const auto found = classes_of(*layout);
       uint64_t ranks = 0;
@@ -66,7 +66,7 @@ BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_the_same_as_all_plans)
         ranks += c.ranks.size();
         shared_by_many += c.ranks.size() > 1 ? 1 : 0;
       }
-      BOOST_TEST(ranks == options.ranks);
+      BOOST_TEST(ranks == options.ranks());
       classes_seen += found.size();
       const auto each = check(all), by_class = check_classes(found, representatives(found, all));
       BOOST_TEST(each.has_value() == by_class.has_value(), (each ? by_class.error().text : each.error().text));

@@ -63,7 +63,7 @@ bool comes_before(const std::vector<std::string>& all, const std::string& a, con
 shared_plans plans_by(const std::vector<pass>& table, const shared_table& model, const plan_options& o) {
   const auto layout = layout_of(model, o);
   shared_plans out;
-  for (uint32_t r = 0; r < o.ranks; ++r) {
+  for (uint32_t r = 0; r < o.ranks(); ++r) {
     const auto made = explain(layout, r, table);
     BOOST_REQUIRE_MESSAGE(made.has_value(), (made ? "" : made.error().text));
     out.push_back(made->plan);

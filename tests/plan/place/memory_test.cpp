@@ -83,7 +83,7 @@ BOOST_AUTO_TEST_CASE(resident_bytes_are_the_formulas_for_every_stage_dtype_and_a
     if (stays) BOOST_TEST(p.memory.gradients == whole * size_of(o.types.accumulation));
     uint64_t blocks = 0;
     for (const auto& q : p.table().parameters) blocks += troupe::core::div_up(q.numel(), 1024);
-    BOOST_TEST(p.memory.votes == 8 * (blocks + o.ranks * o.accumulation));
+    BOOST_TEST(p.memory.votes == 8 * (blocks + o.ranks() * o.accumulation));
     BOOST_TEST((p.memory.gathered > 0) == (o.stage == 3));
   });
 }
@@ -114,7 +114,7 @@ BOOST_AUTO_TEST_CASE(no_stage_needs_more_than_the_references_static_sizes_and_na
   for_each_case(chain_table({8192, 4096, 16'384, 4096}), [](const rank_plan& p) {
     const auto& o = p.options();
     if (size_of(o.types.parameter) != 2 || o.gradients.sum_micro_first != (o.stage <= 1)) return;
-    const uint64_t n = p.table().numel(), share = n / o.ranks, wider = size_of(o.types.accumulation) - 2;
+    const uint64_t n = p.table().numel(), share = n / o.ranks(), wider = size_of(o.types.accumulation) - 2;
     const uint64_t allowed[] = {(16 + wider) * n, (4 + wider) * n + 12 * share, 2 * n + (14 + wider) * share,
                                 (16 + wider) * share};
     const bool reused = !o.buckets_stay();

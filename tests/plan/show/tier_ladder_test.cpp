@@ -13,7 +13,7 @@ namespace {
 fit_request request_for(uint32_t stage, uint64_t states) {
   fit_request r;
   r.table = gpt_table(4, 64, 512, true);
-  r.options.ranks = 2;
+  r.options.mesh = troupe::core::data_mesh(2);
   r.options.stage = stage;
   r.options.gradients.sum_micro_first = stage <= 1;
   r.open = {true, true, true, true, true, true, true, true, true};

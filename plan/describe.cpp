@@ -145,7 +145,8 @@ uint64_t job_layout::measured_elements() const {
 
 slice job_layout::state_slice(uint32_t parameter, uint32_t rank) const {
   if (!trains(parameter)) return {};
-  return options.updates_all() ? slice{0, table->parameters[parameter].numel()} : partition.of(parameter, rank);
+  if (!options.updates_all()) return slice_of(parameter, rank);
+  return holds(rank, parameter) ? slice{0, table->parameters[parameter].numel()} : slice{};
 }
 
 std::string rank_plan::describe(uint32_t id) const {

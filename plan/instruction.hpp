@@ -16,6 +16,8 @@ enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
   gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
   release,                   ///< compute: give the buffer of gather set `subject` back
+  send,                      ///< fabric: what unit `subject` made of micro-batch `micro`, in `staged`, to its neighbour
+  receive,                   ///< fabric: what unit `subject` needs of micro-batch `micro`, into `staged`
   forward,                   ///< compute: segment `segment` of unit `subject`
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`

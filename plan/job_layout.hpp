@@ -28,6 +28,7 @@ struct parameter_set {
   std::vector<placement> parameters;
   uint64_t elements = 0;  ///< including gaps
   uint64_t numel = 0;     ///< without gaps
+  uint32_t pipeline = 0;  ///< coordinate of the ranks that hold it
   bool operator==(const parameter_set&) const = default;
 };
 
@@ -53,8 +54,10 @@ struct job_layout {  ///< of one kind of step
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
   std::vector<communicator> communicators;
+  std::vector<uint32_t> pipeline_of_unit;  ///< [unit]: coordinate of the ranks that compute it
+  std::vector<uint32_t> pipeline_of;       ///< [parameter]: coordinate of the ranks that hold it
 
-  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set
+  std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set of each pipeline coordinate
   std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train
   std::vector<parameter_set> matrix_sets;  ///< parameters whose updates need whole matrices
   std::vector<parameter_set> publish_sets;
@@ -62,21 +65,37 @@ struct job_layout {  ///< of one kind of step
   std::vector<bool> cached;               ///< [gather set]: swapped slices that stay in memory as well
   std::vector<bool> persistent;           ///< [parameter]
   std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
-  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the rank that orthogonalises it; none: no rank does
-  std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout, elements
-  uint64_t full_elements = 0;
+  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the shard that orthogonalises it; none: no rank does
+  std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout of the ranks that hold it, elements
+  std::vector<uint64_t> full_elements;    ///< [pipeline coordinate]
   std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
   uint64_t num_blocks = 0;
 
-  /// Square sums of all blocks, then per rank: losses of its micro-batches. In doubles.
+  [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
+    return options.mesh.coordinate_of(rank).of(core::axis::pipeline);
+  }
+  /// Position of `rank` among those that share the states of a parameter.
+  [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
+    return options.mesh.coordinate_of(rank).of(core::axis::shard);
+  }
+  [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
+    return pipeline_of[parameter] == pipeline_at(rank);
+  }
+  /// The elements of `parameter` that are `rank`'s own; none where it does not hold it.
+  [[nodiscard]] slice slice_of(uint32_t parameter, uint32_t rank) const {
+    return holds(rank, parameter) ? partition.of(parameter, shard_at(rank)) : slice{};
+  }
+
+  /// Square sums of all blocks, then per data coordinate: losses of its micro-batches. In doubles.
   [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.data()} * options.accumulation; }
   [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
     return num_blocks + uint64_t{r} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
-  /// The gather set of the parameters that stay gathered for the whole step; it may be empty.
-  [[nodiscard]] uint32_t persistent_set() const { return static_cast<uint32_t>(gather_sets.size() - 1); }
-  [[nodiscard]] const parameter_set& persistent_parameters() const { return gather_sets[persistent_set()]; }
+  /// The gather set of those parameters of `rank` that stay gathered for the whole step; it may be empty.
+  [[nodiscard]] uint32_t persistent_set(uint32_t rank) const {
+    return static_cast<uint32_t>(table->units.size()) + pipeline_at(rank);
+  }
   /// Slices of gather set `set` are read from a file before they are gathered.
   [[nodiscard]] bool reads_shards(uint32_t set) const {
     return options.tiers.parameters == tier::nvme && !cached[set] && gather_sets[set].numel > 0;

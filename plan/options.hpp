@@ -74,6 +74,12 @@ struct save_options {
   bool operator==(const save_options&) const = default;
 };
 
+/// Which units lie in which stage of a pipeline.
+struct pipeline_options {
+  std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: one stage
+  bool operator==(const pipeline_options&) const = default;
+};
+
 struct plan_options {  ///< input of the generator
   plan::mode mode = mode::train;
   core::mesh mesh = {};
@@ -89,6 +95,7 @@ struct plan_options {  ///< input of the generator
   update_options updates = {};
   save_options saving = {};
   tier_options tiers = {};
+  pipeline_options pipeline = {};
 
   bool operator==(const plan_options&) const = default;
 

@@ -100,7 +100,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   void bind_for(const plan::instruction& x) {
     if (!p().layout->gathers()) return;
     if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
-    if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(), persistent_buffer_);
+    if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(p().rank), persistent_buffer_);
   }
   // Tables that every instruction of a plan needs, looked up once.
   void look_up() {
@@ -110,9 +110,10 @@ class compute_executor final : public executor, private models::gradient_sink {
     for (const auto& b : p().layout->buckets)
       for (const auto& x : b.parameters) bucket_offset_[x.parameter] = x.offset;
     persistent_buffer_ = plan::none;
-    if (!p().layout->gathers() || p().layout->persistent_parameters().numel == 0) return;
+    const uint32_t persistent = p().layout->persistent_set(p().rank);
+    if (!p().layout->gathers() || p().layout->gather_sets[persistent].numel == 0) return;
     for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
-      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == p().layout->persistent_set())
+      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent)
         persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {

@@ -24,7 +24,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
   const auto& p = context_->plan();
   std::byte* window = norm.staged == plan::none ? nullptr : memory_->window(p, norm.staged);
   for (const auto& x : p.layout->buckets[norm.subject].parameters) {
-    const auto& own = p.layout->partition.of(x.parameter, p.rank);
+    const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
     const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
     device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
@@ -95,7 +95,7 @@ template <class State>
 void shard_executor::orthogonalise(const plan::instruction& x) {
   const auto& p = context_->plan();
   for (const auto& member : p.layout->matrix_sets[x.subject].parameters) {
-    if (p.layout->matrix_owner[member.parameter] != p.rank) continue;
+    if (p.layout->matrix_owner[member.parameter] != p.layout->shard_at(p.rank)) continue;
     const auto options = std::get<kernels::muon_options>(options_of(member.parameter));
     const auto& parameter = p.table().parameters[member.parameter];
     const auto rows = static_cast<uint64_t>(parameter.shape.front()), columns = parameter.numel() / rows;

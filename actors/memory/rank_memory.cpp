@@ -68,7 +68,7 @@ core::result<void> rank_memory::settle_writes() const {
 
 std::byte* rank_memory::parameter(uint32_t q, uint64_t first) const {
   const auto& p = *plan_;
-  const uint64_t place = p.options().stage == 3 ? p.offsets.shard[q] + first - p.layout->partition.of(q, p.rank).first
+  const uint64_t place = p.options().stage == 3 ? p.offsets.shard[q] + first - p.layout->slice_of(q, p.rank).first
                                                 : p.layout->full_offset[q] + first;
   return at(owner::parameters) + place * core::size_of(p.options().types.parameter);
 }

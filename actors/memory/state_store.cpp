@@ -23,8 +23,9 @@ core::dtype state_store::type_of(state_part part) const { return plan::type_of(*
 
 plan::slice state_store::held(uint32_t q, state_part part) const {
   const auto& p = plan();
-  if (part == state_part::copy)
-    return p.layout->gathers() ? p.layout->partition.of(q, p.rank) : plan::slice{0, p.table().parameters[q].numel()};
+  if (part == state_part::copy && p.layout->gathers()) return p.layout->slice_of(q, p.rank);
+  if (!p.layout->holds(p.rank, q)) return {};
+  if (part == state_part::copy) return {0, p.table().parameters[q].numel()};
   if (!p.layout->trains(q)) return {};
   const uint32_t moments = p.options().update_of(q).moments;
   if ((part == state_part::first_moment && moments < 1) || (part == state_part::second_moment && moments < 2))

@@ -69,7 +69,7 @@ rank_shapes::rank_shapes(const job_layout& l) : l_(l), sets_of_(l.table->paramet
   for (uint32_t u = 0; u < l.table->units.size(); ++u)
     for (uint32_t q : l.table->units[u].parameters) sets_of_[q].push_back(u);
   for (uint32_t q = 0; q < sets_of_.size(); ++q)
-    if (l.persistent[q]) sets_of_[q].push_back(l.persistent_set());
+    if (l.persistent[q]) sets_of_[q].push_back(static_cast<uint32_t>(l.table->units.size()) + l.pipeline_of[q]);
   for (uint32_t k = 0; k < l.publish_sets.size(); ++k)
     for (const auto& x : l.publish_sets[k].parameters)
       sets_of_[x.parameter].push_back(static_cast<uint32_t>(l.gather_sets.size()) + k);

@@ -69,7 +69,7 @@ rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
   const bool linear = l.options.tiers.swaps();
   for (uint32_t q = 0; q < parameters; ++q) {
     out.shard.push_back(out.shard_elements);
-    out.shard_elements += core::round_up(l.partition.of(q, rank).count, grain);
+    out.shard_elements += core::round_up(l.slice_of(q, rank).count, grain);
     if (linear) continue;
     // Frozen parameters have no states: their entry is not used.
     out.state.push_back(out.state_elements);

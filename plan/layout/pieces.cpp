@@ -1,6 +1,7 @@
 #include "plan/layout/pieces.hpp"
 
 #include "core/math.hpp"
+#include "plan/layout/communicators.hpp"
 #include "plan/layout/own.hpp"
 
 namespace troupe::plan {
@@ -9,10 +10,11 @@ namespace {
 template <class From, class To>
 std::vector<moved_piece> slices_of(const job_layout& l, const parameter_set& set, From from, To to) {
   std::vector<moved_piece> out;
+  const auto& members = l.communicators[data_communicator(set.pipeline)].members;
   for (const auto& place : set.parameters)
-    for (uint32_t r = 0; r < l.options.shards(); ++r) {
-      const slice s = l.partition.of(place.parameter, r);
-      if (s.count > 0) out.push_back({r, from(place, s, r), to(place, s, r), s.count});
+    for (uint32_t k = 0; k < members.size(); ++k) {
+      const slice s = l.slice_of(place.parameter, members[k]);
+      if (s.count > 0) out.push_back({k, from(place, s, members[k]), to(place, s, members[k]), s.count});
     }
   return out;
 }
@@ -22,7 +24,7 @@ uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset 
 }  // namespace
 
 collective_pieces::collective_pieces(const job_layout& l) : l_(l) {
-  for (uint32_t r = 0; r < l.options.shards(); ++r) offsets_.push_back(offsets_of(l, r));
+  for (uint32_t r = 0; r < l.options.ranks(); ++r) offsets_.push_back(offsets_of(l, r));
 }
 
 std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
@@ -31,7 +33,7 @@ std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
         l_, l_.gather_sets[set],
         [&](const placement& x, const slice&, uint32_t r) { return offsets_[r].shard[x.parameter]; }, in_set);
   std::vector<std::vector<shard_run>> runs;
-  for (uint32_t r = 0; r < l_.options.shards(); ++r) runs.push_back(shard_runs(l_, set, r, offsets_[r]));
+  for (uint32_t r = 0; r < l_.options.ranks(); ++r) runs.push_back(shard_runs(l_, set, r, offsets_[r]));
   return slices_of(
       l_, l_.gather_sets[set],
       [&](const placement& x, const slice&, uint32_t r) { return in_window(runs[r], offsets_[r].state[x.parameter]); },
@@ -57,8 +59,8 @@ std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
 std::vector<moved_piece> collective_pieces::measure() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size(); ++q)
-    for (uint32_t r = 0; r < l_.options.shards() && l_.need_of(q) == update_need::parameter_norms; ++r) {
-      const slice s = l_.partition.of(q, r);
+    for (uint32_t r = 0; r < l_.options.ranks() && l_.need_of(q) == update_need::parameter_norms; ++r) {
+      const slice s = l_.slice_of(q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
       const uint64_t blocks = core::div_up(s.count, core::partition_grain);
@@ -81,14 +83,17 @@ std::vector<moved_piece> collective_pieces::spread(uint32_t set) const {
 std::vector<moved_piece> collective_pieces::vote() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q)
-    for (uint32_t r = 0; r < l_.options.shards() && l_.trains(q); ++r) {
-      const slice s = l_.partition.of(q, r);
+    for (uint32_t r = 0; r < l_.options.ranks() && l_.trains(q); ++r) {
+      const slice s = l_.slice_of(q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
       out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});
     }
-  for (uint32_t r = 0; r < l_.options.shards(); ++r)
-    out.push_back({r, l_.loss_offset(r, 0), l_.loss_offset(r, 0), l_.options.accumulation});
+  // Losses come from the last stage.
+  for (const uint32_t r : l_.communicators[data_communicator(l_.pipeline_of_unit.back())].members) {
+    const uint64_t at = l_.loss_offset(l_.shard_at(r), 0);
+    out.push_back({r, at, at, l_.options.accumulation});
+  }
   return out;
 }
 

@@ -51,10 +51,11 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
 
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
-  if (partitioned) return l.partition.of(parameter, rank);
+  if (partitioned) return l.slice_of(parameter, rank);
+  if (!l.holds(rank, parameter)) return {};
   const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
-  const auto bytes =
-      aligned_range(l.table->parameters[parameter].numel() * element_bytes, l.options.shards(), rank, save_grain_bytes);
+  const auto bytes = aligned_range(l.table->parameters[parameter].numel() * element_bytes, l.options.shards(),
+                                   l.shard_at(rank), save_grain_bytes);
   return {bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 

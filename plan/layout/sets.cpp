@@ -26,109 +26,146 @@ void choose_persistent(job_layout& l) {
   }
 }
 
-void make_gather_sets(job_layout& l) {
-  std::vector<uint32_t> kept;
-  for (const auto& unit : l.table->units) {
-    std::vector<uint32_t> members;
-    for (uint32_t q : unit.parameters)
-      if (!l.persistent[q]) members.push_back(q);
-    l.gather_sets.push_back(lay_out(*l.table, members, unit.name));
-  }
-  for (uint32_t q = 0; q < l.persistent.size(); ++q)
-    if (l.persistent[q]) kept.push_back(q);
-  l.gather_sets.push_back(lay_out(*l.table, kept, "persistent parameters"));
+void add_set(const job_layout& l, std::vector<parameter_set>& to, const std::vector<uint32_t>& members,
+             std::string name, uint32_t pipeline) {
+  to.push_back(lay_out(*l.table, members, std::move(name)));
+  to.back().pipeline = pipeline;
 }
+
+void make_gather_sets(job_layout& l) {
+  for (uint32_t u = 0; u < l.table->units.size(); ++u) {
+    std::vector<uint32_t> members;
+    for (uint32_t q : l.table->units[u].parameters)
+      if (!l.persistent[q]) members.push_back(q);
+    add_set(l, l.gather_sets, members, l.table->units[u].name, l.pipeline_of_unit[u]);
+  }
+  for (uint32_t at = 0; at < l.options.mesh.degree(core::axis::pipeline); ++at) {
+    std::vector<uint32_t> kept;
+    for (uint32_t q = 0; q < l.persistent.size(); ++q)
+      if (l.persistent[q] && l.pipeline_of[q] == at) kept.push_back(q);
+    add_set(l, l.gather_sets, kept, "persistent parameters", at);
+  }
+}
+
+// Neighbours that move together, up to so many elements; all of a set are held by the same ranks.
+class set_packer {
+ public:
+  set_packer(job_layout& l, std::vector<parameter_set>& to, std::string name, uint64_t elements_max)
+      : l_(l), to_(to), name_(std::move(name)), elements_max_(elements_max) {}
+  /// The number of the set that holds `q`.
+  uint32_t add(uint32_t q) {
+    const uint64_t n = l_.table->parameters[q].numel();
+    if (elements_ + n > elements_max_ || (!open_.empty() && l_.pipeline_of[open_.back()] != l_.pipeline_of[q])) close();
+    open_.push_back(q);
+    elements_ += n;
+    return static_cast<uint32_t>(to_.size());
+  }
+  void close() {
+    if (!open_.empty())
+      add_set(l_, to_, open_, name_ + " " + std::to_string(to_.size()), l_.pipeline_of[open_.front()]);
+    open_.clear();
+    elements_ = 0;
+  }
+  [[nodiscard]] uint64_t elements() const { return elements_; }
+
+ private:
+  job_layout& l_;
+  std::vector<parameter_set>& to_;
+  std::string name_;
+  uint64_t elements_max_, elements_ = 0;
+  std::vector<uint32_t> open_;
+};
 
 // In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
-  std::vector<uint32_t> open;
-  uint64_t elements = 0;
+  set_packer packer(l, l.buckets, "bucket", l.options.gradients.reduce_bucket);
   l.bucket_of.assign(l.table->parameters.size(), none);
-  const auto close = [&] {
-    if (open.empty()) return;
-    for (uint32_t q : open) l.bucket_of[q] = static_cast<uint32_t>(l.buckets.size());
-    l.buckets.push_back(lay_out(*l.table, open, "bucket " + std::to_string(l.buckets.size())));
-    open.clear();
-    elements = 0;
-  };
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
     // The first unit's gradients are reduced when there is nothing left to compute beside them.
-    if (l.options.gradients.buckets_follow_units && (u == 0 || elements >= unit_bucket_min / 2)) close();
+    if (l.options.gradients.buckets_follow_units && (u == 0 || packer.elements() >= unit_bucket_min / 2))
+      packer.close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
         if (writes[q].empty()) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
-        const uint64_t n = l.table->parameters[q].numel();
-        if (writes[q].size() > 1) {
-          close();
-          open.push_back(q);
-          close();
-          continue;
-        }
-        if (elements + n > l.options.gradients.reduce_bucket) close();
-        open.push_back(q);
-        elements += n;
+        const bool alone = writes[q].size() > 1;
+        if (alone) packer.close();
+        l.bucket_of[q] = packer.add(q);
+        if (alone) packer.close();
       }
   }
-  close();
+  packer.close();
 }
 
-// Each matrix goes to the rank that has the fewest elements to make orthogonal so far.
+// Each matrix goes to that shard which has the fewest elements to make orthogonal so far.
 void make_matrix_sets(job_layout& l) {
-  std::vector<uint32_t> open;
-  std::vector<uint64_t> load(l.options.shards(), 0);
-  uint64_t elements = 0;
+  set_packer packer(l, l.matrix_sets, "matrices", l.options.updates.allgather_bucket);
+  std::vector<std::vector<uint64_t>> load(l.full_elements.size(), std::vector<uint64_t>(l.options.shards(), 0));
   l.matrix_owner.assign(l.table->parameters.size(), none);
-  const auto close = [&] {
-    if (!open.empty())
-      l.matrix_sets.push_back(lay_out(*l.table, open, "matrices " + std::to_string(l.matrix_sets.size())));
-    open.clear();
-    elements = 0;
-  };
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     if (l.need_of(q) != update_need::whole_matrix) continue;
-    const uint64_t n = l.table->parameters[q].numel();
-    if (elements + n > l.options.updates.allgather_bucket) close();
-    open.push_back(q);
-    elements += n;
-    const auto least = std::min_element(load.begin(), load.end());
-    l.matrix_owner[q] = static_cast<uint32_t>(least - load.begin());
-    *least += n;
+    packer.add(q);
+    auto& mine = load[l.pipeline_of[q]];
+    const auto least = std::min_element(mine.begin(), mine.end());
+    l.matrix_owner[q] = static_cast<uint32_t>(least - mine.begin());
+    *least += l.table->parameters[q].numel();
   }
-  close();
+  packer.close();
 }
 
 void make_publish_sets(job_layout& l) {
   if (l.options.stage != 1 && l.options.stage != 2) return;
-  std::vector<uint32_t> open;
-  uint64_t elements = 0;
-  const auto close = [&] {
-    if (!open.empty())
-      l.publish_sets.push_back(lay_out(*l.table, open, "publish " + std::to_string(l.publish_sets.size())));
-    open.clear();
-    elements = 0;
-  };
-  for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
-    if (!l.trains(q)) continue;
-    const uint64_t n = l.table->parameters[q].numel();
-    if (elements + n > l.options.updates.allgather_bucket) close();
-    open.push_back(q);
-    elements += n;
-  }
-  close();
+  set_packer packer(l, l.publish_sets, "publish", l.options.updates.allgather_bucket);
+  for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
+    if (l.trains(q)) packer.add(q);
+  packer.close();
+}
+
+// Whose units and parameters are whose. A parameter that units of several stages read is refused.
+core::result<void> place_units(job_layout& l) {
+  const auto& first = l.options.pipeline.first_unit;
+  const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
+  const auto units = static_cast<uint32_t>(l.table->units.size());
+  const bool sound = first.empty() ? ranks == 1
+                                   : first.size() == ranks && first.front() == 0 && first.back() < units &&
+                                         std::ranges::is_sorted(first, std::less_equal<>());
+  if (!sound)
+    return core::fail(core::error_kind::bad_input, "parallel.pipeline: " + std::to_string(ranks) +
+                                                       " stages, but the model's " + std::to_string(units) +
+                                                       " units are cut into " + std::to_string(first.size()));
+  l.pipeline_of_unit.assign(units, 0);
+  for (uint32_t k = 0; k < first.size(); ++k)
+    std::fill(l.pipeline_of_unit.begin() + first[k], l.pipeline_of_unit.end(), k);
+  l.pipeline_of.assign(l.table->parameters.size(), none);
+  for (uint32_t u = 0; u < units; ++u)
+    for (const uint32_t q : l.table->units[u].parameters) {
+      uint32_t& at = l.pipeline_of[q];
+      if (at != none && at != l.pipeline_of_unit[u])
+        return core::fail(core::error_kind::bad_input, l.table->parameters[q].name + " is shared by " +
+                                                           l.table->units[u].name +
+                                                           " and a unit of another stage of the pipeline");
+      at = l.pipeline_of_unit[u];
+    }
+  std::ranges::replace(l.pipeline_of, none, 0U);  // parameters that no unit reads
+  return {};
 }
 
 void place_parameters(job_layout& l) {
-  std::vector<uint32_t> all(l.table->parameters.size());
-  for (uint32_t q = 0; q < all.size(); ++q) all[q] = q;
-  const parameter_set full = lay_out(*l.table, all, "all");
-  l.full_elements = full.elements;
-  for (const auto& x : full.parameters) l.full_offset.push_back(x.offset);
+  const auto parameters = static_cast<uint32_t>(l.table->parameters.size());
+  l.full_offset.assign(parameters, 0);
+  for (uint32_t at = 0; at < l.options.mesh.degree(core::axis::pipeline); ++at) {
+    std::vector<uint32_t> held;
+    for (uint32_t q = 0; q < parameters; ++q)
+      if (l.pipeline_of[q] == at) held.push_back(q);
+    const parameter_set full = lay_out(*l.table, held, "all");
+    l.full_elements.push_back(full.elements);
+    for (const auto& x : full.parameters) l.full_offset[x.parameter] = x.offset;
+  }
   uint64_t blocks = 0;
-  for (uint32_t q : all) {
+  for (uint32_t q = 0; q < parameters; ++q) {
     l.block_offset.push_back(blocks);
     if (l.trains(q)) blocks += core::div_up(l.table->parameters[q].numel(), core::partition_grain);
   }
@@ -144,7 +181,8 @@ void choose_cached(job_layout& l) {
   for (uint32_t r = 0; r < l.options.ranks(); ++r) all.push_back(offsets_of(l, r));
   for (uint32_t k = 0; k < l.gather_sets.size(); ++k) {
     uint64_t most = 0;  // the same on all ranks
-    for (uint32_t r = 0; r < l.options.ranks(); ++r) most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
+    for (uint32_t r = 0; r < l.options.ranks(); ++r)
+      most = std::max(most, window_elements(shard_runs(l, k, r, all[r])));
     if (most > left) break;
     left -= most;
     l.cached[k] = true;
@@ -211,6 +249,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   l.communicators = communicators_of(options);
   l.partition = make_partition(*l.table, options.shards(), options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
+  if (auto ok = place_units(l); !ok) return core::fail(ok.error());
   place_parameters(l);
   choose_persistent(l);
   make_gather_sets(l);

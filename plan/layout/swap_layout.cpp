@@ -13,7 +13,7 @@ constexpr uint64_t grain = core::parameter_alignment_bytes / 2;  // of elements 
 // Frozen parameters have places only where their slices are swapped.
 slice held(const job_layout& l, uint32_t q, uint32_t rank) {
   if (l.trains(q)) return l.state_slice(q, rank);
-  return l.options.tiers.parameters == tier::nvme ? l.partition.of(q, rank) : slice{};
+  return l.options.tiers.parameters == tier::nvme ? l.slice_of(q, rank) : slice{};
 }
 
 class line {

@@ -70,7 +70,7 @@ class speculation {
       std::sort(readers.begin(), readers.end());
       readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
       last_reader_[g] = readers.empty() ? 0 : readers.front();
-      if (persistent) readers.push_back(p_.layout->persistent_set());
+      if (persistent) readers.push_back(p_.layout->persistent_set(p_.rank));
     }
   }
 

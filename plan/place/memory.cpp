@@ -18,7 +18,7 @@ uint64_t cached_bytes(const rank_plan& p) {
 
 void count_parameters(rank_plan& p) {
   const auto& o = p.options();
-  const uint64_t elements = o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements;
+  const uint64_t elements = o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
   p.memory.parameters =
       o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
 }

@@ -82,7 +82,7 @@ class update_writer {
     const uint32_t slot = d_.at(whole).buffer;
     const handle x = append(kind::orthogonalise, k);
     for (const auto& member : p_.layout->matrix_sets[k].parameters)
-      if (p_.layout->matrix_owner[member.parameter] == p_.rank) d_.at(x).flops += orthogonalise_flops(member.parameter);
+      if (p_.layout->matrix_owner[member.parameter] == p_.layout->shard_at(p_.rank)) d_.at(x).flops += orthogonalise_flops(member.parameter);
     d_.at(x).buffer = slot;
     d_.depend(x, whole);
     const handle back = orthogonal_[k] = append(kind::spread, k);

@@ -35,7 +35,7 @@ class step_writer {
 
  private:
   void gather_persistent() {
-    const auto set = p_.layout->persistent_set();
+    const auto set = p_.layout->persistent_set(p_.rank);
     if (p_.layout->gather_sets[set].numel == 0) return;
     std::tie(persistent_, persistent_buffer_) = gather_set(set, {});
   }
@@ -63,7 +63,7 @@ class step_writer {
   }
   void release_persistent() {
     if (persistent_ == none) return;
-    last_compute_ = d_.append(kind::release, p_.layout->persistent_set(), p_.options().accumulation - 1);
+    last_compute_ = d_.append(kind::release, p_.layout->persistent_set(p_.rank), p_.options().accumulation - 1);
     d_.at(last_compute_).buffer = persistent_buffer_;
     d_.close(persistent_buffer_, last_compute_);
   }

@@ -10,6 +10,10 @@ std::string_view name_of(kind k) {
       return "gather";
     case kind::release:
       return "release";
+    case kind::send:
+      return "send";
+    case kind::receive:
+      return "receive";
     case kind::forward:
       return "forward";
     case kind::recompute:
@@ -94,6 +98,8 @@ lane lane_of(kind k) {
     case kind::backward:
       return lane::compute;
     case kind::gather:
+    case kind::send:
+    case kind::receive:
     case kind::reduce:
     case kind::vote:
     case kind::measure:
@@ -130,6 +136,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"offloaded activations", m.offloaded_activations},
           {"update directions", m.directions},
           {"votes", m.votes},
+          {"transfers between stages", m.transfers},
           {"staging for checkpoints", m.staging},
           {"undo copies", m.undo},
           {"deferred gradients", m.deferred},
@@ -156,6 +163,13 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::gather:
     case kind::release:
       out.append(" ").append(layout->gather_sets[x.subject].name);
+      break;
+    case kind::send:
+    case kind::receive:
+      out += x.use == use::forward
+                 ? (x.kind == kind::send ? " output of " : " input of ")
+                 : (x.kind == kind::send ? " gradient of the input of " : " gradient of the output of ");
+      out += table().units[x.subject].name;
       break;
     case kind::forward:
     case kind::recompute:

@@ -16,8 +16,9 @@ enum class kind : uint8_t {  ///< of an instruction
   load,                      ///< control: the tokens of micro-batch `micro` from the loader
   gather,                    ///< fabric: full parameters of gather set `subject` into `buffer`
   release,                   ///< compute: give the buffer of gather set `subject` back
-  send,                      ///< fabric: what unit `subject` made of micro-batch `micro`, in `staged`, to its neighbour
-  receive,                   ///< fabric: what unit `subject` needs of micro-batch `micro`, into `staged`
+  send,                      ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
+                             ///< neighbour in the pipeline
+  receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
   forward,                   ///< compute: segment `segment` of unit `subject`
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`
@@ -72,6 +73,9 @@ struct operation {
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
   uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
+  /// The first and the last compute instruction of a stage's micro-batch: the slots that a transfer filled, and that
+  /// another one will empty.
+  uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
   uint64_t bytes = 0;  ///< moved (fabric, shard) or touched

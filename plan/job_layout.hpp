@@ -68,7 +68,7 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint32_t> matrix_owner;     ///< [parameter]: the shard that orthogonalises it; none: no rank does
   std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout of the ranks that hold it, elements
   std::vector<uint64_t> full_elements;    ///< [pipeline coordinate]
-  std::vector<uint64_t> block_offset;  ///< [parameter]: first block in the vote
+  std::vector<uint64_t> block_offset;     ///< [parameter]: first block in the vote
   uint64_t num_blocks = 0;
 
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {

@@ -23,6 +23,7 @@ enum class pool : uint8_t {
   buckets,
   directions,
   staging,
+  transfers,
   states,
   shards,
   reduced,
@@ -35,7 +36,7 @@ enum class pool : uint8_t {
   votes,
   norms
 };
-inline constexpr uint32_t num_pools = 8, num_owners = 15;
+inline constexpr uint32_t num_pools = 9, num_owners = 16;
 
 /// Bytes of a rank's pools.
 struct pool_sizes {
@@ -94,6 +95,7 @@ struct memory_table {
   uint64_t offloaded_activations = 0;  ///< the pool of units' inputs that wait on the host for backward
   uint64_t directions = 0;             ///< the pool of whole update directions
   uint64_t votes = 0;                  ///< square sums per block, losses
+  uint64_t transfers = 0;              ///< the pool of activations and gradients between a pipeline's stages
   uint64_t staging = 0;                ///< copies on their way into a checkpoint
   uint64_t windows = 0;                ///< onto swap files: states, slices and gradients on their way
   uint64_t digests = 0;                ///< of the pages of swap files
@@ -102,10 +104,10 @@ struct memory_table {
   uint64_t deferred = 0;               ///< gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
     return parameters + gathered + master + moments + gradients + accumulated + activations + offloaded_activations +
-           directions + votes + staging + windows + digests + undo + deferred;
+           directions + votes + transfers + staging + windows + digests + undo + deferred;
   }
   /// The bytes that a host budget covers: parameters, gradients, optimizer states, staging; no activations, no votes.
-  [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - votes; }
+  [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - transfers - votes; }
 };
 
 /// One owner of resident bytes, named for people.

@@ -92,14 +92,20 @@ core::result<void> memory(const rank_plan& p) {
                                     p.memory.gradients,
                                     p.memory.directions,
                                     p.memory.staging,
+                                    p.memory.transfers,
                                     peak[own(pool::states)],
                                     peak[own(pool::shards)],
                                     p.memory.windows - peak[own(pool::states)] - peak[own(pool::shards)],
                                     p.memory.offloaded_activations};
-  constexpr const char* names[num_pools] = {"gathered parameters",    "buckets",
-                                            "update directions",      "staging",
-                                            "windows onto states",    "windows onto slices",
-                                            "windows onto gradients", "offloaded activations"};
+  constexpr const char* names[num_pools] = {"gathered parameters",
+                                            "buckets",
+                                            "update directions",
+                                            "staging",
+                                            "transfers",
+                                            "windows onto states",
+                                            "windows onto slices",
+                                            "windows onto gradients",
+                                            "offloaded activations"};
   for (uint32_t k = 0; k < num_pools; ++k)
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
       return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +

@@ -72,6 +72,7 @@ void count_memory(rank_plan& p) {
   m.offloaded_activations = pool_bytes(p, pool::activations);
   m.directions = pool_bytes(p, pool::directions);
   m.staging = pool_bytes(p, pool::staging);
+  m.transfers = pool_bytes(p, pool::transfers);
   if (!p.blocks.empty())
     for (const pool window : {pool::states, pool::shards, pool::reduced}) m.windows += pool_bytes(p, window);
   m.swapped = p.swap_file_bytes;

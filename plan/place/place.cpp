@@ -83,6 +83,8 @@ class placer {
     x.after.assign(after_.begin(), after_.end());
     x.buffer = slot_of(x.buffer);
     x.staged = slot_of(x.staged);
+    x.input = slot_of(x.input);
+    x.output = slot_of(x.output);
     if (x.lane == lane::fabric) {
       x.communicator = communicator_of(*p_.layout, p_.rank, x);
       x.sequence = p_.num_collectives[x.communicator]++;

@@ -24,7 +24,7 @@ std::string place_of(const rank_plan& p, const instruction& x) {
   if (slot == none) return "-";
   const buffer& b = p.buffers[slot];
   constexpr const char* pools[num_pools] = {
-      "gathered:", "buckets:", "directions:", "staging:", "states:", "shards:", "reduced:"};
+      "gathered:", "buckets:", "directions:", "staging:", "transfers:", "states:", "shards:", "reduced:"};
   return pools[static_cast<size_t>(b.pool)] + std::to_string(b.offset) + "+" + std::to_string(b.bytes);
 }
 

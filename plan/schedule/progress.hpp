@@ -1,0 +1,124 @@
+// Runs the actions of a table as their dependencies allow. Owns what an action waits for; proofs, transfers and times
+// are made of the order in which actions come.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "plan/schedule/action.hpp"
+
+namespace troupe::plan {
+
+/// What each rank of a table has done so far. Of the table nothing is asked but that stages and micro-batches exist.
+class progress {
+ public:
+  explicit progress(const pipeline_table& t)
+      : t_(t), next_(t.ranks(), 0), forwards_(size_t{t.stages()} * t.micro_batches, 0), backwards_(forwards_) {
+    for (const auto& order : t.orders)
+      for (const action& a : order) transfers_ = transfers_ || moves(a.type);
+  }
+
+  [[nodiscard]] bool ended(uint32_t rank) const { return next_[rank] == t_.orders[rank].size(); }
+  [[nodiscard]] bool done() const {
+    for (uint32_t r = 0; r < t_.ranks(); ++r)
+      if (!ended(r)) return false;
+    return true;
+  }
+  [[nodiscard]] size_t position(uint32_t rank) const { return next_[rank]; }
+  [[nodiscard]] const action& head(uint32_t rank) const { return t_.orders[rank][next_[rank]]; }
+
+  /// What the head of a rank waits for; of type overlap (of no stage) if it may run.
+  [[nodiscard]] action awaited(uint32_t rank) const {
+    action out{action_type::overlap};
+    for_each_part(head(rank), [&](const action& part) {
+      if (out.type == action_type::overlap) out = awaited_by(part);
+    });
+    return out;
+  }
+  [[nodiscard]] bool ready(uint32_t rank) const { return awaited(rank).type == action_type::overlap; }
+
+  void advance(uint32_t rank) {
+    for_each_part(head(rank), [&](const action& part) { mark(part); });
+    ++next_[rank];
+  }
+
+  /// One action of each rank that may run, in the order of ranks: `visit(rank, action)`, before it counts as done.
+  /// False: none may.
+  bool sweep(auto&& visit) {
+    bool any = false;
+    for (uint32_t r = 0; r < t_.ranks(); ++r) {
+      if (ended(r) || !ready(r)) continue;
+      visit(r, head(r));
+      advance(r);
+      any = true;
+    }
+    return any;
+  }
+
+ private:
+  enum : uint8_t { computed = 1, sent = 2, received = 4 };
+
+  [[nodiscard]] size_t at(uint32_t stage, uint32_t micro) const { return size_t{stage} * t_.micro_batches + micro; }
+  [[nodiscard]] bool crosses(uint32_t a, uint32_t b) const { return t_.rank_of_stage[a] != t_.rank_of_stage[b]; }
+
+  void mark(const action& a) {
+    if (!has_micro(a.type)) return;
+    using enum action_type;
+    uint8_t &f = forwards_[at(a.stage, a.micro)], &b = backwards_[at(a.stage, a.micro)];
+    if (a.type == forward) f |= computed;
+    if (a.type == send_forward) f |= sent;
+    if (a.type == recv_forward) f |= received;
+    if (a.type == backward || a.type == backward_input) b |= computed;
+    if (a.type == send_backward) b |= sent;
+    if (a.type == recv_backward) b |= received;
+  }
+
+  // The value that a stage takes from a neighbour: computed there, or received here where the table has transfers.
+  [[nodiscard]] action awaited_from(uint32_t neighbour, const action& a, bool is_forward) const {
+    using enum action_type;
+    const auto& done = is_forward ? forwards_ : backwards_;
+    if (transfers_ && crosses(neighbour, a.stage)) {
+      if ((done[at(a.stage, a.micro)] & received) == 0)
+        return {is_forward ? recv_forward : recv_backward, a.stage, a.micro};
+    } else if ((done[at(neighbour, a.micro)] & computed) == 0) {
+      return {is_forward ? forward : backward, neighbour, a.micro};
+    }
+    return {overlap};
+  }
+
+  [[nodiscard]] action awaited_by(const action& a) const {
+    using enum action_type;
+    if (!has_micro(a.type)) return {overlap};
+    const uint8_t f = forwards_[at(a.stage, a.micro)], b = backwards_[at(a.stage, a.micro)];
+    switch (a.type) {
+      case forward:
+        return a.stage == 0 ? action{overlap} : awaited_from(a.stage - 1, a, true);
+      case backward:
+      case backward_input:
+        if ((f & computed) == 0) return {forward, a.stage, a.micro};
+        return a.stage + 1 == t_.stages() ? action{overlap} : awaited_from(a.stage + 1, a, false);
+      case backward_weight:
+        return (b & computed) == 0 ? action{backward_input, a.stage, a.micro} : action{overlap};
+      case send_forward:
+        return (f & computed) == 0 ? action{forward, a.stage, a.micro} : action{overlap};
+      case send_backward:
+        return (b & computed) == 0 ? action{backward, a.stage, a.micro} : action{overlap};
+      case recv_forward:
+        return (forwards_[at(a.stage - 1, a.micro)] & sent) == 0 ? action{send_forward, a.stage - 1, a.micro}
+                                                                 : action{overlap};
+      case recv_backward:
+        return (backwards_[at(a.stage + 1, a.micro)] & sent) == 0 ? action{send_backward, a.stage + 1, a.micro}
+                                                                  : action{overlap};
+      default:
+        return {overlap};
+    }
+  }
+
+  const pipeline_table& t_;
+  bool transfers_ = false;
+  std::vector<size_t> next_;                   // [rank] position of the head
+  std::vector<uint8_t> forwards_, backwards_;  // [stage * micro_batches + micro] bits
+};
+
+}  // namespace troupe::plan

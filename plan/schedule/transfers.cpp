@@ -1,0 +1,49 @@
+#include "plan/schedule/transfers.hpp"
+
+#include <cassert>
+
+#include "plan/schedule/progress.hpp"
+
+namespace troupe::plan {
+
+pipeline_table with_transfers(const pipeline_table& t) {
+  pipeline_table out{t.micro_batches, t.rank_of_stage, {}};
+  out.orders.resize(t.ranks());
+  const auto transfer = [&](const action& a) {
+    const bool up = a.type == action_type::forward;  // to the stage behind
+    if (!computes(a.type) || a.type == action_type::backward_weight) return;
+    if (up ? a.stage + 1 == t.stages() : a.stage == 0) return;
+    const uint32_t to = up ? a.stage + 1 : a.stage - 1, from_rank = t.rank_of_stage[a.stage];
+    if (t.rank_of_stage[to] == from_rank) return;
+    out.orders[from_rank].push_back({up ? action_type::send_forward : action_type::send_backward, a.stage, a.micro});
+    out.orders[t.rank_of_stage[to]].push_back(
+        {up ? action_type::recv_forward : action_type::recv_backward, to, a.micro});
+  };
+  progress p(t);
+  while (p.sweep([&](uint32_t rank, const action& a) {
+    out.orders[rank].push_back(a);
+    for_each_part(a, transfer);
+  })) {
+  }
+  assert(p.done());
+  return out;
+}
+
+pipeline_table with_whole_backwards(pipeline_table t) {
+  for (auto& order : t.orders) {
+    size_t kept = 0;
+    for (size_t i = 0; i < order.size(); ++i) {
+      action a = order[i];
+      if (a.type == action_type::backward_input && i + 1 < order.size() &&
+          order[i + 1] == action{action_type::backward_weight, a.stage, a.micro}) {
+        a.type = action_type::backward;
+        ++i;
+      }
+      order[kept++] = a;
+    }
+    order.resize(kept);
+  }
+  return t;
+}
+
+}  // namespace troupe::plan

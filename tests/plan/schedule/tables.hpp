@@ -1,0 +1,38 @@
+// Tables of pipelines for tests.
+#pragma once
+
+#include <boost/test/unit_test.hpp>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+#include <string>
+#include <string_view>
+
+#include "plan/schedule/named.hpp"
+#include "plan/schedule/text.hpp"
+#include "plan/schedule/timing.hpp"
+
+namespace troupe::plan {
+
+inline pipeline_table named_table(std::string_view name, uint32_t ranks, uint32_t chunks, uint32_t micro_batches,
+                                  uint32_t group = 0) {
+  const auto schedule = find_schedule(name);
+  BOOST_REQUIRE(schedule.has_value());
+  auto table = make_table(**schedule, {ranks, chunks, micro_batches, group});
+  BOOST_REQUIRE_MESSAGE(table.has_value(), name << ": " << (table ? "" : table.error().text));
+  return std::move(*table);
+}
+
+/// The same cost on every stage, one byte kept from F to W.
+inline pipeline_costs even_costs(uint32_t stages, double f, double b, double w, double transfer_s = 0) {
+  return {std::vector<stage_cost>(stages, {f, b, w, 1, 1}), transfer_s};
+}
+
+/// A file that tests/peer/make_pipeline_fixtures.py wrote.
+inline std::string pipeline_fixture(const std::string& name) {
+  std::ifstream file(TROUPE_SOURCE_DIR "/tests/plan/fixtures/pipeline_schedules/" + name, std::ios::binary);
+  BOOST_REQUIRE_MESSAGE(file.good(), name);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+}  // namespace troupe::plan

@@ -1,0 +1,215 @@
+#include "plan/schedule/search.hpp"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "core/text.hpp"
+#include "plan/schedule/improve.hpp"
+#include "plan/schedule/list_schedule.hpp"
+#include "plan/schedule/named.hpp"
+#include "plan/schedule/proof.hpp"
+#include "plan/schedule/transfers.hpp"
+
+namespace troupe::plan {
+
+namespace {
+
+constexpr uint64_t tables_played = 2500;             // by improvements, all together
+constexpr uint64_t least_actions_played = 300'000;   // which is more tables where they are small
+constexpr uint64_t most_actions_played = 6'000'000;  // and fewer where they are large
+constexpr uint64_t policies_actions = 20'000'000;    // likewise, of policies
+constexpr size_t starts = 3;                         // tables that are improved
+
+struct candidate {
+  pipeline_table table;
+  std::string from;
+  double total_s = 0;
+  uint64_t peak_bytes = 0;
+};
+
+// The table with every backward in its two parts: never slower, and what improvements move.
+pipeline_table in_parts(const pipeline_table& t) {
+  pipeline_table out{t.micro_batches, t.rank_of_stage, {}};
+  for (const auto& order : t.orders) {
+    auto& parts = out.orders.emplace_back();
+    for (const action& a : order)
+      for_each_part(a, [&](const action& part) {
+        if (part.type != action_type::backward) return parts.push_back(part);
+        parts.push_back({action_type::backward_input, part.stage, part.micro});
+        parts.push_back({action_type::backward_weight, part.stage, part.micro});
+      });
+  }
+  return out;
+}
+
+// A time that no schedule beats, by the rank that gives it.
+struct lower_bound {
+  double s = 0;
+  uint32_t rank = 0;
+};
+lower_bound bound_of(const pipeline_problem& p) {
+  const auto stages = static_cast<uint32_t>(p.rank_of_stage.size());
+  const auto& costs = *p.costs;
+  // [rank] until its first forward, its work in F and I and in W, and from its last I to the end of the first stage
+  struct sums {
+    double head = 0, until_inputs = 0, weights = 0, tail = 0;
+    bool seen = false;
+  };
+  std::vector<sums> ranks(p.ranks);
+  double up = 0, down = 0;
+  for (uint32_t s = 0; s < stages; ++s) {
+    const stage_cost& c = costs.stages[s];
+    const bool crosses = s > 0 && p.rank_of_stage[s - 1] != p.rank_of_stage[s];
+    up += crosses ? costs.transfer_s : 0;
+    auto& r = ranks[p.rank_of_stage[s]];
+    if (!r.seen)
+      r = {up, 0, 0, down + (crosses ? costs.transfer_s : 0) + (s > 0 ? costs.stages[0].backward_weight_s : 0), true};
+    r.until_inputs += p.micro_batches * (c.forward_s + c.backward_input_s);
+    r.weights += p.micro_batches * c.backward_weight_s;
+    up += c.forward_s;
+    down += c.backward_input_s + (crosses ? costs.transfer_s : 0);
+  }
+  lower_bound out;
+  for (uint32_t r = 0; r < p.ranks; ++r) {
+    const double s = ranks[r].head + ranks[r].until_inputs + std::max(ranks[r].weights, ranks[r].tail);
+    if (s > out.s) out = {s, r};
+  }
+  return out;
+}
+
+class searcher {
+ public:
+  searcher(const search_request& request, stage_placement placement)
+      : request_(request),
+        chunks_(static_cast<uint32_t>(request.costs.stages.size()) / request.ranks),
+        problem_{place_stages(placement, request.ranks, chunks_), request.ranks, request.micro_batches, &request.costs,
+                 request.memory_bytes},
+        bound_(bound_of(problem_)) {}
+
+  std::optional<found_schedule> run() {
+    add_named();
+    add_played();
+    improve_best();
+    const candidate* best = nullptr;
+    for (const auto& c : candidates_)
+      if (best == nullptr || c.total_s < best->total_s) best = &c;
+    if (best == nullptr) return {};
+    found_schedule out{best->table, best->from, best->total_s, best->peak_bytes, bound_.s, 0};
+    join_parts(out);
+    const auto cost = [&](uint32_t s) {
+      const auto& c = request_.costs.stages[s];
+      return c.forward_s + c.backward_input_s + c.backward_weight_s;
+    };
+    out.bound_stage = bound_.rank;
+    for (uint32_t s = 0; s < out.table.stages(); ++s)
+      if (out.table.rank_of_stage[s] == bound_.rank && cost(s) > cost(out.bound_stage)) out.bound_stage = s;
+    return out;
+  }
+
+ private:
+  void add(pipeline_table table, std::string from) {
+    const auto timing = play_table(table, request_.costs);
+    uint64_t peak = 0;
+    for (const auto& r : timing.ranks) peak = std::max(peak, r.peak_bytes);
+    if (peak <= request_.memory_bytes) candidates_.push_back({std::move(table), std::move(from), timing.total_s, peak});
+  }
+
+  void add_named() {
+    const pipeline_shape shape{request_.ranks, chunks_, request_.micro_batches, 0};
+    for (const auto& s : named_schedules()) {
+      auto table = make_table(s, shape);
+      if (!table || !trains(*table) || table->rank_of_stage != problem_.rank_of_stage) continue;
+      add(std::move(*table), std::string(s.name));
+    }
+  }
+  void add_played() {
+    const uint64_t actions = 3 * uint64_t{request_.micro_batches} * request_.costs.stages.size();
+    uint64_t left = policies_actions / actions;
+    for (const auto& policy : list_policies(chunks_ > 1)) {
+      if (left-- == 0) return;
+      if (auto table = list_schedule(problem_, policy)) add(std::move(*table), "played");
+    }
+  }
+
+  // From the fastest, of equals one.
+  void improve_best() {
+    std::vector<const candidate*> order;
+    for (const auto& c : candidates_) order.push_back(&c);
+    std::ranges::stable_sort(order, {}, &candidate::total_s);
+    const auto repeated = std::ranges::unique(order, {}, &candidate::total_s);
+    order.erase(repeated.begin(), repeated.end());
+    if (order.empty() || order[0]->total_s <= bound_.s) return;
+    const uint64_t actions = 3 * uint64_t{request_.micro_batches} * request_.costs.stages.size();
+    const uint64_t each = std::clamp(tables_played * actions, least_actions_played, most_actions_played) / starts;
+    std::vector<std::pair<pipeline_table, std::string>> improved;
+    for (size_t i = 0; i < std::min(starts, order.size()); ++i) {
+      auto parts = in_parts(order[i]->table);
+      if (find_reordering(parts)) continue;
+      improved.emplace_back(improve(problem_, std::move(parts), {each, bound_.s}), order[i]->from);
+    }
+    for (auto& [table, from] : improved) add(std::move(table), std::move(from));
+  }
+
+  // Backwards whose parts are neighbours as one where that costs no time: one recomputation, products at once.
+  void join_parts(found_schedule& out) const {
+    auto whole = with_whole_backwards(out.table);
+    if (play_table(whole, request_.costs).total_s <= out.total_s) out.table = std::move(whole);
+  }
+
+  const search_request& request_;
+  uint32_t chunks_;
+  pipeline_problem problem_;
+  lower_bound bound_;
+  std::vector<candidate> candidates_;
+};
+
+core::result<void> check(const search_request& r) {
+  const uint64_t stages = r.costs.stages.size();
+  if (r.ranks == 0 || r.micro_batches == 0 || stages == 0 || stages % r.ranks != 0)
+    return core::fail(core::error_kind::bad_input,
+                      "a schedule wants ranks, micro-batches and as many stages on each rank, got " +
+                          std::to_string(r.ranks) + " ranks, " + std::to_string(r.micro_batches) +
+                          " micro-batches and " + std::to_string(stages) + " stages");
+  if (stages > max_stage_micro_batches || r.micro_batches > max_stage_micro_batches / stages)
+    return core::fail(core::error_kind::limit, std::to_string(stages) + " stages times " +
+                                                   std::to_string(r.micro_batches) + " micro-batches: at most " +
+                                                   std::to_string(max_stage_micro_batches) + " are planned");
+  return {};
+}
+
+// The rank that keeps most for one micro-batch.
+core::error no_room(const search_request& r) {
+  const auto placement = r.placement.value_or(stage_placement::round_robin);
+  const auto chunks = static_cast<uint32_t>(r.costs.stages.size()) / r.ranks;
+  uint64_t most = 0;
+  uint32_t rank = 0;
+  for (uint32_t q = 0; q < r.ranks; ++q) {
+    uint64_t bytes = 0;
+    for (uint32_t c = 0; c < chunks; ++c) bytes += r.costs.stages[stage_of(placement, r.ranks, q, c)].activation_bytes;
+    if (bytes <= most) continue;
+    most = bytes;
+    rank = q;
+  }
+  return {core::error_kind::no_space, "no schedule keeps to " + core::human_bytes(r.memory_bytes) +
+                                          " of activations a rank: rank " + std::to_string(rank) + " keeps " +
+                                          core::human_bytes(most) + " of one micro-batch"};
+}
+
+}  // namespace
+
+core::result<found_schedule> search_schedule(const search_request& request) {
+  if (auto ok = check(request); !ok) return core::fail(ok.error());
+  const bool several = request.costs.stages.size() > request.ranks;
+  std::optional<found_schedule> best;
+  for (const auto placement : {stage_placement::round_robin, stage_placement::folded}) {
+    if (request.placement ? *request.placement != placement : placement == stage_placement::folded && !several)
+      continue;
+    auto found = searcher(request, placement).run();
+    if (found && (!best || found->total_s < best->total_s)) best = std::move(found);
+  }
+  if (!best) return core::fail(no_room(request));
+  return std::move(*best);
+}
+
+}  // namespace troupe::plan

@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t tables_played = 2500;             // by improvements, all together
 constexpr uint64_t least_actions_played = 300'000;   // which is more tables where they are small
 constexpr uint64_t most_actions_played = 6'000'000;  // and fewer where they are large
-constexpr uint64_t policies_actions = 20'000'000;    // likewise, of policies
+constexpr uint64_t policies_actions = 5'000'000;     // likewise, by policies
 constexpr size_t starts = 3;                         // tables that are improved
 
 struct candidate {
@@ -27,6 +27,12 @@ struct candidate {
   double total_s = 0;
   uint64_t peak_bytes = 0;
 };
+
+uint64_t peak_of(const table_timing& t) {
+  uint64_t out = 0;
+  for (const auto& r : t.ranks) out = std::max(out, r.peak_bytes);
+  return out;
+}
 
 // The table with every backward in its two parts: never slower, and what improvements move.
 pipeline_table in_parts(const pipeline_table& t) {
@@ -91,11 +97,8 @@ class searcher {
     add_named();
     add_played();
     improve_best();
-    const candidate* best = nullptr;
-    for (const auto& c : candidates_)
-      if (best == nullptr || c.total_s < best->total_s) best = &c;
-    if (best == nullptr) return {};
-    found_schedule out{best->table, best->from, best->total_s, best->peak_bytes, bound_.s, 0};
+    if (best_.empty()) return {};
+    found_schedule out{std::move(best_[0].table), best_[0].from, best_[0].total_s, best_[0].peak_bytes, bound_.s, 0};
     join_parts(out);
     const auto cost = [&](uint32_t s) {
       const auto& c = request_.costs.stages[s];
@@ -108,11 +111,18 @@ class searcher {
   }
 
  private:
-  void add(pipeline_table table, std::string from) {
+  // Keeps the fastest few, of equally fast ones that which keeps least, of these the first.
+  void add(pipeline_table table, const std::string& from) {
     const auto timing = play_table(table, request_.costs);
-    uint64_t peak = 0;
-    for (const auto& r : timing.ranks) peak = std::max(peak, r.peak_bytes);
-    if (peak <= request_.memory_bytes) candidates_.push_back({std::move(table), std::move(from), timing.total_s, peak});
+    candidate c{std::move(table), from, timing.total_s, peak_of(timing)};
+    if (c.peak_bytes > request_.memory_bytes || find_reordering(c.table)) return;
+    const auto at = std::ranges::lower_bound(best_, c.total_s, {}, &candidate::total_s);
+    if (at != best_.end() && at->total_s == c.total_s) {
+      if (c.peak_bytes < at->peak_bytes) *at = std::move(c);
+      return;
+    }
+    best_.insert(at, std::move(c));
+    if (best_.size() > starts) best_.pop_back();
   }
 
   void add_named() {
@@ -132,36 +142,28 @@ class searcher {
     }
   }
 
-  // From the fastest, of equals one.
   void improve_best() {
-    std::vector<const candidate*> order;
-    for (const auto& c : candidates_) order.push_back(&c);
-    std::ranges::stable_sort(order, {}, &candidate::total_s);
-    const auto repeated = std::ranges::unique(order, {}, &candidate::total_s);
-    order.erase(repeated.begin(), repeated.end());
-    if (order.empty() || order[0]->total_s <= bound_.s) return;
+    if (best_.empty() || best_[0].total_s <= bound_.s) return;
     const uint64_t actions = 3 * uint64_t{request_.micro_batches} * request_.costs.stages.size();
     const uint64_t each = std::clamp(tables_played * actions, least_actions_played, most_actions_played) / starts;
-    std::vector<std::pair<pipeline_table, std::string>> improved;
-    for (size_t i = 0; i < std::min(starts, order.size()); ++i) {
-      auto parts = in_parts(order[i]->table);
-      if (find_reordering(parts)) continue;
-      improved.emplace_back(improve(problem_, std::move(parts), {each, bound_.s}), order[i]->from);
-    }
-    for (auto& [table, from] : improved) add(std::move(table), std::move(from));
+    for (const auto& start : std::vector(best_))
+      add(improve(problem_, in_parts(start.table), {each, bound_.s}), start.from);
   }
 
   // Backwards whose parts are neighbours as one where that costs no time: one recomputation, products at once.
   void join_parts(found_schedule& out) const {
     auto whole = with_whole_backwards(out.table);
-    if (play_table(whole, request_.costs).total_s <= out.total_s) out.table = std::move(whole);
+    const auto timing = play_table(whole, request_.costs);
+    if (timing.total_s > out.total_s || peak_of(timing) > out.peak_bytes) return;
+    out.table = std::move(whole);
+    out.peak_bytes = peak_of(timing);
   }
 
   const search_request& request_;
   uint32_t chunks_;
   pipeline_problem problem_;
   lower_bound bound_;
-  std::vector<candidate> candidates_;
+  std::vector<candidate> best_;  // by time
 };
 
 core::result<void> check(const search_request& r) {

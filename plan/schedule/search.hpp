@@ -30,8 +30,8 @@ struct found_schedule {
 };
 
 /// The fastest table found that trains within the memory: not slower than any named schedule for this size within it,
-/// and each stage has its micro-batches in order. Proved by tests; deterministic; ties go to named schedules, in their
-/// order. Takes milliseconds for hundreds of actions, about a second for 100,000.
+/// and each stage has its micro-batches in order. Proved by tests; deterministic; of equally fast tables that which
+/// keeps least, of these a named one. Takes milliseconds for hundreds of actions, about a second for 100,000.
 ///
 /// Errors (bad_input): no ranks, stages or micro-batches, stages that the ranks do not divide; (limit): too many;
 /// (no_space): a rank whose stages keep more for one micro-batch than the memory.

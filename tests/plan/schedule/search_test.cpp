@@ -85,10 +85,8 @@ double total_of(const search_request& r, const std::vector<const std::vector<act
         if (now[s] >= least) return least;
       }
   }
-  for (uint32_t s = 0; s < r.ranks; ++s) {
+  for (uint32_t s = 0; s < r.ranks; ++s)
     if (next[s] < orders[s]->size()) return least;
-    // nothing comes after: the slowest rank counts
-  }
   return *std::max_element(now, now + r.ranks);
 }
 
@@ -114,7 +112,7 @@ void check_found(const search_request& r, const found_schedule& f) {
   BOOST_TEST(!find_reordering(f.table).has_value());
   const auto timing = play_table(f.table, r.costs);
   BOOST_TEST(timing.total_s == f.total_s);
-  BOOST_TEST(peak_of(timing) <= f.peak_bytes);
+  BOOST_TEST(peak_of(timing) == f.peak_bytes);
   BOOST_TEST(f.peak_bytes <= r.memory_bytes);
   BOOST_TEST(f.bound_s <= f.total_s);
 }
@@ -202,8 +200,8 @@ BOOST_AUTO_TEST_CASE(what_cannot_be_is_refused) {
   BOOST_TEST(!why({2, 4'000'000'000, even_costs(2, 1, 1, 1), UINT64_MAX, {}}).empty());
   auto costs = even_costs(2, 1, 1, 1);
   costs.stages[1].activation_bytes = 2048;
-  BOOST_TEST(why({2, 4, costs, 2047, {}}) ==
-             "no schedule keeps to 2.00 KiB of activations a rank: rank 1 keeps 2.00 KiB of one micro-batch");
+  BOOST_TEST(why({2, 4, costs, 1024, {}}) ==
+             "no schedule keeps to 1.00 KiB of activations a rank: rank 1 keeps 2.00 KiB of one micro-batch");
   BOOST_TEST(why({2, 4, costs, 2048, {}}).empty());
 }
 

@@ -15,14 +15,15 @@ class update_writer {
   update_writer(draft& d, const rank_plan& p)
       : d_(d),
         p_(p),
-        first_set_(static_cast<uint32_t>(p.sub_groups.size() - p.layout->matrix_sets.size())),
+        sets_(own_sets(p, p.layout->matrix_sets)),
+        first_set_(static_cast<uint32_t>(p.sub_groups.size() - sets_.size())),
         updates_(p.sub_groups.size(), none),
         prepared_(p.sub_groups.size(), none),
-        orthogonal_(p.layout->matrix_sets.size(), none) {}
+        orthogonal_(sets_.size(), none) {}
 
   // Every sub-group is prepared where its optimizer needs more than elements, then updated.
   void run() {
-    const auto matrix_sets = static_cast<uint32_t>(p_.layout->matrix_sets.size());
+    const auto matrix_sets = static_cast<uint32_t>(sets_.size());
     for (uint32_t g = 0; g < first_set_; ++g)
       if (p_.sub_groups[g].need == update_need::parameter_norms) prepare(g);
     if (p_.layout->measured_elements() > 0 && !p_.options().updates_all()) measure();

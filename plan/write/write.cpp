@@ -6,6 +6,7 @@
 
 #include "plan/write/gradients.hpp"
 #include "plan/write/saves.hpp"
+#include "plan/write/transfers.hpp"
 #include "plan/write/updates.hpp"
 
 namespace troupe::plan {
@@ -13,12 +14,16 @@ namespace {
 
 class step_writer {
  public:
-  step_writer(draft& d, const rank_plan& p) : d_(d), p_(p), gradients_(d, p) {}
+  step_writer(draft& d, const rank_plan& p)
+      : d_(d), p_(p), gradients_(d, p), transfers_(d, p), loads_(p.options().accumulation, none) {}
 
   void run() {
     gather_persistent();
-    for (const unit_use& u : d_.uses) {
-      if (u.kind == use::forward && u.unit == 0) load_ = d_.append(kind::load, none, u.micro);
+    for (size_t i = 0; i < d_.uses.size(); ++i) {
+      const unit_use& u = d_.uses[i];
+      if (u.kind == use::forward && loads_[u.micro] == none)
+        loads_[u.micro] = d_.append(kind::load, none, u.micro);
+      transfers_.begin(i);
       if (p_.layout->gathers() && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
       use_marks marks;
       marks.computes = d_.append_mark();
@@ -86,8 +91,9 @@ class step_writer {
       const handle x = last_forward_ = compute(kind::forward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = unit.segments[s].forward_flops;
-      // The tokens are wanted at either end of the model.
-      if (u.unit == 0 || u.unit + 1 == p_.table().units.size()) d_.depend(x, load_);
+      // A stage needs the micro-batch from its first unit on, the model's last one its tokens again.
+      if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
+      transfers_.computed(x);
     }
   }
 
@@ -96,11 +102,13 @@ class step_writer {
     if (p_.options().recompute && !unit.segments.empty() && u.unit != 0) {
       const handle x = compute(kind::recompute, u);
       for (const auto& s : unit.segments) d_.at(x).flops += s.forward_flops;
+      transfers_.computed(x);
     }
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
       const handle x = compute(kind::backward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = 2 * unit.segments[s].forward_flops;
+      transfers_.computed(x);
       gradients_.backward(x);
     }
   }
@@ -116,7 +124,9 @@ class step_writer {
   draft& d_;
   const rank_plan& p_;
   gradient_writer gradients_;
-  handle persistent_ = none, load_ = none, last_forward_ = none, last_compute_ = none;
+  transfer_writer transfers_;
+  std::vector<handle> loads_;  // [micro]
+  handle persistent_ = none, last_forward_ = none, last_compute_ = none;
   uint32_t persistent_buffer_ = none;
   handle gathered_ = none;  // for the use that is being written
   uint32_t slot_ = none;    // its buffer

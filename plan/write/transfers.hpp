@@ -1,0 +1,54 @@
+// Activations and their gradients between the stages of a pipeline: the slots that they cross in, and the sends and
+// receives where neighbours lie on different ranks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "plan/draft.hpp"
+
+namespace troupe::plan {
+
+class transfer_writer {  ///< follows the writer of a step from use to use
+ public:
+  transfer_writer(draft& d, const rank_plan& p);
+
+  /// Use `i` of the schedule begins. The receive of the action behind the one that begins is written here, so that its
+  /// bytes may come while that one computes.
+  void begin(size_t i);
+  /// `x`, the forward, recomputation or backward of a segment, has been written: it names its slots, and the send of
+  /// its result follows it.
+  void computed(handle x);
+
+ private:
+  /// Of what crosses a boundary: the later stage, the micro-batch, the direction.
+  using crossing = std::tuple<uint32_t, uint32_t, use>;
+  struct slot {
+    uint32_t buffer = none;
+    handle filled = none;
+  };
+  struct ends {
+    uint32_t first = none, last = none;  ///< units of a stage that compute
+  };
+
+  [[nodiscard]] bool is_here(uint32_t stage) const;
+  [[nodiscard]] uint64_t bytes_of(const crossing& c) const;
+  [[nodiscard]] bool begins_action(size_t i) const;
+  void receive(const unit_use& u);
+  void send(handle x, const crossing& c);
+  slot& take(handle x, const crossing& c);
+  void forward(handle x, uint32_t stage, uint32_t micro);
+  void backward(handle x, uint32_t stage, uint32_t micro);
+
+  draft& d_;
+  const rank_plan& p_;
+  std::vector<ends> ends_;              // [stage]
+  std::vector<size_t> actions_;         // first uses of actions, in order
+  size_t next_action_ = 0, asked_ = 0;  // the action that begins next; actions below are received for
+  std::map<crossing, slot> slots_;
+};
+
+}  // namespace troupe::plan

@@ -90,6 +90,9 @@ struct instruction : operation {  ///< the unit of a plan
   std::vector<uint32_t> after;   ///< instructions of this rank that must have ended before this one starts, ascending
 };
 
+/// Between the stages of a pipeline.
+constexpr bool is_transfer(kind k) { return k == kind::send || k == kind::receive; }
+
 std::string_view name_of(kind k);     ///< as tools and errors print it
 std::string_view name_of(lane l);     ///< likewise
 std::string_view name_of(swapped x);  ///< likewise

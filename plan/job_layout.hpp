@@ -54,8 +54,8 @@ struct job_layout {  ///< of one kind of step
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
   std::vector<communicator> communicators;
-  std::vector<uint32_t> pipeline_of_unit;  ///< [unit]: coordinate of the ranks that compute it
-  std::vector<uint32_t> pipeline_of;       ///< [parameter]: coordinate of the ranks that hold it
+  std::vector<uint32_t> stage_of_unit;  ///< [unit]: the stage of the pipeline that it lies in
+  std::vector<uint32_t> pipeline_of;    ///< [parameter]: coordinate of the ranks that hold it
 
   std::vector<parameter_set> gather_sets;  ///< one per unit, then the persistent set of each pipeline coordinate
   std::vector<parameter_set> buckets;      ///< in order of completion; none in plans that do not train
@@ -71,6 +71,34 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint64_t> block_offset;     ///< [parameter]: first block in the vote
   uint64_t num_blocks = 0;
 
+  [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
+  /// Pipeline coordinate of the ranks that compute a stage.
+  [[nodiscard]] uint32_t pipeline_of_stage(uint32_t stage) const {
+    return options.pipeline.first_unit.empty() ? 0 : options.pipeline.table.rank_of_stage[stage];
+  }
+  /// The same of a unit.
+  [[nodiscard]] uint32_t pipeline_of_unit(uint32_t unit) const { return pipeline_of_stage(stage_of_unit[unit]); }
+  [[nodiscard]] bool begins_stage(uint32_t unit) const {
+    return unit == 0 || stage_of_unit[unit - 1] != stage_of_unit[unit];
+  }
+  /// The first unit of a stage that has segments.
+  [[nodiscard]] uint32_t first_computing(uint32_t stage) const {
+    uint32_t u = options.pipeline.first_unit.empty() ? 0 : options.pipeline.first_unit[stage];
+    while (u + 1 < table->units.size() && table->units[u].segments.empty()) ++u;
+    return u;
+  }
+  /// The last one.
+  [[nodiscard]] uint32_t last_computing(uint32_t stage) const {
+    const auto& first = options.pipeline.first_unit;
+    auto u = static_cast<uint32_t>(table->units.size());
+    if (stage + 1 < first.size()) u = first[stage + 1];
+    --u;
+    while (u > 0 && table->units[u].segments.empty()) --u;
+    return u;
+  }
+  [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {
+    return pipeline_of_unit(unit) == pipeline_at(rank);
+  }
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
     return options.mesh.coordinate_of(rank).of(core::axis::pipeline);
   }

@@ -8,6 +8,7 @@
 #include "core/mesh.hpp"
 #include "plan/late_updates.hpp"
 #include "plan/partition.hpp"
+#include "plan/schedule/action.hpp"
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {
@@ -74,9 +75,10 @@ struct save_options {
   bool operator==(const save_options&) const = default;
 };
 
-/// Which units lie in which stage of a pipeline.
+/// The stages of a pipeline, and the order in which each rank computes its own.
 struct pipeline_options {
-  std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: one stage
+  std::vector<uint32_t> first_unit = {};  ///< [stage] in the order of the model; empty: the model is one stage
+  pipeline_table table = {};              ///< of as many stages and micro-batches; without sends and receives
   bool operator==(const pipeline_options&) const = default;
 };
 

@@ -144,6 +144,8 @@ struct rank_plan {  ///< one rank's step
   uint64_t resident_elements[num_state_parts] = {};  ///< of blocks, in the pools of parts that are not swapped
   std::vector<uint64_t> moment_offset[max_moments];  ///< [parameter]: in this rank's first, second moments
   uint64_t moment_elements[max_moments] = {};
+  std::vector<uint32_t>
+      micros_in_flight;  ///< [stage]: micro-batches whose activations it holds at most; 0: not its own
   memory_table memory;
   uint64_t peak_live_elements = 0;  ///< of gathered parameters
 

@@ -2,9 +2,21 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::plan::rules {
 namespace {
+
+/// The later one of the stages between which a transfer of this rank crosses; none where its unit is at no boundary, or
+/// no neighbour of another rank is there.
+uint32_t crosses_into(const rank_plan& p, const instruction& x) {
+  const job_layout& l = *p.layout;
+  const uint32_t stage = l.stage_of_unit[x.subject], later = later_stage(l, x);
+  const uint32_t other = later > stage ? later : stage - 1;
+  if (later == 0 || later == l.num_stages() || !l.computes(p.rank, x.subject)) return none;
+  if (x.subject != (later > stage ? l.last_computing(stage) : l.first_computing(stage))) return none;
+  return l.pipeline_of_stage(other) == l.pipeline_at(p.rank) ? none : later;
+}
 
 /// The entry of `r` that belongs to an instruction; null if it has none.
 uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
@@ -15,6 +27,11 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return &r.load[x.micro];
     case kind::forward:
       return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
+    case kind::send:
+    case kind::receive: {
+      const uint32_t later = crosses_into(p, x);
+      return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
+    }
     case kind::vote:
       return p.options().mode == mode::generate ? nullptr : &r.vote;
     case kind::gather:
@@ -74,7 +91,8 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   };
   const bool stays = p.options().buckets_stay();
   if (x.buffer != none) note(x.buffer);
-  if (x.staged != none) note(x.staged);
+  for (const uint32_t slot : {x.staged, x.input, x.output})
+    if (slot != none) note(slot);
   if (x.kind == kind::backward)
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
@@ -94,6 +112,9 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
     r.segment_base.push_back(r.num_segments);
     r.num_segments += static_cast<uint32_t>(u.segments.size());
   }
+  r.num_stages = p.layout->num_stages();
+  r.send.assign(2 * micros * r.num_stages, none);
+  r.receive = r.send;
   r.load.assign(micros, none);
   r.forward.assign(micros * r.num_segments, none);
   r.backward.assign(micros * r.num_segments, none);
@@ -131,39 +152,154 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   return r;
 }
 
-core::result<void> compute(const world& w, uint32_t rank) {
-  const rank_plan& p = *w.ranks[rank];
-  const roll& r = w.rolls[rank];
-  const auto& units = p.table().units;
-  uint32_t done = none;  // by the micro-batch before
-  for (uint32_t m = 0; m < p.options().accumulation; ++m) {
-    const std::string batch = " of micro-batch " + std::to_string(m);
-    if (r.load[m] == none) return broken(p, "nothing loads the tokens" + batch);
-    uint32_t last = r.load[m];
-    const auto next = [&](uint32_t id, const std::string& what) -> core::result<void> {
-      if (id == none) return broken(p, "nothing does the " + what + batch);
-      if (auto ok = in_order(w, rank, last, id, "whose result it needs"); !ok) return ok;
-      if (done != none)
-        if (auto ok = in_order(w, rank, done, id, "and there is room for the activations of one micro-batch"); !ok)
-          return ok;
-      last = id;
-      return {};
-    };
-    for (uint32_t u = 0; u < units.size(); ++u)
-      for (uint32_t s = 0; s < units[u].segments.size(); ++s)
-        if (auto ok = next(r.forward[m * r.num_segments + r.segment_base[u] + s], "forward of " + units[u].name); !ok)
-          return ok;
-    for (auto u = static_cast<uint32_t>(units.size()); u-- > 0 && p.options().mode == mode::train;) {
-      // The first unit's input is the tokens: nothing in it is worth recomputing.
-      if (p.options().recompute && u != 0 && !units[u].segments.empty())
-        if (auto ok = next(r.recompute[m * units.size() + u], "recompute of " + units[u].name); !ok) return ok;
-      for (auto s = static_cast<uint32_t>(units[u].segments.size()); s-- > 0;)
-        if (auto ok = next(r.backward[m * r.num_segments + r.segment_base[u] + s], "backward of " + units[u].name); !ok)
-          return ok;
-    }
-    done = last;
+namespace {
+
+/// One micro-batch of one rank: what its stages compute, in order, on what has come.
+class micro_batch_order {
+ public:
+  micro_batch_order(const world& w, uint32_t rank, uint32_t micro)
+      : w_(w), rank_(rank), p_(*w.ranks[rank]), l_(*p_.layout), r_(w.rolls[rank]), micro_(micro) {}
+
+  core::result<void> run() {
+    if (r_.load[micro_] == none) return broken(p_, "nothing loads the tokens" + batch());
+    for (uint32_t k = 0; k < r_.num_stages; ++k)
+      if (here(k))
+        if (auto ok = forward(k); !ok) return ok;
+    if (p_.options().mode != mode::train) return {};
+    for (uint32_t k = r_.num_stages; k-- > 0;)
+      if (here(k))
+        if (auto ok = backward(k); !ok) return ok;
+    return {};
   }
-  return {};
+
+ private:
+  [[nodiscard]] std::string batch() const { return " of micro-batch " + std::to_string(micro_); }
+  [[nodiscard]] bool here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
+  [[nodiscard]] uint32_t segment(const std::vector<uint32_t>& of, uint32_t unit, uint32_t s) const {
+    return of[micro_ * r_.num_segments + r_.segment_base[unit] + s];
+  }
+  core::result<void> next(uint32_t id, const char* what, uint32_t unit) {
+    if (id == none) return broken(p_, "nothing does the " + (what + p_.table().units[unit].name) + batch());
+    if (auto ok = in_order(w_, rank_, last_, id, "whose result it needs"); !ok) return ok;
+    last_ = id;
+    return {};
+  }
+
+  core::result<void> forward(uint32_t stage) {
+    last_ = r_.load[micro_];
+    const uint32_t first = l_.first_computing(stage);
+    for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
+      for (uint32_t s = 0; l_.stage_of_unit[u] == stage && s < p_.table().units[u].segments.size(); ++s) {
+        const uint32_t id = segment(r_.forward, u, s);
+        if (auto ok = next(id, "forward of ", u); !ok) return ok;
+        if (u == first && s == 0)
+          if (auto ok = comes(id, use::forward, stage, stage > 0); !ok) return ok;
+        if (!(u == first && s == 0) && p_.instructions[id].input != none)
+          return broken(p_, id, "names the slot of a transfer that it does not need");
+      }
+    return goes(last_, use::forward, stage + 1, stage + 1 < r_.num_stages);
+  }
+
+  core::result<void> backward(uint32_t stage) {
+    const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
+    last_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
+    bool begins = true;
+    for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
+      if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
+      // The model's first unit has the tokens as input: nothing in it is worth recomputing.
+      if (p_.options().recompute && u != 0)
+        if (auto ok = next(r_.recompute[micro_ * p_.table().units.size() + u], "recompute of ", u); !ok) return ok;
+      for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
+        const uint32_t id = segment(r_.backward, u, s);
+        if (auto ok = next(id, "backward of ", u); !ok) return ok;
+        if (begins)
+          if (auto ok = comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages); !ok) return ok;
+        begins = false;
+      }
+    }
+    if (stage > 0)
+      if (auto ok = is_kept(p_.instructions[segment(r_.forward, first, 0)].input); !ok) return ok;
+    return goes(last_, use::backward, stage, stage > 0);
+  }
+
+  // `id` reads what crosses the boundary before `later`: from a transfer, or from the other stage of this rank.
+  core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
+    const uint32_t slot = p_.instructions[id].input;
+    if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
+    const uint32_t from = way == use::forward ? later - 1 : later;
+    const uint32_t source = here(from) ? made_by(way, later) : r_.receive[r_.place_of(way, micro_, later)];
+    if (source == none) return broken(p_, id, "reads what nothing brings");
+    const auto& x = p_.instructions[source];
+    if (slot == none || slot != (here(from) ? x.output : x.staged))
+      return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
+    if (auto ok = slot_is_sound(source, slot, later); !ok) return ok;
+    return in_order(w_, rank_, source, id, "which brings its input");
+  }
+  // `id` makes what crosses there.
+  core::result<void> goes(uint32_t id, use way, uint32_t later, bool wanted) {
+    const uint32_t slot = p_.instructions[id].output;
+    if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
+    const uint32_t to = way == use::forward ? later : later - 1;
+    if (slot == none) return broken(p_, id, "has no slot for what another stage needs");
+    if (auto ok = slot_is_sound(id, slot, later); !ok) return ok;
+    if (here(to)) return {};
+    const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
+    if (send == none || p_.instructions[send].staged != slot) return broken(p_, id, "makes what nothing sends");
+    return in_order(w_, rank_, id, send, "which makes what it sends");
+  }
+  [[nodiscard]] uint32_t made_by(use way, uint32_t later) const {
+    if (way == use::backward) return segment(r_.backward, l_.first_computing(later), 0);
+    const uint32_t unit = l_.last_computing(later - 1);
+    return segment(r_.forward, unit, static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1);
+  }
+  [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, uint32_t later) const {
+    const buffer& b = p_.buffers[slot];
+    if (b.pool != pool::transfers || b.first != fills ||
+        b.bytes != p_.table().units[l_.first_computing(later)].input_bytes)
+      return broken(p_, fills, "has a slot that is not its own: pool, size or beginning differ");
+    return {};
+  }
+  // What came forward is read again by backward, to its end.
+  [[nodiscard]] core::result<void> is_kept(uint32_t slot) const {
+    if (p_.buffers[slot].last == last_) return {};
+    return broken(p_, last_, "does not end the life of its stage's input");
+  }
+
+  const world& w_;
+  uint32_t rank_;
+  const rank_plan& p_;
+  const job_layout& l_;
+  const roll& r_;
+  uint32_t micro_, last_ = none;
+};
+
+/// As many micro-batches are in flight in a stage as it says, and none of another rank's stages is computed here.
+core::result<void> in_flight(const rank_plan& p) {
+  const job_layout& l = *p.layout;
+  std::vector<uint32_t> live(l.num_stages(), 0), most = live;
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
+    const instruction& x = p.instructions[id];
+    if (!computes(x)) continue;
+    if (!l.computes(p.rank, x.subject)) return broken(p, id, "belongs to a stage of another rank");
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.subject != l.first_computing(stage) || x.segment != 0 || x.kind == kind::recompute) continue;
+    if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
+    if (stage < p.micros_in_flight.size() && live[stage] > p.micros_in_flight[stage])
+      return broken(p, id,
+                    "begins before there is room for its activations: it says that at most " +
+                        std::to_string(p.micros_in_flight[stage]) + " micro-batches are in flight");
+    if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
+  }
+  if (most == p.micros_in_flight) return {};
+  return broken(p, "it says that more micro-batches are in flight than it has");
+}
+
+}  // namespace
+
+core::result<void> compute(const world& w, uint32_t rank) {
+  for (uint32_t m = 0; m < w.ranks[rank]->options().accumulation; ++m)
+    if (auto ok = micro_batch_order(w, rank, m).run(); !ok) return ok;
+  return in_flight(*w.ranks[rank]);
 }
 
 namespace {
@@ -197,7 +333,7 @@ core::result<void> use_is_sound(const world& w, uint32_t rank, const instruction
 core::result<void> residency(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const auto persistent_set = static_cast<uint32_t>(p.table().units.size());
+  const uint32_t persistent_set = p.layout->persistent_set(p.rank);
   const auto& kept = r.gathers_of[persistent_set];
   const bool keeps = p.layout->gathers() && p.layout->gather_sets[persistent_set].numel > 0;
   if (kept.size() != (keeps ? 1 : 0))

@@ -30,10 +30,13 @@ core::result<void> sizes(const job_layout& l) {
   if (o.accumulation == 0 || o.ranks() == 0 || o.stage > 3) return broken(l, "impossible degrees");
   const size_t parameters = l.table->parameters.size();
   const bool trains = o.mode == mode::train;
-  const bool sound = l.gather_sets.size() == l.table->units.size() + 1 && l.persistent.size() == parameters &&
-                     l.full_offset.size() == parameters && l.block_offset.size() == parameters &&
-                     l.partition.parameters() == parameters && l.partition.ranks() == o.shards() &&
-                     l.bucket_of.size() == (trains ? parameters : 0) && l.matrix_owner.size() == l.bucket_of.size() &&
+  const uint32_t stages = o.mesh.degree(core::axis::pipeline);
+  const bool sound = l.gather_sets.size() == l.table->units.size() + stages && l.full_elements.size() == stages &&
+                     l.stage_of_unit.size() == l.table->units.size() && l.pipeline_of.size() == parameters &&
+                     l.persistent.size() == parameters && l.full_offset.size() == parameters &&
+                     l.block_offset.size() == parameters && l.partition.parameters() == parameters &&
+                     l.partition.ranks() == o.shards() && l.bucket_of.size() == (trains ? parameters : 0) &&
+                     l.matrix_owner.size() == l.bucket_of.size() &&
                      (o.updates.rules.empty() || o.updates.rules.size() == parameters) &&
                      (!trains || !o.tiers.swaps() || l.state_runs == l.buckets);
   if (!sound) return broken(l, "its tables do not have the sizes of its model and degrees");
@@ -63,8 +66,10 @@ core::result<void> cuts(const job_layout& l) {
 }
 
 core::result<void> places(const job_layout& l) {
-  if (!lies_well(l.full_offset, l.full_elements, [&](uint32_t q) { return numel(l, q); }))
-    return broken(l, "parameters overlap in the full layout or start off their 64-byte boundary");
+  for (uint32_t at = 0; at < l.full_elements.size(); ++at)
+    if (!lies_well(l.full_offset, l.full_elements[at],
+                   [&](uint32_t q) { return l.pipeline_of[q] == at ? numel(l, q) : 0; }))
+      return broken(l, "parameters overlap in the full layout or start off their 64-byte boundary");
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < l.block_offset.size(); ++q) {
     if (l.block_offset[q] != blocks)
@@ -97,6 +102,31 @@ std::vector<uint32_t> membership(const job_layout& l, const std::vector<paramete
   return out;
 }
 
+// A parameter is held where the units that read it are computed, and so is every set.
+core::result<void> stages(const job_layout& l) {
+  const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
+  for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u) {
+    const uint32_t before = u == 0 ? 0 : l.stage_of_unit[u - 1];
+    if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (u == 0 ? 0 : 1))
+      return broken(l, l.table->units[u].name + " lies in no stage or in one that is not its neighbours'");
+  }
+  if (!l.options.pipeline.first_unit.empty() && l.num_stages() != l.options.pipeline.table.rank_of_stage.size())
+    return broken(l, "its stages are not those of its schedule");
+  for (uint32_t k = 0; k < l.num_stages(); ++k)
+    if (l.pipeline_of_stage(k) >= ranks) return broken(l, "stage " + std::to_string(k) + " lies on no rank");
+  for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u)
+    for (const uint32_t q : l.table->units[u].parameters)
+      if (l.pipeline_of[q] != l.pipeline_of_unit(u))
+        return broken(
+            l, l.table->parameters[q].name + " is held elsewhere than " + l.table->units[u].name + " is computed");
+  for (const auto* kind : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets})
+    for (const auto& s : *kind)
+      for (const auto& x : s.parameters)
+        if (l.pipeline_of[x.parameter] != s.pipeline)
+          return broken(l, s.name + " holds a parameter of other ranks: " + l.table->parameters[x.parameter].name);
+  return {};
+}
+
 core::result<void> sets(const job_layout& l) {
   for (const auto* kind : {&l.gather_sets, &l.buckets, &l.matrix_sets, &l.publish_sets})
     for (const auto& s : *kind)
@@ -107,7 +137,7 @@ core::result<void> sets(const job_layout& l) {
     std::sort(out.begin(), out.end());
     return out;
   };
-  for (uint32_t u = 0; u <= l.table->units.size(); ++u) {
+  for (uint32_t u = 0; u < l.gather_sets.size(); ++u) {
     std::vector<uint32_t> wanted;
     if (u < l.table->units.size()) {
       for (uint32_t q : l.table->units[u].parameters)
@@ -115,7 +145,7 @@ core::result<void> sets(const job_layout& l) {
       std::sort(wanted.begin(), wanted.end());
     } else {
       for (uint32_t q = 0; q < l.persistent.size(); ++q)
-        if (l.persistent[q]) wanted.push_back(q);
+        if (l.persistent[q] && l.pipeline_of[q] + l.table->units.size() == u) wanted.push_back(q);
     }
     if (members(l.gather_sets[u]) != wanted)
       return broken(l, "gather set " + l.gather_sets[u].name + " does not match the parameters that its unit reads");
@@ -126,7 +156,8 @@ core::result<void> sets(const job_layout& l) {
   const bool publishes = l.options.stage == 1 || l.options.stage == 2;
   for (uint32_t q = 0; q < in_buckets.size(); ++q) {
     const bool whole = l.need_of(q) == update_need::whole_matrix;
-    if (in_matrices[q] != (whole ? 1 : 0) || (whole ? l.matrix_owner[q] >= l.options.shards() : l.matrix_owner[q] != none))
+    if (in_matrices[q] != (whole ? 1 : 0) ||
+        (whole ? l.matrix_owner[q] >= l.options.shards() : l.matrix_owner[q] != none))
       return broken(l, l.table->parameters[q].name + " is not in exactly one matrix set with an owner if any");
     const uint32_t wanted = publishes && l.trains(q) ? 1 : 0;
     if (published[q] != wanted)
@@ -146,7 +177,7 @@ core::result<void> sets(const job_layout& l) {
 }  // namespace
 
 core::result<void> layout(const job_layout& l) {
-  for (auto rule : {model_is_sound, sizes, cuts, places, sets})
+  for (auto rule : {model_is_sound, sizes, stages, cuts, places, sets})
     if (auto ok = rule(l); !ok) return ok;
   return {};
 }

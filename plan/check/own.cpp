@@ -12,8 +12,7 @@ core::result<void> offsets(const rank_plan& p) {
   const job_layout& l = *p.layout;
   if (p.offsets != offsets_of(l, p.rank))
     return broken(p, "its slices or states are not where other ranks expect them");
-  if (!lies_well(p.offsets.shard, p.offsets.shard_elements,
-                 [&](uint32_t q) { return l.partition.of(q, p.rank).count; }))
+  if (!lies_well(p.offsets.shard, p.offsets.shard_elements, [&](uint32_t q) { return l.slice_of(q, p.rank).count; }))
     return broken(p, "slices overlap or start off their 64-byte boundary");
   if (!lies_well(p.offsets.state, p.offsets.state_elements, [&](uint32_t q) { return p.own_states(q).count; }))
     return broken(p, "states overlap or start off their 64-byte boundary");
@@ -52,8 +51,9 @@ core::result<void> owned(const rank_plan& p) {
     if (total != g.elements) return broken(p, "a sub-group counts its elements wrongly");
     if (need != g.need) return broken(p, "a sub-group needs more or less than its parameters do");
   }
-  for (uint32_t n : groups_of_set)
-    if (n != 1) return broken(p, "a matrix set is updated by " + std::to_string(n) + " sub-groups, wanted one");
+  for (uint32_t k = 0; k < groups_of_set.size(); ++k)
+    if (groups_of_set[k] != (p.layout->matrix_sets[k].pipeline == p.layout->pipeline_at(p.rank) ? 1 : 0))
+      return broken(p, "a matrix set is updated by " + std::to_string(groups_of_set[k]) + " sub-groups, wanted one");
   for (uint32_t q = 0; q < covered.size(); ++q) {
     uint64_t total = 0;
     for (const auto& x : covered[q]) total += x.end - x.first;

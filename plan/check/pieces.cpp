@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/pieces.hpp"
 
@@ -26,16 +27,17 @@ enum class purpose : uint8_t { gather, reduce, collect, publish };
 /// Where an element lies on the other side of the collective, given its place on the side that the set describes.
 uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose why, const parameter_set& set,
                     uint32_t q, uint32_t owner, uint64_t first) {
-  const rank_offsets& at = all.offsets(owner);
+  const uint32_t rank = l.communicators[data_communicator(set.pipeline)].members[owner];
+  const rank_offsets& at = all.offsets(rank);
   switch (why) {
     case purpose::gather: {
-      const uint64_t inside = first - l.partition.of(q, owner).first;
+      const uint64_t inside = first - l.slice_of(q, rank).first;
       if (l.options.tiers.parameters != tier::nvme) return at.shard[q] + inside;
       const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
-      return in_window(shard_runs(l, index, owner, at), at.state[q] + inside);
+      return in_window(shard_runs(l, index, rank, at), at.state[q] + inside);
     }
     case purpose::reduce:
-      return reduced_gradient(l, owner, at, q, first).offset;
+      return reduced_gradient(l, rank, at, q, first).offset;
     case purpose::publish:
       return l.full_offset[q] + first;
     case purpose::collect:
@@ -50,14 +52,15 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   if (why == purpose::publish)
     for (auto& x : members) x.offset = l.full_offset[x.parameter];
   std::sort(members.begin(), members.end(), [](const placement& a, const placement& b) { return a.offset < b.offset; });
+  const auto& ranks = l.communicators[data_communicator(set.pipeline)].members;
   std::vector<extent> covered;
   uint64_t total = 0;
   for (const auto& x : all) {
     const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
     const auto member = member_at(members, here);
-    if (!member || x.owner >= l.options.shards()) return broken(l, set.name + ": a piece has no owner or no parameter");
+    if (!member || x.owner >= ranks.size()) return broken(l, set.name + ": a piece has no owner or no parameter");
     const uint64_t first = here - member->offset;
-    const slice& s = l.partition.of(member->parameter, x.owner);
+    const slice s = l.slice_of(member->parameter, ranks[x.owner]);
     if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
         there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
       return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
@@ -65,7 +68,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
     covered.push_back({here, here + x.count});
     total += x.count;
   }
-  const uint64_t bound = why == purpose::publish ? l.full_elements : set.elements;
+  const uint64_t bound = why == purpose::publish ? l.full_elements[set.pipeline] : set.elements;
   if (total != set.numel || !apart(covered, bound))
     return broken(l, set.name + ": its pieces do not cover each parameter exactly once");
   return {};
@@ -87,7 +90,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   std::vector<extent> covered;
   uint64_t total = 0, wanted = 0;
   for (const auto& x : all) {
-    if (x.from != x.to || x.owner >= l.options.shards()) return broken(l, "a piece of the measure moves elsewhere");
+    if (x.from != x.to || x.owner >= l.options.ranks()) return broken(l, "a piece of the measure moves elsewhere");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }
@@ -102,7 +105,7 @@ core::result<void> vote_covers(const job_layout& l, const std::vector<moved_piec
   std::vector<extent> covered;
   uint64_t total = 0;
   for (const auto& x : all) {
-    if (x.from != x.to || x.owner >= l.options.shards()) return broken(l, "a piece of the vote moves elsewhere");
+    if (x.from != x.to || x.owner >= l.options.ranks()) return broken(l, "a piece of the vote moves elsewhere");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }

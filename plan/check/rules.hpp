@@ -60,10 +60,17 @@ struct roll {
   std::vector<uint32_t> gradient_in, gradient_out;       ///< [bucket * accumulation + micro]
   std::vector<uint32_t> shard_in;                        ///< [buffer]
   std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
+  std::vector<uint32_t> send, receive;                   ///< [place_of]: across the boundaries of stages
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
   std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: its readers and writers, in serial order
+
+  uint32_t num_stages = 1;
+  /// In `send` and `receive`: what goes forward into stage `later`, or back out of it.
+  [[nodiscard]] size_t place_of(use way, uint32_t micro, uint32_t later) const {
+    return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_stages + later;
+  }
 };
 /// Fails if a task is done twice or has no place in a plan of this kind.
 core::result<roll> call_roll(const rank_plan& p, branch taken);

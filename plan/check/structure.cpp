@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -27,8 +28,11 @@ core::result<void> sizes(const rank_plan& p) {
   for (const auto& g : p.sub_groups)
     if (g.need == update_need::whole_matrix ? g.matrices >= p.layout->matrix_sets.size() : g.matrices != none)
       return broken(p, "a sub-group has a matrix set that is not its own");
-  for (uint32_t b : p.bucket_buffer)
-    if (b >= p.buffers.size()) return broken(p, "a bucket has no memory in some micro-batch");
+  for (size_t i = 0; i < p.bucket_buffer.size(); ++i) {
+    const bool own = p.layout->buckets[i / o.accumulation].pipeline == p.layout->pipeline_at(p.rank);
+    if (own ? p.bucket_buffer[i] >= p.buffers.size() : p.bucket_buffer[i] != none)
+      return broken(p, "a bucket has no memory in some micro-batch, or one that is another rank's has some");
+  }
   return {};
 }
 
@@ -41,6 +45,9 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::gather:
     case kind::release:
       return x.subject < p.layout->gather_sets.size();
+    case kind::send:
+    case kind::receive:
+      return x.subject < p.table().units.size() && x.staged != none;
     case kind::forward:
     case kind::backward:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
@@ -90,6 +97,8 @@ core::result<void> instructions(const rank_plan& p) {
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
+    for (const uint32_t slot : {x.input, x.output})
+      if (slot != none && slot >= p.buffers.size()) return broken(p, x.id, "names a slot that does not exist");
     if (x.staged != none && x.staged >= p.buffers.size()) return broken(p, x.id, "names a window that does not exist");
     if ((x.what != swapped::nothing) != (x.lane == lane::io))
       return broken(p, x.id, "is a swap that moves nothing, or moves data without being a swap");
@@ -140,13 +149,19 @@ core::result<void> sequences(const rank_plan& p) {
   return {};
 }
 
+/// Two members' parts of one collective. A transfer's are the send and the receive of neighbouring units.
+bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
+  if (!is_transfer(a.kind) || !is_transfer(b.kind)) return a.kind == b.kind && a.subject == b.subject;
+  if (a.kind == b.kind) return false;
+  return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);
+}
+
 /// Collectives of one communicator on two of its members.
 core::result<void> same_collectives(const rank_plan& first, const std::vector<uint32_t>& wanted, const rank_plan& p,
                                     const std::vector<uint32_t>& order) {
   for (uint32_t k = 0; k < std::min(order.size(), wanted.size()); ++k) {
     const instruction &x = p.instructions[order[k]], &y = first.instructions[wanted[k]];
-    if (x.kind != y.kind || x.subject != y.subject || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes ||
-        x.guard != y.guard)
+    if (!same_task(first, y, p, x) || x.micro != y.micro || x.use != y.use || x.bytes != y.bytes || x.guard != y.guard)
       return broken(p, x.id,
                     "is collective " + std::to_string(k) + ", where rank " + std::to_string(first.rank) + " has " +
                         name(first, y.id));

@@ -87,7 +87,8 @@ core::result<void> gradients(const world& w, uint32_t rank) {
   if (p.options().mode != mode::train) return {};
   const auto writers = writers_of(p, r);
   for (uint32_t b = 0; b < p.layout->buckets.size(); ++b)
-    if (auto ok = bucket_is_reduced(w, rank, b, writers[b]); !ok) return ok;
+    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
+      if (auto ok = bucket_is_reduced(w, rank, b, writers[b]); !ok) return ok;
   return p.options().overlap ? core::result<void>{} : does_not_overlap(w, rank);
 }
 
@@ -111,7 +112,7 @@ core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint
     return {};
   }
   // A gather ends when every member's has: peers that read this rank's slices are waited for too.
-  if (persistent) units.push_back(static_cast<uint32_t>(p.table().units.size()));
+  if (persistent) units.push_back(p.layout->persistent_set(p.rank));
   for (uint32_t u : units)
     for (uint32_t gather : r.gathers_of[u])
       if (auto ok = in_order(w, rank, gather, update, "which reads the slices it overwrites"); !ok) return ok;
@@ -137,6 +138,7 @@ core::result<void> publishes(const world& w) {
     const roll& r = w.rolls[rank];
     std::vector<uint32_t> set_of(p.table().parameters.size(), none);
     for (uint32_t k = 0; k < p.layout->publish_sets.size(); ++k) {
+      if (p.layout->publish_sets[k].pipeline != p.layout->pipeline_at(p.rank)) continue;
       if (r.publish[k] == none) return broken(p, "nothing publishes " + p.layout->publish_sets[k].name);
       for (const auto& x : p.layout->publish_sets[k].parameters) {
         set_of[x.parameter] = k;

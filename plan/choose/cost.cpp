@@ -36,6 +36,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::orthogonalise:  // arithmetic
       return 0;
     case kind::gather:
+    case kind::send:
+    case kind::receive:
     case kind::norm:
     case kind::vote:
     case kind::prepare:

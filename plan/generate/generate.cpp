@@ -6,7 +6,7 @@
 #include "plan/generate/explain.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/place/place.hpp"
-#include "plan/schedule/serial.hpp"
+#include "plan/schedule/uses.hpp"
 #include "plan/write/write.hpp"
 
 namespace troupe::plan {
@@ -14,7 +14,7 @@ namespace {
 
 explained_plan run_phases(std::shared_ptr<const job_layout> layout, uint32_t rank, const pass_order& passes) {
   auto p = std::make_shared<rank_plan>(own_part(std::move(layout), rank));
-  draft d = write(*p, serial_schedule(p->table(), p->options()));
+  draft d = write(*p, uses_of(*p));
   account written{"write", d.take_changes(), "the schedule in its plain form"};
   auto accounts = run_passes(d, *p, passes);
   accounts.insert(accounts.begin(), std::move(written));

@@ -5,45 +5,60 @@
 
 namespace troupe::plan {
 
+namespace {
+
+/// Of the ranks of pipeline coordinate `at`, the one in `column`, which numbers all that differ in other axes.
+uint32_t rank_in_column(const core::mesh& mesh, uint32_t at, uint32_t column) {
+  return at * (mesh.ranks() / mesh.degree(core::axis::pipeline)) + column;
+}
+
+bool crosses_ranks(const plan_options& o, uint32_t later) {
+  const auto& at = o.pipeline.table.rank_of_stage;
+  return at[later - 1] != at[later];
+}
+
+}  // namespace
+
 std::vector<communicator> communicators_of(const plan_options& options) {
   const auto& mesh = options.mesh;
-  const uint32_t stages = mesh.degree(core::axis::pipeline);
+  const uint32_t coordinates = mesh.degree(core::axis::pipeline);
+  const auto& at = options.pipeline.table.rank_of_stage;
   std::vector<communicator> out;
-  for (auto& members : mesh.groups(core::axis_set({core::axis::pipeline}).complement()))
-    out.push_back({stages == 1 ? "data" : "data of stage " + std::to_string(out.size()), std::move(members)});
-  if (stages == 1) return out;
+  for (uint32_t k = 0; k < coordinates; ++k)
+    out.push_back({coordinates == 1 ? "data" : "data of pipeline rank " + std::to_string(k),
+                   mesh.matching({{core::axis::pipeline, k}})});
+  if (coordinates == 1) return out;
   out.push_back({"all", mesh.group_of(0, core::all_axes)});
-  for (uint32_t k = 0; k + 1 < stages; ++k)
-    for (const uint32_t r : mesh.matching({{core::axis::pipeline, k}}))
+  for (uint32_t later = 1; later < at.size(); ++later)
+    for (uint32_t column = 0; column < mesh.ranks() / coordinates && crosses_ranks(options, later); ++column) {
+      std::vector<uint32_t> members{rank_in_column(mesh, at[later - 1], column),
+                                    rank_in_column(mesh, at[later], column)};
+      std::ranges::sort(members);
       for (const char* what : {"activations", "gradients"})
-        out.push_back({std::string(what) + " between ranks " + std::to_string(r) + " and " +
-                           std::to_string(mesh.at_stage(r, k + 1)),
-                       {r, mesh.at_stage(r, k + 1)}});
+        out.push_back({std::string(what) + " between stages " + std::to_string(later - 1) + " and " +
+                           std::to_string(later) + ", column " + std::to_string(column),
+                       members});
+    }
   return out;
 }
 
 uint32_t world_communicator(const job_layout& l) {
-  const uint32_t stages = l.options.mesh.degree(core::axis::pipeline);
-  return stages == 1 ? 0 : stages;
+  const uint32_t coordinates = l.options.mesh.degree(core::axis::pipeline);
+  return coordinates == 1 ? 0 : coordinates;
+}
+
+uint32_t later_stage(const job_layout& l, const operation& x) {
+  const bool to_next = (x.kind == kind::send) == (x.use == use::forward);
+  return l.stage_of_unit[x.subject] + (to_next ? 1 : 0);
 }
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
-  const uint32_t at = l.pipeline_at(rank);
-  switch (x.kind) {
-    case kind::vote:
-    case kind::measure:
-      return world_communicator(l);
-    case kind::send:
-    case kind::receive: {
-      // The pair's first rank is in the earlier stage; a gradient goes back to it.
-      const bool back = x.use == use::backward;
-      const uint32_t earlier = at - ((x.kind == kind::receive) != back ? 1 : 0);
-      const uint32_t columns = l.options.ranks() / l.options.mesh.degree(core::axis::pipeline);
-      return world_communicator(l) + 1 + 2 * (earlier * columns + rank % columns) + (back ? 1 : 0);
-    }
-    default:
-      return data_communicator(at);
-  }
+  if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
+  if (!is_transfer(x.kind)) return data_communicator(l.pipeline_at(rank));
+  const uint32_t columns = l.options.ranks() / l.options.mesh.degree(core::axis::pipeline);
+  uint32_t boundary = 0;  // of those that lie between ranks
+  for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
+  return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);
 }
 
 void add_collectives(std::vector<uint64_t>& met, rank_plans plans) {

@@ -10,13 +10,16 @@
 namespace troupe::plan {
 
 /// Of a job with these options: for each pipeline coordinate the ranks that share its states; then, where the pipeline
-/// has stages, all ranks, and every two neighbours that a transfer joins, each direction by itself.
+/// has several, all ranks, and for every boundary between stages of different ranks the two at its ends, each direction
+/// by itself.
 std::vector<communicator> communicators_of(const plan_options& options);
 
 /// Where the ranks of a pipeline coordinate meet over what they share.
 inline uint32_t data_communicator(uint32_t pipeline) { return pipeline; }
 /// Where all ranks meet.
 uint32_t world_communicator(const job_layout& l);
+/// A transfer crosses the boundary before this stage.
+uint32_t later_stage(const job_layout& l, const operation& x);
 /// Where `rank` meets others for `x`, an operation of the fabric lane: an index of `l.communicators`.
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x);
 

@@ -53,6 +53,7 @@ void make_sub_groups(rank_plan& p) {
   if (!open.pieces.empty()) p.sub_groups.push_back(std::move(open));
   // Every matrix set has collectives of all ranks, so each rank has a sub-group for it, perhaps an empty one.
   for (uint32_t k = 0; k < p.layout->matrix_sets.size(); ++k) {
+    if (p.layout->matrix_sets[k].pipeline != p.layout->pipeline_at(p.rank)) continue;
     sub_group g;
     for (const auto& x : p.layout->matrix_sets[k].parameters) add(g, x.parameter);
     g.need = update_need::whole_matrix;

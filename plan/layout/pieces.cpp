@@ -90,7 +90,7 @@ std::vector<moved_piece> collective_pieces::vote() const {
       out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});
     }
   // Losses come from the last stage.
-  for (const uint32_t r : l_.communicators[data_communicator(l_.pipeline_of_unit.back())].members) {
+  for (const uint32_t r : l_.communicators[data_communicator(l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
     const uint64_t at = l_.loss_offset(l_.shard_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }

@@ -1,6 +1,7 @@
 #include "plan/layout/sets.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -37,7 +38,7 @@ void make_gather_sets(job_layout& l) {
     std::vector<uint32_t> members;
     for (uint32_t q : l.table->units[u].parameters)
       if (!l.persistent[q]) members.push_back(q);
-    add_set(l, l.gather_sets, members, l.table->units[u].name, l.pipeline_of_unit[u]);
+    add_set(l, l.gather_sets, members, l.table->units[u].name, l.pipeline_of_unit(u));
   }
   for (uint32_t at = 0; at < l.options.mesh.degree(core::axis::pipeline); ++at) {
     std::vector<uint32_t> kept;
@@ -124,30 +125,50 @@ void make_publish_sets(job_layout& l) {
   packer.close();
 }
 
-// Whose units and parameters are whose. A parameter that units of several stages read is refused.
-core::result<void> place_units(job_layout& l) {
+core::result<void> cut_into_stages(job_layout& l) {
   const auto& first = l.options.pipeline.first_unit;
+  const auto& table = l.options.pipeline.table;
   const uint32_t ranks = l.options.mesh.degree(core::axis::pipeline);
   const auto units = static_cast<uint32_t>(l.table->units.size());
-  const bool sound = first.empty() ? ranks == 1
-                                   : first.size() == ranks && first.front() == 0 && first.back() < units &&
-                                         std::ranges::is_sorted(first, std::less_equal<>());
-  if (!sound)
-    return core::fail(core::error_kind::bad_input, "parallel.pipeline: " + std::to_string(ranks) +
-                                                       " stages, but the model's " + std::to_string(units) +
-                                                       " units are cut into " + std::to_string(first.size()));
-  l.pipeline_of_unit.assign(units, 0);
-  for (uint32_t k = 0; k < first.size(); ++k)
-    std::fill(l.pipeline_of_unit.begin() + first[k], l.pipeline_of_unit.end(), k);
+  const auto refuse = [&](const std::string& what) {
+    return core::fail(core::error_kind::bad_input, "parallel.pipeline: " + what);
+  };
+  l.stage_of_unit.assign(units, 0);
+  if (first.empty()) {
+    if (ranks == 1) return {};
+    return refuse("wanted a cut of the model into stages for " + std::to_string(ranks) + " ranks, got none");
+  }
+  if (table.stages() != first.size() || table.ranks() != ranks || table.micro_batches != l.options.accumulation)
+    return refuse("wanted a schedule of " + std::to_string(first.size()) + " stages on " + std::to_string(ranks) +
+                  " ranks and " + std::to_string(l.options.accumulation) + " micro-batches, got one of " +
+                  std::to_string(table.stages()) + ", " + std::to_string(table.ranks()) + " and " +
+                  std::to_string(table.micro_batches));
+  if (first.front() != 0 || first.back() >= units || !std::ranges::is_sorted(first, std::less_equal<>()))
+    return refuse("wanted stages that begin at different units of the model's " + std::to_string(units) +
+                  ", the first at unit 0, in order");
+  for (uint32_t k = 0; k < first.size(); ++k) {
+    const uint32_t end = k + 1 < first.size() ? first[k + 1] : units;
+    std::fill(l.stage_of_unit.begin() + first[k], l.stage_of_unit.begin() + end, k);
+    const auto computes = [&](uint32_t u) { return !l.table->units[u].segments.empty(); };
+    bool any = false;
+    for (uint32_t u = first[k]; u < end; ++u) any |= computes(u);
+    if (!any) return refuse("stage " + std::to_string(k) + " computes nothing");
+  }
+  return {};
+}
+
+// A parameter lies where its units do; one that units of several stages read has to lie on one rank.
+core::result<void> place_units(job_layout& l) {
   l.pipeline_of.assign(l.table->parameters.size(), none);
-  for (uint32_t u = 0; u < units; ++u)
+  for (uint32_t u = 0; u < l.table->units.size(); ++u)
     for (const uint32_t q : l.table->units[u].parameters) {
-      uint32_t& at = l.pipeline_of[q];
-      if (at != none && at != l.pipeline_of_unit[u])
-        return core::fail(core::error_kind::bad_input, l.table->parameters[q].name + " is shared by " +
-                                                           l.table->units[u].name +
-                                                           " and a unit of another stage of the pipeline");
-      at = l.pipeline_of_unit[u];
+      const uint32_t here = l.pipeline_of_unit(u);
+      if (l.pipeline_of[q] != none && l.pipeline_of[q] != here)
+        return core::fail(core::error_kind::bad_input,
+                          l.table->parameters[q].name + " is shared by units of pipeline ranks " +
+                              std::to_string(l.pipeline_of[q]) + " and " + std::to_string(here) +
+                              ": wanted a cut that leaves them on one");
+      l.pipeline_of[q] = here;
     }
   std::ranges::replace(l.pipeline_of, none, 0U);  // parameters that no unit reads
   return {};
@@ -249,6 +270,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   l.communicators = communicators_of(options);
   l.partition = make_partition(*l.table, options.shards(), options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
+  if (auto ok = cut_into_stages(l); !ok) return core::fail(ok.error());
   if (auto ok = place_units(l); !ok) return core::fail(ok.error());
   place_parameters(l);
   choose_persistent(l);

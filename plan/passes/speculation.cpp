@@ -37,7 +37,7 @@ class speculation {
         last_reader_(p_.sub_groups.size(), none),
         update_(p_.sub_groups.size(), none),
         norm_(p_.layout->buckets.size(), none),
-        last_use_(p_.table().units.size() + 1, none),
+        last_use_(p_.layout->gather_sets.size(), none),
         gathers_(p_.layout->gather_sets.size()) {
     find_readers();
     for (handle x = d_.vote; x != none; x = d_.next(x))

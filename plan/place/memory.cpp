@@ -18,7 +18,8 @@ uint64_t cached_bytes(const rank_plan& p) {
 
 void count_parameters(rank_plan& p) {
   const auto& o = p.options();
-  const uint64_t elements = o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
+  const uint64_t elements =
+      o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
   p.memory.parameters =
       o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
 }
@@ -43,20 +44,39 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-// Tensors that segments save for backward, and the inputs of units that wait for their recompute.
+// Between a micro-batch's first forward and its last backward in a stage.
+void count_in_flight(rank_plan& p) {
+  const job_layout& l = *p.layout;
+  std::vector<uint32_t> live(l.num_stages(), 0);
+  p.micros_in_flight = live;
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
+    const instruction& x = p.instructions[id];
+    if (x.kind != kind::forward && x.kind != kind::backward) continue;
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
+    if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
+    if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
+  }
+}
+
+// Tensors that segments save for backward, and the inputs of units that wait for their recompute. Each micro-batch in
+// flight has its own; what a unit needs while it computes is there once.
 void count_activations(rank_plan& p) {
   const bool trains = p.options().mode == mode::train;
-  auto& m = p.memory;
-  uint64_t most = 0, inputs = 0;
+  const job_layout& l = *p.layout;
+  uint64_t kept = 0, most = 0, inputs = 0;
   for (uint32_t u = 0; u < p.table().units.size(); ++u) {
+    const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
+    if (in_flight == 0) continue;
     uint64_t unit = 0;
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     most = std::max(most, unit + inputs);
     if (!trains) continue;
-    if (!p.options().recompute) m.activations += unit;
-    if (p.options().recompute && activation_window_bytes(*p.layout, u) == 0) inputs += p.table().units[u].input_bytes;
+    if (!p.options().recompute) kept += in_flight * unit;
+    if (p.options().recompute && activation_window_bytes(l, u) == 0)
+      inputs += in_flight * p.table().units[u].input_bytes;
   }
-  m.activations = std::max(m.activations, most);
+  p.memory.activations = std::max(kept, most);
 }
 
 }  // namespace
@@ -67,6 +87,7 @@ void count_memory(rank_plan& p) {
   count_parameters(p);
   count_states(p);
   count_gradients(p);
+  count_in_flight(p);
   if (made_for != mode::save) count_activations(p);
   m.gathered = pool_bytes(p, pool::gathered);
   m.offloaded_activations = pool_bytes(p, pool::activations);

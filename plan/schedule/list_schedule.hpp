@@ -24,7 +24,7 @@ struct list_policy {
   enum class turn : uint8_t { backward_first, forward_first, alternate };
   turn prefers = turn::backward_first;
   std::optional<double> weights_waiting;  ///< times the rank's number: more weight parts than these precede a forward
-  double late = 0;               ///< a weight part is begun in a gap though it ends that part of its time after the gap
+  double late = 0;         ///< a weight part is begun in a gap though it ends that part of its time after the gap
   double ahead = 1e9;      ///< micro-batches in flight on a stage: at most this times the stages from it to the last
   bool deep_first = true;  ///< of several forwards, that of the later stage; else that of the earlier micro-batch
 };

@@ -49,7 +49,9 @@ void transfer_writer::receive(const unit_use& u) {
   slots_[c] = {buffer, x};
 }
 
-// `x` makes what crosses: into a slot, and to the neighbour from there.
+// `x` makes what crosses: into a slot, and to the neighbour from there. The slot is used again only when the neighbour
+// has surely read it, without being asked: an activation, when its gradient comes back. So nobody waits for a send, and
+// what waits for each other is what the schedule says, whatever the order in which the neighbour reads.
 void transfer_writer::send(handle x, const crossing& c) {
   const bool forward = std::get<2>(c) == use::forward;
   const uint32_t later = std::get<0>(c), subject = d_.at(x).subject, micro = d_.at(x).micro;
@@ -62,7 +64,8 @@ void transfer_writer::send(handle x, const crossing& c) {
   d_.at(s).bytes = bytes_of(c);
   d_.at(s).staged = buffer;
   d_.depend(s, x);
-  d_.close(buffer, s);
+  d_.buffer(buffer).last = s;
+  if (forward) sent_[c] = buffer;
 }
 
 transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
@@ -72,13 +75,19 @@ transfer_writer::slot& transfer_writer::take(handle x, const crossing& c) {
   return s;
 }
 
+// What `x` opens may not take these bytes: they are free for what is computed after it.
+void transfer_writer::read_last(uint32_t buffer, handle x) {
+  d_.buffer(buffer).last = x;
+  read_.push_back(buffer);
+}
+
 void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
   const auto& o = d_.at(x);
   const bool last_segment = o.segment + 1 == p_.table().units[o.subject].segments.size();
   const uint32_t unit = o.subject, segment = o.segment;
   if (unit == ends_[stage].first && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
-    if (p_.options().mode != mode::train) d_.close(s.buffer, x);  // else backward reads it
+    if (p_.options().mode != mode::train) read_last(s.buffer, x);  // else backward reads it
   }
   if (unit == ends_[stage].last && last_segment && stage + 1 < ends_.size()) send(x, {stage + 1, micro, use::forward});
 }
@@ -86,15 +95,20 @@ void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
 void transfer_writer::backward(handle x, uint32_t stage, uint32_t micro) {
   const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment;
   const bool last_segment = segment + 1 == p_.table().units[unit].segments.size();
-  if (unit == ends_[stage].last && last_segment && stage + 1 < ends_.size())
-    d_.close(take(x, {stage + 1, micro, use::backward}).buffer, x);
+  if (unit == ends_[stage].last && last_segment && stage + 1 < ends_.size()) {
+    if (const auto sent = sent_.find({stage + 1, micro, use::forward}); sent != sent_.end())
+      read_.push_back(sent->second);
+    read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
+  }
   if (unit != ends_[stage].first || segment != 0 || stage == 0) return;
-  d_.close(slots_.at({stage, micro, use::forward}).buffer, x);
+  read_last(slots_.at({stage, micro, use::forward}).buffer, x);
   send(x, {stage, micro, use::backward});
 }
 
 void transfer_writer::computed(handle x) {
   if (ends_.size() == 1) return;
+  for (const uint32_t buffer : read_) d_.buffer(buffer).free_from = x;
+  read_.clear();
   const uint32_t stage = p_.layout->stage_of_unit[d_.at(x).subject], micro = d_.at(x).micro;
   switch (d_.at(x).kind) {
     case kind::forward:

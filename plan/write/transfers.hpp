@@ -40,6 +40,7 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   void receive(const unit_use& u);
   void send(handle x, const crossing& c);
   slot& take(handle x, const crossing& c);
+  void read_last(uint32_t buffer, handle x);
   void forward(handle x, uint32_t stage, uint32_t micro);
   void backward(handle x, uint32_t stage, uint32_t micro);
 
@@ -49,6 +50,8 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   std::vector<size_t> actions_;         // first uses of actions, in order
   size_t next_action_ = 0, asked_ = 0;  // the action that begins next; actions below are received for
   std::map<crossing, slot> slots_;
+  std::map<crossing, uint32_t> sent_;  // buffers of activations on their way
+  std::vector<uint32_t> read_;         // buffers that nobody reads any more since the computation before
 };
 
 }  // namespace troupe::plan

@@ -10,6 +10,14 @@ namespace {
 // Slots of whole matrices: one is worked on while another is transferred.
 constexpr uint32_t matrix_sets_in_flight = 2;
 
+/// Those of `all` that this rank holds.
+std::vector<uint32_t> own_sets(const rank_plan& p, const std::vector<parameter_set>& all) {
+  std::vector<uint32_t> out;
+  for (uint32_t k = 0; k < all.size(); ++k)
+    if (all[k].pipeline == p.layout->pipeline_at(p.rank)) out.push_back(k);
+  return out;
+}
+
 class update_writer {
  public:
   update_writer(draft& d, const rank_plan& p)
@@ -41,6 +49,7 @@ class update_writer {
   }
 
  private:
+  [[nodiscard]] const parameter_set& set(uint32_t k) const { return p_.layout->matrix_sets[sets_[k]]; }
   handle append(kind k, uint32_t subject) {
     const handle x = d_.append(k, subject, p_.options().accumulation - 1);
     d_.at(x).guard = guard::not_skipped;
@@ -69,11 +78,11 @@ class update_writer {
     prepare(first_set_ + k);
     handle& made = prepared_[first_set_ + k];
     const uint64_t element_bytes = core::size_of(p_.options().master());
-    const uint32_t slot = d_.open(made, pool::directions, p_.layout->matrix_sets[k].elements * element_bytes, k);
+    const uint32_t slot = d_.open(made, pool::directions, set(k).elements * element_bytes, sets_[k]);
     d_.at(made).buffer = slot;
     if (p_.options().updates_all()) return;
-    const handle x = append(kind::collect, k);
-    d_.at(x).bytes = p_.layout->matrix_sets[k].numel * element_bytes;
+    const handle x = append(kind::collect, sets_[k]);
+    d_.at(x).bytes = set(k).numel * element_bytes;
     d_.at(x).buffer = slot;
     d_.depend(x, made);
     made = x;
@@ -81,13 +90,14 @@ class update_writer {
   void orthogonalise(uint32_t k) {
     const handle whole = prepared_[first_set_ + k];
     const uint32_t slot = d_.at(whole).buffer;
-    const handle x = append(kind::orthogonalise, k);
-    for (const auto& member : p_.layout->matrix_sets[k].parameters)
-      if (p_.layout->matrix_owner[member.parameter] == p_.layout->shard_at(p_.rank)) d_.at(x).flops += orthogonalise_flops(member.parameter);
+    const handle x = append(kind::orthogonalise, sets_[k]);
+    for (const auto& member : set(k).parameters)
+      if (p_.layout->matrix_owner[member.parameter] == p_.layout->shard_at(p_.rank))
+        d_.at(x).flops += orthogonalise_flops(member.parameter);
     d_.at(x).buffer = slot;
     d_.depend(x, whole);
-    const handle back = orthogonal_[k] = append(kind::spread, k);
-    d_.at(back).bytes = p_.layout->matrix_sets[k].numel * core::size_of(p_.options().master());
+    const handle back = orthogonal_[k] = append(kind::spread, sets_[k]);
+    d_.at(back).bytes = set(k).numel * core::size_of(p_.options().master());
     d_.at(back).buffer = slot;
     d_.depend(back, x);
   }
@@ -104,7 +114,7 @@ class update_writer {
     d_.at(x).bytes = updated_bytes(*p_.layout, group);
     if (group.need == update_need::parameter_norms) d_.depend(x, p_.options().updates_all() ? prepared_[g] : measure_);
     if (group.need == update_need::whole_matrix) {
-      const handle back = orthogonal_[group.matrices];
+      const handle back = orthogonal_[g - first_set_];
       const uint32_t slot = d_.at(back).buffer;
       d_.depend(x, back);
       d_.at(x).buffer = slot;
@@ -114,7 +124,7 @@ class update_writer {
   }
 
   void publish() {
-    for (uint32_t k = 0; k < p_.layout->publish_sets.size(); ++k) {
+    for (const uint32_t k : own_sets(p_, p_.layout->publish_sets)) {
       const handle x = append(kind::publish, k);
       d_.at(x).bytes = p_.layout->publish_sets[k].numel * core::size_of(p_.options().types.parameter);
       const auto& members = p_.layout->publish_sets[k].parameters;
@@ -128,7 +138,8 @@ class update_writer {
 
   draft& d_;
   const rank_plan& p_;
-  uint32_t first_set_;  // the first sub-group of a matrix set; these are the last sub-groups
+  std::vector<uint32_t> sets_;  // this rank's matrix sets
+  uint32_t first_set_;          // the first sub-group of a matrix set; these are the last sub-groups
   handle measure_ = none;
   std::vector<handle> updates_, prepared_, orthogonal_;  // [sub-group], [sub-group], [matrix set]
 };

@@ -21,8 +21,7 @@ class step_writer {
     gather_persistent();
     for (size_t i = 0; i < d_.uses.size(); ++i) {
       const unit_use& u = d_.uses[i];
-      if (u.kind == use::forward && loads_[u.micro] == none)
-        loads_[u.micro] = d_.append(kind::load, none, u.micro);
+      if (u.kind == use::forward && loads_[u.micro] == none) loads_[u.micro] = d_.append(kind::load, none, u.micro);
       transfers_.begin(i);
       if (p_.layout->gathers() && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
       use_marks marks;

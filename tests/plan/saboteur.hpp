@@ -213,7 +213,7 @@ class saboteur {
         l.full_offset[q] = l.full_offset[(q + 1) % l.full_offset.size()];
         return l.full_offset.size() > 1;
       case 2:
-        l.full_elements -= 32;
+        l.full_elements[0] -= 32;
         break;
       case 3:
         if (l.partition.of(static_cast<uint32_t>(q), p_.rank).count == 0) return false;
@@ -272,7 +272,7 @@ class saboteur {
         return p_.offsets.state_elements > 0;
       case 2: {
         uint32_t& owner = layout().matrix_owner[q];
-        owner = owner == none ? 0 : p_.options().ranks();
+        owner = owner == none ? 0 : p_.options().shards();
         break;
       }
       default: {

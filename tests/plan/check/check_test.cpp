@@ -174,9 +174,8 @@ BOOST_AUTO_TEST_CASE(a_micro_batch_begins_only_when_the_one_before_is_done) {
         for (uint32_t id = 5; id < p.instructions.size(); ++id) order.push_back(id);
         reorder(p, order);
       },
-      "forward unit 0, micro 1 (instruction 3) does not wait for backward unit 0, micro 0 (instruction 4), and there "
-      "is "
-      "room for the activations of one micro-batch");
+      "forward unit 0, micro 1 (instruction 3) begins before there is room for its activations: it says that at most 1 "
+      "micro-batches are in flight");
 }
 
 BOOST_AUTO_TEST_CASE(an_unguarded_instruction_may_not_wait_for_one_that_a_skipped_step_leaves_out) {

@@ -53,7 +53,7 @@ BOOST_AUTO_TEST_CASE(slices_lie_one_after_the_other_in_their_owners_shard) {
   BOOST_TEST(p->offsets.shard_elements == 2048U);
   BOOST_TEST(all[1]->offsets.shard_elements == 480U + 1984U);
   BOOST_TEST(p->layout->full_offset == (std::vector<uint64_t>{0, 1504}), boost::test_tools::per_element());
-  BOOST_TEST(p->layout->full_elements == 1504U + 3008U);
+  BOOST_TEST(p->layout->full_elements[0] == 1504U + 3008U);
 }
 
 BOOST_AUTO_TEST_CASE(a_gather_moves_each_owners_slice_to_its_place_in_the_set) {

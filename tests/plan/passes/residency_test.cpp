@@ -1,7 +1,7 @@
 // Four units A B C D of 1000 elements each, used A B C D D C B A: every rule on a sequence that fits in the head.
 #include "plan/passes/residency.hpp"
 
-#include "plan/schedule/serial.hpp"
+#include "plan/schedule/uses.hpp"
 #include "tests/plan/samples.hpp"
 
 using namespace troupe::plan;
@@ -18,7 +18,7 @@ struct played : troupe::plan::residency {
 
 played play(const plan_options& o, const std::vector<uint64_t>& numels = {1000, 1000, 1000, 1000}) {
   const auto p = plans_of(chain_table(numels), o)[0];
-  return {plan_residency(*p->layout, serial_schedule(p->table(), o)), p->peak_live_elements};
+  return {plan_residency(*p->layout, uses_of(*p)), p->peak_live_elements};
 }
 
 plan_options nothing_ahead() {
@@ -40,13 +40,13 @@ bool releases_after(const troupe::plan::residency& r, const uses& wanted) {
 BOOST_AUTO_TEST_CASE(uses_go_forward_in_order_and_backward_in_reverse_for_each_micro_batch) {
   const auto p = plans_of(chain_table({1000, 1000}), small_options(1, 3, 2))[0];
   std::vector<std::string> got;
-  for (const auto& u : serial_schedule(p->table(), p->options()))
+  for (const auto& u : uses_of(*p))
     got.push_back(std::to_string(u.micro) + (u.kind == use::forward ? "f" : "b") + std::to_string(u.unit));
   const std::vector<std::string> wanted = {"0f0", "0f1", "0b1", "0b0", "1f0", "1f1", "1b1", "1b0"};
   BOOST_TEST(got == wanted, boost::test_tools::per_element());
   auto o = small_options(1, 3, 2);
   o.mode = mode::evaluate;
-  BOOST_TEST(serial_schedule(p->table(), o).size() == 4U);
+  BOOST_TEST(uses_of(*plans_of(chain_table({1000, 1000}), o)[0]).size() == 4U);
 }
 
 BOOST_AUTO_TEST_CASE(without_prefetch_and_reuse_every_use_gathers_and_releases) {

@@ -49,6 +49,7 @@ void count_in_flight(rank_plan& p) {
   const job_layout& l = *p.layout;
   std::vector<uint32_t> live(l.num_stages(), 0);
   p.micros_in_flight = live;
+  if (p.options().mode == mode::save) return;
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (x.kind != kind::forward && x.kind != kind::backward) continue;

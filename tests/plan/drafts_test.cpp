@@ -25,6 +25,8 @@ rank_plan placed(draft d) {
   auto layout = std::make_shared<job_layout>();
   layout->table = std::make_shared<const troupe::core::model_table>();
   layout->options.mode = mode::save;
+  layout->communicators = {{"all", {0}}};
+  layout->full_elements = {0};
   p.layout = layout;
   place(std::move(d), p);
   return p;

@@ -17,8 +17,9 @@ bool moves_all(const std::string& op) { return op == all_gather || op == reduce_
 communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   communication_row row;
   row.purpose = plan::name_of(x.kind);
-  row.ranks = p.options().ranks;
+  row.ranks = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
   row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
+  if (plan::is_transfer(x.kind)) row.op = row.purpose;
   // The plan counts the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;

@@ -177,8 +177,8 @@ std::vector<list_policy> list_policies(bool several_chunks) {
   std::vector<list_policy> out;
   for (const auto prefers :
        {list_policy::turn::backward_first, list_policy::turn::alternate, list_policy::turn::forward_first})
-    for (const double ahead : {1e9, 1.0, 1.5, 2.0})
-      for (const std::optional<double> waiting : {std::optional<double>(), std::optional(1.0), std::optional(2.0)})
+    for (const double ahead : {1e9, 1.0, 1.5})
+      for (const std::optional<double> waiting : {std::optional<double>(), std::optional(1.0)})
         for (const double late : {0.0, 0.5, 1.0}) {
           out.push_back({prefers, waiting, late, ahead, true});
           if (several_chunks) out.push_back({prefers, waiting, late, ahead, false});

@@ -15,8 +15,8 @@ namespace troupe::plan {
 
 namespace {
 
-constexpr uint64_t tables_played = 2500;             // by improvements, all together
-constexpr uint64_t least_actions_played = 300'000;   // which is more tables where they are small
+constexpr uint64_t tables_played = 1000;             // by improvements, all together
+constexpr uint64_t least_actions_played = 100'000;   // which is more tables where they are small
 constexpr uint64_t most_actions_played = 6'000'000;  // and fewer where they are large
 constexpr uint64_t policies_actions = 5'000'000;     // likewise, by policies
 constexpr size_t starts = 3;                         // tables that are improved

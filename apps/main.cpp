@@ -19,6 +19,7 @@
 #include "apps/last_catch.hpp"
 #include "apps/output_check.hpp"
 #include "apps/plan_command.hpp"
+#include "apps/schedule_command.hpp"
 
 namespace {
 
@@ -48,6 +49,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.add_subcommand("train", "train the model that a topology describes (see troupe train --help)");
   apps::plan_command plan(app);
+  apps::schedule_command schedule(app);
   apps::config_command configuration(app);
   apps::data_command data(app);
   auto* doctor = app.add_subcommand("doctor", "what this machine offers, what is missing and how to get it");
@@ -64,6 +66,7 @@ int run(int argc, char** argv) {
     return app.exit(e) == 0 ? 0 : 2;
   }
   if (plan.chosen()) return plan.measures() ? execute_beside(argv) : plan.run({});
+  if (schedule.chosen()) return schedule.run();
   if (checkpoint.chosen()) return checkpoint.run();
   if (io.chosen()) return io.run();
   if (data.chosen()) return data.run();

@@ -27,6 +27,7 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
       return trains.layout->measured_elements() * sizeof(double);
     case owner::gathered:
     case owner::staging:
+    case owner::transfers:
     case owner::states:
     case owner::shards:
     case owner::reduced:
@@ -40,6 +41,7 @@ device::tier pool_tier(const plan::plan_options& o, owner which, device::tier wi
   const auto where = [](plan::tier t) { return t == plan::tier::device ? device::tier::device : device::tier::huge; };
   switch (which) {
     case owner::gathered:
+    case owner::transfers:
     case owner::buckets:
       return device::tier::device;
     case owner::parameters:

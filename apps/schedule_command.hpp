@@ -1,0 +1,31 @@
+// troupe schedule: the order in which the ranks of a pipeline compute, without a job: by name, from a file or searched,
+// proved, timed and written in PyTorch's notation.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace troupe::apps {
+
+class schedule_command {
+ public:
+  explicit schedule_command(CLI::App& app);  ///< adds the command
+  [[nodiscard]] bool chosen() const;
+  /// The exit code.
+  [[nodiscard]] int run() const;
+
+ private:
+  CLI::App* command_;
+  std::string what_;
+  uint32_t ranks_ = 2, chunks_ = 0, micro_batches_ = 8, units_ = 0;
+  std::vector<double> costs_ = {1, 1, 1};
+  double transfer_ = 0;
+  bool with_transfers_ = false;
+};
+
+}  // namespace troupe::apps

@@ -6,9 +6,9 @@
 
 #include "core/dtype.hpp"
 #include "core/mesh.hpp"
+#include "plan/action.hpp"
 #include "plan/late_updates.hpp"
 #include "plan/partition.hpp"
-#include "plan/schedule/action.hpp"
 #include "plan/tiers.hpp"
 
 namespace troupe::plan {

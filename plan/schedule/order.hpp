@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

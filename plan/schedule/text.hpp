@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "core/error.hpp"
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

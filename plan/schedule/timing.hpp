@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

@@ -2,7 +2,7 @@
 // these come; what moves them is the fabric's.
 #pragma once
 
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 namespace troupe::plan {
 

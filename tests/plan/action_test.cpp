@@ -1,4 +1,4 @@
-#include "plan/schedule/action.hpp"
+#include "plan/action.hpp"
 
 #include <boost/test/unit_test.hpp>
 

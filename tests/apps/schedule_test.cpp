@@ -7,7 +7,7 @@ using namespace troupe::tests;
 
 namespace {
 
-finished schedule(const command_folder& f, std::vector<std::string> words) {
+finished typed(const command_folder& f, std::vector<std::string> words) {
   words.insert(words.begin(), "schedule");
   return f.troupe(words);
 }
@@ -18,14 +18,14 @@ BOOST_AUTO_TEST_SUITE(schedule)
 
 BOOST_AUTO_TEST_CASE(without_a_name_it_lists_the_names) {
   const command_folder f;
-  const auto r = ::schedule(f, {});
+  const auto r = typed(f, {});
   BOOST_TEST(r.code == 0, r.err);
   for (const char* name : {"gpipe", "1f1b", "zb_v", "dual_pipe_v"}) BOOST_TEST(has(r.out, name), r.out);
 }
 
 BOOST_AUTO_TEST_CASE(a_named_schedule_is_written_proved_and_timed) {
   const command_folder f;
-  const auto r = ::schedule(f, {"1f1b", "--ranks", "2", "--micro-batches", "4", "--costs", "1,1,1", "--units", "6"});
+  const auto r = typed(f, {"1f1b", "--ranks", "2", "--micro-batches", "4", "--costs", "1,1,1", "--units", "6"});
   BOOST_TEST(r.code == 0, r.err);
   BOOST_TEST(r.out == "0F0,0F1,0B0,0F2,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", r.out);
   BOOST_TEST(has(r.err, "proved; 15 units of time"), r.err);
@@ -35,14 +35,14 @@ BOOST_AUTO_TEST_CASE(a_named_schedule_is_written_proved_and_timed) {
 
 BOOST_AUTO_TEST_CASE(what_it_writes_it_reads_and_a_fault_is_named_with_its_line) {
   const command_folder f;
-  const auto wrote = ::schedule(f, {"zb_v", "--ranks", "3", "--micro-batches", "6", "--transfers"});
+  const auto wrote = typed(f, {"zb_v", "--ranks", "3", "--micro-batches", "6", "--transfers"});
   BOOST_TEST_REQUIRE(wrote.code == 0, wrote.err);
   std::ofstream(f.folder.path() / "own.csv") << wrote.out;
-  const auto again = ::schedule(f, {"own.csv"});
+  const auto again = typed(f, {"own.csv"});
   BOOST_TEST(again.code == 0, again.err);
   BOOST_TEST(again.out == wrote.out);
   std::ofstream(f.folder.path() / "bad.csv") << "0F0,0B0\n1F0\n";
-  const auto refused = ::schedule(f, {"bad.csv"});
+  const auto refused = typed(f, {"bad.csv"});
   BOOST_TEST(refused.code == 2, refused.err);
   BOOST_TEST(has(refused.err, "bad.csv:"), refused.err);
 }
@@ -50,7 +50,7 @@ BOOST_AUTO_TEST_CASE(what_it_writes_it_reads_and_a_fault_is_named_with_its_line)
 BOOST_AUTO_TEST_CASE(a_search_is_no_slower_than_1f1b) {
   const command_folder f;
   const auto total = [&](const std::string& what) {
-    const auto r = ::schedule(f, {what, "--ranks", "4", "--micro-batches", "8", "--costs", "3,2,2"});
+    const auto r = typed(f, {what, "--ranks", "4", "--micro-batches", "8", "--costs", "3,2,2"});
     BOOST_TEST_REQUIRE(r.code == 0, r.err);
     return std::stod(r.err.substr(r.err.find("proved; ") + 8));
   };
@@ -59,7 +59,7 @@ BOOST_AUTO_TEST_CASE(a_search_is_no_slower_than_1f1b) {
 
 BOOST_AUTO_TEST_CASE(an_unknown_name_is_refused_with_those_there_are) {
   const command_folder f;
-  const auto r = ::schedule(f, {"2f2b"});
+  const auto r = typed(f, {"2f2b"});
   BOOST_TEST(r.code == 2);
   BOOST_TEST(has(r.err, "1f1b"), r.err);
 }

@@ -97,6 +97,10 @@ void sequencer::ended(uint32_t id) {
 
 std::optional<uint32_t> sequencer::next() {
   if (num_started_ >= window_) return std::nullopt;
+  if (next_.size() == 1) {  // the whole lane
+    if (num_started_ == size() || waiting_[num_started_] > 0) return std::nullopt;
+    return order()[num_started_++];
+  }
   uint32_t line = plan::none, first = plan::none;
   for (uint32_t k = 0; k < next_.size(); ++k) {
     if (next_[k] == lines()[k].size()) continue;

@@ -56,7 +56,7 @@ struct coordinate {  ///< of one rank, a number below the degree for each axis
   bool operator==(const coordinate&) const = default;
 };
 
-class mesh {
+class mesh {  ///< the degrees of a job's axes
  public:
   mesh() = default;  ///< one rank
   /// Axes that are not named have degree 1; degrees are at least 1 and their product is below 2^32.

@@ -40,7 +40,9 @@ struct action {
 std::string_view name_of(action_type t);  ///< "F", "SEND_B", "OVERLAP_F_B"
 std::string name_of(const action& a);     ///< "2F0", "(0F5;3B2)OVERLAP_F_B"
 
+/// A part of a stage's work on a micro-batch.
 constexpr bool computes(action_type t) { return t <= action_type::backward_weight || t == action_type::overlap; }
+/// Between neighbouring stages.
 constexpr bool moves(action_type t) { return t >= action_type::send_forward && t <= action_type::recv_backward; }
 constexpr bool has_micro(action_type t) { return t <= action_type::recv_backward; }  ///< of one micro-batch
 

@@ -11,6 +11,7 @@ constexpr axis axis_at(uint32_t i) { return static_cast<axis>(i); }
 
 mesh::mesh(std::initializer_list<std::pair<axis, uint32_t>> degrees) {
   for (const auto& [a, n] : degrees) degrees_[static_cast<size_t>(a)] = n;
+  for (uint32_t i = num_axes - 1; i-- > 0;) strides_[i] = strides_[i + 1] * degrees_[i + 1];
 }
 
 uint32_t mesh::size(axis_set along) const {
@@ -28,10 +29,7 @@ uint32_t mesh::rank_at(const coordinate& c) const {
 
 coordinate mesh::coordinate_of(uint32_t rank) const {
   coordinate out;
-  for (uint32_t i = num_axes; i-- > 0;) {
-    out.at[i] = rank % degrees_[i];
-    rank /= degrees_[i];
-  }
+  for (uint32_t i = 0; i < num_axes; ++i) out.at[i] = coordinate_of(rank, axis_at(i));
   return out;
 }
 
@@ -85,7 +83,7 @@ std::vector<std::pair<uint32_t, uint32_t>> mesh::neighbours() const {
   std::vector<std::pair<uint32_t, uint32_t>> out;
   const uint32_t stages = degree(axis::pipeline);
   for (uint32_t r = 0; r < ranks(); ++r)
-    out.emplace_back(r, at_stage(r, (coordinate_of(r).of(axis::pipeline) + 1) % stages));
+    out.emplace_back(r, at_stage(r, (coordinate_of(r, axis::pipeline) + 1) % stages));
   return out;
 }
 

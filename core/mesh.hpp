@@ -70,6 +70,11 @@ class mesh {  ///< the degrees of a job's axes
 
   [[nodiscard]] uint32_t rank_at(const coordinate& c) const;
   [[nodiscard]] coordinate coordinate_of(uint32_t rank) const;
+  /// One of them, where the others are not wanted.
+  [[nodiscard]] uint32_t coordinate_of(uint32_t rank, axis a) const {
+    const auto i = static_cast<size_t>(a);
+    return degrees_[i] == 1 ? 0 : rank / strides_[i] % degrees_[i];
+  }
   /// The place of `rank` in its group along `along`, from 0, in rank order.
   [[nodiscard]] uint32_t position(uint32_t rank, axis_set along) const;
 
@@ -92,6 +97,7 @@ class mesh {  ///< the degrees of a job's axes
 
  private:
   std::array<uint32_t, num_axes> degrees_ = {1, 1, 1, 1, 1, 1};
+  std::array<uint32_t, num_axes> strides_ = {1, 1, 1, 1, 1, 1};  // ranks from one coordinate of the axis to the next
 };
 
 /// `ranks` of one shard group.

@@ -100,12 +100,10 @@ struct job_layout {  ///< of one kind of step
     return pipeline_of_unit(unit) == pipeline_at(rank);
   }
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
-    return options.mesh.coordinate_of(rank).of(core::axis::pipeline);
+    return options.mesh.coordinate_of(rank, core::axis::pipeline);
   }
   /// Position of `rank` among those that share the states of a parameter.
-  [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
-    return options.mesh.coordinate_of(rank).of(core::axis::shard);
-  }
+  [[nodiscard]] uint32_t shard_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::shard); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);
   }

@@ -2,31 +2,22 @@
 
 namespace troupe::plan {
 
-transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), ends_(p.layout->num_stages()) {
-  for (uint32_t u = 0; u < p.table().units.size(); ++u) {
-    if (p.table().units[u].segments.empty()) continue;
-    ends& e = ends_[p.layout->stage_of_unit[u]];
-    if (e.first == none) e.first = u;
-    e.last = u;
-  }
+transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
   for (size_t i = 0; i < d.uses.size(); ++i)
     if (begins_action(i)) actions_.push_back(i);
 }
 
-bool transfer_writer::is_here(uint32_t stage) const {
-  return p_.layout->pipeline_of_stage(stage) == p_.layout->pipeline_at(p_.rank);
-}
+bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
 
 uint64_t transfer_writer::bytes_of(const crossing& c) const {
-  return p_.table().units[ends_[std::get<0>(c)].first].input_bytes;
+  return p_.table().units[l_.first_computing(std::get<0>(c))].input_bytes;
 }
 
 // An action: a stage's forward, or its backward, of one micro-batch.
 bool transfer_writer::begins_action(size_t i) const {
   if (i == 0) return true;
   const auto &x = d_.uses[i], &before = d_.uses[i - 1];
-  return x.micro != before.micro || x.kind != before.kind ||
-         p_.layout->stage_of_unit[x.unit] != p_.layout->stage_of_unit[before.unit];
+  return x.micro != before.micro || x.kind != before.kind || l_.stage_of_unit[x.unit] != l_.stage_of_unit[before.unit];
 }
 
 void transfer_writer::begin(size_t i) {
@@ -36,12 +27,12 @@ void transfer_writer::begin(size_t i) {
 }
 
 void transfer_writer::receive(const unit_use& u) {
-  const uint32_t stage = p_.layout->stage_of_unit[u.unit];
+  const uint32_t stage = l_.stage_of_unit[u.unit];
   const bool forward = u.kind == use::forward;
-  if (forward ? stage == 0 : stage + 1 == ends_.size()) return;
+  if (forward ? stage == 0 : stage + 1 == l_.num_stages()) return;
   if (is_here(forward ? stage - 1 : stage + 1)) return;
   const crossing c{forward ? stage : stage + 1, u.micro, u.kind};
-  const handle x = d_.append(kind::receive, forward ? ends_[stage].first : ends_[stage].last, u.micro);
+  const handle x = d_.append(kind::receive, forward ? l_.first_computing(stage) : l_.last_computing(stage), u.micro);
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), d_.at(x).subject);
   d_.at(x).use = u.kind;
   d_.at(x).bytes = bytes_of(c);
@@ -85,36 +76,37 @@ void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
   const auto& o = d_.at(x);
   const bool last_segment = o.segment + 1 == p_.table().units[o.subject].segments.size();
   const uint32_t unit = o.subject, segment = o.segment;
-  if (unit == ends_[stage].first && segment == 0 && stage > 0) {
+  if (unit == l_.first_computing(stage) && segment == 0 && stage > 0) {
     const slot& s = take(x, {stage, micro, use::forward});
     if (p_.options().mode != mode::train) read_last(s.buffer, x);  // else backward reads it
   }
-  if (unit == ends_[stage].last && last_segment && stage + 1 < ends_.size()) send(x, {stage + 1, micro, use::forward});
+  if (unit == l_.last_computing(stage) && last_segment && stage + 1 < l_.num_stages())
+    send(x, {stage + 1, micro, use::forward});
 }
 
 void transfer_writer::backward(handle x, uint32_t stage, uint32_t micro) {
   const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment;
   const bool last_segment = segment + 1 == p_.table().units[unit].segments.size();
-  if (unit == ends_[stage].last && last_segment && stage + 1 < ends_.size()) {
+  if (unit == l_.last_computing(stage) && last_segment && stage + 1 < l_.num_stages()) {
     if (const auto sent = sent_.find({stage + 1, micro, use::forward}); sent != sent_.end())
       read_.push_back(sent->second);
     read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
   }
-  if (unit != ends_[stage].first || segment != 0 || stage == 0) return;
+  if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);
   send(x, {stage, micro, use::backward});
 }
 
 void transfer_writer::computed(handle x) {
-  if (ends_.size() == 1) return;
+  if (l_.num_stages() == 1) return;
   for (const uint32_t buffer : read_) d_.buffer(buffer).free_from = x;
   read_.clear();
-  const uint32_t stage = p_.layout->stage_of_unit[d_.at(x).subject], micro = d_.at(x).micro;
+  const uint32_t stage = l_.stage_of_unit[d_.at(x).subject], micro = d_.at(x).micro;
   switch (d_.at(x).kind) {
     case kind::forward:
       return forward(x, stage, micro);
     case kind::recompute:
-      if (stage > 0 && d_.at(x).subject == ends_[stage].first) (void)take(x, {stage, micro, use::forward});
+      if (stage > 0 && d_.at(x).subject == l_.first_computing(stage)) (void)take(x, {stage, micro, use::forward});
       return;
     case kind::backward:
       return backward(x, stage, micro);

@@ -30,9 +30,6 @@ class transfer_writer {  ///< follows the writer of a step from use to use
     uint32_t buffer = none;
     handle filled = none;
   };
-  struct ends {
-    uint32_t first = none, last = none;  ///< units of a stage that compute
-  };
 
   [[nodiscard]] bool is_here(uint32_t stage) const;
   [[nodiscard]] uint64_t bytes_of(const crossing& c) const;
@@ -46,7 +43,7 @@ class transfer_writer {  ///< follows the writer of a step from use to use
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<ends> ends_;              // [stage]
+  const job_layout& l_;
   std::vector<size_t> actions_;         // first uses of actions, in order
   size_t next_action_ = 0, asked_ = 0;  // the action that begins next; actions below are received for
   std::map<crossing, slot> slots_;

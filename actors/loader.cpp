@@ -30,6 +30,13 @@ bool same(const next_batch& a, const next_batch& b) {
   return a.step == b.step && a.micro == b.micro && a.rank == b.rank && a.which == b.which;
 }
 
+// What is dropped for want of room is cut again when somebody asks for it.
+std::deque<loader_state::prepared>::iterator keep(loader_state& s, const next_batch& k) {
+  if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
+  s.ready.push_back({k, cut_noting(s.setup, k)});
+  return std::prev(s.ready.end());
+}
+
 // The micro-batch that this rank will ask for after `k`.
 next_batch following(const loader_setup& s, next_batch k) {
   if (++k.micro >= s.shape.micros || k.which == plan::plan_choice::evaluate) {
@@ -48,21 +55,13 @@ loader_actor::behavior_type loader_impl(self_ptr self, loader_setup setup) {
       [self](const next_batch& k) -> caf::result<batch_ready> {
         auto& s = self->state;
         auto it = std::find_if(s.ready.begin(), s.ready.end(), [&](const auto& p) { return same(p.key, k); });
-        batch_ready answer{k.run, k.micro, nullptr};
-        if (it != s.ready.end()) {
-          answer.batch = std::move(it->batch);
-          s.ready.erase(it);
-        } else {
-          answer.batch = cut_noting(s.setup, k);
-        }
-        self->send(self, prepare_batch{following(s.setup, k)});
+        if (it == s.ready.end()) it = keep(s, k);
+        const batch_ready answer{k.run, k.micro, it->batch};
+        if (it->asked++ == 0) self->send(self, prepare_batch{following(s.setup, k)});
+        if (it->asked == s.setup.readers) s.ready.erase(it);
         return answer;
       },
-      [self](const prepare_batch& m) {
-        auto& s = self->state;
-        if (s.ready.size() >= s.setup.prefetch_batches) s.ready.pop_front();
-        s.ready.push_back({m.next, cut_noting(s.setup, m.next)});
-      },
+      [self](const prepare_batch& m) { keep(self->state, m.next); },
       [self](const move_data& m) {
         self->state.setup.shape.first_step = m.first_step;
         self->state.setup.shape.first_sample = m.first_sample;

@@ -15,7 +15,8 @@ namespace troupe::actors {
 struct loader_setup {  ///< a loader's source and how it cuts
   std::shared_ptr<const data::corpus> corpus;
   data::batch_shape shape;
-  uint64_t prefetch_batches = 4;  ///< micro-batches ready beyond those asked for
+  uint64_t prefetch_batches = 4;  ///< micro-batches that are ready at most; 1 or more
+  uint32_t readers = 1;           ///< ranks that ask for the same one: those of a pipeline's stages
   /// Instead of data/'s cut (simulation, which has no text); may be empty.
   std::function<std::shared_ptr<const data::batch>(const next_batch&)> cut;
   /// The loader notes here the first training step that lacks a micro-batch; may be null.
@@ -29,6 +30,7 @@ struct loader_state {        ///< a loader's state between messages
   struct prepared {
     next_batch key;
     std::shared_ptr<const data::batch> batch;
+    uint32_t asked = 0;  ///< readers that have it
   };
   loader_setup setup;
   std::deque<prepared> ready;  ///< at most prefetch_batches

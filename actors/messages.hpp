@@ -93,7 +93,7 @@ struct wake {
 
 // ---- loader
 
-/// rank -> loader: the micro-batch that `rank` works on.
+/// rank -> loader: the micro-batch that it works on. `rank`: its position among those that take different samples.
 struct next_batch {
   uint64_t run = 0, step = 0;
   uint32_t micro = 0, rank = 0;

@@ -63,7 +63,8 @@ void run_control(self_ptr self) {
     const uint64_t run = order.run;
     // No time limit: a loader that reads from a slow disk is working, and a dead one answers with an error.
     self->request(s.loader, caf::infinite,
-                  next_batch{run, order.step, s.context->plan().instructions[load].micro, s.setup.rank, s.which})
+                  next_batch{run, order.step, s.context->plan().instructions[load].micro,
+                             s.context->plan().layout->data_at(s.setup.rank), s.which})
         .then(
             [self, load, run](const batch_ready& m) {
               if (m.run != self->state.context->order.run || m.run != run) return;

@@ -79,7 +79,8 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         out.contexts = m.contexts;
         auto& first = *m.contexts->front();
         if (s.which == plan::plan_choice::generate) {
-          out.logits = first.logits;
+          for (const auto& c : *m.contexts)  // of the ranks that have the head
+            if (out.logits.empty()) out.logits = c->logits;
         } else if (s.which != plan::plan_choice::save) {
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "core/math.hpp"
 #include "core/model_table.hpp"
 #include "plan/options.hpp"
 #include "plan/partition.hpp"
@@ -48,6 +49,9 @@ struct rank_offsets {
   std::vector<uint64_t> bucket_begin;  ///< [bucket], and the end: where states are swapped
   bool operator==(const rank_offsets&) const = default;
 };
+
+/// What crosses between stages describes itself: its type and its shape, behind its elements.
+inline constexpr uint64_t transfer_header_bytes = 64;
 
 struct job_layout {  ///< of one kind of step
   plan_options options;
@@ -96,6 +100,11 @@ struct job_layout {  ///< of one kind of step
     while (u > 0 && table->units[u].segments.empty()) --u;
     return u;
   }
+  /// Of an activation into stage `later`, or of its gradient, with the header behind it.
+  [[nodiscard]] uint64_t transfer_bytes(uint32_t later) const {
+    return core::round_up(table->units[first_computing(later)].input_bytes, transfer_header_bytes) +
+           transfer_header_bytes;
+  }
   [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {
     return pipeline_of_unit(unit) == pipeline_at(rank);
   }
@@ -104,6 +113,10 @@ struct job_layout {  ///< of one kind of step
   }
   /// Position of `rank` among those that share the states of a parameter.
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::shard); }
+  /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
+  [[nodiscard]] uint32_t data_at(uint32_t rank) const {
+    return options.mesh.coordinate_of(rank, core::axis::replicate) * options.shards() + shard_at(rank);
+  }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);
   }
@@ -114,8 +127,9 @@ struct job_layout {  ///< of one kind of step
 
   /// Square sums of all blocks, then per data coordinate: losses of its micro-batches. In doubles.
   [[nodiscard]] uint64_t vote_elements() const { return num_blocks + uint64_t{options.data()} * options.accumulation; }
-  [[nodiscard]] uint64_t loss_offset(uint32_t r, uint32_t micro) const {
-    return num_blocks + uint64_t{r} * options.accumulation + micro;
+  /// Of the loss of data position `data`, in one of its micro-batches.
+  [[nodiscard]] uint64_t loss_offset(uint32_t data, uint32_t micro) const {
+    return num_blocks + uint64_t{data} * options.accumulation + micro;
   }
   [[nodiscard]] bool gathers() const { return options.stage == 3; }
   /// The gather set of those parameters of `rank` that stay gathered for the whole step; it may be empty.

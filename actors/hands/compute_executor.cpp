@@ -10,6 +10,7 @@
 #include "actors/hands/activation_windows.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/tensor_batch.hpp"
+#include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
@@ -36,23 +37,23 @@ class compute_executor final : public executor, private models::gradient_sink {
         host_batches_(setup_.own != nullptr),
         binding_(p.table(), p.options().types.parameter, model_->own_parameters(), memory_->device()),
         bound_at_(p.table().parameters.size(), nullptr),
-        written_(p.table().parameters.size(), false),
+        written_in_(p.table().parameters.size(), plan::none),
         windows_(p.table().units.size()) {
     setup_.own = nullptr;  // it holds the values that the run began with
-    if (!p.layout->gathers())
-      for (uint32_t q = 0; q < p.table().parameters.size(); ++q) bind(q, memory_->parameter(q, 0));
-    flight_.runs.resize(p.table().units.size());
-    flight_.unit_inputs.resize(p.table().units.size());
-    for (size_t u = 0; u < p.table().units.size(); ++u) flight_.runs[u].resize(p.table().units[u].segments.size());
+    if (p.layout->gathers()) return;
+    for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
+      if (p.layout->holds(p.rank, q)) bind(q, memory_->parameter(q, 0));
   }
 
   void begin(std::shared_ptr<step_context> context) override {
     keep_to_one_aten_thread();
     attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
-    losses_written_ = losses_seen_ = 0;
+    losses_written_.clear();
+    losses_seen_ = 0;
     look_up();
-    written_.assign(written_.size(), false);
+    written_in_.assign(written_in_.size(), plan::none);
+    while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
   core::result<progress> start(const plan::instruction& x) override {
@@ -68,11 +69,11 @@ class compute_executor final : public executor, private models::gradient_sink {
         break;
       case plan::kind::recompute:
         bind_for(x);
-        recompute(x);
+        if (auto did = recompute(x); !did) return core::fail(did.error());
         break;
       case plan::kind::backward:
         bind_for(x);
-        backward(x);
+        if (auto did = backward(x); !did) return core::fail(did.error());
         break;
       default:
         return core::fail(core::error_kind::bug, "not for the compute lane");
@@ -113,8 +114,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const uint32_t persistent = p().layout->persistent_set(p().rank);
     if (!p().layout->gathers() || p().layout->gather_sets[persistent].numel == 0) return;
     for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
-      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent)
-        persistent_buffer_ = b;
+      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent) persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {
     auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
@@ -132,31 +132,34 @@ class compute_executor final : public executor, private models::gradient_sink {
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
     out.micro = micro;
-    out.rank = p().rank;
+    out.rank = p().layout->data_at(p().rank);
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     return out;
   }
 
   core::result<void> forward(const plan::instruction& x) {
-    if (x.subject == 0 && x.segment == 0) {
-      flight_.hidden = at::Tensor();
+    if (p().layout->begins_stage(x.subject) && x.segment == 0) {
+      hidden_ = at::Tensor();
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
+    if (auto taken = take_input(x, hidden_); !taken) return taken;
+    flight& f = flights_[x.micro];
     const auto batch = micro_batch(x.micro);
     if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
-      context_->logits = model_->next_token_logits(batch, flight_.hidden, binding_);
+      context_->logits = model_->next_token_logits(batch, hidden_, binding_);
       return {};
     }
     const bool keep = training() && (!p().options().recompute || x.subject == 0);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
     } else if (training() && x.segment == 0) {
-      flight_.unit_inputs[x.subject] = p().options().recompute ? flight_.hidden : at::Tensor();
+      f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : at::Tensor();
     }
-    auto run = model_->forward(x.subject, x.segment, batch, flight_.hidden, binding_);
-    flight_.hidden = run->output();
-    if (x.staged != plan::none) flight_.hidden = out_of_window(flight_.hidden, memory_->window(p(), x.staged));
-    if (keep) flight_.runs[x.subject][x.segment] = std::move(run);
+    auto run = model_->forward(x.subject, x.segment, batch, hidden_, binding_);
+    hidden_ = run->output();
+    if (x.staged != plan::none) hidden_ = out_of_window(hidden_, memory_->window(p(), x.staged));
+    if (keep) f.runs[x.subject][x.segment] = std::move(run);
+    if (auto put = put_output(x, hidden_); !put) return put;
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     write_loss(x.micro);
     return look_at_losses();
@@ -164,21 +167,22 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // From the device straight into the vote's memory, so that the host does not wait for the number.
   void write_loss(uint32_t micro) {
-    const at::Tensor& mean = flight_.hidden;
-    double& loss = context_->votes[p().layout->loss_offset(p().rank, micro)];
+    const at::Tensor& mean = hidden_;
+    double& loss = loss_of(micro);
     models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
                                    reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
     device::stream::current(memory_->device()).record(context_->losses_written[micro]);
-    losses_written_ = micro + 1;
+    losses_written_.push_back(micro);
   }
 
   // Checks the losses that have arrived since the last call; on the CPU a loss arrives at once.
   core::result<void> look_at_losses() {
-    while (losses_seen_ < losses_written_ && context_->losses_written[losses_seen_].is_over()) {
-      const double loss = context_->votes[p().layout->loss_offset(p().rank, losses_seen_++)];
-      if (auto ok = judge_loss(loss); !ok) return ok;
-    }
+    while (losses_seen_ < losses_written_.size() && context_->losses_written[losses_written_[losses_seen_]].is_over())
+      if (auto ok = judge_loss(loss_of(losses_written_[losses_seen_++])); !ok) return ok;
     return {};
+  }
+  double& loss_of(uint32_t micro) {
+    return context_->votes[p().layout->loss_offset(p().layout->data_at(p().rank), micro)];
   }
 
   core::result<void> judge_loss(double loss) {
@@ -186,55 +190,74 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " +
-                                                       first_nonfinite(p().table(), binding_, flight_));
+                                                       first_nonfinite(p().table(), binding_, flights_));
     if (bad_steps_ >= bad_steps_max)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
                                                        std::to_string(bad_steps_) + "th step in a row; " +
-                                                       first_nonfinite(p().table(), binding_, flight_));
+                                                       first_nonfinite(p().table(), binding_, flights_));
     return {};
   }
 
   // The unit computes with the copy in the window, so the tensor that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
-    auto there = windows_.put(x.subject, p().table().units[x.subject].name, flight_.hidden,
+    auto there = windows_.put(x.subject, p().table().units[x.subject].name, hidden_,
                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
     if (!there) return core::fail(there.error());
     // The embedding's run, which is kept, holds this tensor as its output, which is not read again.
-    flight_.hidden.set_data(flight_.hidden.new_empty({0}));
-    flight_.hidden = std::move(*there);
+    hidden_.set_data(hidden_.new_empty({0}));
+    hidden_ = std::move(*there);
     return {};
   }
 
-  void recompute(const plan::instruction& x) {
-    const auto batch = micro_batch(x.micro);
-    at::Tensor hidden = x.staged == plan::none ? flight_.unit_inputs[x.subject]
-                                               : windows_.get(x.subject, memory_->window(p(), x.staged));
-    for (uint32_t s = 0; s < flight_.runs[x.subject].size(); ++s) {
-      flight_.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
-      hidden = flight_.runs[x.subject][s]->output();
-    }
-    flight_.unit_inputs[x.subject] = at::Tensor();
+  // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
+  // result in one; between these the tensors are ATen's.
+  core::result<void> take_input(const plan::instruction& x, at::Tensor& into) {
+    if (x.input == plan::none) return {};
+    auto got = transferred({memory_->window(p(), x.input), p().buffers[x.input].bytes});
+    if (!got) return core::fail(got.error());
+    into = std::move(*got);
+    return {};
+  }
+  core::result<void> put_output(const plan::instruction& x, at::Tensor& from) {
+    if (x.output == plan::none) return {};
+    const at::Tensor t = std::exchange(from, at::Tensor());
+    return put_transferred(t, {memory_->window(p(), x.output), p().buffers[x.output].bytes},
+                           p().table().units[x.subject].name);
   }
 
-  void backward(const plan::instruction& x) {
-    auto& run = flight_.runs[x.subject][x.segment];
-    const bool first = is_head(x.subject) && x.segment + 1 == flight_.runs[x.subject].size();
-    if (first) {
-      // Buckets that stay sum all micro-batches; reused slots start empty with each.
-      if (!p().options().buckets_stay()) written_.assign(written_.size(), false);
-      flight_.gradient = at::scalar_tensor(context_->order.loss_scale, run->output().options());
-      flight_.hidden = at::Tensor();
+  core::result<void> recompute(const plan::instruction& x) {
+    const auto batch = micro_batch(x.micro);
+    flight& f = flights_[x.micro];
+    at::Tensor hidden =
+        x.staged == plan::none ? f.unit_inputs[x.subject] : windows_.get(x.subject, memory_->window(p(), x.staged));
+    if (auto taken = take_input(x, hidden); !taken) return taken;
+    for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
+      f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
+      hidden = f.runs[x.subject][s]->output();
     }
-    flight_.gradient = run->backward(flight_.gradient, *this);
+    f.unit_inputs[x.subject] = at::Tensor();
+    return {};
+  }
+
+  core::result<void> backward(const plan::instruction& x) {
+    auto& run = flights_[x.micro].runs[x.subject][x.segment];
+    if (is_head(x.subject) && x.segment + 1 == flights_[x.micro].runs[x.subject].size()) {
+      gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
+      hidden_ = at::Tensor();
+    }
+    if (auto taken = take_input(x, gradient_); !taken) return taken;
+    gradient_ = run->backward(gradient_, *this);
     run.reset();
+    return put_output(x, gradient_);
   }
 
   models::gradient_target target(uint32_t q) override {
     const auto& o = p().options();
     const uint32_t b = p().layout->bucket_of[q];
-    const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + instruction_->micro]];
-    const bool accumulate = written_[q];
-    written_[q] = true;
+    // Buckets that stay sum all micro-batches; slots of one micro-batch start empty.
+    const uint32_t slot = p().bucket_buffer[b * o.accumulation + instruction_->micro];
+    const auto& buffer = p().buffers[slot];
+    const bool accumulate = std::exchange(written_in_[q], slot) == slot;
     return {memory_->at(plan::pool::buckets) + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()),
             o.bucket_type(), accumulate};
   }
@@ -245,17 +268,20 @@ class compute_executor final : public executor, private models::gradient_sink {
   bool host_batches_;  // batches are tensor_batch
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;               // [parameter]
-  std::vector<bool> written_;                 // [parameter]: its bucket holds a contribution of this accumulation
+  std::vector<uint32_t> written_in_;          // [parameter]: the bucket's slot that holds a contribution of it
   std::shared_ptr<const program> looked_up_;  // the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
   activation_windows windows_;
-  flight flight_;
+  std::vector<flight> flights_;  // [micro]
+  at::Tensor hidden_;            // output of the latest forward, until a stage ends
+  at::Tensor gradient_;          // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
-  uint32_t losses_written_ = 0, losses_seen_ = 0;  // micro-batches of this run
-  bool bad_step_ = false;                          // a loss of this training step is not finite
-  uint32_t bad_steps_ = 0;                         // such steps in a row
+  std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
+  size_t losses_seen_ = 0;                // of these
+  bool bad_step_ = false;                 // a loss of this training step is not finite
+  uint32_t bad_steps_ = 0;                // such steps in a row
 };
 
 }  // namespace

@@ -22,17 +22,31 @@ void fabric_executor::begin(std::shared_ptr<step_context> context) {
   pieces_ = &it->second;
 }
 
+namespace {
+
+/// Equal on all members; a send and its receive are two instructions, so they are named by what crosses.
+std::string name_of(const plan::rank_plan& p, const plan::instruction& x) {
+  if (!plan::is_transfer(x.kind)) return p.describe(x.id);
+  return p.layout->communicators[x.communicator].name + ", micro " + std::to_string(x.micro);
+}
+
+}  // namespace
+
 fabric::request describe_collective(step_context& context, const plan::instruction& x,
                                     std::span<const fabric::piece> pieces) {
   const auto& p = context.plan();
   const auto& o = p.options();
   fabric::request r;
-  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence, p.describe(x.id)};
+  r.id = {context.order.step, x.communicator, context.order.meeting_of(x).sequence, name_of(p, x)};
   if (!context.acts(x.guard)) return r;
   r.pieces = pieces;
   r.op = fabric::operation::all_gather;
   r.input_type = r.communication = r.output_type = o.types.parameter;
   const auto all_in = [&](core::dtype type) { r.input_type = r.communication = r.output_type = type; };
+  if (plan::is_transfer(x.kind)) {
+    r.op = fabric::operation::send_receive;
+    all_in(core::dtype::u8);
+  }
   if (x.kind == plan::kind::vote || x.kind == plan::kind::measure) all_in(core::dtype::f64);
   if (x.kind == plan::kind::collect || x.kind == plan::kind::spread) all_in(o.master());
   if (x.kind == plan::kind::reduce) {
@@ -62,6 +76,10 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
   if (!context_->acts(x.guard)) return r;
   switch (x.kind) {
+    case plan::kind::send:
+    case plan::kind::receive:
+      r.input = r.output = memory_->window(p, x.staged);
+      break;
     case plan::kind::gather:
       r.input = p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
                 : x.staged != plan::none                         ? memory_->window(p, x.staged)

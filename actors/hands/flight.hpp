@@ -5,6 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,17 +15,18 @@
 
 namespace troupe::actors {
 
-/// Forward keeps here what backward needs; one per micro-batch in flight, and there is one at a time.
+/// Forward keeps here what backward needs; one for each micro-batch of a step, since a pipeline has several in flight.
 struct flight {
+  explicit flight(const core::model_table& table) : unit_inputs(table.units.size()), runs(table.units.size()) {
+    for (size_t u = 0; u < runs.size(); ++u) runs[u].resize(table.units[u].segments.size());
+  }
   std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
-  at::Tensor hidden;                                                    // output of the latest forward
-  at::Tensor gradient;                                                  // of the latest backward's input
 };
 
 /// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the
 /// device: only for a step that has failed.
 std::string first_nonfinite(const core::model_table& table, const models::parameter_binding& parameters,
-                            const flight& left);
+                            std::span<const flight> left);
 
 }  // namespace troupe::actors

@@ -56,8 +56,8 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
   first.which = plan::plan_choice::train;
   const auto batch = std::static_pointer_cast<const tensor_batch>(host_cut(model, config.seed)(first));
   if (batch->failure) return core::fail(*batch->failure);
-  auto made = models::prepared_modules::make(model->make, config.parallel.data, config.parameter_dtype(), config.seed,
-                                             batch->tensors);
+  auto made = models::prepared_modules::make(model->make, config.parallel.mesh().ranks(), config.parameter_dtype(),
+                                             config.seed, batch->tensors);
   // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))

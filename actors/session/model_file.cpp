@@ -14,6 +14,11 @@ namespace {
 
 constexpr std::string_view default_file_name = "pytorch_model.bin";
 
+/// Some rank that holds the whole of a parameter: those of its pipeline stage do.
+rank_memory& holder_of(rank_memories ranks, uint32_t q) {
+  return **std::ranges::find_if(ranks, [&](const auto& m) { return m->plan().layout->holds(m->plan().rank, q); });
+}
+
 }  // namespace
 
 core::result<bool> session::save_16bit_model(const std::filesystem::path& path, bool exclude_frozen_parameters) const {
@@ -44,7 +49,8 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
                            out.data());
       };
     else
-      t.bytes = {p.memory.ranks.front()->parameter(q, 0), info.numel() * core::size_of(plan.options().types.parameter)};
+      t.bytes = {holder_of(p.memory.ranks, q).parameter(q, 0),
+                 info.numel() * core::size_of(plan.options().types.parameter)};
     tensors.push_back(std::move(t));
     names.push_back(info.name);
   }

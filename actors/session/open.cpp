@@ -63,7 +63,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   const bool pinned = z.offload_optimizer.pin_memory || z.offload_param.pin_memory;
   const memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
-  for (uint32_t r = 0; r < plan.config->parallel.data; ++r) {
+  for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
     auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
     if (!m) return core::fail(m.error());
     if (memory.swaps.space != nullptr) (*m)->use_swap_file(memory.swaps.ranks[r]);
@@ -79,7 +79,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
 
 // With the threads of the actors that follow, too: neither can be refused half-way.
 core::result<void> session::parts::make_own_system() {
-  const size_t lanes = threads_of(plan.config->parallel.data);
+  const size_t lanes = threads_of(plan.train.ranks());
   if (auto ok = check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)); !ok)
     return ok;
   if (actors.system != nullptr) return {};
@@ -91,7 +91,7 @@ core::result<void> session::parts::make_own_system() {
 
 core::result<void> session::parts::start_actors() {
   const auto& c = *plan.config;
-  const uint32_t ranks = c.parallel.data;
+  const uint32_t ranks = plan.train.ranks();
   const auto& layout = *memory.ranks.front()->plan().layout;
   const auto groups = in_process_groups(layout, memory.ranks.front()->device());
   const auto pulses = std::make_shared<pulse_board>(ranks);
@@ -166,7 +166,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->host.hooks = std::move(options.hooks);
-  p->memory.ledger.emplace(p->plan.config->parallel.data);
+  p->memory.ledger.emplace(p->plan.train.ranks());
   p->actors.system = options.system;
   if (auto ok = p->make_own_system(); !ok) return core::fail(ok.error());
   p->progress.scale = kernels::first_loss_scale(p->plan.loss_scale);

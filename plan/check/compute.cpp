@@ -255,7 +255,7 @@ class micro_batch_order {
   [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, uint32_t later) const {
     const buffer& b = p_.buffers[slot];
     if (b.pool != pool::transfers || b.first != fills ||
-        b.bytes != p_.table().units[l_.first_computing(later)].input_bytes)
+        b.bytes != l_.transfer_bytes(later))
       return broken(p_, fills, "has a slot that is not its own: pool, size or beginning differ");
     return {};
   }

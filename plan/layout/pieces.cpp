@@ -91,14 +91,25 @@ std::vector<moved_piece> collective_pieces::vote() const {
     }
   // Losses come from the last stage.
   for (const uint32_t r : l_.communicators[data_communicator(l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
-    const uint64_t at = l_.loss_offset(l_.shard_at(r), 0);
+    const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
   return out;
 }
 
+// From the member that computed it; all bytes of the slot.
+std::vector<moved_piece> collective_pieces::transfer(const instruction& x) const {
+  const uint32_t later = later_stage(l_, x), from = x.use == use::forward ? later - 1 : later;
+  const auto& members = l_.communicators[x.communicator].members;
+  const uint32_t owner = l_.pipeline_at(members.front()) == l_.pipeline_of_stage(from) ? 0 : 1;
+  return {{owner, 0, 0, x.bytes}};
+}
+
 std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
   switch (x.kind) {
+    case kind::send:
+    case kind::receive:
+      return transfer(x);
     case kind::gather:
       return gather(x.subject);
     case kind::reduce:

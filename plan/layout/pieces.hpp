@@ -37,6 +37,9 @@ class collective_pieces {
   /// Within the vote's doubles.
   [[nodiscard]] std::vector<moved_piece> vote() const;
 
+  /// Of a send or a receive: the bytes of its slot, from the rank that filled it.
+  [[nodiscard]] std::vector<moved_piece> transfer(const instruction& x) const;
+
   /// The pieces that a collective instruction moves; none for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 

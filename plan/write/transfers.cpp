@@ -10,7 +10,7 @@ transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l
 bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
 
 uint64_t transfer_writer::bytes_of(const crossing& c) const {
-  return p_.table().units[l_.first_computing(std::get<0>(c))].input_bytes;
+  return l_.transfer_bytes(std::get<0>(c));
 }
 
 // An action: a stage's forward, or its backward, of one micro-batch.

@@ -92,6 +92,26 @@ BOOST_AUTO_TEST_CASE(the_next_batch_is_prepared) {
   BOOST_TEST(cuts == 11U);  // the first on demand, then always the next one, which the next request takes
 }
 
+BOOST_AUTO_TEST_CASE(the_ranks_of_all_stages_get_the_same_micro_batch_which_is_cut_once) {
+  uint64_t cuts = 0;
+  setup.readers = 3;
+  setup.cut = [&](const next_batch&) {
+    ++cuts;
+    return std::make_shared<const data::batch>();
+  };
+  const auto actor = world.spawn(loader_impl, setup);
+  for (uint64_t step = 0; step < 5; ++step) {
+    const auto first = ask(actor, {step, step, 0, 1, plan::plan_choice::train});
+    for (int stage = 1; stage < 3; ++stage)
+      BOOST_TEST(ask(actor, {step, step, 0, 1, plan::plan_choice::train}) == first);
+    const auto next = ask(actor, {step, step, 1, 1, plan::plan_choice::train});
+    BOOST_TEST(next != first);
+    for (int stage = 1; stage < 3; ++stage)
+      BOOST_TEST(ask(actor, {step, step, 1, 1, plan::plan_choice::train}) == next);
+  }
+  BOOST_TEST(cuts == 11U);
+}
+
 BOOST_AUTO_TEST_CASE(no_more_batches_are_prepared_than_the_limit) {
   std::vector<next_batch> cuts;
   setup.prefetch_batches = 3;

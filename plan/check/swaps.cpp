@@ -187,7 +187,7 @@ core::result<void> swap_layout(const rank_plan& p) {
     file_end += extent_bytes(*p.layout, b);
     for (const auto& x : b.pieces) {
       const slice own =
-          p.layout->trains(x.parameter) ? p.own_states(x.parameter) : p.layout->partition.of(x.parameter, p.rank);
+          p.layout->trains(x.parameter) ? p.own_states(x.parameter) : p.layout->slice_of(x.parameter, p.rank);
       const bool inside = x.range.first >= own.first && x.range.first + x.range.count <= own.first + own.count;
       if (!inside || x.state_offset != linear_place(p, x.parameter, x.range.first) || x.state_offset < b.first ||
           x.state_offset + x.range.count > b.first + b.elements || b.frozen == p.layout->trains(x.parameter))
@@ -205,7 +205,7 @@ core::result<void> swap_layout(const rank_plan& p) {
   if (auto ok = activation_extents(p, file_end); !ok) return ok;
   for (uint32_t q = 0; q < held.size(); ++q) {
     const bool wanted = p.layout->trains(q) || t.parameters == tier::nvme;
-    if (held[q] != (wanted ? p.layout->partition.of(q, p.rank).count : 0))
+    if (held[q] != (wanted ? p.layout->slice_of(q, p.rank).count : 0))
       return broken(p, p.table().parameters[q].name + ": not every owned element is in just one swap block");
   }
   return {};

@@ -224,8 +224,10 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   if (auto ok = slices_are_read(w, rank); !ok) return ok;
   if (w.taken == branch::not_skipped)
     if (auto ok = pipelined(w, rank); !ok) return ok;
-  for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b)
+  for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b) {
+    if (p.layout->buckets[b].pipeline != p.layout->pipeline_at(p.rank)) continue;
     if (auto ok = gradients_move(w, rank, b); !ok) return ok;
+  }
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
     if (auto ok = states_move(w, rank, g); !ok) return ok;
   return {};

@@ -138,7 +138,7 @@ struct rank_plan {  ///< one rank's step
   std::vector<uint64_t> undo_offset;  ///< [sub-group]: of its undo copy, in bytes; no_undo where not speculated
   uint64_t undo_bytes = 0;            ///< of all undo copies
   std::vector<swap_block> blocks;     ///< if something is swapped: one per sub-group, then the frozen ones
-  std::vector<file_range> activation_extents;  ///< [unit]: of its input in the swap file
+  std::vector<file_range> activation_extents;  ///< [activation_extent]: of a unit's input in the swap file
   uint64_t swap_file_bytes = 0;
   std::vector<snapshot_block> snapshots;             ///< plans that save: in the order of the file
   uint64_t resident_elements[num_state_parts] = {};  ///< of blocks, in the pools of parts that are not swapped

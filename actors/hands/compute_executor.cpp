@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "actors/aten_threads.hpp"
-#include "actors/hands/activation_windows.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
@@ -37,8 +36,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         host_batches_(setup_.own != nullptr),
         binding_(p.table(), p.options().types.parameter, model_->own_parameters(), memory_->device()),
         bound_at_(p.table().parameters.size(), nullptr),
-        written_in_(p.table().parameters.size(), plan::none),
-        windows_(p.table().units.size()) {
+        written_in_(p.table().parameters.size(), plan::none) {
     setup_.own = nullptr;  // it holds the values that the run began with
     if (p.layout->gathers()) return;
     for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
@@ -200,8 +198,8 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // The unit computes with the copy in the window, so the tensor that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
-    auto there = windows_.put(x.subject, p().table().units[x.subject].name, hidden_,
-                              {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
+    auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_,
+                                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
     if (!there) return core::fail(there.error());
     // The embedding's run, which is kept, holds this tensor as its output, which is not read again.
     hidden_.set_data(hidden_.new_empty({0}));
@@ -229,7 +227,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     const auto batch = micro_batch(x.micro);
     flight& f = flights_[x.micro];
     at::Tensor hidden =
-        x.staged == plan::none ? f.unit_inputs[x.subject] : windows_.get(x.subject, memory_->window(p(), x.staged));
+        x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
@@ -272,10 +270,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::shared_ptr<const program> looked_up_;  // the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
-  activation_windows windows_;
-  std::vector<flight> flights_;  // [micro]
-  at::Tensor hidden_;            // output of the latest forward, until a stage ends
-  at::Tensor gradient_;          // of the latest backward's input
+  std::vector<flight> flights_;               // [micro]
+  at::Tensor hidden_;                         // output of the latest forward, until a stage ends
+  at::Tensor gradient_;                       // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order

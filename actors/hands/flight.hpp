@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "actors/hands/activation_windows.hpp"
 #include "core/model_table.hpp"
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
@@ -17,11 +18,13 @@ namespace troupe::actors {
 
 /// Forward keeps here what backward needs; one for each micro-batch of a step, since a pipeline has several in flight.
 struct flight {
-  explicit flight(const core::model_table& table) : unit_inputs(table.units.size()), runs(table.units.size()) {
+  explicit flight(const core::model_table& table)
+      : unit_inputs(table.units.size()), runs(table.units.size()), windows(table.units.size()) {
     for (size_t u = 0; u < runs.size(); ++u) runs[u].resize(table.units[u].segments.size());
   }
   std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
+  activation_windows windows;
 };
 
 /// Where a number that is not finite appeared first, among tensors still in memory. Reads tensors, which waits for the

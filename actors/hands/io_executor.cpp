@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/layout/activation_extents.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -34,7 +36,7 @@ std::vector<swap_move> moves_of(const plan::rank_plan& p, const plan::instructio
       break;
     }
     case plan::swapped::activations:
-      out.push_back({p.activation_extents[x.subject], 0});
+      out.push_back({p.activation_extents[plan::activation_extent(*p.layout, x.subject, x.micro)], 0});
       break;
     case plan::swapped::gradients: {
       const auto& begins = p.offsets.bucket_begin;

@@ -50,8 +50,10 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
     if (auto ok = in_order(w, rank, forward, out, "which fills what it writes"); !ok) return ok;
     if (auto ok = in_order(w, rank, out, in, "which writes what it reads"); !ok) return ok;
     if (auto ok = in_order(w, rank, in, recompute, "which reads its input"); !ok) return ok;
-    // The next micro-batch writes the same extent.
-    if (const uint32_t next = m + 1 < p.options().accumulation ? r.activation_out[at + units] : none; next != none)
+    // The next micro-batch writes the same extent, but for those of a pipeline.
+    const bool same = activation_extent(*p.layout, u, 0) == activation_extent(*p.layout, u, 1);
+    if (const uint32_t next = same && m + 1 < p.options().accumulation ? r.activation_out[at + units] : none;
+        next != none)
       if (auto ok = in_order(w, rank, in, next, "which still reads that extent"); !ok) return ok;
   }
   for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s) {
@@ -66,11 +68,13 @@ core::result<void> input_comes_back(const world& w, uint32_t rank, uint32_t m, u
 core::result<void> activation_extents(const rank_plan& p, uint64_t from) {
   const auto units = static_cast<uint32_t>(p.table().units.size());
   const bool in_file = p.options().tiers.activations == tier::nvme;
-  if (p.activation_extents.size() != units)
+  if (p.activation_extents.size() != activation_extent(*p.layout, units, 0))
     return broken(p, "its table of activation extents does not have one entry for each unit");
-  for (uint32_t u = 0; u < units; ++u) {
-    const file_range wanted{in_file ? from : 0, in_file ? activation_window_bytes(*p.layout, u) : 0};
-    if (p.activation_extents[u] != wanted)
+  for (uint32_t k = 0; k < p.activation_extents.size(); ++k) {
+    const uint32_t u = k / activation_extent(*p.layout, 1, 0);
+    const bool mine = in_file && p.layout->computes(p.rank, u);
+    const file_range wanted{in_file ? from : 0, mine ? activation_window_bytes(*p.layout, u) : 0};
+    if (p.activation_extents[k] != wanted)
       return broken(p, "the input of " + p.table().units[u].name + " has an extent that is not its own");
     from += wanted.bytes;
   }
@@ -83,7 +87,7 @@ core::result<void> activations(const world& w, uint32_t rank) {
   if (auto ok = windows_are_their_own(p); !ok) return ok;
   for (uint32_t m = 0; m < p.options().accumulation; ++m)
     for (uint32_t u = 0; u < p.table().units.size(); ++u)
-      if (window_bytes(p, u) > 0)
+      if (p.layout->computes(rank, u) && window_bytes(p, u) > 0)
         if (auto ok = input_comes_back(w, rank, m, u); !ok) return ok;
   return {};
 }

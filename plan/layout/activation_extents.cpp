@@ -8,15 +8,21 @@ uint64_t activation_window_bytes(const job_layout& l, uint32_t unit) {
   const auto& t = l.options.tiers;
   const auto& info = l.table->units[unit];
   if (!l.options.recompute || t.activations == tier::device || info.segments.empty()) return 0;
-  return unit == 0 || unit > t.activation_units ? 0 : core::round_up(info.input_bytes, swap_page_bytes);
+  return l.begins_stage(unit) || unit > t.activation_units ? 0 : core::round_up(info.input_bytes, swap_page_bytes);
 }
 
 void place_activations(rank_plan& p) {
-  p.activation_extents.assign(p.table().units.size(), {});
-  if (p.options().tiers.activations != tier::nvme) return;
-  for (uint32_t u = 0; u < p.activation_extents.size(); ++u) {
-    p.activation_extents[u] = {p.swap_file_bytes, activation_window_bytes(*p.layout, u)};
-    p.swap_file_bytes += p.activation_extents[u].bytes;
+  const job_layout& l = *p.layout;
+  const auto units = static_cast<uint32_t>(p.table().units.size());
+  p.activation_extents.assign(activation_extent(l, units, 0), {});
+  if (l.options.tiers.activations != tier::nvme) return;
+  const uint32_t each = activation_extent(l, 1, 0);
+  for (uint32_t u = 0; u < units; ++u) {
+    const uint64_t bytes = l.computes(p.rank, u) ? activation_window_bytes(l, u) : 0;
+    for (uint32_t micro = 0; micro < each; ++micro) {
+      p.activation_extents[activation_extent(l, u, micro)] = {p.swap_file_bytes, bytes};
+      p.swap_file_bytes += bytes;
+    }
   }
 }
 

@@ -8,12 +8,18 @@
 namespace troupe::plan {
 
 /// Bytes of the window that holds the input of `unit`: whole pages, the last one padded. 0 where that input stays in
-/// device memory: nothing is recomputed, the unit is the first, whose input is the tokens, or it is beyond
-/// `tier_options::activation_units`.
+/// device memory: nothing is recomputed, the unit is the first of its stage, whose input is the tokens or lies in the
+/// slot of a transfer, or it is beyond `tier_options::activation_units`.
 uint64_t activation_window_bytes(const job_layout& l, uint32_t unit);
 
-/// Puts an extent for each such unit behind the states in the swap file; every micro-batch overwrites it. With
-/// tier::nvme only.
+/// Which extent the input of `unit` in `micro` has: one for each unit, or in a pipeline, which has several
+/// micro-batches in flight, one for each of both.
+inline uint32_t activation_extent(const job_layout& l, uint32_t unit, uint32_t micro) {
+  return l.options.pipeline.first_unit.empty() ? unit : unit * l.options.accumulation + micro;
+}
+
+/// Puts an extent for each such unit of the rank behind the states in the swap file; without a pipeline every
+/// micro-batch overwrites it. With tier::nvme only.
 void place_activations(rank_plan& p);
 
 }  // namespace troupe::plan

@@ -138,10 +138,6 @@ core::result<void> cut_into_stages(job_layout& l) {
     if (ranks == 1) return {};
     return refuse("wanted a cut of the model into stages for " + std::to_string(ranks) + " ranks, got none");
   }
-  if (l.options.recompute && l.options.tiers.activations != tier::device)
-    return refuse(
-        "activations that wait off the device (activation_checkpointing) have one window for each unit, and a "
-        "pipeline has several micro-batches in flight");
   if (table.stages() != first.size() || table.ranks() != ranks || table.micro_batches != l.options.accumulation)
     return refuse("wanted a schedule of " + std::to_string(first.size()) + " stages on " + std::to_string(ranks) +
                   " ranks and " + std::to_string(l.options.accumulation) + " micro-batches, got one of " +

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <numeric>
+#include <span>
+#include <vector>
 
 #include "plan/layout/activation_extents.hpp"
 
@@ -92,10 +95,156 @@ class activation_swaps {
   size_t held_ = 0, next_ = 0;          // windows that stay; of units_: reads still to be written
 };
 
+// The same for a pipeline, which has inputs of several micro-batches waiting at a time: those that wait shortest stay
+// in their windows, the others leave and are read again in the order in which backward needs them.
+class pipelined_swaps {
+ public:
+  pipelined_swaps(draft& d, const rank_plan& p)
+      : d_(d),
+        l_(*p.layout),
+        in_files_(l_.options.tiers.activations == tier::nvme),
+        slots_(std::max(2U, l_.options.tiers.activation_slots)),
+        wait_of_(l_.table->units.size() * l_.options.accumulation, none) {}
+
+  std::string run() {
+    for (handle x = d_.begin; x != none; x = d_.next(x))
+      if (concerns(x)) note(x);
+    if (waits_.empty()) return {};
+    choose();
+    for (handle x = d_.begin; x != none; x = d_.next(x))
+      if (concerns(x)) visit(x);
+    return std::string(in_files_ ? "inputs of micro-batches in flight that wait in their file: "
+                                 : "inputs of micro-batches in flight that wait on the host: ") +
+           std::to_string(in_files_ ? reads_.size() : waits_.size());
+  }
+
+ private:
+  struct wait {
+    uint64_t put = 0, taken = 0;  // when it begins and ends, in puts and takes of the rank
+    uint32_t window = none;
+    handle written = none, read = none;
+    bool stays = true;
+  };
+
+  [[nodiscard]] bool concerns(handle x) const {
+    if (d_.is_mark(x)) return false;
+    const auto& o = d_.at(x);
+    return (o.kind == kind::forward || o.kind == kind::recompute || o.kind == kind::backward) &&
+           activation_window_bytes(l_, o.subject) > 0;
+  }
+  [[nodiscard]] uint32_t& wait_at(handle x) {
+    return wait_of_[d_.at(x).subject * l_.options.accumulation + d_.at(x).micro];
+  }
+  [[nodiscard]] bool puts(handle x) const { return d_.at(x).kind == kind::forward && d_.at(x).segment == 0; }
+  [[nodiscard]] bool takes(handle x) const { return d_.at(x).kind == kind::backward && d_.at(x).segment == 0; }
+
+  void note(handle x) {
+    if (puts(x)) {
+      wait_at(x) = static_cast<uint32_t>(waits_.size());
+      waits_.push_back({.put = now_++});
+    }
+    if (takes(x)) waits_[wait_at(x)].taken = now_++;
+  }
+
+  // One window is for what leaves, one for what comes back.
+  void choose() {
+    if (!in_files_) return;
+    std::vector<uint32_t> shortest(waits_.size());
+    std::iota(shortest.begin(), shortest.end(), 0U);
+    std::ranges::stable_sort(shortest, {}, [&](uint32_t i) { return waits_[i].taken - waits_[i].put; });
+    std::vector<uint32_t> staying(now_, 0);
+    for (const uint32_t i : shortest) {
+      wait& w = waits_[i];
+      const std::span during(staying.begin() + static_cast<long>(w.put), staying.begin() + static_cast<long>(w.taken));
+      w.stays = std::ranges::all_of(during, [&](uint32_t n) { return n + 2 < slots_; });
+      for (uint32_t& n : during) n += w.stays ? 1 : 0;
+      if (!w.stays) reads_.push_back(i);
+    }
+    std::ranges::sort(reads_, {}, [&](uint32_t i) { return waits_[i].taken; });
+    now_ = 0;
+  }
+
+  void visit(handle x) {
+    const uint32_t i = wait_at(x);
+    if (puts(x)) return put(x, i);
+    if (d_.at(x).kind == kind::forward) return;
+    wait& w = waits_[i];
+    if (d_.at(x).kind == kind::recompute) {
+      if (!w.stays && w.read == none) read(d_.insert_before(x, kind::swap_in, d_.at(x).subject, d_.at(x).micro));
+      d_.depend(x, w.read);
+    }
+    d_.at(x).staged = w.window;
+    if (!takes(x)) return;
+    d_.close(w.window, x);
+    --held_;
+    ++now_;
+    read_ahead(x);
+  }
+
+  void put(handle x, uint32_t i) {
+    wait& w = waits_[i];
+    ++now_;
+    const uint32_t unit = d_.at(x).subject;
+    w.window = d_.at(x).staged = open(x, unit);
+    if (w.stays) {
+      ++held_;
+      return;
+    }
+    const handle out = d_.insert_after(x, kind::swap_out, unit, d_.at(x).micro);
+    describe(out, w.window);
+    d_.depend(out, x);
+    d_.buffer(w.window).last = w.written = out;
+    leaving_.push_back(w.window);
+    read_ahead(out);
+  }
+
+  // What is needed next, as soon as there is room for it beside one that leaves.
+  void read_ahead(handle behind) {
+    if (next_ == reads_.size() || held_ + 2 > slots_) return;
+    const wait& w = waits_[reads_[next_]];
+    if (w.written == none) return;
+    const handle out = d_.standing(w.written);
+    read(d_.insert_after(behind, kind::swap_in, d_.at(out).subject, d_.at(out).micro));
+  }
+  void read(handle in) {
+    wait& w = waits_[reads_[next_++]];
+    w.window = open(in, d_.at(in).subject);
+    describe(in, w.window);
+    d_.at(in).use = use::backward;
+    d_.depend(in, w.written);
+    w.read = in;
+    ++held_;
+  }
+
+  uint32_t open(handle x, uint32_t unit) {
+    for (; in_files_ && !leaving_.empty() && leaving_.size() + held_ >= slots_; leaving_.pop_front())
+      d_.buffer(leaving_.front()).free_from = x;
+    return d_.open(x, pool::activations, activation_window_bytes(l_, unit), unit);
+  }
+  void describe(handle swap, uint32_t window) {
+    auto& o = d_.at(swap);
+    o.what = swapped::activations;
+    o.bytes = activation_window_bytes(l_, o.subject);
+    o.staged = window;
+  }
+
+  draft& d_;
+  const job_layout& l_;
+  bool in_files_;
+  size_t slots_;
+  std::vector<uint32_t> wait_of_;  // [unit * micro-batches + micro]
+  std::vector<wait> waits_;        // in the order in which they begin
+  std::vector<uint32_t> reads_;    // those that leave, in the order in which they are taken
+  size_t next_ = 0, held_ = 0;     // of reads_; windows that wait for backward
+  uint64_t now_ = 0;
+  std::deque<uint32_t> leaving_;  // windows
+};
+
 }  // namespace
 
 std::string move_activations(draft& d, const rank_plan& p) {
-  return p.options().mode == mode::train ? activation_swaps(d, p).run() : "";
+  if (p.options().mode != mode::train) return "";
+  return p.options().pipeline.first_unit.empty() ? activation_swaps(d, p).run() : pipelined_swaps(d, p).run();
 }
 
 }  // namespace troupe::plan

@@ -26,11 +26,26 @@ struct model_section {            ///< `model`
 
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
+  std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     return {{axis::pipeline, pipeline}, {axis::shard, data}, {axis::sequence, sequence}, {axis::tensor, tensor}};
   }
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
+};
+
+struct pipeline_section {               ///< `pipeline`: how `parallel.pipeline` ranks share the model
+  std::string schedule = "1f1b";        ///< a name, `search`, or the path of a .csv as it was given
+  std::filesystem::path schedule_file;  ///< absolute; empty unless it is a file
+  uint32_t chunks = 0;                  ///< stages of a rank; 0: as many as the schedule wants, else 1
+  std::string partition = "best";       ///< best, uniform, parameters or type:REGEX; empty beside first_units
+  std::vector<uint32_t> first_units;    ///< [stage], where the file says them
+  bool any_order = false;               ///< a schedule may leave the order of micro-batches: bits differ
+  uint64_t memory_limit = 0;            ///< bytes of activations that a rank may keep; 0: none
+  uint32_t in_flight_limit = 0;         ///< micro-batches that a rank may keep activations of; 0: none
+  uint32_t checkpoint_interval = 0;     ///< key: activation_checkpoint_interval
+  /// What is cut: nothing where one rank has one stage.
+  [[nodiscard]] bool cuts(uint32_t ranks) const { return ranks > 1 || chunks > 1; }
 };
 
 struct zero_section {  ///< `zero_optimization`
@@ -66,11 +81,16 @@ struct zero_section {  ///< `zero_optimization`
 /// The first of two sums: over ranks (per micro-batch) or over micro-batches (per step).
 enum class gradient_order : uint8_t { automatic, per_micro_batch, per_step };
 
+/// Where the gradients of a weight that several units use are added: in its bucket as they come, or a sum for each use
+/// first. Automatic: the latter where a pipeline may lay the units on different ranks.
+enum class tied_gradients : uint8_t { automatic, in_bucket, per_use };
+
 struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path file;  ///< the YAML; empty when built from text
   model_section model;
   data_section data;
   parallel_section parallel;
+  pipeline_section pipeline;
   uint64_t seed = 0;
   uint64_t steps = 0;
   uint64_t train_batch_size = 0;  ///< the three are consistent and positive after load
@@ -91,6 +111,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   data_types_section data_types;
   activation_checkpointing_section activation_checkpointing;
   gradient_order order = gradient_order::automatic;  ///< key: gradient_order
+  tied_gradients tied = tied_gradients::automatic;   ///< key: tied_gradients
   evaluation_section evaluation;
   checkpoint_section checkpoint;
   telemetry_section telemetry;

@@ -21,15 +21,16 @@ enum class value_type : uint8_t {  ///< of a key
   number,
   text,
   path,
-  number_list,  ///< as many numbers as `choices` has names
-  integers,     ///< a list of any length
-  texts,        ///< a list of any length, or one text
-  dtype,        ///< a floating type, as core::float_dtype_from reads it
-  seconds,      ///< a number, or text such as 500ms, 5s, 2min, 1h
-  bytes,        ///< an integer, or text such as 512MiB, 4GiB, 4GB
-  any,          ///< of a key that nothing reads: whatever its type
-  object,       ///< a mapping whose keys are not in this table
-  section,      ///< a mapping whose keys are
+  number_list,       ///< as many numbers as `choices` has names
+  integers,          ///< a list of any length
+  texts,             ///< a list of any length, or one text
+  text_or_integers,  ///< one text, or a list of integers of any length
+  dtype,             ///< a floating type, as core::float_dtype_from reads it
+  seconds,           ///< a number, or text such as 500ms, 5s, 2min, 1h
+  bytes,             ///< an integer, or text such as 512MiB, 4GiB, 4GB
+  any,               ///< of a key that nothing reads: whatever its type
+  object,            ///< a mapping whose keys are not in this table
+  section,           ///< a mapping whose keys are
 };
 
 enum class effect : uint8_t {  ///< of a key on a run

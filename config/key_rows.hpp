@@ -53,6 +53,7 @@ void add_offload_keys(key_rows& t);
 void add_swap_keys(key_rows& t);
 void add_checkpoint_keys(key_rows& t);
 void add_monitor_keys(key_rows& t);
+void add_pipeline_keys(key_rows& t);
 void add_parallel_engine_keys(key_rows& t);
 void add_compression_keys(key_rows& t);
 void add_data_efficiency_keys(key_rows& t);

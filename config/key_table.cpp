@@ -67,6 +67,7 @@ const std::vector<key_info>& key_table() {
     add_offload_keys(t);
     add_checkpoint_keys(t);
     add_monitor_keys(t);
+    add_pipeline_keys(t);
     add_parallel_engine_keys(t);
     add_compression_keys(t);
     add_data_efficiency_keys(t);
@@ -145,6 +146,8 @@ std::string wanted(const key_info& k) {
       return fmt::format("a list of integers{}", range);
     case value_type::texts:
       return "a list of texts";
+    case value_type::text_or_integers:
+      return fmt::format("text, or a list of integers{}", range);
     case value_type::dtype:
       return "one of fp16, bf16, fp32, fp64";
     case value_type::seconds:

@@ -1,4 +1,4 @@
-// DeepSpeed's keys of pipelines, tensor and expert parallelism, graph compilation and generation.
+// DeepSpeed's keys of tensor and expert parallelism, graph compilation and generation.
 #include "config/capabilities.hpp"
 #include "config/key_rows.hpp"
 
@@ -110,17 +110,6 @@ void add_experts(key_rows& t) {
 }  // namespace
 
 void add_parallel_engine_keys(key_rows& t) {
-  section_rows pipe(t, "pipeline", "Options of the pipeline engine.", capability::pipeline);
-  pipe("stages", integer, "auto", "DeepSpeed reads it and does nothing.")
-      .at_least(1)
-      .ignored("parallel.pipeline says it");
-  pipe("partition", text, "best", "DeepSpeed reads it and does nothing.").ignored("the plan balances stages by cost");
-  pipe("seed_layers", boolean, "false", "A seed for each layer.").ignored("initial weights never depend on the cut");
-  pipe("activation_checkpoint_interval", integer, "0", "Layers between two that keep their input; 0: the model's.")
-      .at_least(0);
-  pipe("pipe_partitioned", boolean, "true", "Cut what is sent over the tensor-parallel ranks.");
-  pipe("grad_partitioned", boolean, "true", "The same for gradients.");
-  pipe("use_reentrant", boolean, "true", "How autograd recomputes.").ignored("there is one way to recompute here");
   add_tensor(t);
   add_experts(t);
   add_compile(t);

@@ -37,6 +37,20 @@ hand_made order_field() {
           }};
 }
 
+hand_made tied_field() {
+  return {[](job_config& c, const node& v) -> std::optional<std::string> {
+            c.tied = v.text == "in_bucket" ? tied_gradients::in_bucket
+                     : v.text == "per_use" ? tied_gradients::per_use
+                                           : tied_gradients::automatic;
+            return std::nullopt;
+          },
+          [](const job_config& c) -> std::string {
+            return c.tied == tied_gradients::in_bucket ? "in_bucket"
+                   : c.tied == tied_gradients::per_use ? "per_use"
+                                                       : "automatic";
+          }};
+}
+
 hand_made tokenizer_field() {
   return {[](job_config& c, const node& v) -> std::optional<std::string> {
             c.data.tokenizer = v.text;
@@ -149,7 +163,12 @@ void add_group_keys(key_rows& t) {
 void add_parallel_keys(key_rows& t) {
   using parallel = parallel_section;
   t.row("parallel", section)
-      .means("How many ranks share the work, and how; ranks = data x pipeline x tensor x sequence.");
+      .means("How many ranks share the work, and how; ranks = pipeline x data x sequence x tensor.");
+  t.row("parallel.ranks", integer)
+      .at_least(1)
+      .at_most(1U << 28U)
+      .into<&job::parallel, &parallel::all>()
+      .means("Ranks in all, which the degrees have to multiply to; where data is not given, what the others leave.");
   t.row("parallel.data", integer)
       .by_default("1")
       .at_least(1)
@@ -159,10 +178,9 @@ void add_parallel_keys(key_rows& t) {
   t.row("parallel.pipeline", integer)
       .by_default("1")
       .at_least(1)
-      .just("1")
-      .needs(capability::pipeline)
+      .at_most(4096)
       .into<&job::parallel, &parallel::pipeline>()
-      .means("Stages the layers are cut into.");
+      .means("Ranks that each have their own layers, in stages (section pipeline), and train on the same samples.");
   t.row("parallel.tensor", integer)
       .by_default("1")
       .at_least(1)
@@ -296,6 +314,15 @@ void add_job_keys(key_rows& t) {
       .means(
           "What is summed first: ranks, for every micro-batch, or a rank's micro-batches, once a step; by default what "
           "the stage's memory promise asks for.");
+  t.row("tied_gradients", text)
+      .by_default("automatic")
+      .one_of({"automatic", "in_bucket", "per_use"})
+      .by_hand(tied_field())
+      .means(
+          "Where the gradients of a weight that several units use are added: in one bucket, micro-batch by "
+          "micro-batch, "
+          "or a sum for each use first, and these once a step; by default per_use with parallel.pipeline above 1, else "
+          "in_bucket. Bits agree between runs that say the same.");
   add_data_keys(t);
   add_group_keys(t);
   add_parallel_keys(t);

@@ -193,6 +193,7 @@ class rules {
 }  // namespace
 
 void resolve(const settings& given, job_config& config, reporter& report, origins& derived, purpose why) {
+  parallel_rules(given, config, report, derived);
   rules(given, config, report, derived, why).all();
   training_rules(given, config, report, derived, why);
   offload_rules(given, config, report, derived, why);

@@ -15,6 +15,9 @@ void resolve(const settings& given, job_config& config, reporter& report, origin
 /// The part of it that concerns optimizer, learning rate, parameter groups and texts.
 void training_rules(const settings& given, job_config& config, reporter& report, origins& derived, purpose why);
 
+/// The part of it that concerns degrees and pipelines; before all others, which need them.
+void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived);
+
 /// The rules of DeepSpeed between keys that set no field of job_config.
 void deepspeed_rules(const settings& given, reporter& report);
 

@@ -155,6 +155,7 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
       return all ? value : nullptr;
     }
     case value_type::integers:
+    case value_type::text_or_integers:
     case value_type::texts: {
       const auto fits = [&](const node_ptr& item) {
         if (key.type == value_type::texts) return is_text(*item) && checked_choice(key, item, item->text) != nullptr;
@@ -162,6 +163,7 @@ node_ptr checked(const key_info& key, const node_ptr& value) {
         return v && in_range(key, as_double(*v));
       };
       if (key.type == value_type::texts && is_text(*value)) return fits(value) ? value : nullptr;
+      if (key.type == value_type::text_or_integers && is_text(*value)) return value;
       return value->kind == node_kind::sequence && std::all_of(value->items.begin(), value->items.end(), fits)
                  ? value
                  : nullptr;

@@ -1,0 +1,14 @@
+// Names that a pattern of a configuration is found in. Owns the search, on RE2, whose time is linear in the name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+
+namespace troupe::config {
+
+/// [name] Whether the pattern is found in it, in any letter case. Refused (bad_input): a pattern that is none.
+core::result<std::vector<bool>> found_in(const std::string& pattern, const std::vector<std::string>& names);
+
+}  // namespace troupe::config

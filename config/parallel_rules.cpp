@@ -1,0 +1,86 @@
+// Rules between keys of degrees and of pipelines. Leaves what a model and a schedule say of them to job/pipeline.hpp.
+#include <fmt/format.h>
+#include <re2/re2.h>
+
+#include "config/resolve.hpp"
+
+namespace troupe::config {
+namespace {
+
+/// As the key's own range has it.
+constexpr uint64_t most_data_ranks = 65536;
+
+class parallel_checks {
+ public:
+  parallel_checks(const settings& given, job_config& config, reporter& report, origins& derived)
+      : given_(given), config_(config), report_(report), derived_(derived) {}
+
+  void all() {
+    degrees();
+    schedule();
+    partition();
+    recomputation();
+  }
+
+ private:
+  void error(std::string_view key, std::string text) {
+    report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+
+  void degrees() {
+    parallel_section& p = config_.parallel;
+    if (!p.all) return;
+    for (const char* key : {"parallel.data", "parallel.pipeline"})
+      if (given_.was_refused(key)) return;
+    if (given_.value_of("parallel.data") == nullptr) {
+      if (*p.all % p.pipeline != 0 || *p.all / p.pipeline > most_data_ranks)
+        return error("parallel.ranks", fmt::format("wanted pipeline {} x at most {} data-parallel ranks, got {}",
+                                                   p.pipeline, most_data_ranks, *p.all));
+      p.data = static_cast<uint32_t>(*p.all / p.pipeline);
+      derived_.emplace("parallel.data", "derived");
+    } else if (*p.all != p.ranks()) {
+      error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {} = {}, got {}",
+                                          p.pipeline, p.data, p.ranks(), *p.all));
+    }
+  }
+
+  void schedule() {
+    const setting* given = given_.value_of("pipeline.schedule");
+    auto& p = config_.pipeline;
+    if (given == nullptr || !p.schedule.ends_with(".csv")) return;
+    p.schedule_file = (report_.sources.at(given->at.source).folder / p.schedule).lexically_normal();
+  }
+
+  void partition() {
+    constexpr std::string_view prefix = "type:";
+    const auto& partition = config_.pipeline.partition;
+    if (!partition.starts_with(prefix)) return;
+    const RE2 pattern(partition.substr(prefix.size()), RE2::Quiet);
+    if (!pattern.ok())
+      error("pipeline.partition",
+            fmt::format("wanted type: and an RE2 pattern, got '{}': {}", partition, pattern.error()));
+  }
+
+  void recomputation() {
+    if (config_.pipeline.checkpoint_interval == 0 || config_.activation_checkpointing.enabled) return;
+    constexpr std::string_view switched = "activation_checkpointing.enabled";
+    if (given_.value_of(switched) != nullptr)
+      return error("pipeline.activation_checkpoint_interval",
+                   fmt::format("wanted 0 beside {}: false, got {}", switched, config_.pipeline.checkpoint_interval));
+    config_.activation_checkpointing.enabled = true;
+    derived_.emplace(switched, "derived");
+  }
+
+  const settings& given_;
+  job_config& config_;
+  reporter& report_;
+  origins& derived_;
+};
+
+}  // namespace
+
+void parallel_rules(const settings& given, job_config& config, reporter& report, origins& derived) {
+  parallel_checks(given, config, report, derived).all();
+}
+
+}  // namespace troupe::config

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "job/blueprint.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/choose/batch_need.hpp"
 #include "storage/memory/memory_room.hpp"
@@ -35,6 +36,16 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
   return *models::parse_model_spec(m.hugging_face_json);
 }
 
+/// What the model and the schedule say of a pipeline.
+std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
+                                               uint64_t columns) {
+  const auto table =
+      models::make_model_table(spec, job.train_micro_batch_size_per_gpu, columns, core::size_of(job.parameter_dtype()));
+  auto found = job::find_pipeline_problem(job, table, job::options_from(job, plan::mode::train));
+  if (!found) return std::nullopt;
+  return key_problem{std::move(found->key), std::move(found->what.text)};
+}
+
 }  // namespace
 
 std::vector<key_problem> job_problems(const config::job_config& job, intent why) {
@@ -48,7 +59,9 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
     return out;
   }
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
-  if (why == intent::plan || !has_batches) return out;
+  if (!has_batches) return out;
+  if (auto problem = pipeline_problem_of(job, *spec, columns)) out.push_back(std::move(*problem));
+  if (why == intent::plan) return out;
   const plan::batch_request batches{.rows = job.train_micro_batch_size_per_gpu,
                                     .columns = columns,
                                     .accumulation = job.gradient_accumulation_steps,

@@ -10,8 +10,11 @@ namespace troupe::apps {
 plan_command::plan_command(CLI::App& app) {
   command_ = app.add_subcommand("plan", "will it fit, what will it do, how long will it take; computes nothing");
   add_common(*command_, arguments_, "topology: YAML, or DeepSpeed JSON");
-  command_->add_option("--format", arguments_.format, "summary, table, perfetto or dot")
-      ->check(CLI::IsMember({"summary", "table", "perfetto", "dot"}));
+  command_
+      ->add_option("--format", arguments_.format,
+                   "summary, table, perfetto, dot, or schedule: the pipeline's, in PyTorch's CSV notation")
+      ->check(CLI::IsMember({"summary", "table", "perfetto", "dot", "schedule"}));
+  command_->add_flag("--transfers", arguments_.transfers, "of schedule: sends and receives, too");
   command_->add_option("--trace", arguments_.trace_file, "write the predicted step as a Perfetto trace");
   command_->add_option("--rank", arguments_.rank, "of table, dot and --explain");
   command_->add_flag("--saving", arguments_.saving, "the step in which a checkpoint is taken");

@@ -1,6 +1,7 @@
 #include "apps/plan_estimate.hpp"
 
 #include <algorithm>
+#include <vector>
 
 #include "core/text.hpp"
 #include "plan/choose/bandwidth.hpp"
@@ -11,12 +12,20 @@ namespace {
 
 using core::text_of;
 
+/// Parameters of the pipeline rank that holds most.
+uint64_t parameters_of_a_rank(const job::blueprint& b) {
+  const auto& l = b.train.layout();
+  std::vector<uint64_t> held(l.options.mesh.degree(core::axis::pipeline), 0);
+  for (size_t q = 0; q < l.pipeline_of.size(); ++q) held[l.pipeline_of[q]] += l.table->parameters[q].numel();
+  return *std::ranges::max_element(held);
+}
+
 std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
   const auto& options = b.train.layout().options;
   std::string out = "model states of a rank, Adam in mixed precision:";
   for (uint32_t stage = 0; stage <= 3; ++stage)
     out += text_of("%s stage %u %s", stage == 0 ? "" : ",", stage,
-                   core::human_bytes(plan::static_state_bytes(parameters, options.ranks(), stage)).c_str());
+                   core::human_bytes(plan::static_state_bytes(parameters, options.shards(), stage)).c_str());
   const uint64_t bucket = plan::static_bucket_bytes(
       std::min(options.gradients.reduce_bucket, parameters), core::size_of(options.bucket_type()), options.stage,
       options.overlap ? plan::reduction::overlapped : plan::reduction::awaited);
@@ -68,12 +77,15 @@ std::string efficiency_summary(const job::blueprint& b, const plan::cost_model& 
 }
 
 std::string estimate_summary(const job::blueprint& b, const plan::cost_model& costs) {
-  const plan::machine_shape shape{.gpus_per_node = b.config->parallel.data, .nodes = 1};
-  const auto size = plan::size_of(*b.table);
   const auto& options = b.train.layout().options;
-  const auto moved = plan::swapped_by_deepspeed(size.total, options.ranks(), options.accumulation);
-  return "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) +
-         "\nDeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +
+  const plan::machine_shape shape{.gpus_per_node = options.data(), .nodes = 1};
+  auto size = plan::size_of(*b.table);
+  size.total = parameters_of_a_rank(b);
+  size.largest_layer = std::min(size.largest_layer, size.total);
+  const auto moved = plan::swapped_by_deepspeed(size.total, options.shards(), options.accumulation);
+  const std::string of = b.pipeline.is_cut() ? "of the ranks with the most parameters of the pipeline's, " : "";
+  return of + "DeepSpeed's estimates, ZeRO-2\n" + plan::all_cold_stage2(size.total, shape) + "\n" + of +
+         "DeepSpeed's estimates, ZeRO-3\n" + plan::all_cold_stage3(size, shape) + "\n" + static_sizes(b, size.total) +
          own_peak(b) + "\n" + efficiency_summary(b, costs) +
          "with everything on NVMe, DeepSpeed's swappers would read " + core::human_bytes(moved.read) + " and write " +
          core::human_bytes(moved.written) + " a step on each rank\n";

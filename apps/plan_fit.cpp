@@ -36,7 +36,7 @@ config::job_config swapping_to(std::filesystem::path folder, config::job_config 
 }  // namespace
 
 int show_fit(const config::job_config& c, const plan_arguments& a, const job::product_meter& products) {
-  const uint64_t ranks = std::max(1U, c.parallel.data);
+  const uint64_t ranks = std::max(1U, c.parallel.ranks());
   plan::fit_request request;
   request.limits = {.states = c.host_memory_budget / ranks, .total = a.memory_bytes / ranks};
   if (request.limits.states == 0 && request.limits.total == 0) {

@@ -19,8 +19,6 @@
 namespace troupe::apps {
 namespace {
 
-constexpr uint64_t schedule_bytes_max = uint64_t{256} << 20;  ///< of a file
-
 std::string list_of_names() {
   std::string out;
   for (const auto& s : plan::named_schedules()) out += fmt::format("  {:18} {}\n", s.name, s.summary);
@@ -82,7 +80,7 @@ int schedule_command::run() const {
   }
   const auto made = [&]() -> core::result<plan::pipeline_table> {
     if (what_.ends_with(".csv")) {
-      const auto text = core::read_file(what_, schedule_bytes_max);
+      const auto text = core::read_file(what_, plan::max_table_bytes);
       if (!text) return core::fail(text.error());
       return plan::read_table(*text, what_);
     }

@@ -8,6 +8,7 @@
 #include "apps/plan_costs.hpp"
 #include "apps/plan_estimate.hpp"
 #include "apps/plan_fit.hpp"
+#include "apps/plan_stages.hpp"
 #include "apps/show_layers.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
@@ -73,6 +74,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
                   const plan::cost_model& costs) {
   const auto& mine = *shown.plans[shown.mine];
   std::printf("%s", plan::memory_summary(timeline).c_str());
+  if (b.pipeline.is_cut()) std::printf("%s", stages_summary(b).c_str());
   const auto& t = timeline.ranks[shown.mine];
   std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
               mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());
@@ -98,6 +100,10 @@ int show_accounts(const plan::rank_plan& p, const plan_arguments& a) {
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (a.form == output_form::json && !a.layers && !a.explain) {
     std::fprintf(stderr, "troupe: error: --json: wanted --layers or --explain beside it\n");
+    return 2;
+  }
+  if (a.transfers && a.format != "schedule") {
+    std::fprintf(stderr, "troupe: error: --transfers: wanted --format schedule beside it\n");
     return 2;
   }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);
@@ -134,6 +140,8 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
     std::printf("%s", estimate_summary(*b, costs).c_str());
   } else if (a.format == "table") {
     std::printf("%s", plan::as_table(mine).c_str());
+  } else if (a.format == "schedule") {
+    std::printf("%s", schedule_as_csv(*b, a.transfers).c_str());
   } else if (a.format == "dot") {
     std::printf("%s", plan::as_dot(mine).c_str());
   } else if (a.format == "perfetto") {

@@ -10,7 +10,8 @@
 namespace troupe::apps {
 
 struct plan_arguments : common_arguments {
-  std::string format = "summary";        ///< summary, table, perfetto, dot
+  std::string format = "summary";        ///< summary, table, perfetto, dot, schedule
+  bool transfers = false;                ///< of schedule: with sends and receives
   std::string trace_file;                ///< Perfetto JSON of the predicted step; empty: none
   uint32_t rank = 0;                     ///< of table, dot and explain
   bool saving = false;                   ///< the step in which a checkpoint is taken

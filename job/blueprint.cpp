@@ -66,6 +66,7 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   // A host may save at any time; the budget has to cover saves only if the configuration has them.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
+  options.pipeline = b.pipeline.of(options.mode);
   return options;
 }
 
@@ -141,6 +142,9 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   // Summing ranks first keeps stages 2 and 3 at their memory promise; summing micro-batches first moves fewer bytes.
   o.gradients.sum_micro_first =
       c.order == config::gradient_order::automatic ? z.stage <= 1 : c.order == config::gradient_order::per_step;
+  const bool per_use =
+      c.tied == config::tied_gradients::automatic ? c.parallel.pipeline > 1 : c.tied == config::tied_gradients::per_use;
+  o.gradients.tied = per_use ? plan::tied_gradients::per_use : plan::tied_gradients::in_bucket;
   o.overlap = z.overlap_comm;
   o.gradients.reduce_scatter = z.reduce_scatter;
   o.uneven = z.round_robin_gradients ? plan::uneven_blocks::in_turn : plan::uneven_blocks::to_least;
@@ -160,7 +164,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.updates.speculate = z.offload_optimizer.speculates;
   o.updates.may_skip = c.skips_overflow();
   o.updates.late = late_from(z.zenflow);
-  o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.data);
+  o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.ranks());
   return o;
 }
 
@@ -200,15 +204,19 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   trains.updates.rules = updates_of(*b.optimizer);
   trains.saving.staging_bytes = c.checkpoint.staging_bytes;
   trains.saving.on = c.checkpoint.is_on();
+  auto pipeline = choose_pipeline(c, *b.table, trains);
+  if (!pipeline) return core::fail(pipeline.error());
+  b.pipeline = std::move(*pipeline);
+  trains.pipeline = b.pipeline.training;
   b.costs = costs != nullptr ? *costs : usual_costs(c);
   auto sized = with_open_sizes(c, b.table, std::move(trains), b.costs, watch.go_on);
   if (!sized) return core::fail(sized.error());
   for (size_t which = 0; which < plan::num_plan_choices; ++which)
     b.options[which] = options_of(b, static_cast<plan::plan_choice>(which), *sized);
   if (auto ok = write_plans(b, watch); !ok) return core::fail(ok.error());
-  const auto& first = *b.train.plans().front();
-  for (const auto& x : first.instructions)
-    b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(first, x, b.costs));
+  for (const auto& p : b.train.plans())
+    for (const auto& x : p->instructions)
+      b.longest_instruction_s = std::max(b.longest_instruction_s, plan::predicted_seconds(*p, x, b.costs));
   if (c.stall_after_s > 0) b.stall_after_s = c.stall_after_s;
   return b;
 }

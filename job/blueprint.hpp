@@ -9,6 +9,7 @@
 
 #include "config/job_config.hpp"
 #include "job/optimizer_groups.hpp"
+#include "job/pipeline.hpp"
 #include "job/step_plans.hpp"
 #include "job/step_rules.hpp"
 #include "kernels/loss_scaler.hpp"
@@ -24,6 +25,7 @@ struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const core::model_table> table;
   uint64_t sequence = 0;                               ///< tokens of a sample
   plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
+  chosen_pipeline pipeline;                            ///< stages and order, the same in all of them
   step_plans train;                                    ///< the plans of a step that trains and does not save
   std::vector<plan::pool_sizes> pools;                 ///< [rank]: the most that any kind of step needs
   plan::cost_model costs;                              ///< used to choose open sizes and to predict times
@@ -56,7 +58,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
 /// Pure: the configuration's tiers; numbers that it leaves to the plan have defaults here.
 plan::tier_options tiers_from(const config::job_config& config);
 
-/// Pure: the generator's options from the configuration, without `optimizer`, which depends on the model.
+/// Pure: the generator's options from the configuration, without `optimizer` and `pipeline`, which depend on the model.
 plan::plan_options options_from(const config::job_config& config, plan::mode mode);
 
 }  // namespace troupe::job

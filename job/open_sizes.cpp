@@ -15,6 +15,11 @@ constexpr uint64_t speculative_sub_groups = 16;
 /// not hidden.
 constexpr uint64_t published_parts = 8;
 
+/// Elements that a rank of a pipeline has, were all stages equal.
+uint64_t elements_of_a_rank(const core::model_table& table, const plan::plan_options& o) {
+  return core::div_up(table.numel(), o.mesh.degree(core::axis::pipeline));
+}
+
 /// Sizes with which gradients are reduced beside backward, and parameters published beside updates.
 void overlap_communication(const config::zero_section& z, const core::model_table& table, plan::plan_options& o) {
   const bool meets = o.data() > 1 && o.stage <= 2;
@@ -28,7 +33,8 @@ void overlap_communication(const config::zero_section& z, const core::model_tabl
   if (!meets || o.stage == 0 || z.sub_group_size_given || z.allgather_bucket_size_given || o.updates.late.on() ||
       !std::ranges::all_of(o.updates.rules, by_elements))
     return;
-  o.updates.allgather_bucket = std::max(plan::unit_bucket_min, core::div_up(table.numel(), published_parts));
+  o.updates.allgather_bucket =
+      std::max(plan::unit_bucket_min, core::div_up(elements_of_a_rank(table, o), published_parts));
   o.updates.sub_group = std::max<uint64_t>(1, o.updates.allgather_bucket / o.shards());
 }
 }  // namespace
@@ -59,7 +65,8 @@ core::result<plan::plan_options> with_open_sizes(const config::job_config& c,
   if (trains.overlap) overlap_communication(c.zero_optimization, *table, trains);
   if (!trains.tiers.swaps()) {
     if (trains.updates.speculate && !c.zero_optimization.sub_group_size_given)
-      trains.updates.sub_group = std::max<uint64_t>(1, table->numel() / trains.shards() / speculative_sub_groups);
+      trains.updates.sub_group =
+          std::max<uint64_t>(1, elements_of_a_rank(*table, trains) / trains.shards() / speculative_sub_groups);
     return trains;
   }
   plan::fit_request request;

@@ -38,12 +38,17 @@ struct element_types {
   bool operator==(const element_types&) const = default;
 };
 
+/// Where the gradients of a parameter that several units use are added: in one bucket as they come, or a sum for each
+/// use, and these once a step.
+enum class tied_gradients : uint8_t { in_bucket, per_use };
+
 /// How gradients are collected and reduced.
 struct gradient_options {
   bool sum_micro_first = true;           ///< gradient_order: per_step; only matters when accumulation > 1
   bool reduce_scatter = true;            ///< stage 1: false reduces to all
   uint64_t reduce_bucket = 500'000'000;  ///< elements
   bool buckets_follow_units = false;     ///< a bucket ends with its unit, unless it is small
+  tied_gradients tied = tied_gradients::in_bucket;
   bool operator==(const gradient_options&) const = default;
 };
 

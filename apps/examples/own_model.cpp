@@ -85,7 +85,7 @@ int main() {
   if (!opened) return fail(opened.error().text);
   actors::session& session = **opened;
   std::printf("%llu parameters in %zu units over %u ranks\n", static_cast<unsigned long long>(session.table().numel()),
-              session.table().units.size(), config->parallel.data);
+              session.table().units.size(), config->parallel.ranks());
 
   while (session.steps_done() < config->steps) {
     const auto step = session.step();

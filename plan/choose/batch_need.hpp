@@ -10,12 +10,12 @@
 
 namespace troupe::plan {
 
-struct batch_request {        ///< of a process with all ranks of a job
-  uint64_t rows = 1;          ///< samples of a micro-batch
-  uint64_t columns = 1;       ///< tokens of a sample
-  uint64_t accumulation = 1;  ///< micro-batches of a step
-  uint64_t prefetched = 0;    ///< batches that wait ready
-  uint32_t ranks = 1;
+struct batch_request {          ///< of a process with all ranks of a job
+  uint64_t rows = 1;            ///< samples of a micro-batch
+  uint64_t columns = 1;         ///< tokens of a sample
+  uint64_t accumulation = 1;    ///< micro-batches of a step
+  uint64_t prefetched = 0;      ///< batches that wait ready
+  uint32_t ranks = 1;           ///< of the data axis: those of a pipeline share the activations of a micro-batch
   bool recompute = false;       ///< activations of one unit at a time, beside the inputs of all
   bool inputs_on_disk = false;  ///< those inputs, so not in memory
 };

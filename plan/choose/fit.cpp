@@ -67,6 +67,10 @@ class search {
  private:
   using levels = std::vector<size_t>;
 
+  /// Elements, were all stages of a pipeline equal.
+  [[nodiscard]] uint64_t held_by_a_rank() const {
+    return core::div_up(request_.table->numel(), request_.options.mesh.degree(core::axis::pipeline));
+  }
   [[nodiscard]] bool limited() const { return request_.limits.states > 0 || request_.limits.total > 0; }
 
   void add(bool open, const std::vector<std::function<void(plan_options&)>>& settings) {
@@ -108,7 +112,7 @@ class search {
   void make_knobs() {
     const auto& o = request_.options;
     const auto& open = request_.open;
-    const uint64_t all = request_.table->numel(), own = core::div_up(all, o.shards());
+    const uint64_t all = held_by_a_rank(), own = core::div_up(all, o.shards());
     const bool swaps_states = o.tiers.optimizer == tier::nvme || o.tiers.parameters == tier::nvme;
     add_sizes(open.sub_group && swaps_states, doublings(std::max(own / fit_pieces_max, fit_piece_min), own),
               [](plan_options& x, uint64_t n) { x.updates.sub_group = n; });
@@ -163,12 +167,14 @@ class search {
     return o;
   }
 
-  /// The first ranks, or, of many, one of each class.
+  /// All ranks, or of many one of each class; as a sample the first of each part of the pipeline.
   [[nodiscard]] static std::vector<uint32_t> asked(const std::shared_ptr<const job_layout>& layout, uint32_t ranks) {
     std::vector<uint32_t> out;
     if (ranks > fit_ranks_max)
       for (const auto& c : classes_of(layout)) out.push_back(c.representative());
-    for (uint32_t r = 0; r < ranks && ranks <= fit_ranks_max; ++r) out.push_back(r);
+    const auto& mesh = layout->options.mesh;
+    for (uint32_t s = 0; s < mesh.degree(core::axis::pipeline) && ranks == 1; ++s) out.push_back(mesh.at_stage(0, s));
+    for (uint32_t r = 0; r < ranks && ranks > 1 && ranks <= fit_ranks_max; ++r) out.push_back(r);
     return out;
   }
   /// Plans and predicts with the generator and the cost model.

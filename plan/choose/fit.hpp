@@ -72,7 +72,8 @@ core::result<fitted> choose(const fit_request& request);
 const core::unit_info& largest_unit(const core::model_table& table);
 uint64_t elements_of(const core::model_table& table, const core::unit_info& unit);
 
-/// Plans beyond this number of ranks are judged by the first rank's while searching, and by all ranks' at the end.
+/// Plans beyond this number of ranks are judged by the first rank's of each part of a pipeline while searching, and by
+/// all ranks' at the end.
 inline constexpr uint32_t fit_sample_ranks_max = 4;
 /// Beyond this number of ranks, one of each class is judged at the end.
 inline constexpr uint32_t fit_ranks_max = 64;

@@ -100,13 +100,12 @@ class stage_sums {
     return times_[end] - times_[begin] + (stage == 0 ? limits_.first_s : 0) +
            (stage + 1 == stages_ ? limits_.last_s : 0);
   }
-  [[nodiscard]] uint64_t bytes(uint32_t stage, uint32_t begin, uint32_t end) const {
-    const uint64_t in_flight = stage < limits_.in_flight.size() ? limits_.in_flight[stage] : 1;
-    return states_[end] - states_[begin] + in_flight * (activations_[end] - activations_[begin]) +
-           (stage == 0 ? limits_.first_bytes : 0) + (stage + 1 == stages_ ? limits_.last_bytes : 0);
-  }
   [[nodiscard]] bool fits(uint32_t stage, uint32_t begin, uint32_t end) const {
-    return bytes(stage, begin, end) <= limits_.memory_bytes;
+    const uint64_t in_flight = stage < limits_.in_flight.size() ? limits_.in_flight[stage] : 1;
+    const uint64_t kept = in_flight * (activations_[end] - activations_[begin]);
+    const uint64_t all = states_[end] - states_[begin] + kept + (stage == 0 ? limits_.first_bytes : 0) +
+                         (stage + 1 == stages_ ? limits_.last_bytes : 0);
+    return kept <= limits_.activation_bytes && all <= limits_.memory_bytes;
   }
 
  private:
@@ -146,9 +145,10 @@ core::result<best_cut> cut_best(std::span<const unit_cost> units, uint32_t stage
   };
   const double slowest = least(stages, n, begins, time, [](double a, double b) { return std::max(a, b); });
   if (slowest == infinite)
-    return core::fail(core::error_kind::no_space, "no cut of " + std::to_string(n) + " units into " +
-                                                      std::to_string(stages) + " stages fits: each may have " +
-                                                      core::human_bytes(limits.memory_bytes));
+    return core::fail(core::error_kind::no_space,
+                      "no cut of " + std::to_string(n) + " units into " + std::to_string(stages) +
+                          " stages fits: each may have " +
+                          core::human_bytes(std::min(limits.memory_bytes, limits.activation_bytes)));
   // Prefix sums of floating-point numbers differ in the last bits from one begin to the next; all stages are compared
   // by the same sums, so the bound is met exactly by the cut that gave it.
   const auto square = [&](uint32_t s, uint32_t begin, uint32_t end) {

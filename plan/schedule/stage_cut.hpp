@@ -41,6 +41,7 @@ struct stage_limits {
   uint64_t first_bytes = 0, last_bytes = 0;  ///< more bytes of these
   std::vector<uint32_t> in_flight;           ///< [stage] micro-batches whose activations it keeps; none: 1 each
   uint64_t memory_bytes = UINT64_MAX;        ///< of a stage
+  uint64_t activation_bytes = UINT64_MAX;    ///< of these, activations of all micro-batches in flight
 };
 
 /// A cut by time, and the stage that bounds the step.

@@ -11,6 +11,9 @@
 
 namespace troupe::plan {
 
+/// Bytes of a file that is read.
+inline constexpr uint64_t max_table_bytes = uint64_t{256} << 20;
+
 /// A line for each rank, its actions between commas: PyTorch's _PipelineScheduleRuntime reads it.
 std::string write_table(const pipeline_table& t);
 

@@ -125,4 +125,16 @@ table_timing play_table(const pipeline_table& t, const pipeline_costs& costs) {
   return player(t, costs).run();
 }
 
+std::vector<uint32_t> micros_in_flight(const pipeline_table& t) {
+  std::vector<uint32_t> now(t.stages(), 0), out(t.stages(), trains(t) ? 0 : 1);
+  if (!trains(t)) return out;
+  for (const auto& order : t.orders)
+    for (const action& a : order)
+      for_each_part(a, [&](const action& part) {
+        if (part.type == action_type::forward) out[part.stage] = std::max(out[part.stage], ++now[part.stage]);
+        if (part.type == action_type::backward || part.type == action_type::backward_weight) --now[part.stage];
+      });
+  return out;
+}
+
 }  // namespace troupe::plan

@@ -44,4 +44,8 @@ struct table_timing {
 /// the end of F. Whole-number costs give exact whole numbers.
 table_timing play_table(const pipeline_table& t, const pipeline_costs& costs);
 
+/// [stage] The most micro-batches between their F and the end of their backward, weight part included; without backward
+/// 1. Of a proved table.
+std::vector<uint32_t> micros_in_flight(const pipeline_table& t);
+
 }  // namespace troupe::plan

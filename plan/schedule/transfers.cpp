@@ -1,6 +1,8 @@
 #include "plan/schedule/transfers.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <vector>
 
 #include "plan/schedule/progress.hpp"
 
@@ -26,6 +28,22 @@ pipeline_table with_transfers(const pipeline_table& t) {
   })) {
   }
   assert(p.done());
+  return out;
+}
+
+pipeline_table computations_of(pipeline_table t) {
+  for (auto& order : t.orders) std::erase_if(order, [](const action& a) { return !computes(a.type); });
+  return t;
+}
+
+pipeline_table forward_through(const pipeline_table& t, uint32_t micro_batches) {
+  pipeline_table out{micro_batches, t.rank_of_stage, {}};
+  out.orders.resize(t.ranks());
+  const uint32_t group = std::max(1U, t.ranks());
+  for (uint32_t first = 0; first < micro_batches; first += group)
+    for (uint32_t s = 0; s < t.stages(); ++s)
+      for (uint32_t m = first; m < std::min(micro_batches, first + group); ++m)
+        out.orders[t.rank_of_stage[s]].push_back({action_type::forward, s, m});
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Passes over a proved table of a pipeline: sends and receives, and backwards whose parts are neighbours. Own where
-// these come; what moves them is the fabric's.
+// Passes over a proved table of a pipeline: sends and receives, computations alone, forward alone, and backwards whose
+// parts are neighbours. Own where these come; what moves them is the fabric's.
 #pragma once
 
 #include "plan/action.hpp"
@@ -11,6 +11,13 @@ namespace troupe::plan {
 /// transfers between two of them in one order, and none waits in a circle. Source: PyTorch's _add_send_recv; same
 /// result. The table is proved and has no transfers.
 pipeline_table with_transfers(const pipeline_table& t);
+
+/// The table without sends, receives, UNSHARD, RESHARD and REDUCE_GRAD: a plan places these itself.
+pipeline_table computations_of(pipeline_table t);
+
+/// Forward of `micro_batches` micro-batches through the stages of a table, where they lie: what steps do that do not
+/// train. Groups of as many micro-batches as ranks, in each stage after stage.
+pipeline_table forward_through(const pipeline_table& t, uint32_t micro_batches);
 
 /// The table with B for each I whose W stands right behind it: one recomputation, products at once. Source: PyTorch's
 /// _merge_bw. Where a send stands between the two, they stay apart.

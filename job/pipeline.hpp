@@ -1,0 +1,52 @@
+// The pipeline of a job: which units make which stage, and what every rank does in which order. Owns the choice between
+// what a configuration says and refuses what does not go together, with the key; the rules of cuts and schedules are
+// plan/schedule's. Pure but for reading the file of a schedule.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/job_config.hpp"
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "plan/options.hpp"
+#include "plan/schedule/timing.hpp"
+
+namespace troupe::job {
+
+/// What was chosen, once for all kinds of steps of a run. Nothing is cut where one rank has one stage.
+struct chosen_pipeline {
+  plan::pipeline_options training;
+  /// Of a step that does not train, with one micro-batch: the same stages on the same ranks.
+  plan::pipeline_options forward;
+  std::string schedule;           ///< its name, its file, or what a search started from
+  std::string partition;          ///< as the configuration has it
+  plan::pipeline_costs costs;     ///< of the stages, modelled
+  std::vector<double> step_s;     ///< [stage] modelled time of a micro-batch, with its share of the update
+  uint32_t bound = 0;             ///< the stage that bounds the step
+  std::optional<double> least_s;  ///< after a search: no schedule of this cut is faster
+
+  [[nodiscard]] bool is_cut() const { return !training.first_unit.empty(); }
+  /// For a kind of step.
+  [[nodiscard]] const plan::pipeline_options& of(plan::mode mode) const {
+    return mode == plan::mode::train ? training : forward;
+  }
+};
+
+/// The options of the step that trains, without its pipeline, tell dtypes, ZeRO stage and tiers. Times are those of
+/// `usual_costs`, so that the same file makes the same choice. Errors begin with the key.
+core::result<chosen_pipeline> choose_pipeline(const config::job_config& config, const core::model_table& table,
+                                              const plan::plan_options& trains);
+
+/// A key, and what is wrong with it.
+struct pipeline_problem {
+  std::string key;
+  core::error what;
+};
+
+/// For which choose_pipeline refuses the configuration, as far as that is known without a search.
+std::optional<pipeline_problem> find_pipeline_problem(const config::job_config& config, const core::model_table& table,
+                                                      const plan::plan_options& trains);
+
+}  // namespace troupe::job

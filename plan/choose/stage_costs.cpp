@@ -1,0 +1,101 @@
+#include "plan/choose/stage_costs.hpp"
+
+#include <algorithm>
+
+#include "core/math.hpp"
+
+namespace troupe::plan {
+namespace {
+
+class modeller {
+ public:
+  modeller(const core::model_table& table, const plan_options& o, const cost_model& costs)
+      : table_(table), o_(o), costs_(costs) {}
+
+  [[nodiscard]] modelled_unit model(const core::unit_info& unit) const {
+    modelled_unit out;
+    uint64_t saved = 0;
+    for (const auto& s : unit.segments) {
+      saved += s.saved_bytes;
+      out.micro.forward_s += seconds(s.forward_flops, s.saved_bytes);
+      out.micro.backward_input_s += seconds(s.forward_flops, s.saved_bytes) * (o_.recompute ? 2 : 1);
+      out.micro.backward_weight_s += seconds(s.forward_flops, gradient_bytes(s));
+    }
+    out.micro.activation_bytes = o_.recompute ? unit.input_bytes : saved;
+    out.micro.weight_part_bytes = out.micro.activation_bytes;
+    for (const uint32_t q : unit.parameters) add_states(q, out);
+    return out;
+  }
+
+ private:
+  [[nodiscard]] double seconds(double flops, uint64_t bytes) const {
+    return flops / costs_.flops_per_s + static_cast<double>(bytes) / costs_.copy_bytes_per_s;
+  }
+  [[nodiscard]] uint64_t gradient_bytes(const core::segment_info& s) const {
+    uint64_t n = 0;
+    for (const uint32_t q : s.parameters)
+      if (table_.parameters[q].trainable) n += table_.parameters[q].numel();
+    return n * core::size_of(o_.bucket_type());
+  }
+  void add_states(uint32_t q, modelled_unit& out) const {
+    const uint64_t all = table_.parameters[q].numel(), own = core::div_up(all, o_.shards());
+    const uint64_t updated = o_.updates_all() ? all : own, master = core::size_of(o_.master());
+    const bool stays = o_.tiers.optimizer != tier::nvme;
+    if (o_.tiers.parameters != tier::nvme)
+      out.state_bytes += (o_.stage == 3 ? own : all) * core::size_of(o_.types.parameter);
+    if (!table_.parameters[q].trainable) return;
+    const uint64_t states =
+        updated * master * (o_.update_of(q).moments + (o_.master_is_parameter() ? uint64_t{0} : uint64_t{1}));
+    const uint64_t gradient = (o_.buckets_stay() ? all : updated) * core::size_of(o_.types.accumulation);
+    out.state_bytes += (stays ? states : 0) + (o_.tiers.swap_gradients ? 0 : gradient);
+    // As updated_bytes has it: weights and moments are read and written, the gradient is read.
+    out.update_s +=
+        seconds(0, updated * (2 * master * (1 + o_.update_of(q).moments) + core::size_of(o_.types.accumulation) +
+                              (o_.master_is_parameter() ? 0 : core::size_of(o_.types.parameter))));
+  }
+
+  const core::model_table& table_;
+  const plan_options& o_;
+  const cost_model& costs_;
+};
+
+}  // namespace
+
+std::vector<modelled_unit> model_units(const core::model_table& table, const plan_options& options,
+                                       const cost_model& costs) {
+  const modeller of(table, options, costs);
+  std::vector<modelled_unit> out;
+  for (const auto& unit : table.units) out.push_back(of.model(unit));
+  return out;
+}
+
+std::vector<unit_cost> costs_for_cut(const std::vector<modelled_unit>& units, uint32_t micro_batches) {
+  std::vector<unit_cost> out;
+  for (const auto& u : units) {
+    const double micro_s = u.micro.forward_s + u.micro.backward_input_s + u.micro.backward_weight_s;
+    out.push_back({micro_s + u.update_s / micro_batches, u.state_bytes, u.micro.activation_bytes});
+  }
+  return out;
+}
+
+pipeline_costs costs_of_stages(const core::model_table& table, const std::vector<modelled_unit>& units,
+                               const stage_offsets& cut, const cost_model& costs) {
+  pipeline_costs out;
+  for (size_t s = 0; s + 1 < cut.size(); ++s) {
+    stage_cost& stage = out.stages.emplace_back();
+    for (uint32_t u = cut[s]; u < cut[s + 1]; ++u) {
+      const stage_cost& one = units[u].micro;
+      stage.forward_s += one.forward_s;
+      stage.backward_input_s += one.backward_input_s;
+      stage.backward_weight_s += one.backward_weight_s;
+      stage.activation_bytes += one.activation_bytes;
+      stage.weight_part_bytes += one.weight_part_bytes;
+    }
+    if (s == 0) continue;
+    const double bytes = static_cast<double>(table.units[cut[s]].input_bytes);
+    out.transfer_s = std::max(out.transfer_s, costs.latency_s + bytes / costs.copy_bytes_per_s);
+  }
+  return out;
+}
+
+}  // namespace troupe::plan

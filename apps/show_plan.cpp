@@ -95,15 +95,18 @@ int show_accounts(const plan::rank_plan& p, const plan_arguments& a) {
   return 0;
 }
 
+/// An option that lacks the one it belongs to; null: none does.
+const char* misfit(const plan_arguments& a) {
+  if (a.form == output_form::json && !a.layers && !a.explain) return "--json: wanted --layers or --explain";
+  if (a.transfers && a.format != "schedule") return "--transfers: wanted --format schedule";
+  return nullptr;
+}
+
 }  // namespace
 
 int show_plan(const plan_arguments& a, const job::product_meter& products) {
-  if (a.form == output_form::json && !a.layers && !a.explain) {
-    std::fprintf(stderr, "troupe: error: --json: wanted --layers or --explain beside it\n");
-    return 2;
-  }
-  if (a.transfers && a.format != "schedule") {
-    std::fprintf(stderr, "troupe: error: --transfers: wanted --format schedule beside it\n");
+  if (const char* why = misfit(a); why != nullptr) {
+    std::fprintf(stderr, "troupe: error: %s beside it\n", why);
     return 2;
   }
   auto loaded = load_configuration(a, std::nullopt, intent::plan);

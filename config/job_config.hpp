@@ -1,8 +1,8 @@
 // One validated, immutable description of a run. Made by `config::load`, read by everybody.
 // Field names are the YAML's keys; defaults are DeepSpeed's where the key is DeepSpeed's.
-// Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), run_config.hpp
-// (what is read and told) and here. What a key means, its range and its effect stand in config/key_table.cpp and
-// nowhere else.
+// Its sections stand in training_config.hpp (how to train), offload_config.hpp (where states live), pipeline_config.hpp
+// (stages and their order), run_config.hpp (what is read and told) and here. What a key means, its range and its effect
+// stand in config/key_table.cpp and nowhere else.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "config/offload_config.hpp"
+#include "config/pipeline_config.hpp"
 #include "config/run_config.hpp"
 #include "config/training_config.hpp"
 #include "core/dtype.hpp"
@@ -32,20 +33,6 @@ struct parallel_section {  ///< `parallel`
     return {{axis::pipeline, pipeline}, {axis::shard, data}, {axis::sequence, sequence}, {axis::tensor, tensor}};
   }
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
-};
-
-struct pipeline_section {               ///< `pipeline`: how `parallel.pipeline` ranks share the model
-  std::string schedule = "1f1b";        ///< a name, `search`, or the path of a .csv as it was given
-  std::filesystem::path schedule_file;  ///< absolute; empty unless it is a file
-  uint32_t chunks = 0;                  ///< stages of a rank; 0: as many as the schedule wants, else 1
-  std::string partition = "best";       ///< best, uniform, parameters or type:REGEX; empty beside first_units
-  std::vector<uint32_t> first_units;    ///< [stage], where the file says them
-  bool any_order = false;               ///< a schedule may leave the order of micro-batches: bits differ
-  uint64_t memory_limit = 0;            ///< bytes of activations that a rank may keep; 0: none
-  uint32_t in_flight_limit = 0;         ///< micro-batches that a rank may keep activations of; 0: none
-  uint32_t checkpoint_interval = 0;     ///< key: activation_checkpoint_interval
-  /// What is cut: nothing where one rank has one stage.
-  [[nodiscard]] bool cuts(uint32_t ranks) const { return ranks > 1 || chunks > 1; }
 };
 
 struct zero_section {  ///< `zero_optimization`

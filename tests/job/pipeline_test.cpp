@@ -1,0 +1,235 @@
+// From a configuration to the stages and the order of a pipeline: plans of all kinds of steps are proved, and what does
+// not go together is refused with its key.
+#include "job/pipeline.hpp"
+
+#include <boost/test/unit_test.hpp>
+
+#include <algorithm>
+
+#include "config/load.hpp"
+#include "job/blueprint.hpp"
+#include "plan/schedule/named.hpp"
+#include "plan/schedule/text.hpp"
+#include "plan/schedule/transfers.hpp"
+#include "tests/scratch_folder.hpp"
+
+using namespace troupe;
+
+namespace {
+
+using settings = std::vector<std::string>;
+
+/// Six blocks between embedding and head, no weight shared: eight units.
+const std::string untied =
+    "model: {model_type: gpt2, n_layer: 6, n_embd: 32, n_head: 4, n_positions: 24, vocab_size: 96, "
+    "tie_word_embeddings: false}\n"
+    "data: {text: corpus.txt, sequence_length: 16}\n"
+    "seed: 7\n"
+    "steps: 10\n"
+    "train_micro_batch_size_per_gpu: 2\n"
+    "gradient_accumulation_steps: 4\n"
+    "parallel: {pipeline: 2}\n"
+    "optimizer: {type: AdamW, params: {lr: 1.0e-2}}\n";
+
+std::shared_ptr<const config::job_config> config_of(const settings& set, const std::string& folder = "/base") {
+  config::load_options options;
+  options.overrides = set;
+  auto loaded = config::load_text(untied, "job.yaml", folder, options);
+  BOOST_TEST_REQUIRE(loaded.has_value(), (loaded ? std::string() : config::render(loaded.error())));
+  return std::make_shared<const config::job_config>(std::move(loaded->config));
+}
+
+job::blueprint planned(const settings& set, const std::string& folder = "/base") {
+  auto made = job::make_blueprint(config_of(set, folder));
+  BOOST_TEST_REQUIRE(made.has_value(), (made ? std::string() : made.error().text));
+  return std::move(*made);
+}
+
+std::string refusal(const settings& set, const std::string& folder = "/base") {
+  const auto made = job::make_blueprint(config_of(set, folder));
+  return made ? "planned" : made.error().text;
+}
+
+const plan::plan_options& options_of(const job::blueprint& b, plan::plan_choice which) {
+  return b.options[static_cast<size_t>(which)];
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+/// A line of work for one rank, or a stage's first units.
+bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
+  return b.pipeline.training.first_unit == first;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pipeline)
+
+BOOST_AUTO_TEST_CASE(one_rank_with_one_stage_is_not_cut_whatever_the_schedule) {
+  for (const char* schedule : {"1f1b", "zb_v", "none.csv", "search"}) {
+    const auto b = planned({"parallel.pipeline=1", std::string("pipeline.schedule=") + schedule});
+    BOOST_TEST(!b.pipeline.is_cut());
+    for (const auto& o : b.options) BOOST_TEST((o.pipeline == plan::pipeline_options{}));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_are_those_of_all_axes_and_stages_are_the_same_in_every_kind_of_step) {
+  const auto b = planned({"parallel.data=2", "zero_optimization.stage=3"});
+  BOOST_TEST(b.train.ranks() == 4U);
+  BOOST_TEST(b.pools.size() == 4U);
+  for (const auto which : {plan::plan_choice::train, plan::plan_choice::evaluate, plan::plan_choice::generate,
+                           plan::plan_choice::train_saving, plan::plan_choice::save}) {
+    const auto& o = options_of(b, which);
+    BOOST_TEST((o.pipeline.first_unit == b.pipeline.training.first_unit));
+    BOOST_TEST((o.pipeline.table.rank_of_stage == b.pipeline.training.table.rank_of_stage));
+    BOOST_TEST(o.pipeline.table.micro_batches == o.accumulation);
+    BOOST_TEST(plan::trains(o.pipeline.table) == (o.mode == plan::mode::train));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_named_schedule_that_trains_is_planned_at_every_zero_stage) {
+  for (const auto& schedule : plan::named_schedules()) {
+    if (schedule.name == "forward_only") continue;
+    for (uint32_t stage = 0; stage <= 3; ++stage) BOOST_TEST_CONTEXT(schedule.name << ", stage " << stage) {
+        const auto b = planned({"parallel.data=2", "zero_optimization.stage=" + std::to_string(stage),
+                                "pipeline.any_order=true", "pipeline.schedule=" + std::string(schedule.name)});
+        BOOST_TEST(b.pipeline.schedule == schedule.name);
+        BOOST_TEST(b.pipeline.training.table.stages() == 2 * std::max(1U, schedule.chunks));
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_budget_is_of_all_ranks) {
+  const auto b = planned({"parallel.data=2", "cluster.host_memory_budget=1GiB"});
+  BOOST_TEST(options_of(b, plan::plan_choice::train).memory_budget_bytes == (uint64_t{1} << 30) / 4);
+}
+
+BOOST_AUTO_TEST_CASE(gradients_of_tied_weights_are_summed_per_use_where_a_pipeline_may_part_them) {
+  using plan::tied_gradients;
+  const auto tied = [](const settings& set) {
+    return job::options_from(*config_of(set), plan::mode::train).gradients.tied;
+  };
+  BOOST_TEST((tied({}) == tied_gradients::per_use));
+  BOOST_TEST((tied({"parallel.pipeline=1"}) == tied_gradients::in_bucket));
+  BOOST_TEST((tied({"tied_gradients=in_bucket"}) == tied_gradients::in_bucket));
+  BOOST_TEST((tied({"parallel.pipeline=1", "tied_gradients=per_use"}) == tied_gradients::per_use));
+}
+
+BOOST_AUTO_TEST_CASE(units_are_cut_as_the_partition_says) {
+  BOOST_TEST(cut_at(planned({"pipeline.partition=uniform"}), {0, 4}));
+  BOOST_TEST(cut_at(planned({"pipeline.partition=[0, 3]"}), {0, 3}));
+  BOOST_TEST(cut_at(planned({"pipeline.partition=type:BLOCK"}), {0, 4}));
+  BOOST_TEST(cut_at(planned({"pipeline.partition='type:^head$|block 5'"}), {0, 7}));
+  BOOST_TEST(cut_at(planned({"pipeline.partition=uniform", "pipeline.chunks=2", "pipeline.schedule=looped_bfs"}),
+                    {0, 2, 4, 6}));
+}
+
+BOOST_AUTO_TEST_CASE(the_best_cut_counts_embedding_and_head_and_is_the_same_every_time) {
+  const auto heavy_head = settings{"model.vocab_size=20000"};
+  const auto best = planned(heavy_head), again = planned(heavy_head);
+  BOOST_TEST((best.pipeline.training == again.pipeline.training));
+  BOOST_TEST(best.pipeline.partition == "best");
+  const auto slowest = [](const job::blueprint& b) { return *std::ranges::max_element(b.pipeline.step_s); };
+  for (const char* other : {"uniform", "parameters"})
+    BOOST_TEST(slowest(best) <= slowest(planned({heavy_head[0], std::string("pipeline.partition=") + other})));
+  BOOST_TEST(best.pipeline.bound < 2U);
+  BOOST_TEST(best.pipeline.step_s[best.pipeline.bound] == slowest(best));
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_is_read_from_a_file_with_transfers_or_without) {
+  const tests::scratch_folder folder;
+  const auto named = planned({"pipeline.schedule=zb_h1"});
+  const auto& table = named.pipeline.training.table;
+  folder.write("plain.csv", plan::write_table(table));
+  folder.write("moves.csv", plan::write_table(plan::with_transfers(table)));
+  for (const char* file : {"plain.csv", "moves.csv"}) {
+    const auto b = planned({}, folder.path().string());
+    const auto read = planned({std::string("pipeline.schedule=") + (folder / file).string()});
+    BOOST_TEST((read.pipeline.training == named.pipeline.training));
+    BOOST_TEST(has(read.pipeline.schedule, file));
+    BOOST_TEST(b.pipeline.schedule == "1f1b");
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_search_is_planned_and_keeps_to_its_limit) {
+  const auto b = planned({"pipeline.schedule=search"});
+  BOOST_TEST(has(b.pipeline.schedule, "search, from "));
+  BOOST_TEST(b.pipeline.least_s.has_value());
+  BOOST_TEST((planned({"pipeline.schedule=search"}).pipeline.training == b.pipeline.training));
+  const auto few = planned({"pipeline.schedule=search", "pipeline.in_flight_limit=2"});
+  const auto in_flight = plan::micros_in_flight(few.pipeline.training.table);
+  for (const uint32_t n : in_flight) BOOST_TEST(n <= 2U);
+}
+
+BOOST_AUTO_TEST_CASE(degrees_and_chunks_that_do_not_fit_the_model_are_refused) {
+  BOOST_TEST(refusal({"parallel.pipeline=9"}) ==
+             "parallel.pipeline: wanted at most 8 stages, one for each unit of the model, got 9 ranks x 1 chunk");
+  BOOST_TEST(refusal({"pipeline.chunks=5"}) ==
+             "parallel.pipeline: wanted at most 8 stages, one for each unit of the model, got 2 ranks x 5 chunks");
+  BOOST_TEST(refusal({"pipeline.schedule=zb_v", "pipeline.chunks=3"}) ==
+             "pipeline.chunks: schedule zb_v wants 2 chunks a rank, got 3");
+}
+
+BOOST_AUTO_TEST_CASE(schedules_that_are_not_there_or_do_not_train_are_refused) {
+  const auto unknown = refusal({"pipeline.schedule=2f2b"});
+  BOOST_TEST(unknown.starts_with("pipeline.schedule: no pipeline schedule '2f2b'; there are gpipe, 1f1b, "), unknown);
+  BOOST_TEST(has(refusal({"pipeline.schedule=forward_only"}), "pipeline.schedule: forward_only has no backward"));
+  BOOST_TEST(has(refusal({"pipeline.schedule=none.csv"}), "none.csv"));
+}
+
+BOOST_AUTO_TEST_CASE(a_file_that_is_wrong_is_refused_with_its_line) {
+  const tests::scratch_folder folder;
+  const std::string good = "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n";
+  const auto of = [&](const std::string& text) {
+    const auto file = folder.write("own.csv", text).string();
+    auto said = refusal({"pipeline.schedule=" + file});
+    const auto at = said.find(file);
+    return at == std::string::npos ? said : said.erase(at, file.size() - std::string("own.csv").size());
+  };
+  const std::string begin = "pipeline.schedule: own.csv:";
+  BOOST_TEST(of(good + "1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B2\n") == begin + "2: 1B2 stands twice");
+  BOOST_TEST(of(good + "1F0,1F1,1F2,1F3,1B0,1B1,1B2\n") == begin + "2: 1B3 is missing");
+  BOOST_TEST(of(good + "1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3,x\n").starts_with(begin + "2: unknown action 'x'"));
+  BOOST_TEST(
+      of("0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n").starts_with(begin + "1: deadlock"));
+  BOOST_TEST(has(of("0F0,0SEND_F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1F2,1F3,1B0,1B1,1B2,1B3\n"), "is missing"));
+  BOOST_TEST(has(of(good), "it has lines for 1 ranks, the pipeline has 2"));
+}
+
+BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
+  const tests::scratch_folder folder;
+  const auto file = folder.write("own.csv", "0F0,0F1,0F2,0F3,0B1,0B0,0B2,0B3\n1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3\n");
+  const auto said = refusal({"pipeline.schedule=" + file.string()});
+  BOOST_TEST(has(said, "own.csv, rank 0: 0B1 leaves the order of micro-batches"), said);
+  BOOST_TEST(has(said, "bits differ"), said);
+  BOOST_TEST(has(said, "pipeline.any_order: true"), said);
+  BOOST_TEST(planned({"pipeline.schedule=" + file.string(), "pipeline.any_order=true"}).pipeline.is_cut());
+}
+
+BOOST_AUTO_TEST_CASE(partitions_that_do_not_fit_are_refused) {
+  BOOST_TEST(refusal({"pipeline.partition=[0, 3, 5]"}) ==
+             "pipeline.partition: wanted 2 first units, one for each stage, got 3");
+  BOOST_TEST(has(refusal({"pipeline.partition=[1, 3]"}), "pipeline.partition: stage offsets: wanted from 0 to 8"));
+  BOOST_TEST(has(refusal({"pipeline.partition=[0, 8]"}), "stage 1 has no unit"));
+  BOOST_TEST(has(refusal({"pipeline.partition=type:conv"}), "pipeline.partition: wanted a pattern that is found in"));
+}
+
+BOOST_AUTO_TEST_CASE(a_schedule_that_keeps_more_than_its_limit_is_refused) {
+  const auto said = refusal({"pipeline.schedule=gpipe", "pipeline.in_flight_limit=3"});
+  BOOST_TEST(said ==
+             "pipeline.in_flight_limit: wanted at most 3 micro-batches of stages on a rank, schedule gpipe keeps 4 on "
+             "rank 0");
+  BOOST_TEST(has(refusal({"pipeline.memory_limit=1000"}), "pipeline.memory_limit: wanted at most 1000 B"));
+}
+
+BOOST_AUTO_TEST_CASE(a_problem_is_found_without_the_blueprint) {
+  const auto c = config_of({"pipeline.partition=[0, 9]"});
+  const auto b = planned({});
+  const auto trains = job::options_from(*c, plan::mode::train);
+  const auto found = job::find_pipeline_problem(*c, *b.table, trains);
+  BOOST_TEST_REQUIRE(found.has_value());
+  BOOST_TEST(found->key == "pipeline.partition");
+  BOOST_TEST(!job::find_pipeline_problem(*config_of({"pipeline.schedule=search"}), *b.table, trains).has_value());
+}
+
+BOOST_AUTO_TEST_SUITE_END()

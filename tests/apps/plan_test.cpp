@@ -66,6 +66,43 @@ BOOST_AUTO_TEST_CASE(a_rank_that_is_not_there_and_a_plan_that_does_not_fit_are_r
   BOOST_TEST(has(trace.err, "nowhere/t.json"), trace.err);
 }
 
+BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_written_and_read) {
+  const command_folder f;
+  const std::vector<std::string> cut = {"--set", "parallel.pipeline=2",
+                                        "--set", "gradient_accumulation_steps=4",
+                                        "--set", "model.tie_word_embeddings=false"};
+  const auto typed = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), {"plan", "job.yaml"});
+    words.insert(words.end(), cut.begin(), cut.end());
+    return f.troupe(words);
+  };
+  const auto r = typed({});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part : {"rank 3", "stage  rank  units", "in flight",
+                           "schedule 1f1b, 4 micro-batches: ", "partition best: stage ", " bounds the step\n"})
+    BOOST_TEST(has(r.out, part), r.out);
+  const auto csv = typed({"--format", "schedule"});
+  BOOST_TEST(csv.out == "0F0,0F1,0B0,0F2,0B1,0F3,0B2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n", csv.out);
+  f.folder.write("own.csv", typed({"--format", "schedule", "--transfers"}).out);
+  const auto again = typed({"--format", "schedule", "--set", "pipeline.schedule=own.csv"});
+  BOOST_TEST(again.out == csv.out, again.out + again.err);
+  const auto estimate = typed({"--estimate"});
+  BOOST_TEST(estimate.code == 0, estimate.err);
+  const auto alone = f.troupe({"plan", "job.yaml", "--transfers"});
+  BOOST_TEST(alone.err == "troupe: error: --transfers: wanted --format schedule beside it\n");
+}
+
+BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {
+  const command_folder f(smallest + "pipeline: {schedule: own.csv}\n");
+  f.folder.write("own.csv", "0F0,0B0\n1F0\n");
+  const auto r = f.troupe({"plan", "job.yaml", "--set", "parallel.pipeline=2"});
+  BOOST_TEST(r.code == 2);
+  BOOST_TEST(has(r.err, "job.yaml:10:22: error: pipeline.schedule: "), r.err);
+  BOOST_TEST(has(r.err, "own.csv:2: 1B0 is missing"), r.err);
+  const auto checked = f.troupe({"config", "check", "job.yaml", "--set", "parallel.pipeline=5"});
+  BOOST_TEST(checked.code == 2);
+}
+
 BOOST_AUTO_TEST_CASE(a_plan_shows_the_cost_of_a_checkpoint_in_its_step) {
   const command_folder f;
   const auto without = f.troupe({"plan", "job.yaml"});

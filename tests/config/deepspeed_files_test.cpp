@@ -39,6 +39,9 @@ const sample samples[] = {
     {R"({"wall_clock_breakdown": false, "tensorboard": {"enabled": true, "output_path": "runs/"}})"},
     {R"({"activation_checkpointing": {"partition_activations": true, "cpu_checkpointing": true}})"},
     {R"({"pipeline": {"seed_layers": true, "activation_checkpoint_interval": 1}, "steps_per_print": 10})"},
+    {R"({"pipeline": {"stages": "auto", "partition": "parameters", "pipe_partitioned": true, "use_reentrant": true}})"},
+    {R"({"pipeline": {"partition": "profile"}})",
+     "pipeline.partition: wanted best, uniform, parameters, type:REGEX or"},
     {R"({"compression_training": {"weight_quantization": {"shared_parameters": {"enabled": true},
          "different_groups": {"wq1": {"params": {"start_bits": 8, "target_bits": 4}, "modules": ["attention.self"]}}}}})"},
     {R"({"data_efficiency": {"enabled": true, "data_sampling": {"enabled": true, "curriculum_learning": {

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <fstream>
 
+#include "config/explain.hpp"
 #include "tests/config/text.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -360,6 +361,43 @@ BOOST_AUTO_TEST_CASE(a_tokenizer_is_bytes_or_an_existing_path) {
 BOOST_AUTO_TEST_CASE(aliases_and_empty_sections_are_fine) {
   const job_config c = loaded_config(smallest_with("seed: 1", "seed: &n 3\nfp16:\ntelemetry: {trace_steps: *n}"));
   BOOST_TEST(c.telemetry.trace_steps == 3U);
+}
+
+BOOST_AUTO_TEST_CASE(a_pipeline_is_read_with_its_defaults) {
+  const job_config none = loaded_config(smallest);
+  BOOST_TEST(none.parallel.pipeline == 1U);
+  BOOST_TEST(none.pipeline.schedule == "1f1b");
+  BOOST_TEST(none.pipeline.partition == "best");
+  BOOST_TEST((none.pipeline.chunks == 0 && !none.pipeline.any_order && none.pipeline.first_units.empty()));
+  BOOST_TEST((none.tied == tied_gradients::automatic));
+
+  const job_config c = loaded_config(
+      smallest_with("data: 2", "data: 2, pipeline: 3") +
+      "pipeline: {schedule: own/order.csv, chunks: 2, partition: [0, 3, 5], any_order: true, memory_limit: 1GiB}\n"
+      "tied_gradients: per_use\n");
+  BOOST_TEST(c.parallel.ranks() == 6U);
+  BOOST_TEST(c.train_batch_size == 8U);  // by the data axis alone
+  BOOST_TEST(c.pipeline.schedule_file == "/base/own/order.csv");
+  BOOST_TEST((c.pipeline.first_units == std::vector<uint32_t>{0, 3, 5}));
+  BOOST_TEST(c.pipeline.partition == "");
+  BOOST_TEST((c.pipeline.chunks == 2 && c.pipeline.any_order));
+  BOOST_TEST(c.pipeline.memory_limit == uint64_t{1} << 30);
+  BOOST_TEST((c.tied == tied_gradients::per_use));
+
+  BOOST_TEST(loaded_config(smallest + "pipeline: {partition: Uniform}\n").pipeline.partition == "uniform");
+  BOOST_TEST(loaded_config(smallest + "pipeline: {partition: 'type:Block'}\n").pipeline.partition == "type:Block");
+  BOOST_TEST(loaded_config(smallest_with("data: 2", "pipeline: 2, ranks: 8")).parallel.data == 4U);
+  BOOST_TEST(
+      loaded_config(smallest + "pipeline: {activation_checkpoint_interval: 1}\n").activation_checkpointing.enabled);
+}
+
+BOOST_AUTO_TEST_CASE(a_pipeline_survives_the_effective_yaml) {
+  const auto first =
+      load_text(smallest + "pipeline: {schedule: a b.csv, partition: [0, 3], chunks: 2}\n", "j.yaml", "/base");
+  BOOST_TEST_REQUIRE(first.has_value());
+  const job_config again = loaded_config(effective_yaml(*first));
+  BOOST_TEST(again.pipeline.schedule_file == "/base/a b.csv");
+  BOOST_TEST((again.pipeline.first_units == std::vector<uint32_t>{0, 3}));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

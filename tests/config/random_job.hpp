@@ -52,6 +52,8 @@ inline bool is_free(const key_info& row) {
                                                    "scheduler.params.cycle_min_lr",
                                                    "scheduler.params.cycle_min_mom",
                                                    "scheduler.params.cycle_max_mom",
+                                                   "parallel.ranks",
+                                                   "pipeline.activation_checkpoint_interval",
                                                    "data.text",
                                                    "data.tokenizer",
                                                    "checkpoint.tag",

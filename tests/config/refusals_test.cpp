@@ -122,12 +122,42 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
 }
 
 BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
-  for (const std::string axis : {"pipeline", "tensor", "sequence", "expert"})
+  for (const std::string axis : {"tensor", "sequence", "expert"})
     BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
                "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
                    ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 0")) ==
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
+}
+
+BOOST_AUTO_TEST_CASE(degrees_that_do_not_multiply_are_refused) {
+  BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 8")) ==
+             "j.yaml:3:41: error: parallel.ranks: wanted the product of the degrees, pipeline 2 x data 2 = 4, got 8\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 3, ranks: 8")) ==
+             "j.yaml:3:32: error: parallel.ranks: wanted pipeline 3 x at most 65536 data-parallel ranks, got 8\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 4097")) ==
+             "j.yaml:3:22: error: parallel.pipeline: wanted an integer from 1 to 4096, got 4097\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 4")) == "");
+}
+
+BOOST_AUTO_TEST_CASE(a_pipeline_is_checked_as_far_as_it_needs_no_model) {
+  BOOST_TEST(line_9("pipeline: {partition: balanced}") ==
+             "j.yaml:9:23: error: pipeline.partition: wanted best, uniform, parameters, type:REGEX or a list of the "
+             "stages' first units, got balanced\n");
+  BOOST_TEST(line_9("pipeline: {partition: []}") ==
+             "j.yaml:9:23: error: pipeline.partition: wanted a first unit for each stage, got []\n");
+  BOOST_TEST(line_9("pipeline: {partition: [0, -1]}") ==
+             "j.yaml:9:23: error: pipeline.partition: wanted text, or a list of integers of at least 0, got [0, -1]\n");
+  const std::string pattern = line_9("pipeline: {partition: 'type:('}");
+  BOOST_TEST(
+      pattern.starts_with("j.yaml:9:23: error: pipeline.partition: wanted type: and an RE2 pattern, got 'type:('"),
+      pattern);
+  BOOST_TEST(line_9("pipeline: {schedule: true}") == "j.yaml:9:22: error: pipeline.schedule: wanted text, got true\n");
+  BOOST_TEST(line_9("pipeline: {activation_checkpoint_interval: 2}\nactivation_checkpointing: {enabled: false}") ==
+             "j.yaml:9:44: error: pipeline.activation_checkpoint_interval: wanted 0 beside "
+             "activation_checkpointing.enabled: false, got 2\n");
+  BOOST_TEST(line_9("tied_gradients: twice") ==
+             "j.yaml:9:17: error: tied_gradients: wanted one of automatic, in_bucket, per_use, got twice\n");
 }
 
 BOOST_AUTO_TEST_CASE(keys_that_would_change_results_or_memory_are_refused_not_ignored) {

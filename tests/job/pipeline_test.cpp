@@ -56,7 +56,7 @@ const plan::plan_options& options_of(const job::blueprint& b, plan::plan_choice 
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-/// A line of work for one rank, or a stage's first units.
+/// Whether its stages begin at these units.
 bool cut_at(const job::blueprint& b, const std::vector<uint32_t>& first) {
   return b.pipeline.training.first_unit == first;
 }
@@ -219,7 +219,7 @@ BOOST_AUTO_TEST_CASE(a_schedule_that_keeps_more_than_its_limit_is_refused) {
   BOOST_TEST(said ==
              "pipeline.in_flight_limit: wanted at most 3 micro-batches of stages on a rank, schedule gpipe keeps 4 on "
              "rank 0");
-  BOOST_TEST(has(refusal({"pipeline.memory_limit=1000"}), "pipeline.memory_limit: wanted at most 1000 B"));
+  BOOST_TEST(has(refusal({"pipeline.memory_limit=100"}), "pipeline.memory_limit: wanted at most 100 B"));
 }
 
 BOOST_AUTO_TEST_CASE(a_problem_is_found_without_the_blueprint) {

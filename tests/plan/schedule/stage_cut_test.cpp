@@ -122,4 +122,17 @@ BOOST_AUTO_TEST_CASE(no_cut_is_better_than_the_best) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(activations_have_a_limit_of_their_own) {
+  // The fastest cut is after the third unit; two micro-batches in flight allow no more than two units there.
+  const std::vector<unit_cost> units(6, {1, 1000, 10});
+  stage_limits limits;
+  limits.in_flight = {2, 1};
+  limits.activation_bytes = 40;
+  const auto cut = cut_best(units, 2, limits);
+  BOOST_REQUIRE(cut.has_value());
+  BOOST_TEST(same(cut->offsets, {0, 2, 6}));
+  limits.activation_bytes = 30;
+  BOOST_TEST(cut_best(units, 2, limits).error().text == "no cut of 6 units into 2 stages fits: each may have 30 B");
+}
+
 BOOST_AUTO_TEST_SUITE_END()

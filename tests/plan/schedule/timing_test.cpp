@@ -142,4 +142,14 @@ BOOST_AUTO_TEST_CASE(dual_pipe_v) {
   });
 }
 
+BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_counted_for_each_stage) {
+  using counts = std::vector<uint32_t>;
+  BOOST_TEST((micros_in_flight(named_table("gpipe", 3, 1, 5)) == counts{5, 5, 5}));
+  BOOST_TEST((micros_in_flight(named_table("1f1b", 3, 1, 5)) == counts{3, 2, 1}));
+  BOOST_TEST((micros_in_flight(named_table("1f1b", 3, 1, 2)) == counts{2, 2, 1}));
+  BOOST_TEST((micros_in_flight(named_table("forward_only", 3, 1, 5)) == counts{1, 1, 1}));
+  // A micro-batch is in flight until its weight part.
+  BOOST_TEST((micros_in_flight(named_table("zb_h1", 2, 1, 6)) == counts{2, 2}));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -30,4 +30,26 @@ BOOST_AUTO_TEST_CASE(neighbouring_parts_of_a_backward_become_one) {
   BOOST_TEST(write_table(with_whole_backwards(*good)) == "0F0,0F1,1F0,1F1,1I0,1I1,1W0,1W1,0B0,0B1\n");
 }
 
+BOOST_AUTO_TEST_CASE(computations_are_what_is_left_without_transfers_gathers_and_reductions) {
+  for (const char* name : {"1f1b", "zb_v", "dual_pipe_v"}) {
+    const auto t = named_table(name, 2, name[0] == '1' ? 1 : 2, 5);
+    BOOST_TEST((computations_of(with_transfers(t)) == t));
+  }
+  const auto t = read_table("0UNSHARD,0F0,0B0,0REDUCE_GRAD,0RESHARD", "a.csv");
+  BOOST_REQUIRE(t.has_value());
+  BOOST_TEST(write_table(computations_of(*t)) == "0F0,0B0\n");
+}
+
+BOOST_AUTO_TEST_CASE(forward_goes_through_the_stages_where_a_table_has_them) {
+  BOOST_TEST(write_table(forward_through(named_table("zb_v", 2, 2, 4), 1)) == "0F0,3F0\n1F0,2F0\n");
+  BOOST_TEST(write_table(forward_through(named_table("1f1b", 2, 2, 4), 3)) ==
+             "0F0,0F1,2F0,2F1,0F2,2F2\n1F0,1F1,3F0,3F1,1F2,3F2\n");
+  for (uint32_t micros = 1; micros < 9; ++micros)
+    for (const char* name : {"zb_v", "interleaved_1f1b"}) {
+      const auto t = forward_through(named_table(name, 3, 2, 6), micros);
+      const auto fault = find_fault(t);
+      BOOST_TEST(!fault.has_value(), (fault ? fault->text : ""));
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,69 @@
+// Costs of units and stages before a plan is written, against those of written plans.
+#include "plan/choose/stage_costs.hpp"
+
+#include "plan/choose/cost.hpp"
+#include "tests/plan/samples.hpp"
+
+using namespace troupe::plan;
+
+namespace {
+
+/// The compute lane's time in a plan of one rank.
+double compute_s(const shared_table& table, const plan_options& o, const cost_model& costs) {
+  double out = 0;
+  const auto plan = plans_of(table, o).front();
+  for (const uint32_t id : plan->lanes[static_cast<size_t>(lane::compute)])
+    out += predicted_seconds(*plan, plan->instructions[id], costs);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(stage_costs)
+
+BOOST_AUTO_TEST_CASE(units_take_together_what_a_plan_of_one_rank_takes) {
+  const auto table = gpt_table(3, 32, 100, false);
+  const cost_model costs;
+  for (const uint32_t micros : {1U, 4U}) {
+    const auto o = small_options(1, 0, micros);
+    double micro_s = 0;
+    for (const auto& u : model_units(*table, o, costs))
+      micro_s += u.micro.forward_s + u.micro.backward_input_s + u.micro.backward_weight_s;
+    BOOST_TEST(micros * micro_s == compute_s(table, o, costs), boost::test_tools::tolerance(1e-9));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(stages_take_together_what_their_units_take) {
+  const auto table = gpt_table(3, 32, 100, false);
+  const cost_model costs;
+  const auto units = model_units(*table, small_options(1, 0, 2), costs);
+  const auto stages = costs_of_stages(*table, units, {0, 2, 5}, costs);
+  BOOST_TEST_REQUIRE(stages.stages.size() == 2U);
+  BOOST_TEST(stages.stages[0].forward_s == units[0].micro.forward_s + units[1].micro.forward_s);
+  BOOST_TEST(stages.stages[1].activation_bytes ==
+             units[2].micro.activation_bytes + units[3].micro.activation_bytes + units[4].micro.activation_bytes);
+  BOOST_TEST(stages.transfer_s >= costs.latency_s);
+}
+
+BOOST_AUTO_TEST_CASE(an_update_is_spread_over_the_micro_batches_and_shared_by_shards) {
+  const auto table = chain_table({4096, 8192});
+  const cost_model costs;
+  const auto alone = model_units(*table, small_options(1, 1), costs),
+             four = model_units(*table, small_options(4, 1), costs);
+  BOOST_TEST(four[1].update_s == alone[1].update_s / 4, boost::test_tools::tolerance(1e-9));
+  BOOST_TEST(four[1].state_bytes < alone[1].state_bytes);
+  const auto one = costs_for_cut(alone, 1), two = costs_for_cut(alone, 2);
+  BOOST_TEST(one[0].step_s - two[0].step_s == alone[0].update_s / 2, boost::test_tools::tolerance(1e-9));
+}
+
+BOOST_AUTO_TEST_CASE(recomputation_takes_time_and_keeps_the_input_alone) {
+  const auto table = gpt_table(2, 32, 100, false);
+  auto o = small_options(1, 0);
+  const auto kept = model_units(*table, o, {});
+  o.recompute = true;
+  const auto again = model_units(*table, o, {});
+  BOOST_TEST(again[1].micro.backward_input_s > kept[1].micro.backward_input_s);
+  BOOST_TEST(again[1].micro.activation_bytes == table->units[1].input_bytes);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -12,7 +12,9 @@ inline constexpr uint64_t partition_grain = 1024;
 /// Every parameter starts at such an address: fp32 matrix x vector products change bits on less.
 inline constexpr uint64_t parameter_alignment_bytes = 64;
 
+/// n / d, rounded up; `d` is not 0.
 constexpr uint64_t div_up(uint64_t n, uint64_t d) { return (n + d - 1) / d; }
+/// The least multiple of `to`, which is not 0, that is not below `n`.
 constexpr uint64_t round_up(uint64_t n, uint64_t to) { return div_up(n, to) * to; }
 
 /// splitmix64: a well mixed 64-bit value of a 64-bit value; the base of every keyed random stream here.

@@ -51,7 +51,8 @@ struct identity {
   std::string what;  ///< the instruction, spelled for people: "gather block 3, micro 0, backward"
 };
 
-/// A run of elements with one owner. Offsets count elements.
+/// A run of elements with one owner. Offsets count elements. A sum that several members own is a piece for each of
+/// them, one behind the other, with the same `from` and `count`: a range of pieces (layout.hpp).
 struct piece {
   uint32_t owner = 0;  ///< rank within the communicator
   uint64_t from = 0;   ///< offset in an input: the owner's (all_gather), every member's (reduce)
@@ -63,7 +64,9 @@ struct piece {
 /// One member's part of an operation. All fields but `input` and `output` are equal on all members, including the
 /// values of `pieces`, which must outlive the operation.
 ///   all_gather      output[to..] = owner's input[from..]; no piece moves when both are the same address
-///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]
+///   reduce_scatter  owner's output[to..] = sum over ranks, in rank order, of input[from..]; of a range that several
+///   own,
+///                   each sums a part and writes it to all of them
 ///   all_reduce      the same on every member
 ///   broadcast       as all_gather; all pieces are one root's
 ///   barrier         no pieces

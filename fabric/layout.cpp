@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "core/math.hpp"
+
 namespace troupe::fabric {
 namespace {
 
@@ -45,6 +47,20 @@ core::result<void> check_dtypes(const request& r) {
 
 }  // namespace
 
+size_t end_of_range(operation op, std::span<const piece> pieces, size_t first) {
+  size_t end = first + 1;
+  while (op == operation::reduce_scatter && end < pieces.size() && pieces[end].from == pieces[first].from &&
+         pieces[end].count == pieces[first].count)
+    ++end;
+  return end;
+}
+
+owned_part part_of(uint64_t count, size_t owners, size_t which) {
+  const uint64_t each = core::round_up(core::div_up(count, owners), part_grain);
+  const uint64_t first = std::min(count, each * which);
+  return {first, std::min(each, count - first)};
+}
+
 extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank) {
   extent out;
   for (const piece& p : pieces) {
@@ -62,14 +78,23 @@ uint64_t elements_of(std::span<const piece> pieces) {
 }
 
 uint64_t received_bytes(const request& r, uint32_t size) {
-  std::vector<uint64_t> owned(size);
-  for (const piece& p : r.pieces) owned[p.owner] += p.count;
+  std::vector<uint64_t> summed(size), exchanged(size);  // of what a member owns: by itself, by its other owners
+  for (size_t first = 0; first < r.pieces.size();) {
+    const size_t end = end_of_range(r.op, r.pieces, first);
+    for (size_t i = first; i < end; ++i) {
+      const piece& p = r.pieces[i];
+      const uint64_t own = part_of(p.count, end - first, i - first).count;
+      summed[p.owner] += own;
+      exchanged[p.owner] += p.count - own;
+    }
+    first = end;
+  }
   const uint64_t all = elements_of(r.pieces);
   uint64_t most = 0;
-  for (const uint64_t own : owned) {
-    uint64_t elements = 0;
-    if (is_reduction(r.op)) elements += own * (size - 1);
-    if (r.op != operation::reduce_scatter) elements += all - own;
+  for (uint32_t rank = 0; rank < size; ++rank) {
+    uint64_t elements = exchanged[rank];
+    if (is_reduction(r.op)) elements += summed[rank] * (size - 1);
+    if (r.op != operation::reduce_scatter) elements += all - summed[rank];
     most = std::max(most, elements);
   }
   return most * core::size_of(is_reduction(r.op) ? r.communication : r.input_type);
@@ -130,6 +155,12 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   const auto input = reinterpret_cast<uintptr_t>(r.input);
   const auto output = reinterpret_cast<uintptr_t>(r.output);
 
+  std::vector<size_t> range_of(r.pieces.size());  // the first piece of each one's range
+  for (size_t first = 0; first < r.pieces.size();) {
+    const size_t end = end_of_range(r.op, r.pieces, first);
+    std::fill(range_of.begin() + static_cast<ptrdiff_t>(first), range_of.begin() + static_cast<ptrdiff_t>(end), first);
+    first = end;
+  }
   std::vector<run> reads;
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];
@@ -151,7 +182,8 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
     for (size_t k = static_cast<size_t>(after - reads.begin()); k > 0 && furthest[k - 1] > begin; --k) {
       const run& read = reads[k - 1];
       if (read.end <= begin) continue;
-      const bool in_place = read.index == i && read.begin == begin && r.input_type == r.output_type && !r.accumulate;
+      const bool in_place =
+          range_of[read.index] == range_of[i] && read.begin == begin && r.input_type == r.output_type && !r.accumulate;
       if (!in_place)
         return fail(error_kind::bug, at(i) + "rank " + std::to_string(rank) + " writes it over its input of piece " +
                                          std::to_string(read.index));

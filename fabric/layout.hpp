@@ -24,6 +24,19 @@ constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
   return op != operation::send_receive || p.owner != rank;
 }
 
+/// The owners of a range share its sum: pieces [first, end) of a list, which differ in owner and `to` alone. A piece of
+/// another operation than reduce_scatter is a range by itself.
+size_t end_of_range(operation op, std::span<const piece> pieces, size_t first);
+
+/// Elements [first, first + count) of a range.
+struct owned_part {
+  uint64_t first = 0, count = 0;
+};
+/// What the owner of the range's piece number `which` of `owners` sums for all of them: parts follow each other and are
+/// multiples of `part_grain`, but for the end.
+owned_part part_of(uint64_t count, size_t owners, size_t which);
+inline constexpr uint64_t part_grain = 64;
+
 /// The smallest buffers, in elements, that hold all elements of one member that the operation touches.
 struct extent {
   uint64_t input = 0;
@@ -35,7 +48,8 @@ extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank);
 uint64_t elements_of(std::span<const piece> pieces);
 
 /// Bytes that the member with the most of them receives from others, each element once per peer that contributes: the
-/// least that a link carries, for the linear model. Reductions count in `communication`.
+/// least that a link carries, for the linear model. Reductions count in `communication`; a sum of several owners is
+/// made part by part and then exchanged among them, as a reduce_scatter and a gather would.
 uint64_t received_bytes(const request& r, uint32_t size);
 
 /// Every owner is one of `size` members, offsets stay below `elements_max`, the number of members and owners suits
@@ -48,7 +62,8 @@ core::result<void> check_outputs(operation op, std::span<const piece> pieces, ui
 /// `rank` has given an input if it is read and an output if it is written.
 core::result<void> check_presence(const request& r, uint32_t rank);
 
-/// Input and output of `rank` overlap nowhere, or in place as `request` describes. Sorts: for tests and debug builds.
+/// Input and output of `rank` overlap nowhere, or in place as `request` describes, where a range is as one piece.
+/// Sorts: for tests and debug builds.
 core::result<void> check_memory(const request& r, uint32_t rank);
 
 }  // namespace troupe::fabric

@@ -42,36 +42,52 @@ struct share {
     }
   }
 
-  /// Elements [first, first + count) of piece `p`, summed into the outputs of the operation.
-  void reduce_chunk(const piece& p, uint64_t first, uint64_t count, std::vector<const std::byte*>& inputs) const {
+  /// Where piece `p` is written to.
+  void add_outputs(const piece& p, std::vector<std::byte*>& to) const {
+    const uint64_t at = p.to * core::size_of(r.output_type);
+    to.push_back(members[p.owner].output + at);
+    if (r.op != operation::all_reduce) return;
+    for (size_t m = 0; m < members.size(); ++m)
+      if (m != p.owner) to.push_back(members[m].output + at);
+  }
+
+  /// Elements [first, first + count) of a range that begins at `from` in the inputs, summed into `to`.
+  void reduce_chunk(uint64_t from, owned_part chunk, std::span<std::byte* const> to,
+                    std::vector<const std::byte*>& inputs) const {
     const uint64_t in_size = core::size_of(r.input_type);
     const uint64_t out_size = core::size_of(r.output_type);
-    for (size_t m = 0; m < members.size(); ++m) inputs[m] = members[m].input + (p.from + first) * in_size;
-    const auto output = [&](size_t m) { return members[m].output + (p.to + first) * out_size; };
+    for (size_t m = 0; m < members.size(); ++m) inputs[m] = members[m].input + (from + chunk.first) * in_size;
+    const auto output = [&](size_t k) { return to[k] + chunk.first * out_size; };
     const kernels::reduce_options options{.input = r.input_type,
                                           .communication = r.communication,
                                           .output = r.output_type,
                                           .input_scale = r.input_scale,
                                           .accumulate = r.accumulate};
-    device.sum_in_rank_order(inputs, output(p.owner), count, options);
-    if (r.op != operation::all_reduce) return;
-    for (size_t m = 0; m < members.size(); ++m) {
-      if (m == p.owner) continue;
+    device.sum_in_rank_order(inputs, output(0), chunk.count, options);
+    for (size_t k = 1; k < to.size(); ++k) {
       // The sums that are added to may differ between members, so their results may too.
       if (r.accumulate)
-        device.sum_in_rank_order(inputs, output(m), count, options);
+        device.sum_in_rank_order(inputs, output(k), chunk.count, options);
       else
-        stream.copy(output(m), output(p.owner), count * out_size);
+        stream.copy(output(k), output(0), chunk.count * out_size);
     }
   }
 
   void reduce_pieces() const {
     std::vector<const std::byte*> inputs(members.size());
-    for (const piece& p : r.pieces) {
-      if (p.owner != rank) continue;
-      for (uint64_t first = 0; first < p.count; first += reduce_chunk_elements) {
-        if (stopped()) return;
-        reduce_chunk(p, first, std::min(reduce_chunk_elements, p.count - first), inputs);
+    std::vector<std::byte*> to;
+    for (size_t first = 0, end = 0; first < r.pieces.size(); first = end) {
+      end = end_of_range(r.op, r.pieces, first);
+      for (size_t mine = first; mine < end; ++mine) {
+        if (r.pieces[mine].owner != rank) continue;
+        to.clear();
+        for (size_t i = first; i < end; ++i) add_outputs(r.pieces[i], to);
+        const owned_part own = part_of(r.pieces[mine].count, end - first, mine - first);
+        for (uint64_t done = 0; done < own.count; done += reduce_chunk_elements) {
+          if (stopped()) return;
+          const owned_part chunk{own.first + done, std::min(reduce_chunk_elements, own.count - done)};
+          reduce_chunk(r.pieces[mine].from, chunk, to, inputs);
+        }
       }
     }
   }

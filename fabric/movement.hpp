@@ -20,7 +20,8 @@ struct member_memory {
 /// Does `rank`'s share of `r`, in the calling thread's stream of the members' device, and waits for its end. `input`
 /// and `output` of `r` are not used; `members` holds all members' by rank.
 ///   all_gather, broadcast, send_receive   fills `rank`'s output from its peers' inputs
-///   reduce_scatter                        sums the pieces that `rank` owns into its output
+///   reduce_scatter                        sums the pieces that `rank` owns into its output; of a range with several
+///                                         owners its part, into the outputs of all of them
 ///   all_reduce                            sums them and writes them to every member's output while they are in cache
 /// Shares of different members touch different bytes, so they may run at the same time or one after the other.
 /// Gives up between two chunks of at most 1 MiB once `stop` is true, leaving outputs partly written.

@@ -58,6 +58,42 @@ BOOST_AUTO_TEST_CASE(received_bytes_are_those_of_the_busiest_member) {
   BOOST_TEST(received_bytes(narrow, 3) == 30 * 2 * 2U);
 }
 
+BOOST_AUTO_TEST_CASE(a_shared_sum_costs_what_a_reduce_scatter_and_an_exchange_cost) {
+  // Two groups of two; each range of 640 elements has an owner in both.
+  const std::vector<piece> pieces{{0, 0, 0, 640}, {2, 0, 0, 640}, {1, 640, 640, 640}, {3, 640, 640, 640}};
+  BOOST_TEST(received_bytes(with(operation::reduce_scatter, pieces), 4) == (320 * 3 + 320) * 4U);
+  // 1280 (1 + 1/2 - 2/4): reduced within groups, then all-reduced over them.
+  BOOST_TEST(received_bytes(with(operation::reduce_scatter, pieces), 4) == 1280 * 4U);
+  BOOST_TEST(end_of_range(operation::reduce_scatter, pieces, 0) == 2U);
+  BOOST_TEST(end_of_range(operation::all_reduce, pieces, 0) == 1U);
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_a_shared_sum_follow_each_other) {
+  for (const uint64_t count : {0, 1, 63, 64, 65, 1000, 4096})
+    for (const size_t owners : {1, 2, 3, 7}) {
+      uint64_t reached = 0;
+      for (size_t which = 0; which < owners; ++which) {
+        const owned_part x = part_of(count, owners, which);
+        BOOST_TEST(x.first == reached);
+        BOOST_TEST((x.first % part_grain == 0 || x.first == count));
+        reached += x.count;
+      }
+      BOOST_TEST(reached == count);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_shared_sum_in_place_needs_its_owners_side_by_side) {
+  std::vector<float> memory(64);
+  const std::vector<piece> together{{0, 8, 8, 8}, {1, 8, 8, 8}, {0, 16, 16, 8}};
+  const std::vector<piece> apart{{0, 8, 8, 8}, {0, 16, 16, 8}, {1, 8, 8, 8}};
+  auto r = with(operation::reduce_scatter, together);
+  r.input = r.output = reinterpret_cast<std::byte*>(memory.data());
+  BOOST_TEST(check_memory(r, 0).has_value());
+  BOOST_TEST(check_memory(r, 1).has_value());
+  r.pieces = apart;
+  BOOST_TEST(refused(check_memory(r, 0), "piece 0: rank 0 writes it over its input of piece 2"));
+}
+
 BOOST_AUTO_TEST_CASE(outputs_written_twice_are_refused) {
   const std::vector<piece> overlap{{0, 0, 0, 10}, {1, 50, 20, 5}, {1, 100, 9, 2}};
   for (const operation op : {operation::all_gather, operation::all_reduce, operation::broadcast})

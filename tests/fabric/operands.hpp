@@ -143,4 +143,23 @@ inline std::vector<fabric::piece> ragged_pieces(fabric::operation op, uint32_t s
   return out;
 }
 
+/// Pieces of a reduce_scatter of which every range has an owner in each group of `group` neighbours, one behind the
+/// other, as replicas have. `size` is a multiple of `group`.
+inline std::vector<fabric::piece> pieces_of_replicas(uint32_t size, uint32_t group, bool in_place, size_t count,
+                                                     uint64_t most, std::mt19937& random) {
+  std::vector<fabric::piece> out;
+  std::vector<uint64_t> owned(size);
+  uint64_t full = random() % 5;
+  for (size_t i = 0; i < count; ++i) {
+    const auto place = static_cast<uint32_t>(random() % group);
+    const uint64_t n = random() % (most + 1);
+    for (uint32_t owner = place; owner < size; owner += group) {
+      out.push_back({owner, full, in_place ? full : owned[owner], n});
+      owned[owner] += n + random() % 3;  // replicas may keep it elsewhere
+    }
+    full += n + 1 + random() % 3;
+  }
+  return out;
+}
+
 }  // namespace troupe::tests

@@ -138,6 +138,25 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(reductions_in_place_take_every_floating_dtype, bac
   all.run_and_check<backend>(3);
 }
 
+BOOST_AUTO_TEST_CASE_TEMPLATE(every_owner_of_a_shared_sum_gets_it, backend, backends) {
+  std::mt19937 random(15);
+  const std::pair<uint32_t, uint32_t> groups[] = {{2, 1}, {4, 2}, {4, 1}, {6, 3}, {6, 2}, {3, 3}};
+  for (const auto& [size, group] : groups) {
+    programme all(size);
+    for (const bool in_place : {false, true})
+      for (const bool accumulate : {false, true})
+        for (const uint64_t most : {40, 3'000, 200'000}) {
+          if (in_place && accumulate) continue;
+          scene s = scene_of(operation::reduce_scatter, dtype::f32, dtype::bf16, dtype::f32);
+          s.in_place = in_place;
+          s.request.accumulate = accumulate;
+          s.pieces = pieces_of_replicas(size, group, in_place, 5, most, random);
+          all.add(std::move(s));
+        }
+    all.run_and_check<backend>(2);
+  }
+}
+
 BOOST_AUTO_TEST_CASE_TEMPLATE(gathers_take_every_dtype, backend, backends) {
   std::mt19937 random(12);
   programme all(2);

@@ -28,9 +28,15 @@ struct model_section {            ///< `model`
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
   std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
+  uint32_t shard = 0;  ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
-    return {{axis::pipeline, pipeline}, {axis::shard, data}, {axis::sequence, sequence}, {axis::tensor, tensor}};
+    const uint32_t group = shard == 0 ? data : shard;
+    return {{axis::pipeline, pipeline},
+            {axis::replicate, data / group},
+            {axis::shard, group},
+            {axis::sequence, sequence},
+            {axis::tensor, tensor}};
   }
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };
@@ -54,6 +60,7 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
   uint64_t stage3_max_live_parameters = 1'000'000'000;
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
+  int64_t mics_shard_size = -1;  ///< stage 3: parallel.shard; below 1: not given
   bool stage3_gather_16bit_weights_on_model_save = false;
   bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
   offload_param_section offload_param;

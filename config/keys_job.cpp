@@ -175,6 +175,14 @@ void add_parallel_keys(key_rows& t) {
       .at_most(65536)
       .into<&job::parallel, &parallel::data>()
       .means("Ranks that train on different samples.");
+  t.row("parallel.shard", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(65536)
+      .into<&job::parallel, &parallel::shard>()
+      .means(
+          "Stages 1 to 3: data ranks that states are cut over, a group of neighbours; groups hold the same. 0: all of "
+          "parallel.data.");
   t.row("parallel.pipeline", integer)
       .by_default("1")
       .at_least(1)

@@ -126,13 +126,11 @@ void add_groups_and_quantisation(key_rows& t) {
   t.row("zero_optimization.mics_shard_size", integer)
       .by_default("-1")
       .at_least(-1)
-      .just("-1")
-      .just("0")
-      .needs(capability::shard_groups)
-      .means("Ranks of one shard group; -1: all.");
+      .into<section_of, &zero::mics_shard_size>()
+      .means("Stage 3: ranks of one shard group, as parallel.shard; -1, 0: what that says.");
   flag(t, "mics_hierarchical_params_gather", "false")
-      .when(capability::shard_groups)
-      .means("Gather within a machine first.");
+      .ignored("ranks of a shard group share a process: a gather moves each element once, straight into place")
+      .means("Gather over machines first, then within each.");
 }
 
 void add_stage_3_behaviour(key_rows& t) {

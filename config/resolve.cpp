@@ -145,6 +145,7 @@ class rules {
     if (constexpr std::string_view key = "zero_optimization.pipeline_loading_checkpoint";
         z.pipeline_loading_checkpoint && z.stage != 3)
       report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 loads rank by rank");
+    shard_groups();
     if (z.stage >= 2 && z.reduce_scatter) {
       const std::string with = fmt::format(
           "with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
@@ -152,6 +153,30 @@ class rules {
       if (config_.gradient_predivide_factor != 1.0)
         error("gradient_predivide_factor", fmt::format("wanted 1 {}, got {}", with, config_.gradient_predivide_factor));
     }
+  }
+
+  /// States are cut within groups of neighbours among the data ranks. DeepSpeed's key is of stage 3 alone.
+  void shard_groups() {
+    constexpr std::string_view own = "parallel.shard", mics = "zero_optimization.mics_shard_size";
+    for (const std::string_view key : {own, mics, std::string_view("parallel.data"), std::string_view("parallel")})
+      if (given_.was_refused(key)) return;
+    auto& p = config_.parallel;
+    const auto& z = config_.zero_optimization;
+    std::string_view from = own;
+    if (z.mics_shard_size > 0 && z.stage != 3) {
+      report_.warn(given_.where(mics), std::string(mics), "no effect: only stage 3 has it; parallel.shard has others");
+    } else if (z.mics_shard_size > 0) {
+      if (p.shard > 0 && p.shard != z.mics_shard_size)
+        return error(own, fmt::format("wanted {}, as mics_shard_size, got {}", z.mics_shard_size, p.shard));
+      if (p.shard == 0) derived_.emplace(own, "derived");
+      p.shard = static_cast<uint32_t>(std::min<int64_t>(z.mics_shard_size, UINT32_MAX));
+      if (value_of(own) == nullptr) from = mics;
+    }
+    if (p.shard == 0) return;
+    if (z.stage == 0) report_.warn(given_.where(own), std::string(own), "no effect: stage 0 cuts no states");
+    const bool any_world = why_ == purpose::deepspeed && value_of("parallel.data") == nullptr;
+    if (!any_world && p.data % p.shard != 0)
+      error(from, fmt::format("wanted a divisor of the {} ranks of parallel.data, got {}", p.data, p.shard));
   }
 
   void tags() {

@@ -113,10 +113,12 @@ struct job_layout {  ///< of one kind of step
   }
   /// Position of `rank` among those that share the states of a parameter.
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::shard); }
-  /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
-  [[nodiscard]] uint32_t data_at(uint32_t rank) const {
-    return options.mesh.coordinate_of(rank, core::axis::replicate) * options.shards() + shard_at(rank);
+  /// The replica that it belongs to. What all replicas hold alike, the first one speaks for.
+  [[nodiscard]] uint32_t replica_at(uint32_t rank) const {
+    return options.mesh.coordinate_of(rank, core::axis::replicate);
   }
+  /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
+  [[nodiscard]] uint32_t data_at(uint32_t rank) const { return replica_at(rank) * options.shards() + shard_at(rank); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);
   }

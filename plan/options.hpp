@@ -109,8 +109,10 @@ struct plan_options {  ///< input of the generator
   [[nodiscard]] uint32_t ranks() const { return mesh.ranks(); }
   /// Ranks of which each takes other samples: a gradient is the mean of what they contribute.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
-  /// Ranks that the states of a parameter are cut over.
-  [[nodiscard]] uint32_t shards() const { return mesh.degree(core::axis::shard); }
+  /// Ranks that the states of a parameter are cut over. At stage 0 all ranks hold them whole and share the sums.
+  [[nodiscard]] uint32_t shards() const { return stage == 0 ? data() : mesh.degree(core::axis::shard); }
+  /// Groups of so many ranks that hold the same states.
+  [[nodiscard]] uint32_t replicas() const { return data() / shards(); }
 
   [[nodiscard]] core::dtype master() const {
     return types.parameter == core::dtype::f64 ? core::dtype::f64 : core::dtype::f32;

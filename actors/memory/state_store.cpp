@@ -190,7 +190,9 @@ core::result<void> read_states(rank_memories ranks, uint32_t q, state_part part,
                                std::byte* out) {
   for (const auto& m : ranks) {
     const state_store store(*m);
-    const plan::slice mine = common(store.held(q, part), range);
+    // Replicas hold the same.
+    const plan::slice mine =
+        m->plan().layout->replica_at(m->plan().rank) == 0 ? common(store.held(q, part), range) : plan::slice{};
     if (mine.count == 0) continue;
     if (auto ok = store.read_as(q, part, mine, type, out + (mine.first - range.first) * core::size_of(type)); !ok)
       return ok;

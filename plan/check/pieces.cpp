@@ -24,10 +24,16 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
 
 enum class purpose : uint8_t { gather, reduce, collect, publish };
 
+/// Those who take part in it, in the order of its communicator: one replica's, of a reduction all.
+const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
+  const uint32_t c = why == purpose::reduce ? data_communicator(set.pipeline) : shard_communicator(l, set.pipeline, 0);
+  return l.communicators[c].members;
+}
+
 /// Where an element lies on the other side of the collective, given its place on the side that the set describes.
 uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose why, const parameter_set& set,
                     uint32_t q, uint32_t owner, uint64_t first) {
-  const uint32_t rank = l.communicators[data_communicator(set.pipeline)].members[owner];
+  const uint32_t rank = members_of(l, why, set)[owner];
   const rank_offsets& at = all.offsets(rank);
   switch (why) {
     case purpose::gather: {
@@ -46,15 +52,23 @@ uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose w
   return 0;
 }
 
+/// What the owners of one replica receive or give.
+struct coverage {
+  std::vector<extent> all;
+  uint64_t elements = 0;
+};
+
+// Each replica has every element once: a sum that some replica's owner did not receive would leave its states behind.
+// Sums that all receive are shared out among the replicas.
 core::result<void> moves(const job_layout& l, const collective_pieces& pieces, purpose why, const parameter_set& set,
                          const std::vector<moved_piece>& all) {
   std::vector<placement> members = set.parameters;
   if (why == purpose::publish)
     for (auto& x : members) x.offset = l.full_offset[x.parameter];
   std::sort(members.begin(), members.end(), [](const placement& a, const placement& b) { return a.offset < b.offset; });
-  const auto& ranks = l.communicators[data_communicator(set.pipeline)].members;
-  std::vector<extent> covered;
-  uint64_t total = 0;
+  const auto& ranks = members_of(l, why, set);
+  const bool by_replica = why == purpose::reduce && !l.options.reduce_to_all();
+  std::vector<coverage> covered(by_replica ? l.options.replicas() : 1);
   for (const auto& x : all) {
     const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
     const auto member = member_at(members, here);
@@ -65,12 +79,27 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
         there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
       return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
                            " is not its owner's or goes to the wrong place");
-    covered.push_back({here, here + x.count});
-    total += x.count;
+    auto& mine = covered[by_replica ? l.replica_at(ranks[x.owner]) : 0];
+    mine.all.push_back({here, here + x.count});
+    mine.elements += x.count;
   }
   const uint64_t bound = why == purpose::publish ? l.full_elements[set.pipeline] : set.elements;
-  if (total != set.numel || !apart(covered, bound))
-    return broken(l, set.name + ": its pieces do not cover each parameter exactly once");
+  for (auto& one : covered)
+    if (one.elements != set.numel || !apart(one.all, bound))
+      return broken(l, set.name + ": its pieces do not cover each parameter exactly once" +
+                           (covered.size() > 1 ? " for each replica" : ""));
+  return {};
+}
+
+// Owners of the same sum stand side by side: so it is made once, and in place where buckets stay.
+core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
+                                       const std::vector<moved_piece>& all) {
+  const uint32_t replicas = l.options.reduce_to_all() ? 1 : l.options.replicas();
+  for (size_t i = 0; i < all.size(); ++i) {
+    const auto& first = all[i - i % replicas];
+    if (all[i].from != first.from || all[i].count != first.count)
+      return broken(l, set.name + ": owners of the same sum do not stand side by side");
+  }
   return {};
 }
 
@@ -101,11 +130,35 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
   return {};
 }
 
-core::result<void> vote_covers(const job_layout& l, const std::vector<moved_piece>& all) {
+/// Whether `rank` knows what it puts at `x.to`: square sums of its own slice, or its own losses.
+bool speaks_for(const job_layout& l, uint32_t rank, const moved_piece& x) {
+  if (x.to >= l.num_blocks)
+    return x.to == l.loss_offset(l.data_at(rank), 0) && x.count == l.options.accumulation &&
+           l.pipeline_at(rank) == l.pipeline_of_stage(l.num_stages() - 1);
+  const auto after = std::upper_bound(l.block_offset.begin(), l.block_offset.end(), x.to);
+  auto q = static_cast<uint32_t>(after - l.block_offset.begin()) - 1;
+  while (q > 0 && !l.trains(q)) --q;  // frozen parameters have no blocks
+  const slice own = l.slice_of(q, rank);
+  const uint64_t first = l.block_offset[q] + own.first / core::partition_grain;
+  return own.count > 0 && x.to == first && x.count == core::div_up(own.count, core::partition_grain);
+}
+
+}  // namespace
+
+core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
+                             const std::vector<moved_piece>& moved) {
+  if (auto ok = moves(l, places, purpose::reduce, l.buckets[bucket], moved); !ok) return ok;
+  return replicas_share_sums(l, l.buckets[bucket], moved);
+}
+
+core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved) {
+  const auto& ranks = l.communicators[world_communicator(l)].members;
   std::vector<extent> covered;
   uint64_t total = 0;
-  for (const auto& x : all) {
-    if (x.from != x.to || x.owner >= l.options.ranks()) return broken(l, "a piece of the vote moves elsewhere");
+  for (const auto& x : moved) {
+    if (x.from != x.to || x.owner >= ranks.size()) return broken(l, "a piece of the vote moves elsewhere");
+    if (!speaks_for(l, ranks[x.owner], x))
+      return broken(l, "rank " + std::to_string(ranks[x.owner]) + " votes with square sums or losses of others");
     covered.push_back({x.to, x.to + x.count});
     total += x.count;
   }
@@ -113,8 +166,6 @@ core::result<void> vote_covers(const job_layout& l, const std::vector<moved_piec
     return broken(l, "the vote's pieces do not cover each square sum and loss exactly once");
   return {};
 }
-
-}  // namespace
 
 core::result<void> pieces(const job_layout& l) {
   const collective_pieces all(l);
@@ -125,7 +176,8 @@ core::result<void> pieces(const job_layout& l) {
   };
   if (l.gathers())
     if (auto ok = each(purpose::gather, l.gather_sets, &collective_pieces::gather); !ok) return ok;
-  if (auto ok = each(purpose::reduce, l.buckets, &collective_pieces::reduce); !ok) return ok;
+  for (uint32_t b = 0; b < l.buckets.size(); ++b)
+    if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
   if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
   for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
     if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;
@@ -133,7 +185,7 @@ core::result<void> pieces(const job_layout& l) {
     if (auto ok = measure_covers(l, all.measure()); !ok) return ok;
   if (auto ok = each(purpose::publish, l.publish_sets, &collective_pieces::publish); !ok) return ok;
   if (l.options.mode != mode::train && l.options.mode != mode::evaluate) return {};
-  return vote_covers(l, all.vote());
+  return vote(l, all.vote());
 }
 
 }  // namespace troupe::plan::rules

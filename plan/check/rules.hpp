@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "plan/check/happens_before.hpp"
+#include "plan/layout/pieces.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan::rules {
@@ -26,8 +27,12 @@ core::result<void> structure(const rank_plan& p);  ///< sizes, ids, subjects, la
 core::result<void> agreement(rank_plans ranks);    ///< same collectives on all ranks
 core::result<void> serial(const rank_plan& p);     ///< the step can be done in the order of ids
 
-core::result<void> layout(const job_layout& l);      ///< layout.cpp: every element has its place and its owner
-core::result<void> pieces(const job_layout& l);      ///< pieces.cpp: the elements that collectives move
+core::result<void> layout(const job_layout& l);  ///< layout.cpp: every element has its place and its owner
+core::result<void> pieces(const job_layout& l);  ///< pieces.cpp: the elements that collectives move
+/// pieces.cpp: what one reduction moves, `places` being where ranks keep it; what the vote does.
+core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
+                             const std::vector<moved_piece>& moved);
+core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
 core::result<void> own(const rank_plan& p);          ///< own.cpp: the rank's own slices, updates, swaps
 core::result<void> swap_layout(const rank_plan& p);  ///< swaps.cpp: extents of the swap file
 /// activations.cpp: behind the states, from byte `from` to the end of the file.

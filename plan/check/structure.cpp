@@ -137,7 +137,8 @@ core::result<void> sequences(const rank_plan& p) {
   std::vector<uint32_t> counted(all.size(), 0);
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)]) {
     const instruction& x = p.instructions[id];
-    if (x.communicator >= all.size() || !std::ranges::binary_search(all[x.communicator].members, p.rank))
+    if (x.communicator >= all.size() || !std::ranges::binary_search(all[x.communicator].members, p.rank) ||
+        x.communicator != communicator_of(*p.layout, p.rank, x))
       return broken(p, id, "meets ranks that it does not belong to");
     const uint32_t k = counted[x.communicator]++;
     if (x.sequence != k)
@@ -181,7 +182,7 @@ core::result<void> structure(const rank_plan& p) {
 }
 
 core::result<void> agreement(rank_plans ranks) {
-  // [communicator]: who was seen first, and his collectives.
+  // [communicator]: who was seen first, and his collectives. Replicas do the same, whoever of them is here.
   std::vector<std::pair<const rank_plan*, std::vector<uint32_t>>> first(ranks[0]->layout->communicators.size());
   for (const auto& p : ranks) {
     std::vector<std::vector<uint32_t>> mine(first.size());
@@ -189,11 +190,13 @@ core::result<void> agreement(rank_plans ranks) {
       mine[p->instructions[id].communicator].push_back(id);
     for (uint32_t c = 0; c < first.size(); ++c) {
       if (!std::ranges::binary_search(p->layout->communicators[c].members, p->rank)) continue;
-      if (first[c].first == nullptr) {
-        first[c] = {p.get(), std::move(mine[c])};
+      auto& [seen, theirs] = first[alike(*p->layout, c)];
+      if (seen == nullptr) {
+        seen = p.get();
+        theirs = std::move(mine[c]);
         continue;
       }
-      if (auto ok = same_collectives(*first[c].first, first[c].second, *p, mine[c]); !ok) return ok;
+      if (auto ok = same_collectives(*seen, theirs, *p, mine[c]); !ok) return ok;
     }
   }
   return {};

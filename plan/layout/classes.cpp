@@ -87,8 +87,10 @@ numbers rank_shapes::of(const rank_plan& own) const {
     add_pieces(out, l_, b.pieces, sets_of_);
   }
   add_snapshots(out, own);
+  out.push_back(l_.pipeline_at(own.rank));  // what it computes, and whom it meets
   for (uint32_t q = 0; q < l_.matrix_owner.size(); ++q)
-    if (l_.matrix_owner[q] == own.rank) out.push_back(q);  // no two ranks make the same matrix orthogonal
+    if (l_.matrix_owner[q] == l_.shard_at(own.rank) && l_.holds(own.rank, q))
+      out.push_back(q);  // no two ranks of a replica make the same matrix orthogonal
   return out;
 }
 

@@ -17,29 +17,74 @@ bool crosses_ranks(const plan_options& o, uint32_t later) {
   return at[later - 1] != at[later];
 }
 
-}  // namespace
+/// Columns: ranks of one pipeline coordinate.
+uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
-std::vector<communicator> communicators_of(const plan_options& options) {
-  const auto& mesh = options.mesh;
-  const uint32_t coordinates = mesh.degree(core::axis::pipeline);
-  const auto& at = options.pipeline.table.rank_of_stage;
-  std::vector<communicator> out;
-  for (uint32_t k = 0; k < coordinates; ++k)
-    out.push_back({coordinates == 1 ? "data" : "data of pipeline rank " + std::to_string(k),
-                   mesh.matching({{core::axis::pipeline, k}})});
-  if (coordinates == 1) return out;
-  out.push_back({"all", mesh.group_of(0, core::all_axes)});
+/// The first communicator of a replica, if there are any.
+uint32_t first_shard_communicator(const plan_options& o) {
+  const uint32_t coordinates = o.mesh.degree(core::axis::pipeline);
+  if (coordinates == 1) return 1;
+  uint32_t boundaries = 0;
+  for (uint32_t later = 1; later < o.pipeline.table.rank_of_stage.size(); ++later)
+    boundaries += crosses_ranks(o, later) ? 1 : 0;
+  return coordinates + 1 + 2 * columns_of(o) * boundaries;
+}
+
+void add_transfers(std::vector<communicator>& out, const plan_options& o) {
+  const auto& at = o.pipeline.table.rank_of_stage;
   for (uint32_t later = 1; later < at.size(); ++later)
-    for (uint32_t column = 0; column < mesh.ranks() / coordinates && crosses_ranks(options, later); ++column) {
-      std::vector<uint32_t> members{rank_in_column(mesh, at[later - 1], column),
-                                    rank_in_column(mesh, at[later], column)};
+    for (uint32_t column = 0; column < columns_of(o) && crosses_ranks(o, later); ++column) {
+      std::vector<uint32_t> members{rank_in_column(o.mesh, at[later - 1], column),
+                                    rank_in_column(o.mesh, at[later], column)};
       std::ranges::sort(members);
       for (const char* what : {"activations", "gradients"})
         out.push_back({std::string(what) + " between stages " + std::to_string(later - 1) + " and " +
                            std::to_string(later) + ", column " + std::to_string(column),
                        members});
     }
+}
+
+void add_replicas(std::vector<communicator>& out, const plan_options& o) {
+  constexpr auto within = core::axis_set{core::axis::pipeline, core::axis::replicate}.complement();
+  const uint32_t coordinates = o.mesh.degree(core::axis::pipeline);
+  for (uint32_t k = 0; k < coordinates; ++k)
+    for (uint32_t replica = 0; replica < o.replicas(); ++replica) {
+      core::coordinate first;
+      first[core::axis::pipeline] = k;
+      first[core::axis::replicate] = replica;
+      out.push_back(
+          {"replica " + std::to_string(replica) + (coordinates == 1 ? "" : " of pipeline rank " + std::to_string(k)),
+           o.mesh.group_of(o.mesh.rank_at(first), within)});
+    }
+}
+
+}  // namespace
+
+std::vector<communicator> communicators_of(const plan_options& options) {
+  const auto& mesh = options.mesh;
+  const uint32_t coordinates = mesh.degree(core::axis::pipeline);
+  std::vector<communicator> out;
+  for (uint32_t k = 0; k < coordinates; ++k)
+    out.push_back({coordinates == 1 ? "data" : "data of pipeline rank " + std::to_string(k),
+                   mesh.matching({{core::axis::pipeline, k}})});
+  if (coordinates > 1) {
+    out.push_back({"all", mesh.group_of(0, core::all_axes)});
+    add_transfers(out, options);
+  }
+  if (options.replicas() > 1) add_replicas(out, options);
   return out;
+}
+
+uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
+  const uint32_t replicas = l.options.replicas();
+  return replicas == 1 ? data_communicator(pipeline)
+                       : first_shard_communicator(l.options) + pipeline * replicas + replica;
+}
+
+uint32_t alike(const job_layout& l, uint32_t c) {
+  const uint32_t replicas = l.options.replicas(), first = first_shard_communicator(l.options);
+  const uint32_t end = first + l.options.mesh.degree(core::axis::pipeline) * replicas;
+  return replicas == 1 || c < first || c >= end ? c : c - (c - first) % replicas;
 }
 
 uint32_t world_communicator(const job_layout& l) {
@@ -54,8 +99,9 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
-  if (!is_transfer(x.kind)) return data_communicator(l.pipeline_at(rank));
-  const uint32_t columns = l.options.ranks() / l.options.mesh.degree(core::axis::pipeline);
+  if (x.kind == kind::reduce) return data_communicator(l.pipeline_at(rank));
+  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
+  const uint32_t columns = columns_of(l.options);
   uint32_t boundary = 0;  // of those that lie between ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);

@@ -9,13 +9,18 @@
 
 namespace troupe::plan {
 
-/// Of a job with these options: for each pipeline coordinate the ranks that share its states; then, where the pipeline
-/// has several, all ranks, and for every boundary between stages of different ranks the two at its ends, each direction
-/// by itself.
+/// Of a job with these options: for each pipeline coordinate its ranks; then, where the pipeline has several, all
+/// ranks, and for every boundary between stages of different ranks the two at its ends, each direction by itself; then,
+/// where there are replicas, each one's ranks, of one pipeline coordinate after the other.
 std::vector<communicator> communicators_of(const plan_options& options);
 
-/// Where the ranks of a pipeline coordinate meet over what they share.
+/// Where the ranks of a pipeline coordinate meet: over gradients.
 inline uint32_t data_communicator(uint32_t pipeline) { return pipeline; }
+/// Where those meet that the states of a pipeline coordinate are cut over, in one replica. A member's number is its
+/// position among the shards.
+uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica);
+/// The communicator whose members have the same collectives, one by one: of replicas the first one's, else `c` itself.
+uint32_t alike(const job_layout& l, uint32_t c);
 /// Where all ranks meet.
 uint32_t world_communicator(const job_layout& l);
 /// A transfer crosses the boundary before this stage.

@@ -1,5 +1,7 @@
 #include "plan/layout/pieces.hpp"
 
+#include <algorithm>
+
 #include "core/math.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/own.hpp"
@@ -7,16 +9,47 @@
 namespace troupe::plan {
 namespace {
 
+/// Ranks of a set's pipeline coordinate in the order of their shards: those of the first replica, whose slices lie
+/// where every replica has them.
+const std::vector<uint32_t>& shards_of(const job_layout& l, uint32_t pipeline) {
+  return l.communicators[shard_communicator(l, pipeline, 0)].members;
+}
+
+/// From each owner of a slice within a replica.
 template <class From, class To>
 std::vector<moved_piece> slices_of(const job_layout& l, const parameter_set& set, From from, To to) {
   std::vector<moved_piece> out;
-  const auto& members = l.communicators[data_communicator(set.pipeline)].members;
+  const auto& members = shards_of(l, set.pipeline);
   for (const auto& place : set.parameters)
     for (uint32_t k = 0; k < members.size(); ++k) {
       const slice s = l.slice_of(place.parameter, members[k]);
       if (s.count > 0) out.push_back({k, from(place, s, members[k]), to(place, s, members[k]), s.count});
     }
   return out;
+}
+
+/// The same sums for every replica: each has owners of its own, side by side, or, where all ranks receive all sums, an
+/// owner of a part.
+std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all) {
+  const uint32_t replicas = l.options.replicas(), shards = l.options.shards();
+  if (replicas == 1) return all;
+  std::vector<moved_piece> out;
+  for (const auto& x : all)
+    for (uint32_t replica = 0; replica < replicas; ++replica) {
+      uint64_t first = 0, count = x.count;
+      if (l.options.reduce_to_all()) {
+        const uint64_t each = core::round_up(core::div_up(x.count, replicas), core::partition_grain);
+        first = std::min(x.count, replica * each);
+        count = std::min(x.count - first, each);
+      }
+      if (count > 0) out.push_back({replica * shards + x.owner, x.from + first, x.to + first, count});
+    }
+  return out;
+}
+
+/// What `r` tells all others of a parameter: replicas know the same, so the first one speaks.
+slice spoken_for(const job_layout& l, uint32_t q, uint32_t r) {
+  return l.replica_at(r) == 0 ? l.slice_of(q, r) : slice{};
 }
 
 uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset + s.first; }
@@ -42,11 +75,12 @@ std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
 
 std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
   const auto& o = l_.options;
-  return slices_of(l_, l_.buckets[bucket], in_set, [&](const placement& x, const slice& s, uint32_t r) {
+  const auto place = [&](const placement& x, const slice& s, uint32_t r) {
     if (o.buckets_stay()) return x.offset + s.first;
     if (l_.swaps_gradients()) return offsets_[r].state[x.parameter] - offsets_[r].bucket_begin[bucket];
     return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
-  });
+  };
+  return in_replicas(l_, slices_of(l_, l_.buckets[bucket], in_set, place));
 }
 
 std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
@@ -60,7 +94,7 @@ std::vector<moved_piece> collective_pieces::measure() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size(); ++q)
     for (uint32_t r = 0; r < l_.options.ranks() && l_.need_of(q) == update_need::parameter_norms; ++r) {
-      const slice s = l_.slice_of(q, r);
+      const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
       const uint64_t blocks = core::div_up(s.count, core::partition_grain);
@@ -84,7 +118,7 @@ std::vector<moved_piece> collective_pieces::vote() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q)
     for (uint32_t r = 0; r < l_.options.ranks() && l_.trains(q); ++r) {
-      const slice s = l_.slice_of(q, r);
+      const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
       out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});

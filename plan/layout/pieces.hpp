@@ -24,7 +24,8 @@ class collective_pieces {
 
   /// From the owner's slice layout (or its window) into the set's.
   [[nodiscard]] std::vector<moved_piece> gather(uint32_t set) const;
-  /// From the bucket's layout to where reduced gradients lie (in place, full or slice layout).
+  /// From the bucket's layout to where reduced gradients lie (in place, full or slice layout). Of replicas each has an
+  /// owner of every element, and these stand side by side.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;
   /// Within the full layout.
   [[nodiscard]] std::vector<moved_piece> publish(uint32_t set) const;
@@ -34,7 +35,7 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
   /// Whole matrices from the ranks that made them orthogonal, within the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
-  /// Within the vote's doubles.
+  /// Within the vote's doubles: each square sum and each loss from one rank.
   [[nodiscard]] std::vector<moved_piece> vote() const;
 
   /// Of a send or a receive: the bytes of its slot, from the rank that filled it.

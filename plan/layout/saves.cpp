@@ -49,21 +49,22 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
   return l.trains(parameter) ? l.options.master() : l.options.types.parameter;
 }
 
+// Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
-  const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
-  if (partitioned) return l.slice_of(parameter, rank);
   if (!l.holds(rank, parameter)) return {};
+  const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
+  const slice held = partitioned ? l.slice_of(parameter, rank) : slice{0, l.table->parameters[parameter].numel()};
   const uint64_t element_bytes = core::size_of(saved_type(l, parameter));
-  const auto bytes = aligned_range(l.table->parameters[parameter].numel() * element_bytes, l.options.shards(),
-                                   l.shard_at(rank), save_grain_bytes);
-  return {bytes.first / element_bytes, bytes.bytes / element_bytes};
+  const auto bytes = aligned_range(held.count * element_bytes, partitioned ? l.options.replicas() : l.options.data(),
+                                   partitioned ? l.replica_at(rank) : l.data_at(rank), save_grain_bytes);
+  return {held.first + bytes.first / element_bytes, bytes.bytes / element_bytes};
 }
 
 uint64_t staging_slot_bytes(const job_layout& l) {
   uint64_t state_bytes = 0;  // of a rank, about
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
     state_bytes += l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
-                   (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.shards();
+                   (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.data();
   const uint64_t share = std::min(l.options.saving.staging_bytes, state_bytes) / staging_blocks_min;
   return std::clamp(core::round_up(share, save_grain_bytes), save_grain_bytes, snapshot_block_bytes_max);
 }

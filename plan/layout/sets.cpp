@@ -214,7 +214,8 @@ core::result<void> cuttable(const job_layout& l) {
   for (uint32_t r = 0; r < l.options.shards(); ++r)
     if (l.partition.elements_of(r) == 0)
       return core::fail(core::error_kind::bad_input,
-                        "parallel.data: " + std::to_string(l.options.shards()) + " ranks, but the model's " +
+                        (l.options.replicas() > 1 ? "shard groups of " : "parallel.data: ") +
+                            std::to_string(l.options.shards()) + " ranks, but the model's " +
                             std::to_string(l.table->numel()) + " parameters can only be cut into " + std::to_string(r) +
                             " parts of at least " + std::to_string(core::partition_grain) + " elements");
   return {};

@@ -158,7 +158,9 @@ class rules {
   /// States are cut within groups of neighbours among the data ranks. DeepSpeed's key is of stage 3 alone.
   void shard_groups() {
     constexpr std::string_view own = "parallel.shard", mics = "zero_optimization.mics_shard_size";
-    for (const std::string_view key : {own, mics, std::string_view("parallel.data"), std::string_view("parallel")})
+    for (const std::string_view key :
+         {own, mics, std::string_view("parallel.data"), std::string_view("parallel"),
+          std::string_view("zero_optimization"), std::string_view("zero_optimization.stage")})
       if (given_.was_refused(key)) return;
     auto& p = config_.parallel;
     const auto& z = config_.zero_optimization;

@@ -28,9 +28,12 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;
       return n;
     }
-    // Each rank reads its part of every rank's bucket; where all get the sum, it writes that part everywhere too.
-    case kind::reduce:
-      return p.options().reduce_to_all() ? 2 * x.bytes : x.bytes;
+    // Each rank reads its part of every rank's bucket; where several get the sum, it writes that part to them too.
+    case kind::reduce: {
+      const auto& o = p.options();
+      if (o.reduce_to_all()) return 2 * x.bytes;
+      return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
+    }
     case kind::load:
     case kind::release:
     case kind::orthogonalise:  // arithmetic

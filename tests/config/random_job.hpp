@@ -59,6 +59,8 @@ inline bool is_free(const key_info& row) {
                                                    "checkpoint.tag",
                                                    "checkpoint.load.tag",
                                                    "checkpoint.load.module_only",
+                                                   "parallel.shard",
+                                                   "zero_optimization.mics_shard_size",
                                                    "aio.block_size",
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",

@@ -197,12 +197,23 @@ BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
       "j.yaml:8:56: error: zero_optimization.zero_hpz_partition_size: only 1 is supported in this version, got 2; "
       "it acts once there is " +
           groups + "\n");
-  BOOST_TEST(zero("stage: 3, mics_shard_size: 2") ==
-             "j.yaml:8:48: error: zero_optimization.mics_shard_size: only -1 is supported in this version, got 2; it "
-             "acts once there is " +
-                 groups + "\n");
   for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
+}
+
+// The file has two data ranks.
+BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
+  BOOST_TEST(zero("stage: 3, mics_shard_size: 2") == "");
+  BOOST_TEST(zero("stage: 3, mics_shard_size: 1") == "");
+  BOOST_TEST(zero("stage: 3, mics_shard_size: 3") ==
+             "j.yaml:8:48: error: zero_optimization.mics_shard_size: wanted a divisor of the 2 ranks of parallel.data, "
+             "got 3\n");
+  BOOST_TEST(errors_of(smallest_with("data: 2}", "data: 2, shard: 4}"))
+                 .find("parallel.shard: wanted a divisor of the 2 ranks of parallel.data, got 4\n") !=
+             std::string::npos);
+  const auto two = smallest_with("data: 2}", "data: 2, shard: 2}");
+  BOOST_TEST(errors_of(std::string(two).replace(two.find("stage: 3"), 8, "stage: 3, mics_shard_size: 1"))
+                 .find("parallel.shard: wanted 1, as mics_shard_size, got 2\n") != std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(errors_that_others_find_come_with_the_files_own) {

@@ -216,7 +216,7 @@ class saboteur {
         l.full_elements[0] -= 32;
         break;
       case 3:
-        if (l.partition.of(static_cast<uint32_t>(q), p_.rank).count == 0) return false;
+        if (l.slice_of(static_cast<uint32_t>(q), p_.rank).count == 0) return false;
         p_.offsets.shard[q] += below(2) == 0 ? 16 : 1'000'000'000;
         break;
       case 4:
@@ -294,7 +294,7 @@ class saboteur {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
     if (grows) other.parameters[below(other.parameters.size())].shape.push_back(2);
-    layout().partition = make_partition(other, p_.options().ranks() + (grows ? 0 : 1), p_.options().uneven);
+    layout().partition = make_partition(other, p_.options().shards() + (grows ? 0 : 1), p_.options().uneven);
     return true;
   }
   bool stand_twice_in_a_lane() {

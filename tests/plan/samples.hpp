@@ -134,6 +134,15 @@ inline plan_options small_options(uint32_t ranks, uint32_t stage, uint32_t accum
   return o;
 }
 
+/// Ranks of `replicas` groups, over each of which states are cut.
+inline core::mesh in_groups(uint32_t replicas, uint32_t shards) {
+  return {{core::axis::replicate, replicas}, {core::axis::shard, shards}};
+}
+/// Two groups of the same ranks, where they are an even number.
+inline void put_in_groups(plan_options& o) {
+  if (o.data() % 2 == 0) o.mesh = in_groups(2, o.data() / 2);
+}
+
 /// Updates of every kind, of one kind for all parameters or of a kind of its own for each.
 inline std::vector<parameter_update> random_optimizer(const core::model_table& table, std::mt19937_64& random) {
   const auto any = [&] {

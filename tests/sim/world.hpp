@@ -29,6 +29,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
     table = plan::random_table(random);
     options = plan::random_options(*table, random);
   }
+  if (seed % 3 == 1) plan::put_in_groups(options);
   const uint32_t accumulation = options.accumulation;
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::evaluate, plan::plan_choice::generate,
                            plan::plan_choice::train_saving, plan::plan_choice::save}) {

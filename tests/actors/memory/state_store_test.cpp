@@ -118,7 +118,7 @@ struct rank_of_states {
       const auto runs = plan::shard_runs(p, set);
       const uint64_t element = core::size_of(p.options().types.parameter);
       for (const auto& x : p.layout->gather_sets[set].parameters) {
-        const auto own = p.layout->partition.of(x.parameter, p.rank);
+        const auto own = p.layout->slice_of(x.parameter, p.rank);
         if (own.count == 0) continue;
         const std::byte* at =
             memory->cached(set) + plan::in_window(runs, plan::linear_place(p, x.parameter, own.first)) * element;
@@ -149,6 +149,7 @@ BOOST_AUTO_TEST_CASE(elements_that_were_written_are_read_again_wherever_they_lie
     if (random() % 2 == 0) options.tiers.resident_parameters = 20'000;
     if (options.tiers.swaps())
       for (auto& x : options.updates.rules) x.need = plan::update_need::elements;
+    if (seed % 4 == 0) plan::put_in_groups(options);
     const auto layout = plan::make_layout(table, options);
     if (!layout) continue;  // a model too small for its ranks, or all frozen
     for (uint32_t r = 0; r < options.ranks(); ++r) {

@@ -99,6 +99,112 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_and_options_are_proved) {
   BOOST_TEST(proved > 1000U);
 }
 
+BOOST_AUTO_TEST_CASE(groups_of_ranks_are_proved_at_every_stage) {
+  const std::pair<uint32_t, uint32_t> groups[] = {{2, 1}, {2, 2}, {3, 2}, {2, 3}};
+  for (const bool tied : {false, true})
+    for (const auto& [replicas, shards] : groups)
+      for (uint32_t stage = 0; stage <= 3; ++stage)
+        for (const uint32_t accumulation : {1U, 3U})
+          for (const bool micro_first : {false, true})
+            for (const bool scatter : {false, true})
+              for (const mode m : {mode::train, mode::evaluate, mode::save}) {
+                plan_options o = small_options(replicas * shards, stage, accumulation);
+                o.mesh = in_groups(replicas, shards);
+                o.mode = m;
+                o.saving.on = m != mode::evaluate;
+                o.gradients.sum_micro_first = micro_first;
+                o.gradients.reduce_scatter = scatter;
+                passes(gpt_table(2, 64, 256, tied), o);
+              }
+}
+
+BOOST_AUTO_TEST_CASE(groups_of_ranks_are_proved_with_every_tier_and_optimizer) {
+  uint32_t proved = 0, replicated = 0;
+  for (uint64_t seed = 5000; seed < 5600; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto table = random_table(random);
+      auto options = random_options(*table, random);
+      options.mesh = in_groups(2, static_cast<uint32_t>(1 + random() % 3));
+      if (!make_layout(table, options)) continue;
+      passes(table, options);
+      ++proved;
+      replicated += options.replicas() > 1 ? 1 : 0;
+    }
+  BOOST_TEST(proved > 300U);
+  BOOST_TEST(replicated > 200U);
+}
+
+// Each list as the layout has it, then with one thing wrong.
+BOOST_AUTO_TEST_CASE(a_vote_that_counts_a_replica_twice_is_refused) {
+  auto o = small_options(4, 3);
+  o.mesh = in_groups(2, 2);
+  const auto l = layout_of(gpt_table(2, 64, 256, true), o);
+  const auto sound = collective_pieces(*l).vote();
+  BOOST_TEST_REQUIRE(rules::vote(*l, sound).has_value());
+  auto twice = sound;
+  twice.push_back(sound.front());
+  twice.back().owner += 2;  // the same block of the other replica
+  const auto counted = rules::vote(*l, twice);
+  BOOST_TEST_REQUIRE(!counted.has_value());
+  BOOST_TEST(counted.error().text.find("do not cover each square sum and loss exactly once") != std::string::npos);
+  auto others = sound;
+  std::swap(others.front().owner, others.back().owner);
+  const auto false_witness = rules::vote(*l, others);
+  BOOST_TEST_REQUIRE(!false_witness.has_value());
+  BOOST_TEST(false_witness.error().text.find("votes with square sums or losses of others") != std::string::npos);
+}
+
+BOOST_AUTO_TEST_CASE(a_reduction_that_leaves_out_a_replicas_owner_is_refused) {
+  for (const uint32_t stage : {1U, 2U, 3U})
+    for (const bool micro_first : {false, true}) BOOST_TEST_CONTEXT("stage " << stage << ", " << micro_first) {
+        auto o = small_options(4, stage, 2);
+        o.mesh = in_groups(2, 2);
+        o.gradients.sum_micro_first = micro_first;
+        const auto l = layout_of(gpt_table(2, 64, 256, true), o);
+        const collective_pieces places(*l);
+        const auto sound = places.reduce(0);
+        const auto refusal = [&](const std::vector<moved_piece>& moved) {
+          const auto verdict = rules::reduction(*l, places, 0, moved);
+          return verdict ? std::string("passed") : verdict.error().text;
+        };
+        BOOST_TEST(refusal(sound) == "passed");
+        BOOST_TEST_REQUIRE(sound.size() > 4U);
+        BOOST_TEST(sound[0].from == sound[1].from);
+        auto without = sound;
+        without.erase(without.begin() + 1);
+        BOOST_TEST(refusal(without).find("exactly once for each replica") != std::string::npos, refusal(without));
+        auto same = sound;
+        same[1].owner = same[0].owner;
+        BOOST_TEST(refusal(same).find("exactly once for each replica") != std::string::npos, refusal(same));
+        auto apart = sound;
+        std::swap(apart[1], apart[2]);
+        BOOST_TEST(refusal(apart).find("do not stand side by side") != std::string::npos, refusal(apart));
+      }
+}
+
+BOOST_AUTO_TEST_CASE(gradients_reduced_within_one_replica_are_refused) {
+  auto o = small_options(4, 3);
+  o.mesh = in_groups(2, 2);
+  auto plans = plans_of(gpt_table(2, 64, 256, true), o);
+  const uint32_t gathers = plans[0]->instructions[first_of(*plans[0], kind::gather)].communicator;
+  for (auto& p : plans) {
+    auto changed = std::make_shared<rank_plan>(*p);
+    const uint32_t own = changed->instructions[first_of(*p, kind::gather)].communicator;
+    BOOST_TEST((own == gathers) == (p->rank < 2));
+    std::ranges::fill(changed->num_collectives, 0U);
+    for (const uint32_t id : changed->lanes[static_cast<size_t>(lane::fabric)]) {
+      auto& x = changed->instructions[id];
+      if (x.kind == kind::reduce) x.communicator = own;
+      x.sequence = changed->num_collectives[x.communicator]++;
+    }
+    p = changed;
+  }
+  const auto verdict = troupe::plan::check(plans);
+  BOOST_TEST_REQUIRE(!verdict.has_value());
+  BOOST_TEST(verdict.error().text.find("meets ranks that it does not belong to") != std::string::npos,
+             verdict.error().text);
+}
+
 BOOST_AUTO_TEST_CASE(twelve_blocks_on_four_ranks_are_proved_well_under_100_ms) {
   auto o = small_options(4, 3, 4);
   o.gradients.reduce_bucket = 1;

@@ -38,6 +38,7 @@ BOOST_AUTO_TEST_CASE(it_agrees_with_a_walk_of_the_graph_on_any_plan) {
       std::mt19937_64 random(seed);
       const auto table = random_table(random);
       auto options = random_options(*table, random);
+      if (seed % 3 == 0) put_in_groups(options);
       if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       compare(plans, branch::not_skipped, random);

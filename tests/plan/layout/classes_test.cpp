@@ -54,6 +54,7 @@ BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_the_same_as_all_plans)
     const auto table = seed % 2 == 0 ? random_table(random) : gpt_table(2, 64, 512, seed % 4 == 1);
     auto options = random_options(*table, random);
     options.mesh = troupe::core::data_mesh(static_cast<uint32_t>(1 + random() % 6));
+    if (seed % 4 >= 2) put_in_groups(options);
     const auto layout = make_layout(table, options);
     if (!layout) continue;
     BOOST_TEST_CONTEXT("seed " << seed << ", stage " << options.stage << ", ranks " << options.ranks()) {

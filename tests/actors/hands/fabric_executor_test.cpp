@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "actors/hands/fabric_executor.hpp"
+#include "fabric/layout.hpp"
 #include "tests/actors/ranks.hpp"
 
 using namespace troupe;
@@ -52,6 +53,31 @@ BOOST_AUTO_TEST_CASE(memory_that_a_collective_reads_outlives_the_membership_in_t
   }
   BOOST_TEST(!pieces.empty());
   BOOST_TEST(whole);
+}
+
+// zero.md 9.2: a gather stays within its group; a gradient is reduced in it and over the replicas.
+BOOST_AUTO_TEST_CASE(groups_receive_the_bytes_of_their_formulas) {
+  for (const auto& [replicas, shards] : {std::pair(2U, 2U), std::pair(4U, 2U), std::pair(2U, 4U)}) {
+    auto options = plan::small_options(replicas * shards, 3);
+    options.mesh = plan::in_groups(replicas, shards);
+    const uint64_t elements = 65'536, data = options.data();
+    const auto plans = plan::plans_of(plan::chain_table({elements}), options);
+    const auto& p = *plans.back();
+    const auto all = pieces_of(p);
+    const auto received = [&](plan::kind k, fabric::operation op) {
+      const auto& x = find_instruction(p, [k](const auto& i) { return i.kind == k; });
+      fabric::request r;
+      r.op = op;
+      r.pieces = all[x.communicator][x.sequence];
+      const auto members = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
+      BOOST_TEST(fabric::check_request(r, members).has_value());
+      return fabric::received_bytes(r, members);
+    };
+    const uint64_t whole = elements * sizeof(float);
+    BOOST_TEST(received(plan::kind::gather, fabric::operation::all_gather) == whole - whole / shards);
+    BOOST_TEST(received(plan::kind::reduce, fabric::operation::reduce_scatter) ==
+               whole + whole / shards - 2 * whole / data);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

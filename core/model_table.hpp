@@ -32,6 +32,10 @@ struct segment_info {
   std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
   double forward_flops = 0;          ///< for one micro-batch
   uint64_t saved_bytes = 0;          ///< activations kept from forward to backward, one micro-batch
+  /// Where backward is split: bytes kept from its input part to its weight part, one micro-batch, and the flops of the
+  /// weight part, out of 2 * forward_flops of a whole backward.
+  uint64_t weight_bytes = 0;
+  double weight_flops = 0;
 };
 
 /// Parameters and segments that are gathered and released together.

@@ -61,7 +61,11 @@ core::result<dry_run_result> dry_run(const module_model& model, core::model_tabl
     if (u > 0) info.input_bytes = x.nbytes();
     x = x.detach();
     if (trains && x.is_floating_point()) x.requires_grad_(true);
-    for (uint32_t q : info.parameters) trains = trains || table.parameters[q].trainable;
+    for (uint32_t q : info.parameters) {
+      const auto& parameter = table.parameters[q];
+      trains = trains || parameter.trainable;
+      if (parameter.trainable) info.segments[0].weight_bytes += parameter.numel() * c10::elementSize(type);
+    }
     at::Tensor y;
     try {
       random_key mine = key;

@@ -15,6 +15,7 @@
 #include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
 #include "models/layers/weight.hpp"
+#include "models/layers/weight_work.hpp"
 
 namespace troupe::models {
 namespace {
@@ -31,18 +32,26 @@ class module_run final : public segment_run {
   [[nodiscard]] const at::Tensor& output() const override { return output_; }
 
   at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
-    const at::Tensor result = std::exchange(result_, {}), input = std::exchange(input_, {});
-    TORCH_CHECK(result.defined(), "backward of a unit that keeps no graph");
-    std::vector<at::Tensor> wanted;
-    if (input.requires_grad()) wanted.push_back(input);
-    for (const weight& w : parameters_) wanted.push_back(w.bound());
-    std::vector<at::Tensor> gradients(wanted.size());
-    if (!wanted.empty() && result.requires_grad())
-      gradients = torch::autograd::grad({result}, wanted, {gradient.to(result.scalar_type()).reshape(result.sizes())},
-                                        /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    at::Tensor of_input = differentiate(std::exchange(input_, {}), gradient);
+    backward_weight(sink);
+    return of_input;
+  }
+
+  // Autograd forms all gradients in one pass, so those of the parameters wait as they are.
+  at::Tensor backward_input(const at::Tensor& gradient) override {
+    const at::Tensor input = std::exchange(input_, {});
+    at::Tensor of_input = differentiate(input, gradient);
+    for (at::Tensor& g : gradients_) g = apart_from(g, input);
+    output_ = at::Tensor();
+    return of_input;
+  }
+
+  void backward_weight(gradient_sink& sink) override {
+    TORCH_CHECK(differentiated_, "the weight part of a backward whose input part has not run");
+    differentiated_ = false;
     const at::NoGradGuard no_grad;
     const sink_slot slot{&sink};
-    auto next = gradients.begin() + (input.requires_grad() ? 1 : 0);
+    auto next = gradients_.begin();
     for (const weight& w : parameters_) {
       gradient_writer writer(slot, w);
       if (next->defined()) {
@@ -55,13 +64,31 @@ class module_run final : public segment_run {
       writer.commit();
       *next++ = at::Tensor();
     }
-    return input.requires_grad() ? std::move(gradients.front()) : at::Tensor();
   }
 
  private:
+  /// The gradient of the input; those of the parameters are kept.
+  at::Tensor differentiate(const at::Tensor& input, const at::Tensor& gradient) {
+    const at::Tensor result = std::exchange(result_, {});
+    TORCH_CHECK(result.defined(), "backward of a unit that keeps no graph");
+    std::vector<at::Tensor> wanted;
+    for (const weight& w : parameters_) wanted.push_back(w.bound());
+    if (input.requires_grad()) wanted.push_back(input);
+    gradients_.resize(wanted.size());
+    if (!wanted.empty() && result.requires_grad())
+      gradients_ = torch::autograd::grad({result}, wanted, {gradient.to(result.scalar_type()).reshape(result.sizes())},
+                                         /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+    differentiated_ = true;
+    if (!input.requires_grad()) return {};
+    at::Tensor of_input = std::move(gradients_.back());
+    gradients_.pop_back();
+    return of_input;
+  }
+
   at::Tensor input_, result_, output_;
   std::vector<weight> parameters_;  // those that are trained
-  bool all_used_;
+  bool all_used_, differentiated_ = false;
+  std::vector<at::Tensor> gradients_;  // [of parameters_] once it is differentiated, until they are written
 };
 
 class module_runner final : public language_model {

@@ -6,6 +6,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 
+#include <utility>
 #include <vector>
 
 #include "models/layers/bytes.hpp"
@@ -87,8 +88,19 @@ class embedding_run final : public segment_run {
     return {};
   }
 
+  // There is no input to differentiate: all of it is the weight part.
+  at::Tensor backward_input(const at::Tensor& gradient) override {
+    gradient_ = gradient;
+    output_ = at::Tensor();
+    return {};
+  }
+  void backward_weight(gradient_sink& sink) override {
+    TORCH_CHECK(gradient_.defined(), "the weight part of a backward whose input part has not run");
+    backward(std::exchange(gradient_, {}), sink);
+  }
+
  private:
-  at::Tensor output_;
+  at::Tensor output_, gradient_;  // the latter between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
   bool with_documents_;
   weight tokens_;

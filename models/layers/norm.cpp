@@ -9,6 +9,7 @@
 #include "models/layers/function_node.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
+#include "models/layers/weight_work.hpp"
 
 namespace troupe::models {
 namespace {
@@ -32,6 +33,11 @@ at::Tensor wide_numbers(const at::Tensor& like, int64_t count) {
 }
 
 void write(const sink_slot& slot, const weight& parameter, const at::Tensor& gradient) {
+  if (!parameter.trainable) return;
+  if (slot.later != nullptr)
+    return slot.later->add({gradient}, [parameter](const sink_slot& s, const weight_work::tensors& kept) {
+      write(s, parameter, kept[0]);
+    });
   gradient_writer writer(slot, parameter);
   at::Tensor& out = writer.out();
   kernels_for(out).cast(bytes_of(gradient), core_dtype(gradient.scalar_type()), bytes_in(out),

@@ -25,7 +25,8 @@ struct row_norm {
   /// `x` (N, C) is contiguous. The same bits for the same rows.
   [[nodiscard]] normed_rows forward(const at::Tensor& x) const;
   /// The gradient of x from that of y, with what reached x past the norm (undefined: nothing) added before it is
-  /// rounded. Writes the gradients of weight and bias. The result may take the memory of `dy`.
+  /// rounded. Writes the gradients of weight and bias, which are formed here even where they
+  /// are written later. The result may take the memory of `dy`.
   [[nodiscard]] at::Tensor backward(const sink_slot& slot, const at::Tensor& x, const normed_rows& of_x, at::Tensor dy,
                                     const at::Tensor& past) const;
 };

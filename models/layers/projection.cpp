@@ -4,6 +4,7 @@
 #include "models/layers/operations.hpp"
 #include "models/layers/products.hpp"
 #include "models/layers/torch_dtype.hpp"
+#include "models/layers/weight_work.hpp"
 
 namespace troupe::models {
 namespace {
@@ -36,6 +37,15 @@ at::Tensor projection::input_gradient(const at::Tensor& g) const {
 }
 
 void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const {
+  const bool writes_bias = bias && bias->trainable;
+  if (slot.later != nullptr) {
+    if (w.trainable || writes_bias)
+      slot.later->add({w.trainable ? rows : at::Tensor(), g},
+                      [p = *this](const sink_slot& s, const weight_work::tensors& kept) {
+                        p.write_gradients(s, kept[0], kept[1]);
+                      });
+    return;
+  }
   if (w.trainable) {
     gradient_writer dw(slot, w);
     if (layout == weight_layout::in_out) {
@@ -45,7 +55,7 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
     }
     dw.commit();
   }
-  if (bias && bias->trainable) {
+  if (writes_bias) {
     gradient_writer db(slot, *bias);
     sum_columns(g, db.out());
     db.commit();

@@ -29,7 +29,7 @@ struct projection {
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
   /// The gradient of the input rows from that of the output (N, out).
   [[nodiscard]] at::Tensor input_gradient(const at::Tensor& g) const;
-  /// Writes the gradients of weight and bias.
+  /// Writes the gradients of weight and bias, or leaves that to the weight part with the two tensors.
   void write_gradients(const sink_slot& slot, const at::Tensor& rows, const at::Tensor& g) const;
 };
 

@@ -4,14 +4,18 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <optional>
+
+#include "models/layers/weight_work.hpp"
+
 namespace troupe::models {
 namespace {
 
-/// The sink is reachable while backward runs and never afterwards, whatever happens.
+/// What the slot is filled with is reachable while backward runs and never afterwards, whatever happens.
 class filled_slot {
  public:
-  filled_slot(sink_slot& slot, gradient_sink& sink) : slot_(slot) { slot_.sink = &sink; }
-  ~filled_slot() { slot_.sink = nullptr; }
+  filled_slot(sink_slot& slot, const sink_slot& with) : slot_(slot) { slot_ = with; }
+  ~filled_slot() { slot_ = {}; }
   filled_slot(const filled_slot&) = delete;
   filled_slot& operator=(const filled_slot&) = delete;
 
@@ -27,17 +31,39 @@ class graph_run final : public segment_run {
   [[nodiscard]] const at::Tensor& output() const override { return output_; }
 
   at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
+    const filled_slot filled(*slot_, {.sink = &sink});
+    return gradient_of(std::exchange(input_, {}), gradient);
+  }
+
+  at::Tensor backward_input(const at::Tensor& gradient) override {
+    const at::Tensor input = std::exchange(input_, {});
+    const filled_slot filled(*slot_, {.later = &work_.emplace()});
+    at::Tensor out = gradient_of(input, gradient);
+    work_->leave(input);
+    output_ = at::Tensor();
+    return out;
+  }
+
+  void backward_weight(gradient_sink& sink) override {
+    TORCH_CHECK(work_, "the weight part of a backward whose input part has not run");
+    const at::NoGradGuard no_grad;
+    weight_work work = std::move(*work_);
+    work_.reset();
+    work.run({.sink = &sink});
+  }
+
+ private:
+  at::Tensor gradient_of(const at::Tensor& input, const at::Tensor& gradient) {
     TORCH_CHECK(result_.defined() && result_.requires_grad(), "backward of a segment that keeps no graph");
-    const filled_slot filled(*slot_, sink);
-    const at::Tensor result = std::exchange(result_, {}), input = std::exchange(input_, {});
+    const at::Tensor result = std::exchange(result_, {});
     auto gradients =
         torch::autograd::grad({result}, {input}, {gradient.to(result.scalar_type()).reshape(result.sizes())});
     return std::move(gradients.front());
   }
 
- private:
   at::Tensor input_, result_, output_;
   std::shared_ptr<sink_slot> slot_;
+  std::optional<weight_work> work_;  // between the two parts of a split backward
 };
 
 }  // namespace

@@ -11,9 +11,12 @@
 
 namespace troupe::models {
 
+class weight_work;
+
 /// Filled while a segment's backward runs; every function of the segment holds the same one.
 struct sink_slot {
   gradient_sink* sink = nullptr;
+  weight_work* later = nullptr;  ///< while only the input part runs: what writes gradients waits there
 };
 
 /// One parameter: its identity and the tensor whose bytes are bound and released. `name` must outlive it.

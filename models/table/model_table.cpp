@@ -1,6 +1,7 @@
 // The plain table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
 // their costs. No Torch here.
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "models/table/model_spec.hpp"
@@ -118,18 +119,34 @@ struct segment_layers {
   std::vector<layer_info> layers;
 };
 
-/// Appends a unit and its segments' layers, from which parameters follow, and the flops of the products.
+/// Elements per token that the weight part of a segment's backward reads: the gradients of its linear layers' outputs,
+/// and their inputs, which neighbours share; of an embedding the gradient alone.
+double read_by_weight_part(std::span<const layer_info> layers) {
+  double out = 0;
+  for (size_t i = 0; i < layers.size(); ++i) {
+    if (layers[i].kind == layer_kind::embedding) out += static_cast<double>(layers[i].out);
+    if (layers[i].kind != layer_kind::linear) continue;
+    const bool shares = i > 0 && layers[i - 1].kind == layer_kind::linear;
+    out += static_cast<double>(layers[i].out) + (shares ? 0 : static_cast<double>(layers[i].in));
+  }
+  return out;
+}
+
+/// Appends a unit and its segments' layers, from which parameters follow, the flops of the products and what a split
+/// backward keeps.
 void add_unit(const extent& e, std::string name, std::vector<segment_layers> segments, model_table& table) {
   unit_info unit{std::move(name), {}, {}};
   for (auto& [segment, layers] : segments) {
+    segment.weight_bytes = e.activations(read_by_weight_part(layers));
     for (layer_info& l : layers) {
       l.unit = static_cast<uint32_t>(table.units.size());
       l.segment = static_cast<uint32_t>(unit.segments.size());
       segment.parameters.insert(segment.parameters.end(), l.parameters.begin(), l.parameters.end());
       if (l.kind == layer_kind::linear)
-        segment.forward_flops += e.product(static_cast<double>(l.in), static_cast<double>(l.out));
+        segment.weight_flops += e.product(static_cast<double>(l.in), static_cast<double>(l.out));
       table.layers.push_back(std::move(l));
     }
+    segment.forward_flops += segment.weight_flops;
     unit.parameters.insert(unit.parameters.end(), segment.parameters.begin(), segment.parameters.end());
     unit.segments.push_back(std::move(segment));
   }

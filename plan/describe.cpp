@@ -20,6 +20,8 @@ std::string_view name_of(kind k) {
       return "recompute";
     case kind::backward:
       return "backward";
+    case kind::weigh:
+      return "weigh";
     case kind::reduce:
       return "reduce";
     case kind::norm:
@@ -96,6 +98,7 @@ lane lane_of(kind k) {
     case kind::forward:
     case kind::recompute:
     case kind::backward:
+    case kind::weigh:
       return lane::compute;
     case kind::gather:
     case kind::send:
@@ -174,9 +177,11 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::forward:
     case kind::recompute:
     case kind::backward:
+    case kind::weigh:
       out.append(" ").append(table().units[x.subject].name);
       if (x.segment != none && table().units[x.subject].segments.size() > 1)
         out.append(" ").append(table().units[x.subject].segments[x.segment].name);
+      if (x.kind == kind::backward && x.use == use::input) out.append(", input part");
       break;
     case kind::reduce:
     case kind::norm:

@@ -21,7 +21,9 @@ enum class kind : uint8_t {  ///< of an instruction
   receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
   forward,                   ///< compute: segment `segment` of unit `subject`
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
-  backward,                  ///< compute: the backward of segment `segment` of unit `subject`
+  backward,                  ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
+                             ///< input part
+  weigh,                     ///< compute: the weight part of that backward, which writes the parameters' gradients
   reduce,                    ///< fabric: gradient bucket `subject` over the ranks
   norm,                      ///< shard: square sums, per block, of this rank's part of bucket `subject`
   vote,                      ///< fabric: every rank's square sums and losses to all
@@ -51,10 +53,20 @@ enum class swapped : uint8_t {
 /// A condition that all ranks share. `not_skipped`: the vote found no overflow; `skipped`: it found one.
 enum class guard : uint8_t { always, not_skipped, skipped };
 
-/// Forward or backward use of a unit's parameters.
-enum class use : uint8_t { forward, backward };
+/// A use of a unit: forward, backward, or one of the two parts of backward.
+enum class use : uint8_t {
+  forward,
+  backward,
+  input,    ///< the gradient of the input
+  weights,  ///< those of the parameters, which needs none of these
+};
 
-/// One use of a unit's parameters.
+/// The way that data take: backward for a part of it, too.
+constexpr use way_of(use u) { return u == use::forward ? use::forward : use::backward; }
+constexpr bool reads_parameters(use u) { return u != use::weights; }
+constexpr bool writes_gradients(use u) { return u == use::backward || u == use::weights; }
+
+/// One use of a unit.
 struct unit_use {
   uint32_t unit = 0, micro = 0;
   plan::use kind = use::forward;
@@ -74,7 +86,7 @@ struct operation {
   uint32_t subject = none, segment = none, micro = 0;
   uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
   /// The first and the last compute instruction of a stage's micro-batch: the slots that a transfer filled, and that
-  /// another one will empty.
+  /// another one will empty. Where backward is split, its first weight part reads the first slot again.
   uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory

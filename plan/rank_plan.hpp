@@ -146,6 +146,7 @@ struct rank_plan {  ///< one rank's step
   uint64_t moment_elements[max_moments] = {};
   std::vector<uint32_t>
       micros_in_flight;  ///< [stage]: micro-batches whose activations it holds at most; 0: not its own
+  std::vector<uint32_t> weights_in_flight;  ///< [stage]: those between the two parts of a split backward at most
   memory_table memory;
   uint64_t peak_live_elements = 0;  ///< of gathered parameters
 

@@ -66,6 +66,7 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
         break;
       case plan::kind::recompute:
       case plan::kind::backward:
+      case plan::kind::weigh:
         backward.push_back(whole);
         either.push_back(whole);
         break;

@@ -50,7 +50,8 @@ void profile_sums::add(std::span<const rank_spans> step) {
     const double ms = double(i.length_ns()) / 1e6;
     if (x.kind == plan::kind::recompute) units_[x.subject].recompute_ms += ms;
     if (x.kind == plan::kind::forward) units_[x.subject].segments[x.segment].forward_ms += ms;
-    if (x.kind == plan::kind::backward) units_[x.subject].segments[x.segment].backward_ms += ms;
+    if (x.kind == plan::kind::backward || x.kind == plan::kind::weigh)
+      units_[x.subject].segments[x.segment].backward_ms += ms;
   }
   ++steps_;
   micros_ += first.plan->options().accumulation;

@@ -14,12 +14,8 @@ work_figures::of_kind& row_of(work_figures& w, plan::kind kind) {
   return *w.kinds.insert(at, {kind, 0, 0});
 }
 
-double flops_of(const core::unit_info& unit, const plan::instruction& x) {
-  if (x.kind != plan::kind::recompute)
-    return (x.kind == plan::kind::backward ? 2 : 1) * unit.segments[x.segment].forward_flops;
-  double all = 0;
-  for (const auto& s : unit.segments) all += s.forward_flops;
-  return all;
+bool computes(plan::kind k) {
+  return k == plan::kind::forward || k == plan::kind::recompute || k == plan::kind::backward || k == plan::kind::weigh;
 }
 
 }  // namespace
@@ -36,12 +32,11 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
       auto& row = row_of(out, x.kind);
       row.busy_s += busy_s;
       row.count += &c == &ranks.front();
+      if (!computes(x.kind)) continue;
       const bool forward = x.kind == plan::kind::forward;
-      if (!forward && x.kind != plan::kind::backward && x.kind != plan::kind::recompute) continue;
       auto& unit = out.units[x.subject];
       (forward ? unit.forward_s : unit.backward_s) += busy_s;
-      if (&c == &ranks.front())
-        (forward ? unit.forward_flops : unit.backward_flops) += flops_of(table.units[x.subject], x);
+      if (&c == &ranks.front()) (forward ? unit.forward_flops : unit.backward_flops) += x.flops;
     }
   }
   return out;

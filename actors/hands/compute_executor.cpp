@@ -73,6 +73,9 @@ class compute_executor final : public executor, private models::gradient_sink {
         bind_for(x);
         if (auto did = backward(x); !did) return core::fail(did.error());
         break;
+      case plan::kind::weigh:
+        weigh(x);
+        break;
       default:
         return core::fail(core::error_kind::bug, "not for the compute lane");
     }
@@ -244,9 +247,18 @@ class compute_executor final : public executor, private models::gradient_sink {
       hidden_ = at::Tensor();
     }
     if (auto taken = take_input(x, gradient_); !taken) return taken;
-    gradient_ = run->backward(gradient_, *this);
-    run.reset();
+    if (x.use == plan::use::input) {
+      gradient_ = run->backward_input(gradient_);
+    } else {
+      gradient_ = run->backward(gradient_, *this);
+      run.reset();
+    }
     return put_output(x, gradient_);
+  }
+
+  void weigh(const plan::instruction& x) {
+    const auto run = std::exchange(flights_[x.micro].runs[x.subject][x.segment], {});
+    run->backward_weight(*this);
   }
 
   models::gradient_target target(uint32_t q) override {

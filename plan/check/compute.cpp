@@ -40,6 +40,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return x.buffer == none ? nullptr : &r.release[x.buffer];
     case kind::backward:
       return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
+    case kind::weigh:
+      return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
     case kind::recompute:
       return trains && p.options().recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
     case kind::reduce:
@@ -80,7 +82,7 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
 }
 
 bool computes(const instruction& x) {
-  return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward;
+  return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward || x.kind == kind::weigh;
 }
 
 // Buckets that stay are read in place; otherwise the reduced gradient is elsewhere by then.
@@ -93,7 +95,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   if (x.buffer != none) note(x.buffer);
   for (const uint32_t slot : {x.staged, x.input, x.output})
     if (slot != none) note(slot);
-  if (x.kind == kind::backward)
+  if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
         note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
@@ -118,6 +120,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.load.assign(micros, none);
   r.forward.assign(micros * r.num_segments, none);
   r.backward.assign(micros * r.num_segments, none);
+  r.weigh = r.backward;
   r.recompute.assign(micros * units, none);
   r.reduce.assign(micros * p.layout->buckets.size(), none);
   r.norm.assign(p.layout->buckets.size(), none);
@@ -146,7 +149,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
     if (*entry != none) return broken(p, x.id, "repeats " + name(p, *entry));
     *entry = x.id;
     if (x.kind == kind::gather) r.gathers_of[x.subject].push_back(x.id);
-    if (computes(x)) r.last_use[x.subject] = x.id;
+    if (computes(x) && reads_parameters(x.use)) r.last_use[x.subject] = x.id;
     note_accessors(r, p, x);
   }
   return r;
@@ -214,6 +217,7 @@ class micro_batch_order {
         if (auto ok = next(id, "backward of ", u); !ok) return ok;
         if (begins)
           if (auto ok = comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages); !ok) return ok;
+        if (auto ok = weigh(id, segment(r_.weigh, u, s), begins); !ok) return ok;
         begins = false;
       }
     }
@@ -222,6 +226,17 @@ class micro_batch_order {
     return goes(last_, use::backward, stage, stage > 0);
   }
 
+  // `id` is a backward, `part` the weight part of the same segment if there is one.
+  core::result<void> weigh(uint32_t id, uint32_t part, bool begins) {
+    const auto& x = p_.instructions[id];
+    if (x.use == use::backward)
+      return part == none ? core::result<void>{} : broken(p_, part, "does again what " + name(p_, id) + " has done");
+    if (part == none) return broken(p_, id, "has no weight part behind it");
+    const auto& weights = p_.instructions[part];
+    if (weights.input != (begins ? x.input : none) || weights.output != none)
+      return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
+    return in_order(w_, rank_, id, part, "which leaves it what it needs");
+  }
   // `id` reads what crosses the boundary before `later`: from a transfer, or from the other stage of this rank.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
     const uint32_t slot = p_.instructions[id].input;
@@ -254,8 +269,7 @@ class micro_batch_order {
   }
   [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, uint32_t later) const {
     const buffer& b = p_.buffers[slot];
-    if (b.pool != pool::transfers || b.first != fills ||
-        b.bytes != l_.transfer_bytes(later))
+    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later))
       return broken(p_, fills, "has a slot that is not its own: pool, size or beginning differ");
     return {};
   }
@@ -273,10 +287,14 @@ class micro_batch_order {
   uint32_t micro_, last_ = none;
 };
 
-/// As many micro-batches are in flight in a stage as it says, and none of another rank's stages is computed here.
+/// The micro-batches whose activations a stage holds, and those that wait for their weight part: as many as it says,
+/// and none of another rank's stages is computed here.
 core::result<void> in_flight(const rank_plan& p) {
   const job_layout& l = *p.layout;
-  std::vector<uint32_t> live(l.num_stages(), 0), most = live;
+  std::vector<uint32_t> live(l.num_stages(), 0), most = live, waiting = live, most_waiting = live;
+  const auto fits = [](uint32_t n, const std::vector<uint32_t>& said, uint32_t stage) {
+    return stage >= said.size() || n <= said[stage];
+  };
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
@@ -284,14 +302,22 @@ core::result<void> in_flight(const rank_plan& p) {
     const uint32_t stage = l.stage_of_unit[x.subject];
     if (x.subject != l.first_computing(stage) || x.segment != 0 || x.kind == kind::recompute) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
-    if (stage < p.micros_in_flight.size() && live[stage] > p.micros_in_flight[stage])
+    if (!fits(live[stage], p.micros_in_flight, stage))
       return broken(p, id,
                     "begins before there is room for its activations: it says that at most " +
                         std::to_string(p.micros_in_flight[stage]) + " micro-batches are in flight");
     if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
+    if (x.kind == kind::weigh) --waiting[stage];
+    if (x.kind != kind::backward || x.use != use::input) continue;
+    most_waiting[stage] = std::max(most_waiting[stage], ++waiting[stage]);
+    if (!fits(waiting[stage], p.weights_in_flight, stage))
+      return broken(p, id,
+                    "leaves what there is no room for: it says that at most " +
+                        std::to_string(p.weights_in_flight[stage]) + " micro-batches wait for their weight parts");
   }
-  if (most == p.micros_in_flight) return {};
-  return broken(p, "it says that more micro-batches are in flight than it has");
+  if (most != p.micros_in_flight) return broken(p, "it says that more micro-batches are in flight than it has");
+  if (most_waiting == p.weights_in_flight) return {};
+  return broken(p, "it says that more micro-batches wait for their weight parts than do");
 }
 
 }  // namespace
@@ -354,9 +380,10 @@ core::result<void> residency(const world& w, uint32_t rank) {
     }
     if (x.lane == lane::compute) compute_before = x.id;
     if (!computes(x)) continue;
-    const bool gathered = p.layout->gathers() && p.layout->gather_sets[x.subject].numel > 0;
+    const bool gathered = p.layout->gathers() && reads_parameters(x.use) && p.layout->gather_sets[x.subject].numel > 0;
     if (gathered != (x.buffer != none))
       return broken(p, x.id, gathered ? "names no buffer of its parameters" : "names a buffer that it does not need");
+    if (!reads_parameters(x.use)) continue;
     if (gathered)
       if (auto ok = use_is_sound(w, rank, x, x.subject, x.buffer); !ok) return ok;
     const auto& reads = p.table().units[x.subject].parameters;

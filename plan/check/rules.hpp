@@ -53,7 +53,7 @@ struct roll {
   uint32_t num_segments = 0;                             ///< of all units
   std::vector<uint32_t> segment_base;                    ///< [unit]: of its segments in the rows below
   std::vector<uint32_t> load;                            ///< [micro]
-  std::vector<uint32_t> forward, backward;               ///< [micro * num_segments + segment_base + segment]
+  std::vector<uint32_t> forward, backward, weigh;        ///< [micro * num_segments + segment_base + segment]
   std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
@@ -70,6 +70,11 @@ struct roll {
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
   std::vector<std::vector<uint32_t>> accessors;   ///< [buffer]: its readers and writers, in serial order
+
+  /// What writes the gradients of a segment, by its place in these rows: backward, or its weight part.
+  [[nodiscard]] uint32_t writer(size_t segment) const {
+    return weigh[segment] == none ? backward[segment] : weigh[segment];
+  }
 
   uint32_t num_stages = 1;
   /// In `send` and `receive`: what goes forward into stage `later`, or back out of it.

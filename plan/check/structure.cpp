@@ -50,6 +50,7 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
       return x.subject < p.table().units.size() && x.staged != none;
     case kind::forward:
     case kind::backward:
+    case kind::weigh:
       return x.subject < p.table().units.size() && x.segment < p.table().units[x.subject].segments.size();
     case kind::recompute:
       return x.subject < p.table().units.size() && x.segment == none;
@@ -88,6 +89,12 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
   return false;
 }
 
+/// A backward is whole or an input part, as its use says; a weight part is nothing else.
+bool use_is_known(const instruction& x) {
+  if (x.kind == kind::backward) return x.use == use::backward || x.use == use::input;
+  return (x.use == use::weights) == (x.kind == kind::weigh) && x.use != use::input;
+}
+
 core::result<void> instructions(const rank_plan& p) {
   const size_t n = p.instructions.size();
   for (size_t i = 0; i < n; ++i) {
@@ -95,6 +102,7 @@ core::result<void> instructions(const rank_plan& p) {
     if (x.id != i)
       return broken(p, "place " + std::to_string(i) + " holds the instruction numbered " + std::to_string(x.id));
     if (!subject_is_known(p, x)) return broken(p, numbered(x) + " has a subject that does not exist");
+    if (!use_is_known(x)) return broken(p, x.id, "belongs to a use that its kind does not have");
     if (x.lane != lane_of(x.kind)) return broken(p, x.id, "is on the " + std::string(name_of(x.lane)) + " lane");
     if (x.micro >= p.options().accumulation) return broken(p, x.id, "belongs to a micro-batch that does not exist");
     for (const uint32_t slot : {x.input, x.output})

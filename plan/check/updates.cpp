@@ -7,7 +7,7 @@
 namespace troupe::plan::rules {
 namespace {
 
-/// Backwards that write to each bucket, as places in a row of roll::backward.
+/// Segments whose gradients are written to each bucket, as places in a row of roll::backward.
 std::vector<std::vector<uint32_t>> writers_of(const rank_plan& p, const roll& r) {
   std::vector<std::vector<uint32_t>> out(p.layout->buckets.size());
   const auto all = contributions(p.table());
@@ -46,7 +46,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
     if (p.instructions[reduce].buffer != held) return broken(p, reduce, "does not read its bucket's buffer");
     for (uint32_t n = p.options().buckets_stay() ? 0 : m; n <= m; ++n)
       for (uint32_t writer : writers)
-        if (auto ok = in_order(w, rank, r.backward[n * r.num_segments + writer], reduce, "which writes to it"); !ok)
+        if (auto ok = in_order(w, rank, r.writer(n * r.num_segments + writer), reduce, "which writes to it"); !ok)
           return ok;
     if (last != none)
       if (auto ok = in_order(w, rank, last, reduce, "to whose sum it adds"); !ok) return ok;
@@ -65,7 +65,7 @@ core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   uint32_t last = none;
   for (const auto& x : p.instructions) {
     if (x.kind == kind::reduce) last = x.id;
-    if (x.kind == kind::backward && last != none)
+    if ((x.kind == kind::backward || x.kind == kind::weigh) && last != none)
       if (auto ok = in_order(w, rank, last, x.id, "though overlap_comm is off"); !ok) return ok;
   }
   return {};

@@ -8,7 +8,7 @@
 namespace troupe::plan {
 namespace {
 
-/// Bytes of the gradients that one backward writes.
+/// Bytes of the gradients that one backward writes, or its weight part.
 uint64_t gradient_bytes(const rank_plan& p, const core::segment_info& s) {
   uint64_t n = 0;
   for (uint32_t q : s.parameters)
@@ -22,7 +22,9 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::forward:
       return segment().saved_bytes;
     case kind::backward:
-      return segment().saved_bytes + gradient_bytes(p, segment());
+      return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
+    case kind::weigh:
+      return segment().weight_bytes + gradient_bytes(p, segment());
     case kind::recompute: {
       uint64_t n = 0;
       for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;

@@ -77,7 +77,8 @@ class set_packer {
   std::vector<uint32_t> open_;
 };
 
-// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest.
+// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. A
+// stage's are its own, since neighbours on one rank come to their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
   set_packer packer(l, l.buckets, "bucket", l.options.gradients.reduce_bucket);
@@ -86,6 +87,8 @@ void make_buckets(job_layout& l) {
     // The first unit's gradients are reduced when there is nothing left to compute beside them.
     if (l.options.gradients.buckets_follow_units && (u == 0 || packer.elements() >= unit_bucket_min / 2))
       packer.close();
+    const auto unit = static_cast<uint32_t>(u);
+    if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {

@@ -37,7 +37,8 @@ class residency_planner {
   residency nothing() && { return std::move(out_); }
 
  private:
-  [[nodiscard]] uint64_t numel(uint32_t use) const { return sets_[uses_[use].unit].numel; }
+  [[nodiscard]] bool reads(uint32_t use) const { return reads_parameters(uses_[use].kind); }
+  [[nodiscard]] uint64_t numel(uint32_t use) const { return reads(use) ? sets_[uses_[use].unit].numel : 0; }
 
   void fetch(uint32_t at, uint32_t use) {
     const uint32_t unit = uses_[use].unit;
@@ -61,14 +62,14 @@ class residency_planner {
     uint64_t distance = 0;
     for (uint32_t k = at + 1; k < n_; ++k) {
       if (distance >= options_.gathering.max_reuse_distance) return false;
-      if (uses_[k].unit == uses_[at].unit) return true;
+      if (uses_[k].unit == uses_[at].unit && reads(k)) return true;
       distance += numel(k);
     }
     return false;
   }
   void release(uint32_t at) {
     const uint32_t unit = uses_[at].unit;
-    if (live_[unit] == none || wanted_until_[unit] > at || reused_soon(at)) return;
+    if (!reads(at) || live_[unit] == none || wanted_until_[unit] > at || reused_soon(at)) return;
     live_[unit] = none;
     live_elements_ -= numel(at);
     out_.release_after[at] = true;
@@ -78,7 +79,7 @@ class residency_planner {
     for (uint32_t unit = 0; unit < live_.size(); ++unit) {
       if (live_[unit] == none) continue;
       for (uint32_t i = n_; i-- > 0;)
-        if (uses_[i].unit == unit) {
+        if (uses_[i].unit == unit && reads(i)) {
           out_.release_after[i] = true;
           break;
         }

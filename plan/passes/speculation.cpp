@@ -48,7 +48,7 @@ class speculation {
     const auto groups = waiting_.size();
     for (uint32_t i = 0; i < d_.uses.size() && !waiting_.empty(); ++i) {
       const unit_use& u = d_.uses[i];
-      if (u.kind != use::backward || u.micro + 1 != p_.options().accumulation) continue;
+      if (!writes_gradients(u.kind) || u.micro + 1 != p_.options().accumulation) continue;
       look_until(d_.marks[i].ends);
       after_backward(u.unit, d_.marks[i].ends);
     }

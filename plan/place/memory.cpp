@@ -44,40 +44,76 @@ void count_gradients(rank_plan& p) {
     p.memory.accumulated = p.offsets.state_elements * core::size_of(o.types.accumulation);
 }
 
-// Between a micro-batch's first forward and its last backward in a stage.
-void count_in_flight(rank_plan& p) {
-  const job_layout& l = *p.layout;
-  std::vector<uint32_t> live(l.num_stages(), 0);
-  p.micros_in_flight = live;
-  if (p.options().mode == mode::save) return;
-  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
-    const instruction& x = p.instructions[id];
-    if (x.kind != kind::forward && x.kind != kind::backward) continue;
-    const uint32_t stage = l.stage_of_unit[x.subject];
-    if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
-    if (x.kind == kind::forward) p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
-    if (x.kind == kind::backward || p.options().mode != mode::train) --live[stage];
-  }
+/// Bytes that one micro-batch keeps in a stage.
+struct kept_bytes {
+  uint64_t activations = 0;  // from its first forward to its last backward
+  uint64_t weights = 0;      // from there to its last weight part, where backward is split
+};
+
+// With recomputation the inputs that units keep are counted apart, since some wait elsewhere.
+std::vector<kept_bytes> kept_in_stages(const rank_plan& p) {
+  std::vector<kept_bytes> out(p.layout->num_stages());
+  for (uint32_t u = 0; u < p.table().units.size(); ++u)
+    for (const auto& s : p.table().units[u].segments) {
+      kept_bytes& here = out[p.layout->stage_of_unit[u]];
+      if (!p.options().recompute) here.activations += s.saved_bytes;
+      here.weights += s.weight_bytes;
+    }
+  return out;
 }
 
-// Tensors that segments save for backward, and the inputs of units that wait for their recompute. Each micro-batch in
-// flight has its own; what a unit needs while it computes is there once.
-void count_activations(rank_plan& p) {
+// How many micro-batches are between a stage's first forward and last backward, how many between there and their last
+// weight part; returns the most bytes that all of them keep at once.
+uint64_t count_in_flight(rank_plan& p) {
+  const job_layout& l = *p.layout;
+  std::vector<uint32_t> live(l.num_stages(), 0), waiting = live;
+  p.micros_in_flight = p.weights_in_flight = live;
+  if (p.options().mode == mode::save) return 0;
+  const auto bytes = kept_in_stages(p);
+  uint64_t now = 0, most = 0;
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
+    const instruction& x = p.instructions[id];
+    if (x.kind != kind::forward && x.kind != kind::backward && x.kind != kind::weigh) continue;
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.segment != 0 || x.subject != l.first_computing(stage)) continue;
+    if (x.kind == kind::forward) {
+      p.micros_in_flight[stage] = std::max(p.micros_in_flight[stage], ++live[stage]);
+      now += bytes[stage].activations;
+    }
+    if (x.kind == kind::backward || p.options().mode != mode::train) {
+      --live[stage];
+      now -= bytes[stage].activations;
+    }
+    if (x.kind == kind::backward && x.use == use::input) {
+      p.weights_in_flight[stage] = std::max(p.weights_in_flight[stage], ++waiting[stage]);
+      now += bytes[stage].weights;
+    }
+    if (x.kind == kind::weigh) {
+      --waiting[stage];
+      now -= bytes[stage].weights;
+    }
+    most = std::max(most, now);
+  }
+  return most;
+}
+
+// `kept`: tensors that micro-batches in flight keep for backward. Beside these, or where units are recomputed, one
+// unit's while it computes, and the inputs of units that wait for their recompute.
+void count_activations(rank_plan& p, uint64_t kept) {
   const bool trains = p.options().mode == mode::train;
   const job_layout& l = *p.layout;
-  uint64_t kept = 0, most = 0, inputs = 0;
+  uint64_t most = 0, inputs = 0;
   for (uint32_t u = 0; u < p.table().units.size(); ++u) {
     const uint64_t in_flight = p.micros_in_flight[l.stage_of_unit[u]];
     if (in_flight == 0) continue;
     uint64_t unit = 0;
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     most = std::max(most, unit + inputs);
-    if (!trains) continue;
-    if (!p.options().recompute) kept += in_flight * unit;
-    if (p.options().recompute && activation_window_bytes(l, u) == 0)
+    if (trains && p.options().recompute && activation_window_bytes(l, u) == 0)
       inputs += in_flight * p.table().units[u].input_bytes;
   }
-  p.memory.activations = std::max(kept, most);
+  if (!trains) kept = 0;
+  p.memory.activations = p.options().recompute ? kept + most : std::max(kept, most);
 }
 
 }  // namespace
@@ -88,8 +124,8 @@ void count_memory(rank_plan& p) {
   count_parameters(p);
   count_states(p);
   count_gradients(p);
-  count_in_flight(p);
-  if (made_for != mode::save) count_activations(p);
+  const uint64_t kept = count_in_flight(p);
+  if (made_for != mode::save) count_activations(p, kept);
   m.gathered = pool_bytes(p, pool::gathered);
   m.offloaded_activations = pool_bytes(p, pool::activations);
   m.directions = pool_bytes(p, pool::directions);

@@ -17,6 +17,7 @@ gradient_writer::gradient_writer(draft& d, const rank_plan& p)
 void gradient_writer::backward(handle x) {
   const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment, micro = d_.at(x).micro;
   if (!p_.options().overlap) d_.depend(x, last_reduce_);
+  if (!writes_gradients(d_.at(x).use)) return;
   completed_.clear();
   for (const uint32_t q : p_.table().units[unit].segments[segment].parameters) {
     const uint32_t b = p_.layout->bucket_of[q];

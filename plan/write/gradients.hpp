@@ -15,8 +15,9 @@ class gradient_writer {  ///< follows the writer of a step through backward
  public:
   gradient_writer(draft& d, const rank_plan& p);
 
-  /// `x`, the backward of a segment, has been written: opens the buckets that it is the first to write to, and writes
-  /// the reductions of those that it completes. The next segment's backward runs beside these.
+  /// `x`, the backward of a segment or a part of it, has been written. If it writes gradients: opens the buckets that
+  /// it is the first to write to, and writes the reductions of those that it completes. The next segment's backward
+  /// runs beside these.
   void backward(handle x);
   /// The square sums written so far, in order.
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }

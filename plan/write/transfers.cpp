@@ -9,11 +9,9 @@ transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l
 
 bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
 
-uint64_t transfer_writer::bytes_of(const crossing& c) const {
-  return l_.transfer_bytes(std::get<0>(c));
-}
+uint64_t transfer_writer::bytes_of(const crossing& c) const { return l_.transfer_bytes(std::get<0>(c)); }
 
-// An action: a stage's forward, or its backward, of one micro-batch.
+// An action: a stage's forward, its backward, or a part of that, of one micro-batch.
 bool transfer_writer::begins_action(size_t i) const {
   if (i == 0) return true;
   const auto &x = d_.uses[i], &before = d_.uses[i - 1];
@@ -27,14 +25,15 @@ void transfer_writer::begin(size_t i) {
 }
 
 void transfer_writer::receive(const unit_use& u) {
+  if (u.kind == use::weights) return;
   const uint32_t stage = l_.stage_of_unit[u.unit];
   const bool forward = u.kind == use::forward;
   if (forward ? stage == 0 : stage + 1 == l_.num_stages()) return;
   if (is_here(forward ? stage - 1 : stage + 1)) return;
-  const crossing c{forward ? stage : stage + 1, u.micro, u.kind};
+  const crossing c{forward ? stage : stage + 1, u.micro, way_of(u.kind)};
   const handle x = d_.append(kind::receive, forward ? l_.first_computing(stage) : l_.last_computing(stage), u.micro);
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), d_.at(x).subject);
-  d_.at(x).use = u.kind;
+  d_.at(x).use = way_of(u.kind);
   d_.at(x).bytes = bytes_of(c);
   d_.at(x).staged = buffer;
   slots_[c] = {buffer, x};
@@ -84,17 +83,26 @@ void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
     send(x, {stage + 1, micro, use::forward});
 }
 
+bool transfer_writer::reads_gradient(handle x, uint32_t stage) const {
+  const uint32_t unit = d_.at(x).subject, segments = static_cast<uint32_t>(p_.table().units[unit].segments.size());
+  return unit == l_.last_computing(stage) && d_.at(x).segment + 1 == segments && stage + 1 < l_.num_stages();
+}
+
 void transfer_writer::backward(handle x, uint32_t stage, uint32_t micro) {
   const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment;
-  const bool last_segment = segment + 1 == p_.table().units[unit].segments.size();
-  if (unit == l_.last_computing(stage) && last_segment && stage + 1 < l_.num_stages()) {
+  if (reads_gradient(x, stage)) {
     if (const auto sent = sent_.find({stage + 1, micro, use::forward}); sent != sent_.end())
       read_.push_back(sent->second);
-    read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
+    const uint32_t buffer = take(x, {stage + 1, micro, use::backward}).buffer;
+    if (writes_gradients(d_.at(x).use)) read_last(buffer, x);  // else its weight part reads it
   }
   if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);
   send(x, {stage, micro, use::backward});
+}
+
+void transfer_writer::weigh(handle x, uint32_t stage, uint32_t micro) {
+  if (reads_gradient(x, stage)) read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
 }
 
 void transfer_writer::computed(handle x) {
@@ -110,6 +118,8 @@ void transfer_writer::computed(handle x) {
       return;
     case kind::backward:
       return backward(x, stage, micro);
+    case kind::weigh:
+      return weigh(x, stage, micro);
     default:
       return;
   }

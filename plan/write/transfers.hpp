@@ -19,8 +19,8 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   /// Use `i` of the schedule begins. The receive of the action behind the one that begins is written here, so that its
   /// bytes may come while that one computes.
   void begin(size_t i);
-  /// `x`, the forward, recomputation or backward of a segment, has been written: it names its slots, and the send of
-  /// its result follows it.
+  /// `x`, the forward, recomputation or backward of a segment or the weight part of that, has been written: it names
+  /// its slots, and the send of its result follows it.
   void computed(handle x);
 
  private:
@@ -39,7 +39,10 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   slot& take(handle x, const crossing& c);
   void read_last(uint32_t buffer, handle x);
   void forward(handle x, uint32_t stage, uint32_t micro);
+  /// `x` is the first in a stage's backward, which reads the gradient that crosses into it.
+  [[nodiscard]] bool reads_gradient(handle x, uint32_t stage) const;
   void backward(handle x, uint32_t stage, uint32_t micro);
+  void weigh(handle x, uint32_t stage, uint32_t micro);
 
   draft& d_;
   const rank_plan& p_;

@@ -23,7 +23,7 @@ class step_writer {
       const unit_use& u = d_.uses[i];
       if (u.kind == use::forward && loads_[u.micro] == none) loads_[u.micro] = d_.append(kind::load, none, u.micro);
       transfers_.begin(i);
-      if (p_.layout->gathers() && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
+      if (p_.layout->gathers() && reads_parameters(u.kind) && p_.layout->gather_sets[u.unit].numel > 0) gather(u);
       use_marks marks;
       marks.computes = d_.append_mark();
       u.kind == use::forward ? forward(u) : backward(u);
@@ -47,7 +47,7 @@ class step_writer {
     const handle x = d_.append(kind::gather, set, u.micro);
     const uint64_t element_bytes = core::size_of(p_.options().types.parameter);
     const uint32_t slot = d_.open(x, pool::gathered, p_.layout->gather_sets[set].elements * element_bytes, set);
-    d_.at(x).use = u.kind;
+    d_.at(x).use = way_of(u.kind);
     d_.at(x).bytes = p_.layout->gather_sets[set].numel * element_bytes;
     d_.at(x).buffer = slot;
     return {x, slot};
@@ -60,7 +60,7 @@ class step_writer {
   void release(const unit_use& u) {
     if (slot_ == none) return;
     last_compute_ = d_.append(kind::release, u.unit, u.micro);
-    d_.at(last_compute_).use = u.kind;
+    d_.at(last_compute_).use = way_of(u.kind);
     d_.at(last_compute_).buffer = slot_;
     d_.close(slot_, last_compute_);
     gathered_ = slot_ = none;
@@ -72,14 +72,15 @@ class step_writer {
     d_.close(persistent_buffer_, last_compute_);
   }
 
-  // Every compute instruction of a use needs the gathered parameters.
+  // Every compute instruction of a use needs the gathered parameters, if it needs any.
   handle compute(kind k, const unit_use& u) {
     const handle x = last_compute_ = d_.append(k, u.unit, u.micro);
-    d_.at(x).use = u.kind;
+    d_.at(x).use = k == kind::recompute ? way_of(u.kind) : u.kind;
     d_.at(x).buffer = slot_;
     d_.depend(x, gathered_);
     const auto& all = p_.table().units[u.unit].parameters;
-    if (std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; }))
+    if (reads_parameters(u.kind) &&
+        std::any_of(all.begin(), all.end(), [&](uint32_t q) { return p_.layout->persistent[q]; }))
       d_.depend(x, persistent_);
     return x;
   }
@@ -96,17 +97,23 @@ class step_writer {
     }
   }
 
+  // Two products where forward is one: of the input part all that the weight part does not do.
+  static double backward_flops(const core::segment_info& s, use kind) {
+    if (kind == use::weights) return s.weight_flops;
+    return 2 * s.forward_flops - (kind == use::input ? s.weight_flops : 0);
+  }
+
   void backward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
-    if (p_.options().recompute && !unit.segments.empty() && u.unit != 0) {
+    if (p_.options().recompute && reads_parameters(u.kind) && !unit.segments.empty() && u.unit != 0) {
       const handle x = compute(kind::recompute, u);
       for (const auto& s : unit.segments) d_.at(x).flops += s.forward_flops;
       transfers_.computed(x);
     }
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
-      const handle x = compute(kind::backward, u);
+      const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
       d_.at(x).segment = s;
-      d_.at(x).flops = 2 * unit.segments[s].forward_flops;
+      d_.at(x).flops = backward_flops(unit.segments[s], u.kind);
       transfers_.computed(x);
       gradients_.backward(x);
     }

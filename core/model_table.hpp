@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,6 +24,9 @@ struct parameter_info {
   float init_std = 0.02F;  ///< of initial_value::normal
   bool decay = true;       ///< false for biases and norms where an optimizer excludes them
   bool trainable = true;   ///< false: frozen, without gradient, master weight and moments
+  /// The parameter whose weights, states and summed gradient it repeats (tied_copies.hpp).
+  std::optional<uint32_t> copy_of = std::nullopt;
+  [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 
@@ -62,9 +66,14 @@ struct model_table {  ///< a model as units, segments and parameters
     while (last < layers.size() && here(layers[last])) ++last;
     return std::span(layers).subspan(first, last - first);
   }
+  /// The parameter that `parameter` is a copy of, or itself.
+  [[nodiscard]] uint32_t original(uint32_t parameter) const {
+    return parameters[parameter].copy_of.value_or(parameter);
+  }
+  /// Of the model: copies repeat what is counted already.
   [[nodiscard]] uint64_t numel() const {
     uint64_t n = 0;
-    for (const auto& p : parameters) n += p.numel();
+    for (const auto& p : parameters) n += p.is_copy() ? 0 : p.numel();
     return n;
   }
 };

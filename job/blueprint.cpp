@@ -4,6 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/processor.hpp"
+#include "core/tied_copies.hpp"
 #include "job/configured_model.hpp"
 #include "job/open_sizes.hpp"
 #include "models/table/model_spec.hpp"
@@ -195,12 +196,13 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
     table = std::move(*read);
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
+  auto trains = options_from(c, plan::mode::train);
+  if (trains.gradients.tied == plan::tied_gradients::per_use) table = core::with_copies(std::move(table));
   auto optimizer = make_optimizer_groups(c, table);
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
   b.table = std::make_shared<const core::model_table>(std::move(table));
   set_scaling(b);
-  auto trains = options_from(c, plan::mode::train);
   trains.updates.rules = updates_of(*b.optimizer);
   trains.saving.staging_bytes = c.checkpoint.staging_bytes;
   trains.saving.on = c.checkpoint.is_on();

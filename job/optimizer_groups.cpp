@@ -11,7 +11,8 @@ namespace {
 
 core::result<std::vector<size_t>> named_groups(const config::job_config& c, const core::model_table& table) {
   std::vector<std::string> names;
-  for (const auto& p : table.parameters) names.push_back(p.name);
+  for (const auto& p : table.parameters)
+    if (!p.is_copy()) names.push_back(p.name);
   return config::groups_of(c.parameter_groups, names);
 }
 
@@ -101,7 +102,7 @@ bool is_muon_matrix(const core::parameter_info& p) {
 core::result<void> freeze(const config::job_config& c, core::model_table& table) {
   auto groups = named_groups(c, table);
   if (!groups) return core::fail(groups.error());
-  for (size_t q = 0; q < table.parameters.size(); ++q)
+  for (size_t q = 0; q < groups->size(); ++q)
     if ((*groups)[q] < c.parameter_groups.size() && !c.parameter_groups[(*groups)[q]].trainable)
       table.parameters[q].trainable = false;
   return {};
@@ -128,9 +129,11 @@ core::result<optimizer_groups> make_optimizer_groups(const config::job_config& c
     return place = static_cast<uint32_t>(out.groups.size() - 1);
   };
   add(c.parameter_groups.size(), splits ? part::matrices : part::rest);
-  for (size_t q = 0; q < table.parameters.size(); ++q)
+  for (uint32_t q = 0; q < table.parameters.size(); ++q)
     out.group_of.push_back(
-        add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
+        table.parameters[q].is_copy()
+            ? out.group_of[table.original(q)]
+            : add((*named)[q], splits && is_muon_matrix(table.parameters[q]) ? part::matrices : part::rest));
   return out;
 }
 

@@ -25,10 +25,11 @@ struct optimizer_groups {               ///< which parameters are updated by whi
   std::vector<uint32_t> group_of;       ///< [parameter]
 };
 
-/// Marks the parameters that `parameter_groups` freeze. Errors (bad_input): a pattern that matches no parameter.
+/// Marks the parameters that `parameter_groups` freeze, in a table without copies. Errors (bad_input): a
+/// pattern that matches no parameter.
 core::result<void> freeze(const config::job_config& config, core::model_table& table);
 
-/// Errors (bad_input): a pattern that matches no parameter.
+/// A copy is in its original's group. Errors (bad_input): a pattern that matches no parameter.
 core::result<optimizer_groups> make_optimizer_groups(const config::job_config& config, const core::model_table& table);
 
 /// Whether Muon makes the update of a parameter orthogonal: two dimensions at least, and neither an embedding nor the

@@ -1,3 +1,4 @@
+#include "core/math.hpp"
 #include "plan/rank_plan.hpp"
 
 namespace troupe::plan {
@@ -24,6 +25,10 @@ std::string_view name_of(kind k) {
       return "weigh";
     case kind::reduce:
       return "reduce";
+    case kind::tie:
+      return "tie";
+    case kind::tied_sum:
+      return "tied_sum";
     case kind::norm:
       return "norm";
     case kind::vote:
@@ -104,12 +109,14 @@ lane lane_of(kind k) {
     case kind::send:
     case kind::receive:
     case kind::reduce:
+    case kind::tie:
     case kind::vote:
     case kind::measure:
     case kind::collect:
     case kind::spread:
     case kind::publish:
       return lane::fabric;
+    case kind::tied_sum:
     case kind::norm:
     case kind::prepare:
     case kind::orthogonalise:
@@ -147,6 +154,11 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
           {"digests of swap files", m.digests}};
 }
 
+uint64_t job_layout::blocks_of(uint32_t parameter) const {
+  if (!trains(parameter) || is_copy(parameter)) return 0;
+  return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
+}
+
 uint64_t job_layout::measured_elements() const {
   for (uint32_t q = 0; q < table->parameters.size() && num_blocks > 0; ++q)
     if (need_of(q) == update_need::parameter_norms) return 2 * num_blocks;
@@ -158,6 +170,14 @@ slice job_layout::state_slice(uint32_t parameter, uint32_t rank) const {
   if (!options.updates_all()) return slice_of(parameter, rank);
   return holds(rank, parameter) ? slice{0, table->parameters[parameter].numel()} : slice{};
 }
+
+namespace {
+
+const std::string& tied_name(const job_layout& l, uint32_t tie) {
+  return l.table->parameters[l.ties[tie].parameters.front()].name;
+}
+
+}  // namespace
 
 std::string rank_plan::describe(uint32_t id) const {
   const instruction& x = instructions[id];
@@ -186,6 +206,12 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::reduce:
     case kind::norm:
       out.append(" ").append(layout->buckets[x.subject].name);
+      break;
+    case kind::tie:
+      out.append(" ").append(tied_name(*layout, layout->exchanges[x.subject].tie));
+      break;
+    case kind::tied_sum:
+      out.append(" ").append(tied_name(*layout, x.subject));
       break;
     case kind::collect:
     case kind::orthogonalise:

@@ -42,6 +42,7 @@ class draft {
   handle begin = none;                   ///< a mark: behind the instructions that save, before all others
   handle vote = none;                    ///< none where the plan has no vote
   std::vector<uint32_t> bucket_buffers;  ///< [bucket * accumulation + micro]: its buffer
+  std::vector<uint32_t> bucket_windows;  ///< [bucket]: the window of its last sums; none where they stay in memory
 
   /// Reserves room for this many instructions and marks; a guess is enough.
   void reserve(size_t handles) {

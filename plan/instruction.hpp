@@ -25,6 +25,10 @@ enum class kind : uint8_t {  ///< of an instruction
                              ///< input part
   weigh,                     ///< compute: the weight part of that backward, which writes the parameters' gradients
   reduce,                    ///< fabric: gradient bucket `subject` over the ranks
+  tie,                       ///< fabric: reduced gradients of exchange `subject` of a tied parameter, both ways, into
+                             ///< `buffer`
+  tied_sum,                  ///< shard: the gradients of all uses of tie `subject`, received ones in `buffer`, become
+                             ///< their sum
   norm,                      ///< shard: square sums, per block, of this rank's part of bucket `subject`
   vote,                      ///< fabric: every rank's square sums and losses to all
   prepare,        ///< shard: moments of sub-group `subject`, and whole-parameter values that its update needs

@@ -41,6 +41,21 @@ struct communicator {
   bool operator==(const communicator&) const = default;
 };
 
+/// The uses of a tied parameter whose gradients are added once a step: the original, then its copies, in the order of
+/// units.
+struct tied_uses {
+  std::vector<uint32_t> parameters;
+  bool operator==(const tied_uses&) const = default;
+};
+
+/// What the ranks of two pipeline coordinates that differ in nothing else tell each other of a tie.
+struct tie_exchange {
+  uint32_t tie = 0;
+  uint32_t pipeline[2] = {};  ///< the lower one first
+  uint32_t gives[2] = {};     ///< the parameter whose gradient each gives; none: it only takes
+  bool operator==(const tie_exchange&) const = default;
+};
+
 /// Where one rank's slices and states lie in memory, in elements. [parameter]
 struct rank_offsets {
   std::vector<uint64_t> shard;  ///< in its slice layout
@@ -72,8 +87,11 @@ struct job_layout {  ///< of one kind of step
   std::vector<uint32_t> matrix_owner;     ///< [parameter]: the shard that orthogonalises it; none: no rank does
   std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout of the ranks that hold it, elements
   std::vector<uint64_t> full_elements;    ///< [pipeline coordinate]
-  std::vector<uint64_t> block_offset;     ///< [parameter]: first block in the vote
+  std::vector<uint64_t> block_offset;     ///< [parameter]: first block in the vote; a copy's is its original's
   uint64_t num_blocks = 0;
+  std::vector<tied_uses> ties;          ///< trained parameters with copies
+  std::vector<uint32_t> tie_of;         ///< [parameter]; none: it is not tied, or frozen
+  std::vector<tie_exchange> exchanges;  ///< so that each rank that holds a use of a tie knows all of them
 
   [[nodiscard]] uint32_t num_stages() const { return stage_of_unit.empty() ? 1 : stage_of_unit.back() + 1; }
   /// Pipeline coordinate of the ranks that compute a stage.
@@ -144,6 +162,17 @@ struct job_layout {  ///< of one kind of step
   }
   [[nodiscard]] bool swaps_gradients() const { return options.tiers.swap_gradients && !options.buckets_stay(); }
   [[nodiscard]] bool trains(uint32_t parameter) const { return table->parameters[parameter].trainable; }
+  [[nodiscard]] bool is_copy(uint32_t parameter) const { return table->parameters[parameter].is_copy(); }
+  /// The tie that a bucket's only parameter belongs to; none if it is not tied.
+  [[nodiscard]] uint32_t tie_of_bucket(uint32_t bucket) const {
+    return tie_of[buckets[bucket].parameters.front().parameter];
+  }
+  /// The square sums of a bucket are in the vote: all but those of a copy, whose original's are.
+  [[nodiscard]] bool is_voted_on(uint32_t bucket) const {
+    return !is_copy(buckets[bucket].parameters.front().parameter);
+  }
+  /// Blocks of `parameter` that the vote counts.
+  [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;
   /// The update need of `parameter`; `elements` if it is frozen.
   [[nodiscard]] update_need need_of(uint32_t parameter) const {
     return trains(parameter) ? options.update_of(parameter).need : update_need::elements;

@@ -38,9 +38,11 @@ struct element_types {
   bool operator==(const element_types&) const = default;
 };
 
-/// Where the gradients of a parameter that several units use are added: in one bucket as they come, or a sum for each
-/// use, and these once a step.
-enum class tied_gradients : uint8_t { in_bucket, per_use };
+/// How the gradients of a parameter that several units read become one.
+enum class tied_gradients : uint8_t {
+  in_bucket,  ///< added in its one bucket, micro-batch by micro-batch
+  per_use,    ///< each unit but the first reads a copy (core/tied_copies.hpp); reduced sums are added once a step
+};
 
 /// How gradients are collected and reduced.
 struct gradient_options {

@@ -30,6 +30,10 @@ partition make_partition(const core::model_table& table, uint32_t ranks, uneven_
   std::vector<uint32_t> order(ranks);
   uint32_t turn = 0;
   for (const auto& p : table.parameters) {
+    if (p.is_copy()) {
+      out.cuts_.push_back(out.cuts_[*p.copy_of]);
+      continue;
+    }
     const uint64_t blocks = core::div_up(p.numel(), core::partition_grain);
     const auto extra = static_cast<uint32_t>(blocks % ranks);
     partition::cut c{p.numel(), blocks / ranks, {}};

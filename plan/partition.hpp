@@ -47,7 +47,7 @@ class partition {
   std::vector<cut> cuts_;  // [parameter]
 };
 
-/// Cuts every parameter over `ranks`.
+/// Cuts every parameter over `ranks`; a copy as its original, and all others as if there were no copies.
 partition make_partition(const core::model_table& table, uint32_t ranks, uneven_blocks uneven);
 
 }  // namespace troupe::plan

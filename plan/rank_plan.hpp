@@ -48,7 +48,7 @@ struct pool_sizes {
 struct buffer {
   plan::pool pool = pool::gathered;
   uint64_t offset = 0, bytes = 0;
-  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block, sub-group or unit
+  uint32_t subject = none;             ///< gather set, bucket, matrix set, snapshot block, sub-group, unit or tie
   uint32_t first = none, last = none;  ///< instructions that open and close its life
 };
 
@@ -132,6 +132,7 @@ struct rank_plan {  ///< one rank's step
   uint64_t pool_bytes[num_pools] = {};
   std::vector<uint32_t> num_collectives;  ///< [communicator]: of this step
   std::vector<uint32_t> bucket_buffer;    ///< [bucket * accumulation + micro]: index in buffers
+  std::vector<uint32_t> bucket_window;    ///< [bucket]: in buffers: where its last sums wait for a file; none: nowhere
 
   rank_offsets offsets;
   std::vector<sub_group> sub_groups;

@@ -11,6 +11,7 @@
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
+#include "core/tied_copies.hpp"
 #include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
@@ -92,6 +93,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (bound_at_[q] == at) return;
     binding_.bind(q, at);
     bound_at_[q] = at;
+    for (const uint32_t other : binding_.sharing(q)) bound_at_[other] = nullptr;
   }
   void bind_set(uint32_t set, uint32_t buffer) {
     auto* base = memory_->at(plan::pool::gathered) + p().buffers[buffer].offset;
@@ -298,10 +300,11 @@ class compute_executor final : public executor, private models::gradient_sink {
 core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
                                                               std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
-  if (setup.own) return std::make_unique<compute_executor>(setup.own(), setup, std::move(memory), p);
-  auto model =
-      models::make_language_model(setup.spec, p.options().types.parameter, setup.rows, setup.columns, memory->device());
+  auto model = setup.own ? core::result<std::unique_ptr<models::language_model>>(setup.own())
+                         : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
+                                                       setup.columns, memory->device());
   if (!model) return core::fail(model.error());
+  if (core::has_copies(p.table())) (*model)->read_copies();
   return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
 }
 

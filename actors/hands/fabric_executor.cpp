@@ -1,6 +1,7 @@
 #include "actors/hands/fabric_executor.hpp"
 
 #include "plan/layout/pieces.hpp"
+#include "plan/layout/ties.hpp"
 
 namespace troupe::actors {
 
@@ -49,6 +50,10 @@ fabric::request describe_collective(step_context& context, const plan::instructi
   }
   if (x.kind == plan::kind::vote || x.kind == plan::kind::measure) all_in(core::dtype::f64);
   if (x.kind == plan::kind::collect || x.kind == plan::kind::spread) all_in(o.master());
+  if (x.kind == plan::kind::tie) {
+    r.op = fabric::operation::send_receive;
+    all_in(o.types.accumulation);
+  }
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
     r.input_type = o.bucket_type();
@@ -99,6 +104,13 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
     case plan::kind::spread:
       r.input = r.output = memory_->at(plan::pool::directions) + p.buffers[x.buffer].offset;
       break;
+    case plan::kind::tie: {
+      const auto& e = p.layout->exchanges[x.subject];
+      if (const uint32_t q = e.gives[plan::side_of(e, p.layout->pipeline_at(p.rank))]; q != plan::none)
+        r.input = memory_->last_gradient(p, q);
+      r.output = memory_->window(p, x.buffer);
+      break;
+    }
     case plan::kind::reduce:
       r.output = memory_->at(plan::pool::buckets) + p.buffers[x.buffer].offset;
       r.input = r.output;

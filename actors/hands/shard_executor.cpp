@@ -5,15 +5,17 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
+#include "device/stream.hpp"
 #include "kernels/orthogonalise.hpp"
 #include "kernels/undo.hpp"
 #include "plan/layout/layout.hpp"
+#include "plan/layout/ties.hpp"
 
 namespace troupe::actors {
 
 std::string first_nonfinite_parameter(const plan::rank_plan& p, std::span<const double> votes) {
   for (size_t q = 0; q < p.layout->block_offset.size(); ++q) {
-    const uint64_t end = q + 1 < p.layout->block_offset.size() ? p.layout->block_offset[q + 1] : p.layout->num_blocks;
+    const uint64_t end = p.layout->block_offset[q] + p.layout->blocks_of(static_cast<uint32_t>(q));
     for (uint64_t b = p.layout->block_offset[q]; b < end; ++b)
       if (!std::isfinite(votes[b])) return p.table().parameters[q].name;
   }
@@ -31,6 +33,29 @@ void shard_executor::square_sums(const plan::instruction& norm) {
                               own.count,
                               context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
   }
+}
+
+void shard_executor::add_uses(const plan::instruction& sum) {
+  const auto& p = context_->plan();
+  const auto& uses = p.layout->ties[sum.subject].parameters;
+  const core::dtype type = p.options().types.accumulation;
+  const uint64_t element_bytes = core::size_of(type);
+  std::vector<const std::byte*> all;
+  std::vector<std::byte*> own;
+  uint64_t count = 0;  // of each: all are cut alike
+  for (const uint32_t q : uses) {
+    if (p.layout->holds(p.rank, q)) {
+      count = p.own_states(q).count;
+      all.push_back(own.emplace_back(memory_->last_gradient(p, q)));
+    } else {
+      const uint64_t place = plan::received_place(*p.layout, q, p.layout->pipeline_at(p.rank));
+      all.push_back(memory_->window(p, sum.buffer) + place * element_bytes);
+    }
+  }
+  if (count == 0) return;
+  device_.sum_in_rank_order(all, own.front(), count, {type, type, type});
+  for (size_t k = 1; k < own.size(); ++k)
+    device::stream::current(memory_->device()).copy(own[k], own.front(), count * element_bytes);
 }
 
 core::result<void> shard_executor::sound() const {
@@ -192,6 +217,10 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
   const bool fp64 = context_->plan().options().master() == core::dtype::f64;
   if (x.kind == plan::kind::norm) {
     square_sums(x);
+    return progress::done;
+  }
+  if (x.kind == plan::kind::tied_sum) {
+    add_uses(x);
     return progress::done;
   }
   if (x.kind == plan::kind::undo) {

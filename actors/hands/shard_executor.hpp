@@ -28,6 +28,8 @@ class shard_executor final : public executor {
 
  private:
   void square_sums(const plan::instruction& x);
+  /// Adds the gradients of the uses of a tied parameter.
+  void add_uses(const plan::instruction& sum);
   /// Refuses a gradient that is not finite: nothing has been changed yet.
   [[nodiscard]] core::result<void> sound() const;
   template <class State>

@@ -40,16 +40,24 @@ core::result<void> ask(const fill_watch& watch) {
   return core::fail(core::error_kind::stopped, "stopped while first values were made");
 }
 
+/// Elements to fill on all ranks, copies of tied parameters among them.
+double elements_of(const core::model_table& table) {
+  double n = 0;
+  for (const auto& p : table.parameters) n += static_cast<double>(p.numel());
+  return n;
+}
+
 /// Window by window, in place where the elements are in memory.
 core::result<void> fill_part(const filler& fill, const state_store& store, uint32_t q, plan::state_part part,
                              std::vector<float>& scratch, std::vector<std::byte>& stored, const fill_watch& watch) {
   const core::dtype type = store.type_of(part);
+  const uint32_t source = store.plan().table().original(q);
   for (const auto& run : store.runs(q, part, store.held(q, part)))
     for (uint64_t done = 0; done < run.range.count; done += window_elements) {
       if (auto ok = ask(watch); !ok) return ok;
       const uint64_t n = std::min(window_elements, run.range.count - done), first = run.range.first + done;
       scratch.resize(n);
-      if (auto ok = fill(q, first, scratch); !ok) return ok;
+      if (auto ok = fill(source, first, scratch); !ok) return ok;
       if (run.at == nullptr) stored.resize(n * core::size_of(type));
       std::byte* const to = run.at == nullptr ? stored.data() : run.at + done * core::size_of(type);
       kernels::cast(reinterpret_cast<const std::byte*>(scratch.data()), core::dtype::f32, to, type, n);
@@ -81,7 +89,7 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   std::vector<float> scratch;
   std::vector<std::byte> stored;
   double filled = 0;
-  const double all = static_cast<double>(b.table->numel()) * (p.options().master_is_parameter() ? 1 : 2);
+  const double all = elements_of(*b.table) * (p.options().master_is_parameter() ? 1 : 2);
   for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
     if (part == plan::state_part::master && p.options().master_is_parameter()) break;
     for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {

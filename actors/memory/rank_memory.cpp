@@ -173,6 +173,11 @@ std::byte* rank_memory::reduced_gradient(uint32_t q, uint64_t first, std::byte* 
   return at(owner::buckets) + p.buffers[p.bucket_buffer[last]].offset + bytes;
 }
 
+std::byte* rank_memory::last_gradient(const plan::rank_plan& p, uint32_t q) const {
+  const uint32_t slot = p.bucket_window[p.layout->bucket_of[q]];
+  return reduced_gradient(q, p.own_states(q).first, slot == plan::none ? nullptr : window(p, slot));
+}
+
 plan::memory_table rank_memory::resident() const {
   plan::memory_table t = plan_->memory;
   t.gathered = sizes_.of(owner::gathered);

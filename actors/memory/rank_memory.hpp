@@ -57,6 +57,9 @@ class rank_memory {
   [[nodiscard]] std::byte* gradient(const plan::owned_piece& piece, std::byte* window = nullptr) const;
   /// The same of element `first` of `parameter`, before its update; where it is swapped: in its bucket's `window`.
   [[nodiscard]] std::byte* reduced_gradient(uint32_t parameter, uint64_t first, std::byte* window = nullptr) const;
+  /// The start of the reduced gradient that this rank keeps of `parameter`, after the last reduction of `p`, one of the
+  /// plans that this memory was taken for.
+  [[nodiscard]] std::byte* last_gradient(const plan::rank_plan& p, uint32_t parameter) const;
 
   /// Slot `buffer` of `p`, one of the plans that this memory was taken for.
   [[nodiscard]] std::byte* window(const plan::rank_plan& p, uint32_t buffer) const;

@@ -57,6 +57,10 @@ class wishes {
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
+      if (p.is_copy()) {  // its original comes first
+        chosen_.push_back(chosen_[table.original(q)]);
+        continue;
+      }
       all.push_back(p.name);
       auto& c = chosen_.emplace_back();
       const auto name = options_.custom_load_fn ? options_.custom_load_fn(p) : names_.find(p.name);

@@ -68,7 +68,8 @@ core::result<uint64_t> place_in_data(const checkpoint::tensor_source& from, cons
 core::result<checkpoint::tensor_source> named_for(const core::model_table& table, checkpoint::tensor_source from,
                                                   bool strict) {
   std::vector<checkpoint::wanted_tensor> wanted;
-  for (const auto& p : table.parameters) wanted.push_back({p.name, p.shape});
+  for (const auto& p : table.parameters)
+    if (!p.is_copy()) wanted.push_back({p.name, p.shape});
   auto named = checkpoint::named_by_layers(std::move(from), wanted);
   if (!named || !named->has_layer_names || !strict) return named;
   const checkpoint::name_map names(*named);

@@ -22,15 +22,17 @@ constexpr size_t name_bytes_compared = 200;
 
 core::result<uint32_t> state_access::find(const std::string& name) const {
   const auto& all = parts_->table.parameters;
-  const auto it = std::find_if(all.begin(), all.end(), [&](const auto& p) { return p.name == name; });
+  const auto it = std::find_if(all.begin(), all.end(), [&](const auto& p) { return !p.is_copy() && p.name == name; });
   if (it != all.end()) return static_cast<uint32_t>(it - all.begin());
+  const auto own = std::span(all).first(static_cast<size_t>(
+      std::find_if(all.begin(), all.end(), [](const auto& p) { return p.is_copy(); }) - all.begin()));
   const auto far = [shown = std::string_view(name).substr(0, name_bytes_compared)](const auto& p) {
     return config::edits(shown, p.name);
   };
   const auto nearest =
-      std::min_element(all.begin(), all.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });
+      std::min_element(own.begin(), own.end(), [&](const auto& a, const auto& b) { return far(a) < far(b); });
   return fail(error_kind::bad_input, fmt::format("parameter '{}': wanted one of the model's {}, as '{}'",
-                                                 name.substr(0, name_bytes_compared), all.size(), nearest->name));
+                                                 name.substr(0, name_bytes_compared), own.size(), nearest->name));
 }
 
 core::result<state_place> state_access::weights(const std::string& name) const {
@@ -108,9 +110,15 @@ core::result<void> state_access::check(const core::result<place>& x, std::span<c
 }
 
 core::result<void> state_access::put(const place& x, std::span<const float> in) const {
-  const auto write = [&](state_part part) {
-    return write_states(parts_->ranks, x.parameter, part, x.range, core::dtype::f32,
-                        reinterpret_cast<const std::byte*>(in.data()));
+  const auto write = [&](state_part part) -> core::result<void> {
+    for (uint32_t q = x.parameter; q < parts_->table.parameters.size(); ++q) {  // copies come behind
+      if (parts_->table.original(q) != x.parameter) continue;
+      if (auto did = write_states(parts_->ranks, q, part, x.range, core::dtype::f32,
+                                  reinterpret_cast<const std::byte*>(in.data()));
+          !did)
+        return did;
+    }
+    return {};
   };
   auto ok = write(x.part);
   // What the next forward pass uses: rounded as an update rounds it, on all ranks that hold it.

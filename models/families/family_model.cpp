@@ -3,12 +3,15 @@
 
 #include <ATen/core/grad_mode.h>
 
+#include "core/tied_copies.hpp"
 #include "models/layers/documents.hpp"
 
 namespace troupe::models {
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
     : spec_(spec), columns_(columns), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
+
+void family_model::read_copies() { table_ = core::with_copies(std::move(table_)); }
 
 at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const {
   return normed(scope, as_rows(x)).y.front();

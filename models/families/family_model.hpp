@@ -16,6 +16,7 @@ class family_model : public language_model {
   family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
+  void read_copies() override;
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
                                        const at::Tensor& input, const parameter_binding& parameters) override;
   std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,

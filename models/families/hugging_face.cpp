@@ -76,8 +76,11 @@ core::result<std::unique_ptr<weights_source>> weights_source::open(const std::fi
   source->parameters_.resize(table.parameters.size());
 
   std::unordered_map<std::string_view, uint32_t> wanted;
-  for (uint32_t p = 0; p < table.parameters.size(); ++p) wanted.emplace(core_name(table.parameters[p].name), p);
   std::vector<bool> found(table.parameters.size(), false);
+  for (uint32_t p = 0; p < table.parameters.size(); ++p) {
+    found[p] = table.parameters[p].is_copy();  // nobody asks for its values: they are its original's
+    if (!found[p]) wanted.emplace(core_name(table.parameters[p].name), p);
+  }
   for (const auto& tensor : source->folder_->tensors()) {
     const auto& entry = *tensor.entry;
     const auto match = wanted.find(core_name(entry.name));
@@ -141,6 +144,7 @@ core::result<void> write_folder(const std::filesystem::path& folder, const model
   std::vector<checkpoint::tensor_to_write> tensors;
   for (uint32_t p = 0; p < table.parameters.size(); ++p) {
     const auto& info = table.parameters[p];
+    if (info.is_copy()) continue;
     auto source = [&read, p, type](uint64_t offset_bytes, std::span<std::byte> out) -> core::result<void> {
       const size_t size = core::size_of(type);
       std::vector<float> values(std::min(out.size() / size, block_elements));

@@ -20,7 +20,11 @@ class language_model {
  public:
   virtual ~language_model() = default;
   [[nodiscard]] virtual const core::model_table& table() const = 0;
-  /// The tensors that are its parameters, to be bound; empty if the binding can make them itself.
+  /// From now on later uses of tied parameters read parameters of their own, numbered as core::with_copies numbers
+  /// them.
+  virtual void read_copies() = 0;
+  /// The tensors that are its parameters, to be bound; empty if the binding can make them itself. None of
+  /// copies.
   [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
 
   /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/tied_copies.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
@@ -94,7 +95,7 @@ class module_run final : public segment_run {
 class module_runner final : public language_model {
  public:
   module_runner(module_model model, std::shared_ptr<const module_facts> facts)
-      : model_(std::move(model)), facts_(std::move(facts)), set_mode_(mode_switch(model_)) {
+      : model_(std::move(model)), facts_(std::move(facts)), table_(facts_->table), set_mode_(mode_switch(model_)) {
     for (const auto& u : model_.units) {
       buffers_.emplace_back();
       for (auto& b : parts_of(u).buffers) buffers_.back().push_back(std::move(b.tensor));
@@ -102,7 +103,8 @@ class module_runner final : public language_model {
     computed_.resize(model_.units.size());
   }
 
-  [[nodiscard]] const core::model_table& table() const override { return facts_->table; }
+  [[nodiscard]] const core::model_table& table() const override { return table_; }
+  void read_copies() override { table_ = core::with_copies(std::move(table_)); }
   [[nodiscard]] std::vector<at::Tensor> own_parameters() const override { return parameters_of(model_); }
 
   std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t, const micro_batch& batch, const at::Tensor& input,
@@ -114,8 +116,8 @@ class module_runner final : public language_model {
     if (batch.training && x.is_floating_point() && trains_before(unit, parameters)) x.requires_grad_(true);
     std::vector<weight> trained;
     if (batch.training)
-      for (uint32_t q : facts_->table.units[unit].parameters)
-        if (parameters.trainable(q)) trained.push_back({q, parameters.tensor(q), facts_->table.parameters[q].name});
+      for (uint32_t q : table_.units[unit].parameters)
+        if (parameters.trainable(q)) trained.push_back({q, parameters.tensor(q), table_.parameters[q].name});
     at::Tensor y = compute(unit, x, batch);
     if (unit + 1 == model_.units.size()) y = loss_of(y, *batch.host);
     return std::make_unique<module_run>(std::move(x), std::move(y), std::move(trained),
@@ -134,7 +136,7 @@ class module_runner final : public language_model {
 
   // Whether the gradient of this unit's input is needed.
   [[nodiscard]] bool trains_before(uint32_t unit, const parameter_binding& parameters) const {
-    const auto& units = facts_->table.units;
+    const auto& units = table_.units;
     return std::any_of(units.begin(), units.begin() + unit, [&](const core::unit_info& u) {
       return std::any_of(u.parameters.begin(), u.parameters.end(), [&](uint32_t q) { return parameters.trainable(q); });
     });
@@ -176,6 +178,7 @@ class module_runner final : public language_model {
 
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
+  core::model_table table_;  // the facts', with copies where they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                                                // true: modules are in the factory's modes
   std::vector<std::vector<at::Tensor>> buffers_;                        // [unit]

@@ -5,6 +5,10 @@
 #include <c10/core/TensorImpl.h>
 #include <c10/core/TensorOptions.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "core/tied_copies.hpp"
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/torch_device.hpp"
 #include "models/layers/torch_dtype.hpp"
@@ -31,8 +35,14 @@ c10::Storage refusing_storage(const core::parameter_info& info, size_t bytes, at
 parameter_binding::parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own,
                                      device::device_id device)
     : device_(torch_device(device)) {
-  TORCH_CHECK(own.empty() || own.size() == table.parameters.size(), "a binding of ", table.parameters.size(),
+  const auto originals = std::ranges::count_if(table.parameters, [](const auto& p) { return !p.is_copy(); });
+  TORCH_CHECK(own.empty() || own.size() == static_cast<size_t>(originals), "a binding of ", originals,
               " parameters, given ", own.size(), " tensors");
+  sharing_.resize(table.parameters.size());
+  if (!own.empty())
+    for (const auto& uses : core::uses_of_tied(table))
+      for (const uint32_t q : uses)
+        std::ranges::copy_if(uses, std::back_inserter(sharing_[q]), [q](uint32_t other) { return other != q; });
   for (const auto& info : table.parameters) {
     const at::ScalarType scalar = torch_dtype(type);
     const size_t bytes = info.numel() * c10::elementSize(scalar);
@@ -45,6 +55,8 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
     t.unsafeGetTensorImpl()->set_sizes_contiguous(info.shape);
     if (own.empty()) {
       tensors_.push_back(std::move(t));
+    } else if (info.is_copy()) {
+      tensors_.push_back(tensors_[*info.copy_of]);
     } else {
       tensors_.push_back(std::move(own[tensors_.size()]));
       tensors_.back().set_data(t);  // all holders of the tensor see the change
@@ -64,6 +76,7 @@ void parameter_binding::bind(uint32_t parameter, void* data) {
   bytes_.at(parameter).unsafeGetStorageImpl()->set_data_ptr_noswap(c10::DataPtr(data, device_));
   tensors_[parameter].unsafeGetTensorImpl()->set_storage_keep_dtype(bytes_[parameter]);
   bound_[parameter] = true;
+  for (const uint32_t other : sharing_[parameter]) bound_[other] = false;
 }
 
 void parameter_binding::release(uint32_t parameter) {

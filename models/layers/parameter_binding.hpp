@@ -19,8 +19,9 @@ namespace troupe::models {
 /// released after forward and bound elsewhere before backward. Using a released parameter throws c10::Error.
 class parameter_binding {
  public:
-  /// `own`, where there are any, are a host's tensors in the order of the table: they become tensors of `type` on
-  /// `device`, lose the bytes that they have, and require gradients exactly where the table says `trainable`.
+  /// `own`, where there are any, are a host's tensors in the order of the table, without copies: they become tensors of
+  /// `type` on `device`, lose the bytes that they have, and require gradients exactly where the table says `trainable`.
+  /// A copy is its original's tensor then, bound to one place at a time.
   parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
                     device::device_id device = {});
   ~parameter_binding();
@@ -32,13 +33,16 @@ class parameter_binding {
   void bind(uint32_t parameter, void* data);
   void release(uint32_t parameter);
   [[nodiscard]] bool bound(uint32_t parameter) const;
+  /// Others that are the same tensor: what binds `parameter` takes their places away.
+  [[nodiscard]] const std::vector<uint32_t>& sharing(uint32_t parameter) const { return sharing_.at(parameter); }
   [[nodiscard]] const at::Tensor& tensor(uint32_t parameter) const;
   [[nodiscard]] bool trainable(uint32_t parameter) const;
 
  private:
   at::Device device_;
   std::vector<at::Tensor> tensors_;
-  std::vector<c10::Storage> bytes_, none_;  ///< a tensor's storage while bound, and while released
+  std::vector<c10::Storage> bytes_, none_;      ///< a tensor's storage while bound, and while released
+  std::vector<std::vector<uint32_t>> sharing_;  ///< [parameter]
   std::vector<bool> bound_, trainable_;
 };
 

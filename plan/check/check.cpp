@@ -82,9 +82,9 @@ core::result<void> prove(const world& w) {
   using rule = core::result<void> (*)(const world&, uint32_t);
   const bool only_saves = w.ranks[0]->options().mode == mode::save;
   for (uint32_t r = 0; r < w.ranks.size(); ++r)
-    for (rule holds :
-         only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
-                    : std::vector<rule>{compute, residency, gradients, swaps, activations, speculation, saves, slots})
+    for (rule holds : only_saves ? std::vector<rule>{does_nothing_else, saves, slots}
+                                 : std::vector<rule>{compute, residency, gradients, ties, swaps, activations,
+                                                     speculation, saves, slots})
       if (auto ok = holds(w, r); !ok) return ok;
   if (only_saves) return {};
   if (w.taken == branch::skipped) return {};
@@ -108,6 +108,7 @@ core::result<void> well_formed(rank_plans plans) {
     if (p->layout == nullptr || p->layout != plans[0]->layout)
       return rules::broken(*p, "its options, sets and layouts are not those of rank " + std::to_string(plans[0]->rank));
   if (auto ok = rules::layout(*plans[0]->layout); !ok) return ok;
+  if (auto ok = rules::tied_layout(*plans[0]->layout); !ok) return ok;
   for (const auto& p : plans)
     if (auto ok = rules::structure(*p); !ok) return ok;
   return rules::agreement(plans);

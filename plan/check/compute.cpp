@@ -3,6 +3,7 @@
 
 #include "plan/check/rules.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/layout/ties.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -16,6 +17,10 @@ uint32_t crosses_into(const rank_plan& p, const instruction& x) {
   if (later == 0 || later == l.num_stages() || !l.computes(p.rank, x.subject)) return none;
   if (x.subject != (later > stage ? l.last_computing(stage) : l.first_computing(stage))) return none;
   return l.pipeline_of_stage(other) == l.pipeline_at(p.rank) ? none : later;
+}
+
+bool holds_use(const rank_plan& p, uint32_t tie) {
+  return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
 }
 
 /// The entry of `r` that belongs to an instruction; null if it has none.
@@ -46,6 +51,12 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return trains && p.options().recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
     case kind::reduce:
       return &r.reduce[x.subject * p.options().accumulation + x.micro];
+    case kind::tie: {
+      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.layout->pipeline_at(p.rank)) != none;
+      return trains && takes_part ? &r.tie[x.subject] : nullptr;
+    }
+    case kind::tied_sum:
+      return trains && holds_use(p, x.subject) ? &r.tied_sum[x.subject] : nullptr;
     case kind::norm:
       return &r.norm[x.subject];
     case kind::prepare:
@@ -99,6 +110,18 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
     for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
       if (p.layout->trains(q))
         note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
+  // Where the reduced gradient of a tied parameter's use waits to be exchanged and added.
+  const auto note_use = [&](uint32_t q) {
+    if (!p.layout->holds(p.rank, q)) return;
+    const uint32_t bucket = p.layout->bucket_of[q];
+    if (stays) note(p.bucket_buffer[size_t{bucket} * p.options().accumulation + x.micro]);
+    if (p.bucket_window[bucket] != none) note(p.bucket_window[bucket]);
+  };
+  if (x.kind == kind::tie)
+    for (const uint32_t q : p.layout->exchanges[x.subject].gives)
+      if (q != none) note_use(q);
+  if (x.kind == kind::tied_sum)
+    for (const uint32_t q : p.layout->ties[x.subject].parameters) note_use(q);
   if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options().accumulation + x.micro]);
   if ((x.kind == kind::prepare || x.kind == kind::update) && stays)
     for (const auto& piece : p.sub_groups[x.subject].pieces)
@@ -124,6 +147,8 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.recompute.assign(micros * units, none);
   r.reduce.assign(micros * p.layout->buckets.size(), none);
   r.norm.assign(p.layout->buckets.size(), none);
+  r.tie.assign(p.layout->exchanges.size(), none);
+  r.tied_sum.assign(p.layout->ties.size(), none);
   r.prepare.assign(p.sub_groups.size(), none);
   r.collect.assign(p.layout->matrix_sets.size(), none);
   r.orthogonalise = r.spread = r.collect;

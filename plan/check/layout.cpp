@@ -13,6 +13,11 @@ uint64_t numel(const job_layout& l, uint32_t q) { return l.table->parameters[q].
 core::result<void> model_is_sound(const job_layout& l) {
   if (l.table == nullptr || l.table->units.empty() || l.table->parameters.empty()) return broken(l, "no model table");
   const size_t parameters = l.table->parameters.size();
+  for (uint32_t q = 0; q < parameters; ++q)
+    if (l.is_copy(q) &&
+        (l.table->original(q) >= q || l.is_copy(l.table->original(q)) ||
+         numel(l, q) != numel(l, l.table->original(q)) || l.trains(q) != l.trains(l.table->original(q))))
+      return broken(l, l.table->parameters[q].name + " is a copy of nothing that is like it");
   for (const auto& u : l.table->units) {
     const auto known = [&](uint32_t q) { return q < parameters; };
     if (!std::all_of(u.parameters.begin(), u.parameters.end(), known)) return broken(l, u.name + " names no parameter");
@@ -60,6 +65,9 @@ core::result<void> cuts(const job_layout& l) {
         return broken(l, l.table->parameters[q].name + " is not cut into neighbouring runs of whole blocks");
       end += s.count;
     }
+    for (uint32_t r = 0; l.is_copy(q) && r < l.options.shards(); ++r)
+      if (l.partition.of(q, r) != l.partition.of(l.table->original(q), r))
+        return broken(l, l.table->parameters[q].name + " is not cut as its original is");
     if (end != numel(l, q)) return broken(l, l.table->parameters[q].name + " has elements without owner");
   }
   return {};
@@ -72,9 +80,9 @@ core::result<void> places(const job_layout& l) {
       return broken(l, "parameters overlap in the full layout or start off their 64-byte boundary");
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < l.block_offset.size(); ++q) {
-    if (l.block_offset[q] != blocks)
+    if (l.block_offset[q] != (l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks))
       return broken(l, l.table->parameters[q].name + " has its square sums in the wrong place");
-    if (l.trains(q)) blocks += core::div_up(numel(l, q), core::partition_grain);
+    if (l.trains(q) && !l.is_copy(q)) blocks += core::div_up(numel(l, q), core::partition_grain);
   }
   if (l.num_blocks != (l.options.mode == mode::train ? blocks : 0))
     return broken(l, "its vote has the wrong number of blocks");

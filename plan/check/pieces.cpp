@@ -124,7 +124,7 @@ core::result<void> measure_covers(const job_layout& l, const std::vector<moved_p
     total += x.count;
   }
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
-    if (l.need_of(q) == update_need::parameter_norms) wanted += 2 * core::div_up(numel(l, q), core::partition_grain);
+    if (l.need_of(q) == update_need::parameter_norms) wanted += 2 * l.blocks_of(q);
   if (total != wanted || !apart(covered, l.measured_elements()))
     return broken(l, "the measure's pieces do not cover each square sum exactly once");
   return {};
@@ -178,6 +178,7 @@ core::result<void> pieces(const job_layout& l) {
     if (auto ok = each(purpose::gather, l.gather_sets, &collective_pieces::gather); !ok) return ok;
   for (uint32_t b = 0; b < l.buckets.size(); ++b)
     if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
+  if (auto ok = tied_pieces(l, all); !ok) return ok;
   if (auto ok = each(purpose::collect, l.matrix_sets, &collective_pieces::collect); !ok) return ok;
   for (uint32_t k = 0; k < l.matrix_sets.size(); ++k)
     if (auto ok = spreads(l, l.matrix_sets[k], all.spread(k)); !ok) return ok;

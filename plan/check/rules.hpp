@@ -33,6 +33,9 @@ core::result<void> pieces(const job_layout& l);  ///< pieces.cpp: the elements t
 core::result<void> reduction(const job_layout& l, const collective_pieces& places, uint32_t bucket,
                              const std::vector<moved_piece>& moved);
 core::result<void> vote(const job_layout& l, const std::vector<moved_piece>& moved);
+core::result<void> tied_layout(const job_layout& l);  ///< ties.cpp: uses of tied parameters, and what goes between them
+/// ties.cpp: each exchange moves what its givers hold, to a place of its own.
+core::result<void> tied_pieces(const job_layout& l, const collective_pieces& all);
 core::result<void> own(const rank_plan& p);          ///< own.cpp: the rank's own slices, updates, swaps
 core::result<void> swap_layout(const rank_plan& p);  ///< swaps.cpp: extents of the swap file
 /// activations.cpp: behind the states, from byte `from` to the end of the file.
@@ -57,6 +60,7 @@ struct roll {
   std::vector<uint32_t> recompute;                       ///< [micro * units + unit]
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
+  std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
   std::vector<uint32_t> prepare, undo;                   ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release;                 ///< [buffer]
@@ -102,6 +106,7 @@ core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
 core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
 core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
 core::result<void> gradients(const world& w, uint32_t rank);  // updates.cpp: buckets, reduces, norms, vote
+core::result<void> ties(const world& w, uint32_t rank);       // ties.cpp: gradients of tied parameters are added once
 core::result<void> updates(const world& w, uint32_t rank);    // updates.cpp: updates and the data they overwrite
 core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: whole parameters that updates need
 core::result<void> saves(const world& w, uint32_t rank);      // saves.cpp: copies, then changes

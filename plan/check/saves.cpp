@@ -68,6 +68,7 @@ core::result<void> saved_once::end(const job_layout& l) {
     std::vector<uint32_t> parts{l.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
     for (uint32_t part : parts) {
+      if (l.is_copy(q)) continue;  // piece_is_sound refuses to save any of it
       auto& pieces = saved_[{q, part}];
       std::sort(pieces.begin(), pieces.end(), [](const slice& a, const slice& b) { return a.first < b.first; });
       uint64_t reached = 0;

@@ -18,7 +18,8 @@ core::result<void> sizes(const rank_plan& p) {
   const auto row = [&](const auto& x) { return x.size() == parameters; };
   const bool sound = p.lanes.size() == num_lanes && row(p.offsets.shard) && row(p.offsets.state) &&
                      std::all_of(std::begin(p.moment_offset), std::end(p.moment_offset), row) &&
-                     p.bucket_buffer.size() == p.layout->buckets.size() * o.accumulation;
+                     p.bucket_buffer.size() == p.layout->buckets.size() * o.accumulation &&
+                     p.bucket_window.size() == p.layout->buckets.size();
   if (p.undo_offset.size() != p.sub_groups.size())
     return broken(p, "its table of undo copies does not have one entry for each sub-group");
   if (!sound) return broken(p, "its tables do not have the sizes of its model and degrees");
@@ -28,6 +29,8 @@ core::result<void> sizes(const rank_plan& p) {
   for (const auto& g : p.sub_groups)
     if (g.need == update_need::whole_matrix ? g.matrices >= p.layout->matrix_sets.size() : g.matrices != none)
       return broken(p, "a sub-group has a matrix set that is not its own");
+  for (const uint32_t window : p.bucket_window)
+    if (window != none && window >= p.buffers.size()) return broken(p, "a bucket has a window that does not exist");
   for (size_t i = 0; i < p.bucket_buffer.size(); ++i) {
     const bool own = p.layout->buckets[i / o.accumulation].pipeline == p.layout->pipeline_at(p.rank);
     if (own ? p.bucket_buffer[i] >= p.buffers.size() : p.bucket_buffer[i] != none)
@@ -57,6 +60,10 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::reduce:
     case kind::norm:
       return x.subject < p.layout->buckets.size();
+    case kind::tie:
+      return x.subject < p.layout->exchanges.size() && x.buffer != none;
+    case kind::tied_sum:
+      return x.subject < p.layout->ties.size();
     case kind::prepare:
     case kind::update:
     case kind::undo:

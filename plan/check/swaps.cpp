@@ -79,10 +79,12 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
         return ok;
       if (auto ok = in_order(w, rank, in, reduce, "which reads what it adds to"); !ok) return ok;
     }
-    const uint32_t last = m + 1 == micros ? r.norm[bucket] : reduce;
-    if (m + 1 == micros && p.instructions[last].staged != p.instructions[out].staged)
+    const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
+    const bool voted_on = p.layout->is_voted_on(bucket);
+    const uint32_t last = m + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
+    if (m + 1 == micros && voted_on && p.instructions[last].staged != p.instructions[out].staged)
       return broken(p, last, "does not read the window of its sum");
-    for (uint32_t id : {reduce, last})
+    for (uint32_t id : {reduce, m + 1 < micros ? reduce : added, last})
       if (auto ok = in_order(w, rank, id, out, "which still uses what it writes"); !ok) return ok;
   }
   return {};
@@ -224,10 +226,9 @@ core::result<void> swaps(const world& w, uint32_t rank) {
   if (auto ok = slices_are_read(w, rank); !ok) return ok;
   if (w.taken == branch::not_skipped)
     if (auto ok = pipelined(w, rank); !ok) return ok;
-  for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b) {
-    if (p.layout->buckets[b].pipeline != p.layout->pipeline_at(p.rank)) continue;
-    if (auto ok = gradients_move(w, rank, b); !ok) return ok;
-  }
+  for (uint32_t b = 0; b < p.layout->buckets.size() && p.layout->swaps_gradients(); ++b)
+    if (p.layout->buckets[b].pipeline == p.layout->pipeline_at(p.rank))
+      if (auto ok = gradients_move(w, rank, b); !ok) return ok;
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
     if (auto ok = states_move(w, rank, g); !ok) return ok;
   return {};

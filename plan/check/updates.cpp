@@ -52,7 +52,12 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
       if (auto ok = in_order(w, rank, last, reduce, "to whose sum it adds"); !ok) return ok;
     last = reduce;
   }
+  if (p.bucket_window[b] != p.instructions[last].staged)
+    return broken(p, last, "does not leave its sums in the window that its bucket says");
   const uint32_t norm = r.norm[b];
+  if (!p.layout->is_voted_on(b))
+    return norm == none ? core::result<void>{}
+                        : broken(p, norm, "counts the gradient of a tied parameter in the vote a second time");
   if (norm == none || p.instructions[norm].micro + 1 != micros)
     return broken(p, p.layout->buckets[b].name + " has no norm after the last micro-batch");
   if (auto ok = in_order(w, rank, last, norm, "whose result it reads"); !ok) return ok;

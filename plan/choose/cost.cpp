@@ -43,6 +43,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::gather:
     case kind::send:
     case kind::receive:
+    case kind::tie:
+    case kind::tied_sum:
     case kind::norm:
     case kind::vote:
     case kind::prepare:

@@ -43,6 +43,7 @@ model_size size_of(const core::model_table& table) {
   model_size out;
   std::map<std::string, uint64_t> modules;
   for (const auto& p : table.parameters) {
+    if (p.is_copy()) continue;
     const auto dot = p.name.rfind('.');
     auto& module = modules[dot == std::string::npos ? "" : p.name.substr(0, dot)];
     module += p.numel();

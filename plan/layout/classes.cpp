@@ -76,7 +76,7 @@ rank_shapes::rank_shapes(const job_layout& l) : l_(l), sets_of_(l.table->paramet
 }
 
 numbers rank_shapes::of(const rank_plan& own) const {
-  numbers out;
+  numbers out{l_.pipeline_at(own.rank)};
   add_sizes(out, own);
   for (const auto& g : own.sub_groups) {
     out.insert(out.end(), {g.elements, static_cast<uint64_t>(g.need), g.matrices});

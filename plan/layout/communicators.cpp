@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "plan/layout/ties.hpp"
+
 namespace troupe::plan {
 
 namespace {
@@ -15,6 +17,10 @@ uint32_t rank_in_column(const core::mesh& mesh, uint32_t at, uint32_t column) {
 bool crosses_ranks(const plan_options& o, uint32_t later) {
   const auto& at = o.pipeline.table.rank_of_stage;
   return at[later - 1] != at[later];
+}
+
+std::string pair_name(const std::string& what, uint32_t a, uint32_t b, uint32_t column) {
+  return what + " " + std::to_string(a) + " and " + std::to_string(b) + ", column " + std::to_string(column);
 }
 
 /// Columns: ranks of one pipeline coordinate.
@@ -38,9 +44,7 @@ void add_transfers(std::vector<communicator>& out, const plan_options& o) {
                                     rank_in_column(o.mesh, at[later], column)};
       std::ranges::sort(members);
       for (const char* what : {"activations", "gradients"})
-        out.push_back({std::string(what) + " between stages " + std::to_string(later - 1) + " and " +
-                           std::to_string(later) + ", column " + std::to_string(column),
-                       members});
+        out.push_back({pair_name(std::string(what) + " between stages", later - 1, later, column), members});
     }
 }
 
@@ -60,7 +64,7 @@ void add_replicas(std::vector<communicator>& out, const plan_options& o) {
 
 }  // namespace
 
-std::vector<communicator> communicators_of(const plan_options& options) {
+std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges) {
   const auto& mesh = options.mesh;
   const uint32_t coordinates = mesh.degree(core::axis::pipeline);
   std::vector<communicator> out;
@@ -72,6 +76,10 @@ std::vector<communicator> communicators_of(const plan_options& options) {
     add_transfers(out, options);
   }
   if (options.replicas() > 1) add_replicas(out, options);
+  for (const auto& [a, b] : tied_pairs(exchanges))
+    for (uint32_t column = 0; column < columns_of(options); ++column)
+      out.push_back({pair_name("tied gradients of pipeline ranks", a, b, column),
+                     {rank_in_column(mesh, a, column), rank_in_column(mesh, b, column)}});
   return out;
 }
 
@@ -100,8 +108,15 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
   if (x.kind == kind::reduce) return data_communicator(l.pipeline_at(rank));
-  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
   const uint32_t columns = columns_of(l.options);
+  if (x.kind == kind::tie) {
+    const auto& e = l.exchanges[x.subject];
+    const auto pairs = tied_pairs(l.exchanges);
+    const auto pair = std::ranges::find(pairs, std::pair(e.pipeline[0], e.pipeline[1]));
+    return static_cast<uint32_t>(l.communicators.size()) - static_cast<uint32_t>(pairs.end() - pair) * columns +
+           rank % columns;
+  }
+  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
   uint32_t boundary = 0;  // of those that lie between ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);

@@ -11,8 +11,9 @@ namespace troupe::plan {
 
 /// Of a job with these options: for each pipeline coordinate its ranks; then, where the pipeline has several, all
 /// ranks, and for every boundary between stages of different ranks the two at its ends, each direction by itself; then,
-/// where there are replicas, each one's ranks, of one pipeline coordinate after the other.
-std::vector<communicator> communicators_of(const plan_options& options);
+/// where there are replicas, each one's ranks, of one pipeline coordinate after the other; then, for every pair of
+/// coordinates that hold uses of a tied parameter, the two of each column.
+std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges);
 
 /// Where the ranks of a pipeline coordinate meet: over gradients.
 inline uint32_t data_communicator(uint32_t pipeline) { return pipeline; }

@@ -5,6 +5,7 @@
 #include "core/math.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/own.hpp"
+#include "plan/layout/ties.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -93,7 +94,8 @@ std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
 std::vector<moved_piece> collective_pieces::measure() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size(); ++q)
-    for (uint32_t r = 0; r < l_.options.ranks() && l_.need_of(q) == update_need::parameter_norms; ++r) {
+    for (uint32_t r = 0; r < l_.options.ranks() && l_.need_of(q) == update_need::parameter_norms && !l_.is_copy(q);
+         ++r) {
       const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
@@ -114,10 +116,22 @@ std::vector<moved_piece> collective_pieces::spread(uint32_t set) const {
   return out;
 }
 
+std::vector<moved_piece> collective_pieces::tie(uint32_t exchange, uint32_t column) const {
+  std::vector<moved_piece> out;
+  const tie_exchange& e = l_.exchanges[exchange];
+  const uint32_t columns = l_.options.ranks() / l_.options.mesh.degree(core::axis::pipeline);
+  for (uint32_t side = 0; side < 2; ++side) {
+    if (e.gives[side] == none) continue;
+    const slice s = l_.state_slice(e.gives[side], e.pipeline[side] * columns + column);
+    if (s.count > 0) out.push_back({side, 0, received_place(l_, e.gives[side], e.pipeline[1 - side]), s.count});
+  }
+  return out;
+}
+
 std::vector<moved_piece> collective_pieces::vote() const {
   std::vector<moved_piece> out;
   for (uint32_t q = 0; q < l_.table->parameters.size() && l_.num_blocks > 0; ++q)
-    for (uint32_t r = 0; r < l_.options.ranks() && l_.trains(q); ++r) {
+    for (uint32_t r = 0; r < l_.options.ranks() && l_.blocks_of(q) > 0; ++r) {
       const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
       const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
@@ -150,6 +164,9 @@ std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
       return reduce(x.subject);
     case kind::publish:
       return publish(x.subject);
+    case kind::tie:
+      return tie(x.subject, l_.communicators[x.communicator].members.front() %
+                                (l_.options.ranks() / l_.options.mesh.degree(core::axis::pipeline)));
     case kind::vote:
       return vote();
     case kind::measure:

@@ -35,6 +35,9 @@ class collective_pieces {
   [[nodiscard]] std::vector<moved_piece> collect(uint32_t set) const;
   /// Whole matrices from the ranks that made them orthogonal, within the matrix set.
   [[nodiscard]] std::vector<moved_piece> spread(uint32_t set) const;
+  /// In the ranks of `column`: from the start of a use's reduced gradient, as far as its rank holds it, into its place
+  /// in the other's slot.
+  [[nodiscard]] std::vector<moved_piece> tie(uint32_t exchange, uint32_t column) const;
   /// Within the vote's doubles: each square sum and each loss from one rank.
   [[nodiscard]] std::vector<moved_piece> vote() const;
 

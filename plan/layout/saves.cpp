@@ -51,6 +51,7 @@ core::dtype saved_type(const job_layout& l, uint32_t parameter) {
 
 // Whoever holds the same elements shares them out: replicas a slice, or all data ranks a whole parameter.
 slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
+  if (l.is_copy(parameter)) return {};
   if (!l.holds(rank, parameter)) return {};
   const bool partitioned = l.trains(parameter) ? !l.options.updates_all() : l.gathers();
   const slice held = partitioned ? l.slice_of(parameter, rank) : slice{0, l.table->parameters[parameter].numel()};
@@ -63,8 +64,9 @@ slice saved_slice(const job_layout& l, uint32_t parameter, uint32_t rank) {
 uint64_t staging_slot_bytes(const job_layout& l) {
   uint64_t state_bytes = 0;  // of a rank, about
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q)
-    state_bytes += l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
-                   (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.data();
+    state_bytes += l.is_copy(q) ? 0
+                                : l.table->parameters[q].numel() * core::size_of(saved_type(l, q)) *
+                                      (l.trains(q) ? 1 + l.options.update_of(q).moments : 1) / l.options.data();
   const uint64_t share = std::min(l.options.saving.staging_bytes, state_bytes) / staging_blocks_min;
   return std::clamp(core::round_up(share, save_grain_bytes), save_grain_bytes, snapshot_block_bytes_max);
 }

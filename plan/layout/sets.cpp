@@ -6,9 +6,11 @@
 #include <utility>
 
 #include "core/math.hpp"
+#include "core/tied_copies.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
+#include "plan/layout/ties.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -77,8 +79,9 @@ class set_packer {
   std::vector<uint32_t> open_;
 };
 
-// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. A
-// stage's are its own, since neighbours on one rank come to their weight parts in any order.
+// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. So
+// does each use of a tied one: it is complete when the others are. A stage's are its own, since neighbours on one rank
+// come to their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
   set_packer packer(l, l.buckets, "bucket", l.options.gradients.reduce_bucket);
@@ -95,7 +98,7 @@ void make_buckets(job_layout& l) {
         if (writes[q].empty()) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
-        const bool alone = writes[q].size() > 1;
+        const bool alone = writes[q].size() > 1 || l.tie_of[q] != none;
         if (alone) packer.close();
         l.bucket_of[q] = packer.add(q);
         if (alone) packer.close();
@@ -170,7 +173,7 @@ core::result<void> place_units(job_layout& l) {
         return core::fail(core::error_kind::bad_input,
                           l.table->parameters[q].name + " is shared by units of pipeline ranks " +
                               std::to_string(l.pipeline_of[q]) + " and " + std::to_string(here) +
-                              ": wanted a cut that leaves them on one");
+                              ": wanted a cut that leaves them on one, or tied_gradients: per_use");
       l.pipeline_of[q] = here;
     }
   std::ranges::replace(l.pipeline_of, none, 0U);  // parameters that no unit reads
@@ -190,8 +193,8 @@ void place_parameters(job_layout& l) {
   }
   uint64_t blocks = 0;
   for (uint32_t q = 0; q < parameters; ++q) {
-    l.block_offset.push_back(blocks);
-    if (l.trains(q)) blocks += core::div_up(l.table->parameters[q].numel(), core::partition_grain);
+    l.block_offset.push_back(l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks);
+    blocks += l.blocks_of(q);
   }
   if (l.options.mode == mode::train) l.num_blocks = blocks;
 }
@@ -237,8 +240,20 @@ std::vector<std::vector<contribution>> contributions(const core::model_table& ta
   return out;
 }
 
+namespace {
+
+// Of parameters that share their bucket with others: neither several segments write to them nor are they tied.
+std::vector<std::vector<contribution>> sole_contributions(const core::model_table& table) {
+  auto out = contributions(table);
+  for (const auto& uses : core::uses_of_tied(table))
+    for (const uint32_t q : uses) out[q].clear();
+  return out;
+}
+
+}  // namespace
+
 uint64_t unit_bucket(const core::model_table& table) {
-  const auto writes = contributions(table);
+  const auto writes = sole_contributions(table);
   std::vector<uint64_t> elements(table.units.size(), 0);
   for (size_t q = 0; q < writes.size(); ++q)
     if (writes[q].size() == 1) elements[writes[q].front().unit] += table.parameters[q].numel();
@@ -246,7 +261,7 @@ uint64_t unit_bucket(const core::model_table& table) {
 }
 
 uint64_t segment_bucket(const core::model_table& table) {
-  const auto writes = contributions(table);
+  const auto writes = sole_contributions(table);
   std::map<std::pair<uint32_t, uint32_t>, uint64_t> elements;
   for (size_t q = 0; q < writes.size(); ++q)
     if (writes[q].size() == 1)
@@ -271,11 +286,12 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   auto& l = *out;
   l.options = options;
   l.table = std::move(table);
-  l.communicators = communicators_of(options);
   l.partition = make_partition(*l.table, options.shards(), options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
   if (auto ok = cut_into_stages(l); !ok) return core::fail(ok.error());
   if (auto ok = place_units(l); !ok) return core::fail(ok.error());
+  if (auto ok = make_ties(l); !ok) return core::fail(ok.error());
+  l.communicators = communicators_of(options, l.exchanges);
   place_parameters(l);
   choose_persistent(l);
   make_gather_sets(l);

@@ -16,10 +16,16 @@ class gradient_writes {
       if (d_.is_mark(x)) continue;
       if (d_.at(x).kind == kind::reduce) reduce(x);
       if (d_.at(x).kind == kind::norm) {
-        d_.at(x).staged = slot_[d_.at(x).subject];
-        write(x);
+        const uint32_t bucket = d_.at(x).subject;
+        d_.at(x).staged = slot_[bucket];
+        write(x, bucket);
       }
+      // An original's gradient has a norm behind its sum.
+      if (d_.at(x).kind == kind::tied_sum)
+        for (const uint32_t q : p_.layout->ties[d_.at(x).subject].parameters)
+          if (p_.layout->is_copy(q) && p_.layout->holds(p_.rank, q)) write(x, p_.layout->bucket_of[q]);
     }
+    d_.bucket_windows = slot_;
     return "reduced gradients go to their file and back";
   }
 
@@ -35,7 +41,7 @@ class gradient_writes {
       d_.depend(x, read_back(x, bytes));
     }
     d_.at(x).staged = slot_[bucket];
-    if (d_.at(x).micro + 1 < p_.options().accumulation) write(x);
+    if (d_.at(x).micro + 1 < p_.options().accumulation) write(x, bucket);
   }
   // The sum so far, which the reduction adds to.
   handle read_back(handle reduction, uint64_t bytes) {
@@ -49,9 +55,8 @@ class gradient_writes {
     d_.depend(x, written_[bucket]);
     return x;
   }
-  // `last`, the reduction or the norm, has used the window.
-  void write(handle last) {
-    const uint32_t bucket = d_.at(last).subject;
+  // `last`, the reduction, the norm or the sum with other uses' gradients, has used the window.
+  void write(handle last, uint32_t bucket) {
     if (slot_[bucket] == none) return;
     const handle x = d_.insert_after(last, kind::swap_out, bucket, d_.at(last).micro);
     d_.at(x).what = swapped::gradients;

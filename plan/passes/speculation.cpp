@@ -36,7 +36,7 @@ class speculation {
         readers_(p_.sub_groups.size()),
         last_reader_(p_.sub_groups.size(), none),
         update_(p_.sub_groups.size(), none),
-        norm_(p_.layout->buckets.size(), none),
+        whole_(p_.layout->buckets.size(), none),
         last_use_(p_.layout->gather_sets.size(), none),
         gathers_(p_.layout->gather_sets.size()) {
     find_readers();
@@ -78,7 +78,9 @@ class speculation {
     for (; seen_ != end; seen_ = d_.next(seen_)) {
       if (d_.is_mark(seen_)) continue;
       const auto& x = d_.at(seen_);
-      if (x.kind == kind::norm) norm_[x.subject] = seen_;
+      if (x.kind == kind::norm) whole_[x.subject] = seen_;
+      if (x.kind == kind::tied_sum)
+        for (const uint32_t q : p_.layout->ties[x.subject].parameters) whole_[p_.layout->bucket_of[q]] = seen_;
       if (x.kind == kind::gather) gathers_[x.subject].push_back(seen_);
       if (x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward)
         last_use_[x.subject] = seen_;
@@ -88,7 +90,7 @@ class speculation {
   [[nodiscard]] bool reduced(uint32_t group) const {
     const auto& pieces = p_.sub_groups[group].pieces;
     return std::all_of(pieces.begin(), pieces.end(),
-                       [&](const owned_piece& x) { return norm_[p_.layout->bucket_of[x.parameter]] != none; });
+                       [&](const owned_piece& x) { return whole_[p_.layout->bucket_of[x.parameter]] != none; });
   }
 
   // Windows onto files are filled in one order: sub-groups that have one do not overtake each other.
@@ -116,7 +118,7 @@ class speculation {
     d_.depend_on_nothing(x);
     for (const auto& piece : p_.sub_groups[g].pieces) {
       d_.at(x).bytes += undo_bytes(*p_.layout, piece);
-      d_.depend(x, norm_[p_.layout->bucket_of[piece.parameter]]);
+      d_.depend(x, whole_[p_.layout->bucket_of[piece.parameter]]);
     }
     for (const uint32_t reader : readers_[g]) {
       if (!p_.layout->gathers()) d_.depend(x, last_use_[reader]);
@@ -131,7 +133,7 @@ class speculation {
   std::vector<uint32_t> last_reader_;           // [sub-group]: the unit whose backward comes last
   std::vector<uint32_t> waiting_;               // sub-groups
   std::vector<handle> update_;                  // [sub-group]
-  std::vector<handle> norm_, last_use_;         // [bucket], [unit]: so far
+  std::vector<handle> whole_, last_use_;        // [bucket]: the last to read or sum its gradients; [unit]: so far
   std::vector<std::vector<handle>> gathers_;    // [gather set]: so far
 };
 

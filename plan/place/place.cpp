@@ -23,6 +23,8 @@ class placer {
     for (uint32_t k = 0; k < num_pools; ++k) p_.pool_bytes[k] = arenas_[k].peak_bytes();
     p_.bucket_buffer = d_.bucket_buffers;
     for (auto& b : p_.bucket_buffer) b = slot_of(b);
+    p_.bucket_window = d_.bucket_windows;
+    for (auto& b : p_.bucket_window) b = slot_of(b);
   }
 
  private:

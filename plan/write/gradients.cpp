@@ -1,5 +1,9 @@
 #include "plan/write/gradients.hpp"
 
+#include <algorithm>
+
+#include "plan/layout/ties.hpp"
+
 namespace troupe::plan {
 
 gradient_writer::gradient_writer(draft& d, const rank_plan& p)
@@ -31,7 +35,7 @@ void gradient_writer::backward(handle x) {
   if (p_.options().buckets_stay() && !last_micro) return;
   for (const uint32_t b : completed_) {
     reduce(b, x);
-    if (last_micro) norm(b, micro);
+    if (last_micro && p_.layout->tie_of_bucket(b) == none) norm(b, micro);
   }
 }
 
@@ -64,6 +68,58 @@ void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
   d_.depend(x, reduced_[bucket]);
   if (p_.options().buckets_stay()) d_.buffer(open_[bucket]).last = x;
   norms_.push_back(x);
+}
+
+void gradient_writer::tie() {
+  const job_layout& l = *p_.layout;
+  for (uint32_t t = 0; t < l.ties.size(); ++t)
+    if (std::ranges::any_of(l.ties[t].parameters, [&](uint32_t q) { return l.holds(p_.rank, q); }))
+      add_up(t, exchange(t));
+}
+
+// The last one; each follows the one before, in the same order on all ranks, and all fill one slot.
+handle gradient_writer::exchange(uint32_t tie) {
+  const job_layout& l = *p_.layout;
+  const uint32_t here = l.pipeline_at(p_.rank);
+  const uint64_t element_bytes = core::size_of(p_.options().types.accumulation);
+  handle before = none;
+  uint32_t slot = none;
+  for (uint32_t e = 0; e < l.exchanges.size(); ++e) {
+    const uint32_t side = side_of(l.exchanges[e], here);
+    if (l.exchanges[e].tie != tie || side == none) continue;
+    const handle x = d_.append(kind::tie, e, p_.options().accumulation - 1);
+    if (slot == none) slot = d_.open(x, pool::transfers, received_elements(l, tie, here) * element_bytes, tie);
+    d_.at(x).use = use::backward;
+    d_.at(x).buffer = slot;
+    d_.at(x).bytes = tied_room(l, tie) * element_bytes;
+    if (const uint32_t given = l.exchanges[e].gives[side]; given != none) d_.depend(x, reduced_[l.bucket_of[given]]);
+    d_.depend(x, before);
+    before = x;
+  }
+  return before;
+}
+
+void gradient_writer::add_up(uint32_t tie, handle received) {
+  const job_layout& l = *p_.layout;
+  const auto& uses = l.ties[tie].parameters;
+  const uint32_t micro = p_.options().accumulation - 1;
+  const handle x = d_.append(kind::tied_sum, tie, micro);
+  d_.at(x).use = use::backward;
+  d_.at(x).bytes = uses.size() * tied_room(l, tie) * core::size_of(p_.options().types.accumulation);
+  d_.depend(x, received);
+  if (received != none) {
+    const uint32_t slot = d_.at(received).buffer;
+    d_.at(x).buffer = slot;
+    d_.close(slot, x);
+  }
+  for (const uint32_t q : uses) {
+    if (!l.holds(p_.rank, q)) continue;
+    const uint32_t b = l.bucket_of[q];
+    d_.depend(x, reduced_[b]);
+    reduced_[b] = x;
+    if (p_.options().buckets_stay()) d_.buffer(open_[b]).last = x;
+  }
+  if (l.holds(p_.rank, uses.front())) norm(l.bucket_of[uses.front()], micro);
 }
 
 }  // namespace troupe::plan

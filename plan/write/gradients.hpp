@@ -1,5 +1,5 @@
 // Gradients from backward to the vote: the buckets that backward writes to, their reductions, the square sums of this
-// rank's part.
+// rank's part. Where gradients of a tied parameter are kept by use, their exchange and their sum.
 #pragma once
 
 #include <deque>
@@ -19,6 +19,9 @@ class gradient_writer {  ///< follows the writer of a step through backward
   /// it is the first to write to, and writes the reductions of those that it completes. The next segment's backward
   /// runs beside these.
   void backward(handle x);
+  /// This rank's last backward has been written: each tied parameter of which it holds a use gets the other ranks'
+  /// gradients, then their sum. All this comes last, so that nothing waits for the slowest stage but what has to.
+  void tie();
   /// The square sums written so far, in order.
   [[nodiscard]] const std::vector<handle>& norms() const { return norms_; }
 
@@ -26,12 +29,14 @@ class gradient_writer {  ///< follows the writer of a step through backward
   void open(handle x, uint32_t bucket);
   void reduce(uint32_t bucket, handle writer);
   void norm(uint32_t bucket, uint32_t micro);
+  handle exchange(uint32_t tie);
+  void add_up(uint32_t tie, handle received);
 
   draft& d_;
   const rank_plan& p_;
   std::vector<contribution> last_;  // [parameter]: the last to write to it
   std::vector<uint32_t> open_;      // [bucket]: its buffer
-  std::vector<handle> reduced_;     // [bucket]: its last reduction
+  std::vector<handle> reduced_;     // [bucket]: its last reduction, then its sum with other uses' gradients
   std::deque<uint32_t> reducing_;   // buffers that are not yet reusable
   handle last_reduce_ = none;
   std::vector<handle> norms_;

@@ -27,6 +27,7 @@ class step_writer {
       use_marks marks;
       marks.computes = d_.append_mark();
       u.kind == use::forward ? forward(u) : backward(u);
+      if (i + 1 == d_.uses.size() && u.kind == use::backward) gradients_.tie();
       release(u);
       marks.ends = d_.append_mark();
       d_.marks.push_back(marks);
@@ -147,6 +148,7 @@ draft write(const rank_plan& p, const schedule& uses) {
   d.reserve(2 * p.snapshots.size() + 8 * uses.size() + 2 * p.layout->buckets.size() * p.options().accumulation +
             2 * p.sub_groups.size());
   d.bucket_buffers.assign(p.layout->buckets.size() * p.options().accumulation, none);
+  d.bucket_windows.assign(p.layout->buckets.size(), none);
   if (p.options().saving.on) write_saves(d, p);
   d.begin = d.append_mark();
   if (p.options().mode != mode::save) step_writer(d, p).run();

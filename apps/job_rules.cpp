@@ -36,12 +36,15 @@ std::optional<models::model_spec> model_of(const config::model_section& m, std::
   return *models::parse_model_spec(m.hugging_face_json);
 }
 
-/// What the model and the schedule say of a pipeline.
+/// What the model and the schedule say of a pipeline whose batches some machine can hold.
 std::optional<key_problem> pipeline_problem_of(const config::job_config& job, const models::model_spec& spec,
-                                               uint64_t columns) {
-  const auto table =
-      models::make_model_table(spec, job.train_micro_batch_size_per_gpu, columns, core::size_of(job.parameter_dtype()));
-  auto found = job::find_pipeline_problem(job, table, job::options_from(job, plan::mode::train));
+                                               const plan::batch_request& batches) {
+  if (!job.pipeline.cuts(job.parallel.pipeline)) return std::nullopt;
+  const auto table_of = [&](uint64_t rows) {
+    return models::make_model_table(spec, rows, batches.columns, core::size_of(job.parameter_dtype()));
+  };
+  if (plan::need_of(table_of(1), batches).total() > double(no_machine_has_bytes)) return std::nullopt;
+  auto found = job::find_pipeline_problem(job, table_of(batches.rows), job::options_from(job, plan::mode::train));
   if (!found) return std::nullopt;
   return key_problem{std::move(found->key), std::move(found->what.text)};
 }
@@ -60,8 +63,6 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
   }
   const bool has_batches = job.train_micro_batch_size_per_gpu > 0 && job.gradient_accumulation_steps > 0;
   if (!has_batches) return out;
-  if (auto problem = pipeline_problem_of(job, *spec, columns)) out.push_back(std::move(*problem));
-  if (why == intent::plan) return out;
   const plan::batch_request batches{.rows = job.train_micro_batch_size_per_gpu,
                                     .columns = columns,
                                     .accumulation = job.gradient_accumulation_steps,
@@ -69,6 +70,8 @@ std::vector<key_problem> job_problems(const config::job_config& job, intent why)
                                     .ranks = job.parallel.data,
                                     .recompute = job.activation_checkpointing.enabled,
                                     .inputs_on_disk = job.offload_activations == config::offload_device::nvme};
+  if (auto problem = pipeline_problem_of(job, *spec, batches)) out.push_back(std::move(*problem));
+  if (why == intent::plan) return out;
   const auto one_row = models::make_model_table(*spec, 1, columns, core::size_of(job.parameter_dtype()));
   const bool now = why == intent::run;
   const auto memory = now ? storage::free_memory() : storage::all_memory();

@@ -121,7 +121,7 @@ double least(uint32_t stages, uint32_t units, grid<uint32_t>& begins, auto&& cos
   grid<double> total(stages, units, infinite);
   total(0, 0) = 0;
   for (uint32_t s = 1; s <= stages; ++s)
-    for (uint32_t i = s; i <= units; ++i)
+    for (uint32_t i = s; i + (stages - s) <= units; ++i)  // a unit is left for each stage behind
       for (uint32_t k = s - 1; k < i; ++k) {
         const double sum = total(s - 1, k) == infinite ? infinite : join(total(s - 1, k), cost(s - 1, k, i));
         if (sum >= total(s, i)) continue;

@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train install soak asan tsan fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut install soak asan tsan fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ test: setup ## builds everything and runs all tests (ARGS: further arguments of 
 
 train: build ## trains a small GPT-2 with ZeRO-3 on Debian's dictionary of English (ARGS: further arguments of troupe)
 	@build/release/troupe train examples/gcide.yaml $(ARGS)
+
+cut: build ## the same job as two stages of a pipeline, each on two ranks of ZeRO-3 (ARGS: further arguments of troupe)
+	@build/release/troupe train examples/cut.yaml $(ARGS)
 
 install: build ## installs programs, headers and libraries under PREFIX, with LibTorch; the tree may be moved
 	@ninja -C build/release -j $(JOBS) troupe-sdk

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <ranges>
 #include <utility>
 
 #include "core/math.hpp"
@@ -95,16 +96,22 @@ void make_buckets(job_layout& l) {
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
     for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
       for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
-        if (writes[q].empty()) continue;
+        if (writes[q].empty() || l.tie_of[q] != none) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
-        const bool alone = writes[q].size() > 1 || l.tie_of[q] != none;
+        const bool alone = writes[q].size() > 1;
         if (alone) packer.close();
         l.bucket_of[q] = packer.add(q);
         if (alone) packer.close();
       }
   }
   packer.close();
+  for (const auto& uses : l.ties)
+    for (const uint32_t q : std::views::reverse(uses.parameters)) {
+      if (writes[q].empty()) continue;
+      l.bucket_of[q] = packer.add(q);
+      packer.close();
+    }
 }
 
 // Each matrix goes to that shard which has the fewest elements to make orthogonal so far.

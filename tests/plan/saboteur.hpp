@@ -56,6 +56,41 @@ class saboteur {
     return true;
   }
   bool drop_release() { return drop(kind::release); }
+  bool drop_a_weight_part() { return drop(kind::weigh); }
+  bool repeat_a_weight_part() {
+    auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
+    if (x == nullptr) return false;
+    auto* y = any([x](const instruction& i) {
+      return i.kind == kind::weigh && i.subject == x->subject && i.segment == x->segment && i.micro != x->micro;
+    });
+    if (y == nullptr) return false;
+    y->micro = x->micro;
+    return true;
+  }
+  // As if the writer had taken the one for the other.
+  bool weigh_before_the_input_part() {
+    auto* x = any([](const instruction& i) { return i.kind == kind::weigh; });
+    if (x == nullptr) return false;
+    auto* input = any([x](const instruction& i) {
+      return i.kind == kind::backward && i.subject == x->subject && i.segment == x->segment && i.micro == x->micro;
+    });
+    std::swap(static_cast<operation&>(*x), static_cast<operation&>(*input));
+    return true;
+  }
+  bool reduce_before_a_weight_part() {
+    const auto waits_for = [this](uint32_t on) { return p_.instructions[on].kind == kind::weigh; };
+    auto* x =
+        any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
+    if (x == nullptr) return false;
+    std::erase_if(x->after, waits_for);
+    return true;
+  }
+  bool forget_the_slot_of_a_weight_part() {
+    auto* x = any([](const instruction& i) { return i.kind == kind::weigh && i.input != none; });
+    if (x == nullptr) return false;
+    x->input = none;
+    return true;
+  }
   bool drop_norm() { return drop(kind::norm); }
   bool drop_what_an_update_needs() {
     auto* x = any([](const instruction& i) {

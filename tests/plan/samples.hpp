@@ -28,7 +28,7 @@ class table_writer {
     core::unit_info u;
     u.name = numbered("unit ", table_.units.size());
     for (const auto& s : segments) {
-      u.segments.push_back({numbered("segment ", u.segments.size()), s, 1e6, 4096});
+      u.segments.push_back({numbered("segment ", u.segments.size()), s, 1e6, 4096, 2048, 1e6});
       u.parameters.insert(u.parameters.end(), s.begin(), s.end());
     }
     table_.units.push_back(std::move(u));

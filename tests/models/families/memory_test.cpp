@@ -64,23 +64,51 @@ void check_saved_bytes(const std::string& json, core::dtype type) {
     }
 }
 
+/// Every segment's bytes between the two parts of its backward; after them there is nothing.
+void check_weight_bytes(const std::string& json, core::dtype type) {
+  const auto live = [] { return counting_allocator::installed().live(); };
+  bound_model m(json, type, 2, 128);
+  owned_batch data(2, 128, m.spec.vocabulary);
+  tensor_sink sink(m.model->table(), type);
+  at::Tensor hidden;
+  const auto& units = m.model->table().units;
+  for (uint32_t u = 0; u < units.size(); ++u)
+    for (uint32_t s = 0; s < units[u].segments.size(); ++s) {
+      const int64_t before = live();
+      const auto run = m.model->forward(u, s, data.batch, hidden, m.binding);
+      const at::Tensor output = run->output();
+      (void)run->backward_input(at::full(output.sizes(), 0.01, output.options()));
+      const auto kept = static_cast<double>(live() - before) - static_cast<double>(output.nbytes());
+      const auto wanted = static_cast<double>(units[u].segments[s].weight_bytes);
+      BOOST_TEST(std::abs(kept / wanted - 1) < 0.02,
+                 units[u].segments[s].name << " keeps " << kept << " bytes, the table says " << wanted);
+      run->backward_weight(sink);
+      BOOST_TEST(static_cast<double>(live() - before) < static_cast<double>(output.nbytes()) + 0.01 * wanted);
+      hidden = output;
+    }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(memory)
 
+const std::string gpt2_json = R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4, "n_positions": 128,
+                                  "vocab_size": 400})";
+const std::string llama_json =
+    R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128, "vocab_size": 400})";
+
 BOOST_AUTO_TEST_CASE(gpt2_keeps_the_bytes_of_its_table) {
-  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
-    check_saved_bytes(R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 128, "n_head": 4, "n_positions": 128,
-                          "vocab_size": 400})",
-                      type);
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_saved_bytes(gpt2_json, type);
 }
 
 BOOST_AUTO_TEST_CASE(llama_keeps_the_bytes_of_its_table) {
-  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16})
-    check_saved_bytes(R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 128, "num_attention_heads": 4,
-                          "num_key_value_heads": 2, "intermediate_size": 200, "max_position_embeddings": 128,
-                          "vocab_size": 400})",
-                      type);
+  for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_saved_bytes(llama_json, type);
+}
+
+BOOST_AUTO_TEST_CASE(between_the_parts_of_a_backward_the_bytes_of_the_table_stay_and_behind_them_none) {
+  for (const auto& json : {gpt2_json, llama_json})
+    for (const core::dtype type : {core::dtype::f32, core::dtype::bf16}) check_weight_bytes(json, type);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -178,6 +178,28 @@ BOOST_AUTO_TEST_CASE(modules_inside_a_unit_are_layers_and_one_of_an_unknown_type
   BOOST_TEST(!own.bias.has_value());
 }
 
+BOOST_AUTO_TEST_CASE(both_parts_of_a_backward_give_the_bits_of_one) {
+  const auto first = images();
+  bound_modules m(convolutional, first);
+  const auto& table = m.model->table();
+  BOOST_TEST(table.units[3].segments[0].weight_bytes == uint64_t{4 * (96 * 96 + 96)});
+  BOOST_TEST(table.units[4].segments[0].weight_bytes == 0U);
+  tensor_sink wanted(table, core::dtype::f32), got(table, core::dtype::f32);
+  for (tensor_sink* sink : {&wanted, &got}) {
+    auto runs = m.forward(batch_of(first));
+    at::Tensor gradient = at::ones({});
+    for (auto run = runs.rbegin(); run != runs.rend(); ++run)
+      gradient = sink == &wanted ? (*run)->backward(gradient, *sink) : (*run)->backward_input(gradient);
+    for (auto run = runs.rbegin(); sink == &got && run != runs.rend(); ++run) {
+      BOOST_TEST(!(*run)->output().defined());
+      (*run)->backward_weight(*sink);
+      BOOST_CHECK_THROW((*run)->backward_weight(*sink), c10::Error);
+    }
+  }
+  for (size_t q = 0; q < wanted.gradients.size(); ++q)
+    BOOST_TEST(got.gradients[q].equal(wanted.gradients[q]), table.parameters[q].name);
+}
+
 BOOST_AUTO_TEST_CASE(the_dry_run_agrees_with_counts_by_hand) {
   const auto p = prepared(convolutional, images());
   const auto flops = [&](uint32_t u) { return p->table().units[u].segments[0].forward_flops; };

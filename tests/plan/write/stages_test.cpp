@@ -1,10 +1,14 @@
 // Plans of a pipeline: every named schedule with every ZeRO stage is proved, and what crosses between stages is there.
 #include <algorithm>
 
+#include <limits>
+#include <map>
+
 #include "plan/check/check.hpp"
+#include "plan/choose/cost.hpp"
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/timing.hpp"
-#include "tests/plan/samples.hpp"
+#include "tests/plan/saboteur.hpp"
 
 using namespace troupe::plan;
 namespace core = troupe::core;
@@ -35,6 +39,40 @@ shared_plans proved(const shared_table& table, const plan_options& o) {
 
 size_t count(const rank_plan& p, kind k) {
   return static_cast<size_t>(std::ranges::count(p.instructions, k, &instruction::kind));
+}
+
+/// Of every stage, in whole numbers.
+constexpr uint64_t whole = 100, part = 60;
+
+/// As many units as stages, which all cost the same: `f` forward, `f + f - w` for the input part, `w` for the weight
+/// part; of `whole` bytes that wait for backward, `part` wait for the weight part.
+shared_table even_table(uint32_t stages, double f, double w) {
+  auto table = *chain_table(std::vector<uint64_t>(stages, 1024));
+  for (auto& u : table.units) u.segments.front() = {"all", u.parameters, f, whole, part, w};
+  return std::make_shared<const core::model_table>(std::move(table));
+}
+
+/// Time is flops alone.
+cost_model whole_number_costs() {
+  const double none = std::numeric_limits<double>::infinity();
+  return {.flops_per_s = 1,
+          .copy_bytes_per_s = none,
+          .disk_bytes_per_s = none,
+          .disk_read_bytes_per_s = none,
+          .disk_latency_s = 0,
+          .latency_s = 0};
+}
+
+/// Between the first and the last instruction of a rank's compute lane.
+double idle_of(const timeline& t, uint32_t rank) {
+  const auto& lane_of_rank = t.plans[rank]->lanes[static_cast<size_t>(lane::compute)];
+  double busy = 0;
+  for (const uint32_t id : lane_of_rank) {
+    const auto& at = t.ranks[rank].instructions[id];
+    busy += at.end_s - at.start_s;
+  }
+  const auto& all = t.ranks[rank].instructions;
+  return all[lane_of_rank.back()].end_s - all[lane_of_rank.front()].start_s - busy;
 }
 
 }  // namespace
@@ -94,6 +132,105 @@ BOOST_AUTO_TEST_CASE(micro_batches_in_flight_are_those_of_the_schedule) {
         BOOST_TEST(one[s]->micros_in_flight[s] == std::min(p - s, m));
       }
     }
+}
+
+// Costs (F, I, W) of 10, 10, 10 and of 10, 12, 8.
+BOOST_AUTO_TEST_CASE(plans_take_the_time_and_keep_the_bytes_of_their_tables) {
+  for (const auto& schedule : named_schedules())
+    for (uint32_t ranks = 2; ranks <= 5; ++ranks)
+      for (const uint32_t micros : {ranks, 2 * ranks, 4 * ranks})
+        for (const double w : {10.0, 8.0}) {
+          const pipeline_shape shape{.ranks = ranks, .chunks = std::max(1U, schedule.chunks), .micro_batches = micros};
+          if (!make_table(schedule, shape)) continue;
+          BOOST_TEST_CONTEXT(schedule.name << ", " << ranks << " ranks, " << micros << " micro-batches, W " << w) {
+            const auto table = even_table(ranks * shape.chunks, 10, w);
+            const auto o = staged(*table, schedule, shape, 1, 0);
+            if (!trains(o.pipeline.table)) continue;
+            const auto t = predict(plans_of(table, o), whole_number_costs());
+            const auto wanted = play_table(
+                o.pipeline.table,
+                {std::vector<stage_cost>(ranks * shape.chunks, {10, 20 - w, w, whole, part}), /*transfer_s=*/0});
+            for (uint32_t r = 0; r < ranks; ++r) {
+              BOOST_TEST(idle_of(t, r) == wanted.ranks[r].idle_s);
+              BOOST_TEST(t.plans[r]->memory.activations == wanted.ranks[r].peak_bytes);
+            }
+          }
+        }
+}
+
+BOOST_AUTO_TEST_CASE(a_split_backward_leaves_the_idle_and_the_bytes_of_its_closed_form) {
+  for (uint32_t p = 2; p <= 4; ++p)
+    for (const uint32_t m : {2 * p, 4 * p})
+      for (const double w : {10.0, 8.0})
+        for (const uint32_t k : {1U, 2U})
+          BOOST_TEST_CONTEXT("zb_h" << k << ", " << p << " ranks, " << m << " micro-batches, W " << w) {
+            const auto& schedule = *find_schedule(k == 1 ? "zb_h1" : "zb_h2").value();
+            const auto table = even_table(p, 10, w);
+            const auto t = predict(plans_of(table, staged(*table, schedule, {p, 1, m}, 1, 0)), whole_number_costs());
+            double worst = 0;
+            for (uint32_t r = 0; r < p; ++r) worst = std::max(worst, idle_of(t, r));
+            BOOST_TEST(worst == (p - 1) * (10 + (20 - w) - k * w));
+            for (uint32_t s = 0; s < p; ++s) {
+              const uint64_t full = k == 1 ? p - s : 2 * (p - s) - 1;
+              BOOST_TEST(t.plans[s]->memory.activations == full * whole + uint64_t{k} * s * part);
+            }
+          }
+}
+
+BOOST_AUTO_TEST_CASE(only_where_nobody_waits_for_the_gradient_a_backward_stays_whole) {
+  const auto table = gpt_table(6, 32, 100, false);
+  const auto plans = proved(table, staged(*table, *find_schedule("zb_h1").value(), {3, 1, 4}, 1, 0));
+  BOOST_TEST(count(*plans[0], kind::weigh) == 0U);
+  for (const uint32_t r : {1U, 2U}) {
+    const rank_plan& p = *plans[r];
+    BOOST_TEST(count(p, kind::weigh) == count(p, kind::backward));
+    // What another rank waits for does not wait for a weight part of the same micro-batch.
+    for (const auto& x : p.instructions)
+      if (x.kind == kind::send && x.use == use::backward)
+        for (const auto& w : p.instructions)
+          if (w.kind == kind::weigh && w.micro == x.micro) BOOST_TEST(w.id > x.id);
+  }
+  BOOST_TEST((plans[0]->weights_in_flight == std::vector<uint32_t>{0, 0, 0}));
+  BOOST_TEST((plans[2]->weights_in_flight == std::vector<uint32_t>{0, 0, 3}));
+}
+
+BOOST_AUTO_TEST_CASE(weight_parts_gather_nothing) {
+  const auto table = gpt_table(6, 32, 100, false);
+  auto o = staged(*table, *find_schedule("zb_h2").value(), {3, 1, 6}, 2, 3);
+  for (const uint64_t distance : {0ULL, 1'000'000'000ULL}) {
+    o.gathering.max_reuse_distance = distance;
+    for (const auto& p : proved(table, o))
+      for (const auto& x : p->instructions)
+        if (x.kind == kind::weigh) BOOST_TEST(x.buffer == none);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_a_weight_part_is_caught) {
+  const std::map<std::string, bool (saboteur::*)()> breakages = {
+      {"never", &saboteur::drop_a_weight_part},
+      {"twice", &saboteur::repeat_a_weight_part},
+      {"before the input part", &saboteur::weigh_before_the_input_part},
+      {"after its reduction", &saboteur::reduce_before_a_weight_part},
+      {"with another's slot", &saboteur::forget_the_slot_of_a_weight_part}};
+  const auto table = gpt_table(6, 32, 100, false);
+  std::map<std::string, uint32_t> caught;
+  std::mt19937_64 random(5);
+  for (const char* name : {"zb_h1", "zb_h2", "zb_v", "dual_pipe_v"})
+    for (uint32_t stage = 0; stage <= 3; ++stage) {
+      const auto& schedule = *find_schedule(name).value();
+      const auto sound = proved(table, staged(*table, schedule, {3, std::max(1U, schedule.chunks), 6}, 1, stage));
+      for (int i = 0; i < 10; ++i)
+        for (const auto& [what, change] : breakages) BOOST_TEST_CONTEXT(name << ", stage " << stage << ", " << what) {
+            auto plans = sound;
+            auto broken = std::make_shared<rank_plan>(*plans[random() % plans.size()]);
+            random.discard(64);
+            if (!(saboteur(*broken, random).*change)()) continue;
+            plans[broken->rank] = broken;
+            BOOST_TEST(!check(plans).has_value());
+            ++caught[what];
+          }
+    }
+  for (const auto& [what, change] : breakages) BOOST_TEST(caught[what] >= 50U, what << ": " << caught[what]);
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_the_same) {

@@ -23,8 +23,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       return segment().saved_bytes;
     case kind::backward:
       return segment().saved_bytes + (x.use == use::input ? 0 : gradient_bytes(p, segment()));
-    case kind::weigh:
-      return segment().weight_bytes + gradient_bytes(p, segment());
+    case kind::weigh:  // what it reads was in the input part's hands
+      return gradient_bytes(p, segment());
     case kind::recompute: {
       uint64_t n = 0;
       for (const auto& s : p.table().units[x.subject].segments) n += s.saved_bytes;

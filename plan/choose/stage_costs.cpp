@@ -16,13 +16,15 @@ class modeller {
     modelled_unit out;
     uint64_t saved = 0;
     for (const auto& s : unit.segments) {
+      const double forward_s = seconds(s.forward_flops, s.saved_bytes);
       saved += s.saved_bytes;
-      out.micro.forward_s += seconds(s.forward_flops, s.saved_bytes);
-      out.micro.backward_input_s += seconds(s.forward_flops, s.saved_bytes) * (o_.recompute ? 2 : 1);
-      out.micro.backward_weight_s += seconds(s.forward_flops, gradient_bytes(s));
+      out.micro.forward_s += forward_s;
+      out.micro.backward_input_s +=
+          seconds(2 * s.forward_flops - s.weight_flops, s.saved_bytes) + (o_.recompute ? forward_s : 0);
+      out.micro.backward_weight_s += seconds(s.weight_flops, gradient_bytes(s));
+      out.micro.weight_part_bytes += s.weight_bytes;
     }
     out.micro.activation_bytes = o_.recompute ? unit.input_bytes : saved;
-    out.micro.weight_part_bytes = out.micro.activation_bytes;
     for (const uint32_t q : unit.parameters) add_states(q, out);
     return out;
   }

@@ -13,7 +13,7 @@ namespace troupe::plan {
 struct stage_cost {
   double forward_s = 0, backward_input_s = 0, backward_weight_s = 0;  ///< a whole backward: the last two
   uint64_t activation_bytes = 0;                                      ///< kept from the start of F to the end of B or I
-  uint64_t weight_part_bytes = 0;  ///< of these, kept from the end of I to the end of W
+  uint64_t weight_part_bytes = 0;  ///< kept from the end of I to the end of W
 };
 
 struct pipeline_costs {

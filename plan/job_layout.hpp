@@ -129,14 +129,18 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
     return options.mesh.coordinate_of(rank, core::axis::pipeline);
   }
-  /// Position of `rank` among those that share the states of a parameter.
-  [[nodiscard]] uint32_t shard_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::shard); }
-  /// The replica that it belongs to. What all replicas hold alike, the first one speaks for.
-  [[nodiscard]] uint32_t replica_at(uint32_t rank) const {
-    return options.mesh.coordinate_of(rank, core::axis::replicate);
-  }
   /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
-  [[nodiscard]] uint32_t data_at(uint32_t rank) const { return replica_at(rank) * options.shards() + shard_at(rank); }
+  [[nodiscard]] uint32_t data_at(uint32_t rank) const {
+    const auto& m = options.mesh;
+    return m.coordinate_of(rank, core::axis::replicate) * m.degree(core::axis::shard) +
+           m.coordinate_of(rank, core::axis::shard);
+  }
+  /// Position of `rank` among those that share the states of a parameter.
+  [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
+    return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();
+  }
+  /// The replica that it belongs to. What all replicas hold alike, the first one speaks for.
+  [[nodiscard]] uint32_t replica_at(uint32_t rank) const { return data_at(rank) / options.shards(); }
   [[nodiscard]] bool holds(uint32_t rank, uint32_t parameter) const {
     return pipeline_of[parameter] == pipeline_at(rank);
   }

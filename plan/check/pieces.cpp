@@ -135,8 +135,11 @@ bool speaks_for(const job_layout& l, uint32_t rank, const moved_piece& x) {
   if (x.to >= l.num_blocks)
     return x.to == l.loss_offset(l.data_at(rank), 0) && x.count == l.options.accumulation &&
            l.pipeline_at(rank) == l.pipeline_of_stage(l.num_stages() - 1);
-  const auto after = std::upper_bound(l.block_offset.begin(), l.block_offset.end(), x.to);
-  auto q = static_cast<uint32_t>(after - l.block_offset.begin()) - 1;
+  // Copies, which come last, have the blocks of their originals and do not vote.
+  const auto copies =
+      std::ranges::partition_point(l.table->parameters, [](const core::parameter_info& p) { return !p.is_copy(); });
+  const auto begin = l.block_offset.begin(), end = begin + (copies - l.table->parameters.begin());
+  auto q = static_cast<uint32_t>(std::upper_bound(begin, end, x.to) - begin) - 1;
   while (q > 0 && !l.trains(q)) --q;  // frozen parameters have no blocks
   const slice own = l.slice_of(q, rank);
   const uint64_t first = l.block_offset[q] + own.first / core::partition_grain;

@@ -7,7 +7,6 @@
 namespace troupe::config::capability {
 
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
-inline constexpr std::string_view shard_groups = "sharding within groups of ranks (hpZ, MiCS)";
 inline constexpr std::string_view tensor = "tensor parallelism";
 inline constexpr std::string_view sequence = "sequence parallelism";
 inline constexpr std::string_view experts = "expert parallelism";

@@ -60,7 +60,8 @@ struct zero_section {  ///< `zero_optimization`
   uint64_t stage3_model_persistence_threshold = 9223372036854775807ULL;
   uint64_t stage3_max_live_parameters = 1'000'000'000;
   uint64_t stage3_max_reuse_distance = 1'000'000'000;
-  int64_t mics_shard_size = -1;  ///< stage 3: parallel.shard; below 1: not given
+  uint64_t zero_hpz_partition_size = 1;  ///< stage 3: ranks that share a second copy of parameters; 0, 1: none
+  int64_t mics_shard_size = -1;          ///< stage 3: parallel.shard; below 1: not given
   bool stage3_gather_16bit_weights_on_model_save = false;
   bool load_from_fp32_weights = true;  ///< master weights from saved fp32; false: from the 16-bit weights
   offload_param_section offload_param;

@@ -107,10 +107,10 @@ void add_stage_3_gathering(key_rows& t) {
 
 void add_groups_and_quantisation(key_rows& t) {
   row(t, "zero_hpz_partition_size", integer, "1")
-      .just("1")
-      .just("0")
-      .needs(capability::shard_groups)
-      .means("Ranks of a second, nearer copy of parameters.");
+      .into<section_of, &zero::zero_hpz_partition_size>()
+      .means(
+          "Stage 3: neighbours that keep a second copy of parameters among them during a step, which all but its first "
+          "gather of a unit read; 0, 1: none.");
   flag(t, "zero_quantized_weights", "false")
       .just("false")
       .needs(capability::quantised_communication)

@@ -146,6 +146,7 @@ class rules {
         z.pipeline_loading_checkpoint && z.stage != 3)
       report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 loads rank by rank");
     shard_groups();
+    near_copies();
     if (z.stage >= 2 && z.reduce_scatter) {
       const std::string with = fmt::format(
           "with stage {} and reduce_scatter, which divide before they sum; set reduce_scatter: false", z.stage);
@@ -176,9 +177,30 @@ class rules {
     }
     if (p.shard == 0) return;
     if (z.stage == 0) report_.warn(given_.where(own), std::string(own), "no effect: stage 0 cuts no states");
-    const bool any_world = why_ == purpose::deepspeed && value_of("parallel.data") == nullptr;
-    if (!any_world && p.data % p.shard != 0)
+    if (!of_any_world() && p.data % p.shard != 0)
       error(from, fmt::format("wanted a divisor of the {} ranks of parallel.data, got {}", p.data, p.shard));
+  }
+
+  /// A DeepSpeed file by itself says nothing of ranks.
+  [[nodiscard]] bool of_any_world() const { return why_ == purpose::deepspeed && value_of("parallel.data") == nullptr; }
+
+  /// The second copy of parameters lies among neighbours of a shard group.
+  void near_copies() {
+    constexpr std::string_view key = "zero_optimization.zero_hpz_partition_size";
+    const auto& z = config_.zero_optimization;
+    if (z.zero_hpz_partition_size < 2) return;
+    for (const std::string_view other :
+         {std::string_view("parallel"), std::string_view("parallel.data"), std::string_view("parallel.shard"),
+          std::string_view("zero_optimization.stage")})
+      if (given_.was_refused(other)) return;
+    if (z.stage != 3) return report_.warn(given_.where(key), std::string(key), "no effect: only stage 3 gathers");
+    if (z.offload_param.device == offload_device::nvme)
+      error(key, fmt::format("wanted 1 with parameters on nvme, got {}: its copy would be in memory",
+                             z.zero_hpz_partition_size));
+    const uint64_t ranks = config_.parallel.shard == 0 ? config_.parallel.data : config_.parallel.shard;
+    if (!of_any_world() && ranks % z.zero_hpz_partition_size != 0)
+      error(key, fmt::format("wanted a divisor of the {} ranks that parameters are cut over, got {}", ranks,
+                             z.zero_hpz_partition_size));
   }
 
   void tags() {

@@ -158,6 +158,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.gathering.model_persistence_threshold = z.stage3_model_persistence_threshold;
   o.gathering.max_live = z.stage3_max_live_parameters;
   o.gathering.max_reuse_distance = z.stage3_max_reuse_distance;
+  o.gathering.near = static_cast<uint32_t>(std::min<uint64_t>(z.zero_hpz_partition_size, UINT32_MAX));
   o.types.parameter = c.parameter_dtype();
   o.types.communication = c.communication_dtype();
   o.types.accumulation = c.accumulation_dtype();

@@ -137,6 +137,7 @@ std::string owner_bytes::label() const { return std::string(owner) + (is == amou
 
 std::vector<owner_bytes> owners_of(const memory_table& m) {
   return {{"parameters", m.parameters},
+          {"second copies of parameters", m.near_copies},
           {"gathered parameters", m.gathered},
           {"master weights", m.master},
           {"moments", m.moments},
@@ -243,6 +244,7 @@ std::string rank_plan::describe(uint32_t id) const {
   }
   if (options().accumulation > 1) out.append(", micro ").append(std::to_string(x.micro));
   if (x.kind == kind::gather || x.kind == kind::release) out += x.use == use::forward ? ", forward" : ", backward";
+  if (x.near) out += x.kind == kind::gather ? ", from the second copy" : ", into the second copy";
   return out;
 }
 

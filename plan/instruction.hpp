@@ -94,6 +94,7 @@ struct operation {
   uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory
+  bool near = false;   ///< gather: from the second copy; release: makes this rank's part of it first
   uint64_t bytes = 0;  ///< moved (fabric, shard) or touched
   double flops = 0;
 };

@@ -60,7 +60,8 @@ struct tie_exchange {
 struct rank_offsets {
   std::vector<uint64_t> shard;  ///< in its slice layout
   std::vector<uint64_t> state;  ///< in its master weights and reduced gradients
-  uint64_t shard_elements = 0, state_elements = 0;
+  std::vector<uint64_t> near;   ///< [gather set]: in the second copy; its parameters lie behind each other
+  uint64_t shard_elements = 0, state_elements = 0, near_elements = 0;
   std::vector<uint64_t> bucket_begin;  ///< [bucket], and the end: where states are swapped
   bool operator==(const rank_offsets&) const = default;
 };
@@ -72,6 +73,7 @@ struct job_layout {  ///< of one kind of step
   plan_options options;
   std::shared_ptr<const core::model_table> table;
   plan::partition partition;
+  plan::partition near_partition;  ///< of the second copy; of no parameters where there is none
   std::vector<communicator> communicators;
   std::vector<uint32_t> stage_of_unit;  ///< [unit]: the stage of the pipeline that it lies in
   std::vector<uint32_t> pipeline_of;    ///< [parameter]: coordinate of the ranks that hold it
@@ -147,6 +149,12 @@ struct job_layout {  ///< of one kind of step
   /// The elements of `parameter` that are `rank`'s own; none where it does not hold it.
   [[nodiscard]] slice slice_of(uint32_t parameter, uint32_t rank) const {
     return holds(rank, parameter) ? partition.of(parameter, shard_at(rank)) : slice{};
+  }
+
+  /// The elements of `parameter` that `rank` keeps in the second copy; none of those that stay gathered.
+  [[nodiscard]] slice near_slice(uint32_t parameter, uint32_t rank) const {
+    if (!options.has_near_copies() || persistent[parameter] || !holds(rank, parameter)) return {};
+    return near_partition.of(parameter, shard_at(rank) % options.gathering.near);
   }
 
   /// Square sums of all blocks, then per data coordinate: losses of its micro-batches. In doubles.

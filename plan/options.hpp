@@ -61,6 +61,9 @@ struct gather_options {
   uint64_t model_persistence_threshold = 9223372036854775807ULL;
   uint64_t max_live = 1'000'000'000;  ///< limits prefetch only
   uint64_t max_reuse_distance = 1'000'000'000;
+  /// Neighbours that keep a second copy of the parameters among them in a step: its first gather is from all shards,
+  /// the later ones are from these (hpZ). Divides the shards; 0, 1, all: none.
+  uint32_t near = 0;
   bool operator==(const gather_options&) const = default;
 };
 
@@ -113,6 +116,10 @@ struct plan_options {  ///< input of the generator
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
   /// Ranks that the states of a parameter are cut over. At stage 0 all ranks hold them whole and share the sums.
   [[nodiscard]] uint32_t shards() const { return stage == 0 ? data() : mesh.degree(core::axis::shard); }
+  /// Parameters have a second copy, cut over fewer ranks.
+  [[nodiscard]] bool has_near_copies() const {
+    return stage == 3 && gathering.near > 1 && gathering.near < shards() && shards() % gathering.near == 0;
+  }
   /// Groups of so many ranks that hold the same states.
   [[nodiscard]] uint32_t replicas() const { return data() / shards(); }
 

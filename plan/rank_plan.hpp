@@ -29,6 +29,7 @@ enum class pool : uint8_t {
   reduced,
   activations,
   parameters,
+  near_copies,
   master,
   moments,
   accumulated,
@@ -36,7 +37,7 @@ enum class pool : uint8_t {
   votes,
   norms
 };
-inline constexpr uint32_t num_pools = 9, num_owners = 16;
+inline constexpr uint32_t num_pools = 9, num_owners = 17;
 
 /// Bytes of a rank's pools.
 struct pool_sizes {
@@ -85,9 +86,10 @@ struct snapshot_block {
 
 /// Resident bytes of one rank by owner: docs/numerics.md has the formulas.
 struct memory_table {
-  uint64_t parameters = 0;  ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
-  uint64_t gathered = 0;    ///< stage 3: the pool of gathered parameters
-  uint64_t master = 0;      ///< fp32 master weights; 0 where the parameter is its own master
+  uint64_t parameters = 0;   ///< full (stages 0 to 2) or own slices (stage 3), parameter dtype
+  uint64_t near_copies = 0;  ///< stage 3: this rank's part of the second copy of parameters
+  uint64_t gathered = 0;     ///< stage 3: the pool of gathered parameters
+  uint64_t master = 0;       ///< fp32 master weights; 0 where the parameter is its own master
   uint64_t moments = 0;
   uint64_t gradients = 0;              ///< the pool of buckets
   uint64_t accumulated = 0;            ///< reduced gradients kept apart from the buckets
@@ -103,8 +105,8 @@ struct memory_table {
   uint64_t undo = 0;                   ///< copies of data that speculative updates overwrite, until the vote
   uint64_t deferred = 0;               ///< gradients that are deferred to later updates
   [[nodiscard]] uint64_t total() const {
-    return parameters + gathered + master + moments + gradients + accumulated + activations + offloaded_activations +
-           directions + votes + transfers + staging + windows + digests + undo + deferred;
+    return parameters + near_copies + gathered + master + moments + gradients + accumulated + activations +
+           offloaded_activations + directions + votes + transfers + staging + windows + digests + undo + deferred;
   }
   /// The bytes that a host budget covers: parameters, gradients, optimizer states, staging; no activations, no votes.
   [[nodiscard]] uint64_t states() const { return total() - activations - offloaded_activations - transfers - votes; }

@@ -121,6 +121,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   void release(const plan::instruction& x) {
     auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
+    if (x.near) memory_->keep_near(p(), x.subject, base);
     for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
       if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().types.parameter)) continue;
       binding_.release(place.parameter);

@@ -86,9 +86,10 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
       r.input = r.output = memory_->window(p, x.staged);
       break;
     case plan::kind::gather:
-      r.input = p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
-                : x.staged != plan::none                         ? memory_->window(p, x.staged)
-                                                                 : memory_->cached(x.subject);
+      r.input = x.near                                             ? memory_->at(plan::pool::near_copies)
+                : p.options().tiers.parameters != plan::tier::nvme ? memory_->at(plan::pool::parameters)
+                : x.staged != plan::none                           ? memory_->window(p, x.staged)
+                                                                   : memory_->cached(x.subject);
       r.output = memory_->at(plan::pool::gathered) + p.buffers[x.buffer].offset;
       break;
     case plan::kind::publish:

@@ -9,6 +9,8 @@ uint64_t pool_bytes(const plan::rank_plan& trains, const plan::pool_sizes& sizes
   switch (which) {
     case owner::parameters:
       return t.parameters;
+    case owner::near_copies:
+      return t.near_copies;
     case owner::master:
       return t.master;
     case owner::moments:
@@ -45,6 +47,7 @@ device::tier pool_tier(const plan::plan_options& o, owner which, device::tier wi
     case owner::buckets:
       return device::tier::device;
     case owner::parameters:
+    case owner::near_copies:
       return where(o.tiers.parameters);
     case owner::master:
     case owner::moments:

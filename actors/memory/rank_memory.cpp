@@ -3,6 +3,7 @@
 #include "actors/memory/pools.hpp"
 #include "device/properties.hpp"
 #include "device/stream.hpp"
+#include "plan/layout/layout.hpp"
 
 namespace troupe::actors {
 
@@ -146,6 +147,18 @@ void rank_memory::refresh_cached(const plan::owned_piece& piece, const std::byte
     device::stream::current(place_.device)
         .copy(cached(set) + plan::in_window(cached_[set].runs, piece.state_offset) * element_bytes, weights,
               piece.range.count * element_bytes);
+}
+
+void rank_memory::keep_near(const plan::rank_plan& p, uint32_t set, const std::byte* gathered) const {
+  const uint64_t element_bytes = core::size_of(p.options().types.parameter);
+  for (const auto& x : p.layout->gather_sets[set].parameters) {
+    const plan::slice own = p.layout->near_slice(x.parameter, p.rank);
+    if (own.count == 0) continue;
+    const uint64_t to = plan::near_place(*p.layout, p.rank, p.offsets, set, x.parameter);
+    device::stream::current(place_.device)
+        .copy(at(owner::near_copies) + to * element_bytes, gathered + (x.offset + own.first) * element_bytes,
+              own.count * element_bytes);
+  }
 }
 
 std::byte* rank_memory::master(const plan::owned_piece& piece, std::byte* window) const {

@@ -70,6 +70,9 @@ class rank_memory {
   /// Puts new weights of a piece into every cached set that holds them.
   void refresh_cached(const plan::owned_piece& piece, const std::byte* weights) const;
 
+  /// Keeps this rank's part of gather set `set`, whole at `gathered`, in the second copy of parameters.
+  void keep_near(const plan::rank_plan& p, uint32_t set, const std::byte* gathered) const;
+
   /// The swap file; null if nothing is swapped.
   [[nodiscard]] const std::shared_ptr<storage::swap_file>& swap_file() const { return swap_file_; }
   void use_swap_file(std::shared_ptr<storage::swap_file> file) { swap_file_ = std::move(file); }

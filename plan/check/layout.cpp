@@ -41,6 +41,8 @@ core::result<void> sizes(const job_layout& l) {
                      l.persistent.size() == parameters && l.full_offset.size() == parameters &&
                      l.block_offset.size() == parameters && l.partition.parameters() == parameters &&
                      l.partition.ranks() == o.shards() && l.bucket_of.size() == (trains ? parameters : 0) &&
+                     l.near_partition.parameters() == (o.has_near_copies() ? parameters : 0) &&
+                     (!o.has_near_copies() || l.near_partition.ranks() == o.gathering.near) &&
                      l.matrix_owner.size() == l.bucket_of.size() &&
                      (o.updates.rules.empty() || o.updates.rules.size() == parameters) &&
                      (!trains || !o.tiers.swaps() || l.state_runs == l.buckets);
@@ -56,11 +58,11 @@ core::result<void> sizes(const job_layout& l) {
   return {};
 }
 
-core::result<void> cuts(const job_layout& l) {
-  for (uint32_t q = 0; q < l.partition.parameters(); ++q) {
+core::result<void> is_cut_well(const job_layout& l, const partition& cut) {
+  for (uint32_t q = 0; q < cut.parameters(); ++q) {
     uint64_t end = 0;
-    for (uint32_t r = 0; r < l.options.shards(); ++r) {
-      const slice s = l.partition.of(q, r);
+    for (uint32_t r = 0; r < cut.ranks(); ++r) {
+      const slice s = cut.of(q, r);
       if (s.first != end || (s.count > 0 && s.first % core::partition_grain != 0))
         return broken(l, l.table->parameters[q].name + " is not cut into neighbouring runs of whole blocks");
       end += s.count;
@@ -71,6 +73,11 @@ core::result<void> cuts(const job_layout& l) {
     if (end != numel(l, q)) return broken(l, l.table->parameters[q].name + " has elements without owner");
   }
   return {};
+}
+
+core::result<void> cuts(const job_layout& l) {
+  if (auto ok = is_cut_well(l, l.partition); !ok) return ok;
+  return is_cut_well(l, l.near_partition);
 }
 
 core::result<void> places(const job_layout& l) {

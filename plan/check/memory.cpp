@@ -110,6 +110,8 @@ core::result<void> memory(const rank_plan& p) {
     if (p.pool_bytes[k] != peak[k] || said[k] != peak[k])
       return broken(p, std::string("the pool of ") + names[k] + " needs " + std::to_string(peak[k]) +
                            " bytes, it says " + std::to_string(p.pool_bytes[k]) + " and " + std::to_string(said[k]));
+  if (p.memory.near_copies != p.offsets.near_elements * core::size_of(p.options().types.parameter))
+    return broken(p, "its part of the second copy of parameters needs another number of bytes than it says");
   if (p.memory.undo != p.undo_bytes)
     return broken(
         p, "undo copies need " + std::to_string(p.undo_bytes) + " bytes, it says " + std::to_string(p.memory.undo));

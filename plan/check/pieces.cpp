@@ -22,12 +22,20 @@ std::optional<placement> member_at(const std::vector<placement>& sorted, uint64_
   return *std::prev(it);
 }
 
-enum class purpose : uint8_t { gather, reduce, collect, publish };
+enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 
 /// Those who take part in it, in the order of its communicator: one replica's, of a reduction all.
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
-  const uint32_t c = why == purpose::reduce ? data_communicator(set.pipeline) : shard_communicator(l, set.pipeline, 0);
+  const uint32_t group = shard_communicator(l, set.pipeline, 0);
+  const uint32_t c = why == purpose::reduce ? data_communicator(set.pipeline)
+                     : why == purpose::near ? near_communicator(l, l.communicators[group].members.front())
+                                            : group;
   return l.communicators[c].members;
+}
+
+/// The elements of `q` that `rank` gives or receives.
+slice share_of(const job_layout& l, purpose why, uint32_t q, uint32_t rank) {
+  return why == purpose::near ? l.near_slice(q, rank) : l.slice_of(q, rank);
 }
 
 /// Where an element lies on the other side of the collective, given its place on the side that the set describes.
@@ -41,6 +49,10 @@ uint64_t other_side(const job_layout& l, const collective_pieces& all, purpose w
       if (l.options.tiers.parameters != tier::nvme) return at.shard[q] + inside;
       const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
       return in_window(shard_runs(l, index, rank, at), at.state[q] + inside);
+    }
+    case purpose::near: {
+      const auto index = static_cast<uint32_t>(&set - l.gather_sets.data());
+      return near_place(l, rank, at, index, q) + first - l.near_slice(q, rank).first;
     }
     case purpose::reduce:
       return reduced_gradient(l, rank, at, q, first).offset;
@@ -74,7 +86,7 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
     const auto member = member_at(members, here);
     if (!member || x.owner >= ranks.size()) return broken(l, set.name + ": a piece has no owner or no parameter");
     const uint64_t first = here - member->offset;
-    const slice s = l.slice_of(member->parameter, ranks[x.owner]);
+    const slice s = share_of(l, why, member->parameter, ranks[x.owner]);
     if (x.count == 0 || first < s.first || first + x.count > s.first + s.count ||
         there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
       return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
@@ -179,6 +191,8 @@ core::result<void> pieces(const job_layout& l) {
   };
   if (l.gathers())
     if (auto ok = each(purpose::gather, l.gather_sets, &collective_pieces::gather); !ok) return ok;
+  for (uint32_t u = 0; u < l.table->units.size() && l.options.has_near_copies(); ++u)
+    if (auto ok = moves(l, all, purpose::near, l.gather_sets[u], all.gather_near(u)); !ok) return ok;
   for (uint32_t b = 0; b < l.buckets.size(); ++b)
     if (auto ok = reduction(l, all, b, all.reduce(b)); !ok) return ok;
   if (auto ok = tied_pieces(l, all); !ok) return ok;

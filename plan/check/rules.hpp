@@ -102,14 +102,15 @@ struct world {
 /// `a` must have ended before `b` starts, both of this rank; `why` completes "rank 1: b does not wait for a, <why>".
 core::result<void> in_order(const world& w, uint32_t rank, uint32_t a, uint32_t b, const std::string& why);
 
-core::result<void> guards(const world& w, uint32_t rank);     // check.cpp
-core::result<void> compute(const world& w, uint32_t rank);    // compute.cpp: loads, forwards, backwards
-core::result<void> residency(const world& w, uint32_t rank);  // compute.cpp: gathers, uses, releases
-core::result<void> gradients(const world& w, uint32_t rank);  // updates.cpp: buckets, reduces, norms, vote
-core::result<void> ties(const world& w, uint32_t rank);       // ties.cpp: gradients of tied parameters are added once
-core::result<void> updates(const world& w, uint32_t rank);    // updates.cpp: updates and the data they overwrite
-core::result<void> optimizer(const world& w, uint32_t rank);  // optimizer.cpp: whole parameters that updates need
-core::result<void> saves(const world& w, uint32_t rank);      // saves.cpp: copies, then changes
+core::result<void> guards(const world& w, uint32_t rank);       // check.cpp
+core::result<void> compute(const world& w, uint32_t rank);      // compute.cpp: loads, forwards, backwards
+core::result<void> residency(const world& w, uint32_t rank);    // compute.cpp: gathers, uses, releases
+core::result<void> near_copies(const world& w, uint32_t rank);  // near_copies.cpp: gathers from the second copy
+core::result<void> gradients(const world& w, uint32_t rank);    // updates.cpp: buckets, reduces, norms, vote
+core::result<void> ties(const world& w, uint32_t rank);         // ties.cpp: gradients of tied parameters are added once
+core::result<void> updates(const world& w, uint32_t rank);      // updates.cpp: updates and the data they overwrite
+core::result<void> optimizer(const world& w, uint32_t rank);    // optimizer.cpp: whole parameters that updates need
+core::result<void> saves(const world& w, uint32_t rank);        // saves.cpp: copies, then changes
 /// updates.cpp: every reader, in this step, of the data that an update of sub-group `g` overwrites has ended before it.
 core::result<void> overwrites_nothing_needed(const world& w, uint32_t rank, uint32_t g);
 core::result<void> speculation(const world& w, uint32_t rank);  // speculation.cpp: updates before the vote

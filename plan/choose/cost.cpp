@@ -37,9 +37,9 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
     }
     case kind::load:
-    case kind::release:
     case kind::orthogonalise:  // arithmetic
       return 0;
+    case kind::release:  // of what it keeps
     case kind::gather:
     case kind::send:
     case kind::receive:

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "plan/late_updates.hpp"
+#include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/update_memory.hpp"
 
@@ -26,6 +27,8 @@ void add_sizes(numbers& to, const rank_plan& p) {
   const job_layout& l = *p.layout;
   to.insert(to.end(),
             {p.offsets.shard_elements, p.offsets.state_elements, p.undo_bytes, p.swap_file_bytes, deferred_bytes(p)});
+  for (uint32_t set = 0; set < l.gather_sets.size() && l.options.has_near_copies(); ++set)
+    to.push_back(near_elements(p, set));
   for (size_t b = 1; b < p.offsets.bucket_begin.size(); ++b)
     to.push_back(p.offsets.bucket_begin[b] - p.offsets.bucket_begin[b - 1]);
   to.insert(to.end(), std::begin(p.moment_elements), std::end(p.moment_elements));

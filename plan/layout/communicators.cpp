@@ -62,6 +62,30 @@ void add_replicas(std::vector<communicator>& out, const plan_options& o) {
     }
 }
 
+void add_near_groups(std::vector<communicator>& out, const plan_options& o) {
+  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k) {
+    const auto all = out[data_communicator(k)].members;
+    for (size_t first = 0; first < all.size(); first += o.gathering.near) {
+      const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
+      out.push_back(
+          {"second copy of ranks " + std::to_string(*begin) + " to " + std::to_string(begin[o.gathering.near - 1]),
+           {begin, begin + o.gathering.near}});
+    }
+  }
+}
+
+/// Communicators of one pipeline coordinate after the other, `each` of them.
+struct family {
+  uint32_t first = 0, each = 0;
+};
+
+family replicas_of(const plan_options& o) { return {first_shard_communicator(o), o.replicas() > 1 ? o.replicas() : 0}; }
+family near_groups_of(const plan_options& o) {
+  const family before = replicas_of(o);
+  return {before.first + o.mesh.degree(core::axis::pipeline) * before.each,
+          o.has_near_copies() ? o.data() / o.gathering.near : 0};
+}
+
 }  // namespace
 
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges) {
@@ -76,6 +100,7 @@ std::vector<communicator> communicators_of(const plan_options& options, const st
     add_transfers(out, options);
   }
   if (options.replicas() > 1) add_replicas(out, options);
+  if (options.has_near_copies()) add_near_groups(out, options);
   for (const auto& [a, b] : tied_pairs(exchanges))
     for (uint32_t column = 0; column < columns_of(options); ++column)
       out.push_back({pair_name("tied gradients of pipeline ranks", a, b, column),
@@ -84,15 +109,20 @@ std::vector<communicator> communicators_of(const plan_options& options, const st
 }
 
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
-  const uint32_t replicas = l.options.replicas();
-  return replicas == 1 ? data_communicator(pipeline)
-                       : first_shard_communicator(l.options) + pipeline * replicas + replica;
+  const family all = replicas_of(l.options);
+  return all.each == 0 ? data_communicator(pipeline) : all.first + pipeline * all.each + replica;
+}
+
+uint32_t near_communicator(const job_layout& l, uint32_t rank) {
+  const family all = near_groups_of(l.options);
+  return all.first + l.pipeline_at(rank) * all.each + l.data_at(rank) / l.options.gathering.near;
 }
 
 uint32_t alike(const job_layout& l, uint32_t c) {
-  const uint32_t replicas = l.options.replicas(), first = first_shard_communicator(l.options);
-  const uint32_t end = first + l.options.mesh.degree(core::axis::pipeline) * replicas;
-  return replicas == 1 || c < first || c >= end ? c : c - (c - first) % replicas;
+  for (const family& f : {replicas_of(l.options), near_groups_of(l.options)})
+    if (c >= f.first && c < f.first + l.options.mesh.degree(core::axis::pipeline) * f.each)
+      return c - (c - f.first) % f.each;
+  return c;
 }
 
 uint32_t world_communicator(const job_layout& l) {
@@ -108,6 +138,7 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
   if (x.kind == kind::reduce) return data_communicator(l.pipeline_at(rank));
+  if (x.kind == kind::gather && x.near && l.options.has_near_copies()) return near_communicator(l, rank);
   const uint32_t columns = columns_of(l.options);
   if (x.kind == kind::tie) {
     const auto& e = l.exchanges[x.subject];

@@ -11,8 +11,9 @@ namespace troupe::plan {
 
 /// Of a job with these options: for each pipeline coordinate its ranks; then, where the pipeline has several, all
 /// ranks, and for every boundary between stages of different ranks the two at its ends, each direction by itself; then,
-/// where there are replicas, each one's ranks, of one pipeline coordinate after the other; then, for every pair of
-/// coordinates that hold uses of a tied parameter, the two of each column.
+/// where there are replicas, each one's ranks, and where parameters have a second copy, those who share one, of one
+/// pipeline coordinate after the other; then, for every pair of coordinates that hold uses of a tied parameter, the two
+/// of each column.
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges);
 
 /// Where the ranks of a pipeline coordinate meet: over gradients.
@@ -20,7 +21,10 @@ inline uint32_t data_communicator(uint32_t pipeline) { return pipeline; }
 /// Where those meet that the states of a pipeline coordinate are cut over, in one replica. A member's number is its
 /// position among the shards.
 uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica);
-/// The communicator whose members have the same collectives, one by one: of replicas the first one's, else `c` itself.
+/// Where those meet that share a second copy of parameters with `rank`; a member's number is its place in the copy.
+uint32_t near_communicator(const job_layout& l, uint32_t rank);
+/// The communicator whose members have the same collectives, one by one: of replicas, and of those who share a second
+/// copy, the first one of the pipeline coordinate, else `c` itself.
 uint32_t alike(const job_layout& l, uint32_t c);
 /// Where all ranks meet.
 uint32_t world_communicator(const job_layout& l);

@@ -29,6 +29,21 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
   return out;
 }
 
+uint64_t near_place(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t set, uint32_t parameter) {
+  uint64_t out = at.near[set];
+  for (const auto& x : l.gather_sets[set].parameters) {
+    if (x.parameter == parameter) break;
+    out += core::round_up(l.near_slice(x.parameter, rank).count, grain);
+  }
+  return out;
+}
+
+uint64_t near_elements(const rank_plan& p, uint32_t set) {
+  uint64_t out = 0;
+  for (const auto& x : p.layout->gather_sets[set].parameters) out += p.layout->near_slice(x.parameter, p.rank).count;
+  return out;
+}
+
 gradient_place reduced_gradient(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t parameter,
                                 uint64_t first) {
   const uint32_t bucket = l.bucket_of[parameter];

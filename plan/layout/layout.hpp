@@ -14,6 +14,13 @@ parameter_set lay_out(const core::model_table& table, const std::vector<uint32_t
 /// Where a member of a set starts in it, in elements.
 uint64_t offset_in(const parameter_set& set, uint32_t parameter);
 
+/// Where the part of `parameter` that `rank` keeps in the second copy of gather set `set` lies there, `at` being the
+/// rank's offsets. In elements.
+uint64_t near_place(const job_layout& l, uint32_t rank, const rank_offsets& at, uint32_t set, uint32_t parameter);
+
+/// Elements of gather set `set` that a plan's rank keeps in the second copy.
+uint64_t near_elements(const rank_plan& p, uint32_t set);
+
 /// Where the reduced gradient of element `first` of `parameter` lies: an offset into its bucket's buffer
 /// (`in_bucket`), else into the accumulated gradients or, where these are swapped, its bucket's window. In elements.
 struct gradient_place {

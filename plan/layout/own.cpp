@@ -76,6 +76,11 @@ rank_offsets offsets_of(const job_layout& l, uint32_t rank) {
     out.state.push_back(out.state_elements);
     out.state_elements += core::round_up(l.state_slice(q, rank).count, grain);
   }
+  for (const auto& set : l.gather_sets) {
+    out.near.push_back(out.near_elements);
+    for (const auto& x : set.parameters)
+      out.near_elements += core::round_up(l.near_slice(x.parameter, rank).count, grain);
+  }
   if (linear) lay_out_linear(l, rank, out);
   return out;
 }

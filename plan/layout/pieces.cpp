@@ -4,6 +4,7 @@
 
 #include "core/math.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
 #include "plan/layout/ties.hpp"
 
@@ -72,6 +73,20 @@ std::vector<moved_piece> collective_pieces::gather(uint32_t set) const {
       l_, l_.gather_sets[set],
       [&](const placement& x, const slice&, uint32_t r) { return in_window(runs[r], offsets_[r].state[x.parameter]); },
       in_set);
+}
+
+std::vector<moved_piece> collective_pieces::gather_near(uint32_t set) const {
+  std::vector<moved_piece> out;
+  const auto& all = l_.gather_sets[set];
+  const auto& members = shards_of(l_, all.pipeline);
+  for (const auto& place : all.parameters)
+    for (uint32_t k = 0; k < l_.options.gathering.near; ++k) {
+      const slice s = l_.near_slice(place.parameter, members[k]);
+      if (s.count == 0) continue;
+      const uint64_t from = near_place(l_, members[k], offsets_[members[k]], set, place.parameter);
+      out.push_back({k, from, place.offset + s.first, s.count});
+    }
+  return out;
 }
 
 std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
@@ -159,7 +174,7 @@ std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
     case kind::receive:
       return transfer(x);
     case kind::gather:
-      return gather(x.subject);
+      return x.near ? gather_near(x.subject) : gather(x.subject);
     case kind::reduce:
       return reduce(x.subject);
     case kind::publish:

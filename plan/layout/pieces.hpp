@@ -24,6 +24,8 @@ class collective_pieces {
 
   /// From the owner's slice layout (or its window) into the set's.
   [[nodiscard]] std::vector<moved_piece> gather(uint32_t set) const;
+  /// The same from the second copy's parts.
+  [[nodiscard]] std::vector<moved_piece> gather_near(uint32_t set) const;
   /// From the bucket's layout to where reduced gradients lie (in place, full or slice layout). Of replicas each has an
   /// owner of every element, and these stand side by side.
   [[nodiscard]] std::vector<moved_piece> reduce(uint32_t bucket) const;

@@ -294,6 +294,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
   l.options = options;
   l.table = std::move(table);
   l.partition = make_partition(*l.table, options.shards(), options.uneven);
+  if (options.has_near_copies()) l.near_partition = make_partition(*l.table, options.gathering.near, options.uneven);
   if (auto ok = cuttable(l); !ok) return core::fail(ok.error());
   if (auto ok = cut_into_stages(l); !ok) return core::fail(ok.error());
   if (auto ok = place_units(l); !ok) return core::fail(ok.error());

@@ -1,6 +1,7 @@
 // The table of passes: one line each.
 #include "plan/passes/activations.hpp"
 #include "plan/passes/gradient_writes.hpp"
+#include "plan/passes/near_copies.hpp"
 #include "plan/passes/pass.hpp"
 #include "plan/passes/residency.hpp"
 #include "plan/passes/shard_reads.hpp"
@@ -23,6 +24,7 @@ constexpr pass passes[] = {
       .keeps = all_facts.without({fact::updates_follow_vote})},
      speculate},
     {"undo", {.needs = {fact::updates_placed}, .provides = {}, .keeps = all_facts}, add_undo},
+    {"second copies", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, gather_near},
     {"slices from files", {.needs = {fact::gathers_placed}, .provides = {}, .keeps = all_facts}, read_shards},
     {"gradients in files", {.needs = {}, .provides = {fact::gradients_placed}, .keeps = all_facts}, write_gradients},
     {"states in files",

@@ -22,6 +22,7 @@ void count_parameters(rank_plan& p) {
       o.stage == 3 ? p.offsets.shard_elements : p.layout->full_elements[p.layout->pipeline_at(p.rank)];
   p.memory.parameters =
       o.tiers.parameters == tier::nvme ? cached_bytes(p) : elements * core::size_of(o.types.parameter);
+  p.memory.near_copies = p.offsets.near_elements * core::size_of(o.types.parameter);
 }
 
 void count_states(rank_plan& p) {

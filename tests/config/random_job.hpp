@@ -61,6 +61,7 @@ inline bool is_free(const key_info& row) {
                                                    "checkpoint.load.module_only",
                                                    "parallel.shard",
                                                    "zero_optimization.mics_shard_size",
+                                                   "zero_optimization.zero_hpz_partition_size",
                                                    "aio.block_size",
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",

@@ -187,22 +187,23 @@ BOOST_AUTO_TEST_CASE(keys_that_would_move_memory_are_refused_by_name) {
     BOOST_TEST(got.ends_with("; it acts once there is " + waits + "\n"), got);
     BOOST_TEST(std::ranges::count(got, '\n') == 1, got);
   };
-  const std::string passes = "a set of passes over step plans", groups = "sharding within groups of ranks (hpZ, MiCS)";
+  const std::string passes = "a set of passes over step plans";
   for (const std::string name : {"offload_activation", "offload_opt_states", "offload_parameters"})
     refused("compile: {" + name + ": true}", "compile." + name, passes);
   refused("activation_checkpointing: {partition_activations: true}", "activation_checkpointing.partition_activations",
           "sharding of activations");
-  BOOST_TEST(
-      zero("stage: 3, zero_hpz_partition_size: 2") ==
-      "j.yaml:8:56: error: zero_optimization.zero_hpz_partition_size: only 1 is supported in this version, got 2; "
-      "it acts once there is " +
-          groups + "\n");
   for (const char* off : {"zero_hpz_partition_size: 0", "zero_hpz_partition_size: 1", "mics_shard_size: 0"})
     BOOST_TEST(zero(std::string("stage: 3, ") + off) == "");
 }
 
 // The file has two data ranks.
 BOOST_AUTO_TEST_CASE(shard_groups_that_do_not_divide_the_ranks_are_refused) {
+  BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 2") == "");
+  BOOST_TEST(zero("stage: 3, zero_hpz_partition_size: 3") ==
+             "j.yaml:8:56: error: zero_optimization.zero_hpz_partition_size: wanted a divisor of the 2 ranks that "
+             "parameters are cut over, got 3\n");
+  BOOST_TEST(zero("stage: 3, offload_param: {device: nvme, nvme_path: /tmp}, zero_hpz_partition_size: 2")
+                 .find("zero_hpz_partition_size: wanted 1 with parameters on nvme, got 2") != std::string::npos);
   BOOST_TEST(zero("stage: 3, mics_shard_size: 2") == "");
   BOOST_TEST(zero("stage: 3, mics_shard_size: 1") == "");
   BOOST_TEST(zero("stage: 3, mics_shard_size: 3") ==

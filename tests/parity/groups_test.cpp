@@ -67,6 +67,27 @@ BOOST_AUTO_TEST_CASE(deepspeeds_key_is_that_of_stage_3) {
   BOOST_TEST(own->training_plan(0).options().replicas() == 2U);
 }
 
+BOOST_AUTO_TEST_CASE(second_copies_of_parameters_leave_the_bits) {
+  const settings often = {zero + "stage3_param_persistence_threshold=100", zero + "stage3_max_reuse_distance=0",
+                          zero + "stage3_prefetch_bucket_size=20000"};
+  const settings near = {zero + "zero_hpz_partition_size=2"};
+  for (const auto& set : {settings{}, bf16 + twice("per_micro_batch"), twice("per_step"),
+                          settings{"activation_checkpointing.enabled=true"}})
+    BOOST_TEST_CONTEXT(text_of(set)) {
+      const small_job job(tiny_gpt2_with_dropout);
+      const auto reference = train(job, set + ranks(4) + stage(3) + often, steps);
+      auto s = job.open(set + ranks(4) + stage(3) + often + near);
+      const auto got = result_of(*s, steps);
+      check_same(got, reference);
+      BOOST_TEST(got.gathers == reference.gathers);
+      BOOST_TEST(got.memory.near_copies > reference.memory.parameters);  // half of them instead of a quarter
+      uint64_t from_neighbours = 0;
+      for (const auto& x : s->training_plan(0).instructions)
+        from_neighbours += x.kind == plan::kind::gather && x.near ? 1 : 0;
+      BOOST_TEST(from_neighbours > 0U);
+    }
+}
+
 BOOST_AUTO_TEST_CASE(replicas_hold_the_same_slices) {
   const small_job job(tiny_gpt2);
   for (int at = 1; at <= 3; ++at) BOOST_TEST_CONTEXT("stage " << at) {

@@ -80,4 +80,27 @@ BOOST_AUTO_TEST_CASE(groups_receive_the_bytes_of_their_formulas) {
   }
 }
 
+// zero.md 9.1: only the first gather of a unit in a step is from all ranks.
+BOOST_AUTO_TEST_CASE(second_copies_are_gathered_from_neighbours) {
+  auto options = plan::small_options(8, 3, 2);
+  options.gathering.near = 2;
+  const auto plans = plan::plans_of(plan::chain_table({65'536, 65'536, 65'536}), options);
+  const auto& p = *plans.back();
+  const auto all = pieces_of(p);
+  uint64_t received = 0, gathers = 0;
+  for (const auto& x : p.instructions) {
+    if (x.kind != plan::kind::gather) continue;
+    fabric::request r;
+    r.op = fabric::operation::all_gather;
+    r.pieces = all[x.communicator][x.sequence];
+    const auto members = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
+    BOOST_TEST(members == (x.near ? 2U : 8U));
+    received += fabric::received_bytes(r, members);
+    ++gathers;
+  }
+  const uint64_t whole = 65'536 * sizeof(float);
+  BOOST_TEST(gathers > 3U);
+  BOOST_TEST(received == 3 * (whole - whole / 8) + (gathers - 3) * (whole - whole / 2));
+}
+
 BOOST_AUTO_TEST_SUITE_END()

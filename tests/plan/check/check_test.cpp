@@ -134,6 +134,89 @@ BOOST_AUTO_TEST_CASE(groups_of_ranks_are_proved_with_every_tier_and_optimizer) {
   BOOST_TEST(replicated > 200U);
 }
 
+BOOST_AUTO_TEST_CASE(second_copies_of_parameters_are_proved) {
+  const std::pair<uint32_t, uint32_t> groups[] = {{1, 4}, {2, 4}, {1, 6}};
+  for (const bool tied : {false, true})
+    for (const auto& [replicas, shards] : groups)
+      for (const uint32_t accumulation : {1U, 3U})
+        for (const uint64_t prefetch : {0ULL, 20'000ULL, 1'000'000'000ULL})
+          for (const uint64_t reuse : {0ULL, 30'000ULL, 1'000'000'000ULL})
+            for (const uint64_t persistence : {0ULL, 200ULL})
+              for (const bool recompute : {false, true}) {
+                plan_options o = small_options(replicas * shards, 3, accumulation);
+                o.mesh = in_groups(replicas, shards);
+                o.gathering.near = 2;
+                o.gathering.prefetch_bucket = prefetch;
+                o.gathering.max_reuse_distance = reuse;
+                o.gathering.persistence_threshold = persistence;
+                o.recompute = recompute;
+                passes(gpt_table(2, 64, 256, tied), o);
+              }
+}
+
+BOOST_AUTO_TEST_CASE(second_copies_of_random_models_are_proved) {
+  uint32_t proved = 0;
+  for (uint64_t seed = 7000; seed < 7300; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto table = random_table(random);
+      auto options = random_options(*table, random);
+      options.stage = 3;
+      options.mesh = in_groups(static_cast<uint32_t>(1 + random() % 2), 4);
+      options.gathering.near = 2;
+      if (!make_layout(table, options)) continue;
+      passes(table, options);
+      ++proved;
+    }
+  BOOST_TEST(proved > 50U);
+}
+
+BOOST_AUTO_TEST_CASE(a_unit_is_gathered_from_all_shards_once_a_step) {
+  auto o = small_options(4, 3, 3);
+  o.gathering.near = 2;
+  const auto plans = plans_of(gpt_table(2, 64, 256, false), o);
+  for (const auto& p : plans) {
+    const auto count = [&](kind k, bool near) {
+      return std::ranges::count_if(p->instructions, [&](const auto& x) { return x.kind == k && x.near == near; });
+    };
+    BOOST_TEST(count(kind::gather, false) == 4);
+    BOOST_TEST(count(kind::gather, true) > 8);
+    BOOST_TEST(count(kind::release, true) == 4);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_second_copy_that_is_read_too_early_or_made_twice_is_refused) {
+  const auto table = gpt_table(2, 64, 256, false);
+  auto o = small_options(4, 3, 2);
+  o.gathering.near = 2;
+  const auto near_one = [](const rank_plan& p, kind k) -> uint32_t {
+    for (const auto& x : p.instructions)
+      if (x.kind == k && x.near) return x.id;
+    return none;
+  };
+  // A gather that says that it is from all shards would meet the wrong ranks.
+  refused(
+      table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::gather)].near = false; },
+      "meets ranks that it does not belong to");
+  refused(
+      table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::release)].near = false; },
+      "reads a second copy that nothing makes");
+  refused(
+      table, o,
+      [&](rank_plan& p) {
+        const auto& first = p.instructions[near_one(p, kind::release)];
+        for (auto& x : p.instructions)
+          if (x.kind == kind::release && x.subject == first.subject && !x.near) {
+            x.near = true;
+            x.bytes = first.bytes;
+            return;
+          }
+      },
+      "keeps again what");
+  refused(
+      table, o, [&](rank_plan& p) { p.instructions[near_one(p, kind::release)].bytes += 4; },
+      "keeps the wrong number of bytes");
+}
+
 // Each list as the layout has it, then with one thing wrong.
 BOOST_AUTO_TEST_CASE(a_vote_that_counts_a_replica_twice_is_refused) {
   auto o = small_options(4, 3);

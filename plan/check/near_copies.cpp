@@ -1,0 +1,42 @@
+// The second copy of parameters: made once a step from what all shards gave, and read only then.
+#include "plan/check/rules.hpp"
+#include "plan/layout/layout.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+core::result<void> belongs(const rank_plan& p, const instruction& x) {
+  if (x.kind != kind::gather && x.kind != kind::release)
+    return broken(p, x.id, "has nothing to do with the second copy of parameters");
+  if (!p.options().has_near_copies() || p.options().mode != mode::train || x.subject >= p.table().units.size())
+    return broken(p, x.id, "uses a second copy of parameters that there is not");
+  if (x.kind == kind::release && x.bytes != near_elements(p, x.subject) * core::size_of(p.options().types.parameter))
+    return broken(p, x.id, "keeps the wrong number of bytes");
+  return {};
+}
+
+}  // namespace
+
+core::result<void> near_copies(const world& w, uint32_t rank) {
+  const rank_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  std::vector<uint32_t> keeps(p.table().units.size(), none);
+  for (const auto& x : p.instructions) {
+    if (!x.near) continue;
+    if (auto ok = belongs(p, x); !ok) return ok;
+    if (x.kind != kind::release) continue;
+    // A second time would overwrite what neighbours may be reading.
+    if (keeps[x.subject] != none) return broken(p, x.id, "keeps again what " + name(p, keeps[x.subject]) + " has kept");
+    keeps[x.subject] = x.id;
+    const uint32_t gather = r.gather[x.buffer];
+    if (gather == none || p.instructions[gather].near) return broken(p, x.id, "keeps what it had from the second copy");
+  }
+  for (const auto& x : p.instructions) {
+    if (!x.near || x.kind != kind::gather) continue;
+    if (keeps[x.subject] == none) return broken(p, x.id, "reads a second copy that nothing makes");
+    if (auto ok = in_order(w, rank, keeps[x.subject], x.id, "which makes the copy that it reads"); !ok) return ok;
+  }
+  return {};
+}
+
+}  // namespace troupe::plan::rules

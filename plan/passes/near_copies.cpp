@@ -1,0 +1,28 @@
+#include "plan/passes/near_copies.hpp"
+
+#include "plan/layout/layout.hpp"
+
+namespace troupe::plan {
+std::string gather_near(draft& d, const rank_plan& p) {
+  if (!p.options().has_near_copies() || p.options().mode != mode::train) return {};
+  const auto units = static_cast<uint32_t>(p.table().units.size());
+  std::vector<handle> keeps(units, none);  // [unit]: its first release
+  uint32_t near = 0;
+  for (handle x = d.first(); x != none; x = d.next(x)) {
+    if (d.is_mark(x)) continue;
+    const kind k = d.at(x).kind;
+    const uint32_t unit = d.at(x).subject;
+    if ((k != kind::gather && k != kind::release) || unit >= units) continue;  // what stays gathered needs no copy
+    if (k == kind::release && keeps[unit] == none) keeps[unit] = x;
+    if (k == kind::release || keeps[unit] == none) continue;
+    d.at(x).near = true;
+    d.depend(x, keeps[unit]);
+    auto& first = d.at(keeps[unit]);
+    first.near = true;
+    first.bytes = near_elements(p, unit) * core::size_of(p.options().types.parameter);
+    ++near;
+  }
+  return near == 0 ? "" : "gathers from neighbours: " + std::to_string(near);
+}
+
+}  // namespace troupe::plan

@@ -27,7 +27,7 @@ class step_writer {
       use_marks marks;
       marks.computes = d_.append_mark();
       u.kind == use::forward ? forward(u) : backward(u);
-      if (i + 1 == d_.uses.size() && u.kind == use::backward) gradients_.tie();
+      if (i + 1 == d_.uses.size() && writes_gradients(u.kind)) gradients_.tie();
       release(u);
       marks.ends = d_.append_mark();
       d_.marks.push_back(marks);

@@ -82,7 +82,10 @@ class saboteur {
     auto* x =
         any([&](const instruction& i) { return i.kind == kind::reduce && std::ranges::any_of(i.after, waits_for); });
     if (x == nullptr) return false;
-    std::erase_if(x->after, waits_for);
+    // All that wait for the same part: a reduction also starts behind the one before it.
+    const uint32_t part = *std::ranges::find_if(x->after, waits_for);
+    for (auto& i : p_.instructions)
+      if (i.kind == kind::reduce) std::erase(i.after, part);
     return true;
   }
   bool forget_the_slot_of_a_weight_part() {

@@ -69,8 +69,8 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
 /// communicator. A collective moves when all members have come and none of them moves another.
 class player {
  public:
-  player(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for)
-      : costs_(costs), state_(ranks.size()), meetings_(ranks[0]->layout->communicators.size()) {
+  player(rank_plans ranks, const instruction_price& price, double latency_s, std::vector<uint32_t> stands_for)
+      : price_(price), latency_s_(latency_s), state_(ranks.size()), meetings_(ranks[0]->layout->communicators.size()) {
     out_.plans.assign(ranks.begin(), ranks.end());
     out_.ranks.resize(ranks.size());
     out_.stands_for = std::move(stands_for);
@@ -157,13 +157,13 @@ class player {
   void end(uint32_t r, const instruction& x, timed t) {
     out_.ranks[r].instructions[x.id] = t;
     if (x.kind != kind::write) out_.step_s = std::max(out_.step_s, t.end_s);
-    for (uint32_t d : state_[r].dependents[x.id]) met(r, d, t.end_s + (at(r, d).lane == x.lane ? 0 : costs_.latency_s));
+    for (uint32_t d : state_[r].dependents[x.id]) met(r, d, t.end_s + (at(r, d).lane == x.lane ? 0 : latency_s_));
   }
 
   void play(const moment& m) {
     const auto& x = at(m.rank, m.id);
     if (x.lane == lane::fabric) return post(m, x);
-    const double seconds = predicted_seconds(*out_.plans[m.rank], x, costs_);
+    const double seconds = price_(*out_.plans[m.rank], x);
     if (x.kind == kind::write) {  // handed over; the ranks share a disk, and the step does not wait for it
       const double moving = std::max(m.at_s, disk_free_);
       disk_free_ = moving + seconds * out_.stands_for[m.rank];
@@ -188,11 +188,11 @@ class player {
     here.posted.push_back(m);
     if (here.posted.size() < here.members) return;
     double moving =
-        m.at_s + (out_.plans[m.rank]->layout->communicators[x.communicator].members.size() > 1 ? costs_.latency_s : 0);
+        m.at_s + (out_.plans[m.rank]->layout->communicators[x.communicator].members.size() > 1 ? latency_s_ : 0);
     double seconds = 0;
     for (const auto& who : here.posted) {
       moving = std::max(moving, state_[who.rank].fabric_free_s);
-      seconds = std::max(seconds, predicted_seconds(*out_.plans[who.rank], at(who.rank, who.id), costs_));
+      seconds = std::max(seconds, price_(*out_.plans[who.rank], at(who.rank, who.id)));
     }
     for (const auto& who : here.posted) state_[who.rank].fabric_free_s = moving + seconds;
     for (const auto& who : here.posted) end(who.rank, at(who.rank, who.id), {who.at_s, moving, moving + seconds});
@@ -236,7 +236,8 @@ class player {
     return out;
   }
 
-  const cost_model& costs_;
+  const instruction_price& price_;
+  const double latency_s_;
   timeline out_;
   std::vector<rank_state> state_;
   std::vector<std::vector<meeting>> meetings_;  // [communicator][sequence]
@@ -266,9 +267,14 @@ double predicted_seconds(const rank_plan& p, const instruction& x, const cost_mo
   return x.flops / costs.flops_per_s + static_cast<double>(touched_bytes(p, x)) / costs.copy_bytes_per_s;
 }
 
-timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for) {
+timeline play(rank_plans ranks, const instruction_price& price, double latency_s, std::vector<uint32_t> stands_for) {
   if (ranks.empty()) return {};
-  return player(ranks, costs, std::move(stands_for)).run();
+  return player(ranks, price, latency_s, std::move(stands_for)).run();
+}
+
+timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for) {
+  const auto price = [&costs](const rank_plan& p, const instruction& x) { return predicted_seconds(p, x, costs); };
+  return play(ranks, price, costs.latency_s, std::move(stands_for));
 }
 
 }  // namespace troupe::plan

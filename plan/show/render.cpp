@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "plan/stage_place.hpp"
 
 namespace troupe::plan {
 namespace {
@@ -85,7 +86,7 @@ std::string as_perfetto(const timeline& t) {
     separator = ",\n";
   };
   for (uint32_t r = 0; r < t.plans.size(); ++r) {
-    add(named("process_name", r, "", "rank " + std::to_string(r)));
+    add(named("process_name", r, "", rank_text(*t.plans[r]->layout, t.plans[r]->rank)));
     for (uint32_t l = 0; l < num_lanes; ++l)
       add(named("thread_name", r, ",\"tid\":" + std::to_string(l), std::string(name_of(static_cast<lane>(l)))));
     for (const auto& x : t.plans[r]->instructions) add(trace_event(t, r, x));
@@ -95,7 +96,7 @@ std::string as_perfetto(const timeline& t) {
 
 std::string as_dot(const rank_plan& p) {
   std::string out = "digraph step {\n  rankdir=LR;\n  node [shape=box, fontsize=10];\n  label=" +
-                    core::json_string("rank " + std::to_string(p.rank)) + ";\n";
+                    core::json_string(rank_text(*p.layout, p.rank)) + ";\n";
   for (uint32_t l = 0; l < num_lanes; ++l) {
     const std::string lane_name(name_of(static_cast<lane>(l)));
     out += "  subgraph cluster_" + lane_name + " {\n    label=" + core::json_string(lane_name) + ";\n";
@@ -122,6 +123,7 @@ std::string memory_summary(const timeline& t) {
     out += "rank " + std::to_string(p->rank);
     if (t.stands_for[i] > 1)
       out += " and " + std::to_string(t.stands_for[i] - 1) + (t.stands_for[i] == 2 ? " rank" : " ranks") + " like it";
+    if (const auto stages = stages_text(*p->layout, p->rank); !stages.empty()) out += ", " + stages;
     out += ", host memory\n";
     std::vector<row> rows;
     for (const auto& x : owners_of(p->memory))

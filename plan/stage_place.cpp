@@ -1,0 +1,72 @@
+#include "plan/stage_place.hpp"
+
+#include <algorithm>
+
+namespace troupe::plan {
+namespace {
+
+std::string list_text(const std::vector<uint32_t>& numbers) {
+  std::string out;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == numbers.size() ? " and " : ", ") + std::to_string(numbers[i]);
+  return out;
+}
+
+}  // namespace
+
+std::vector<uint32_t> stages_of(const job_layout& l, uint32_t pipeline) {
+  std::vector<uint32_t> out;
+  for (uint32_t s = 0; s < l.num_stages(); ++s)
+    if (l.pipeline_of_stage(s) == pipeline) out.push_back(s);
+  return out;
+}
+
+uint32_t stage_served(const job_layout& l, const operation& x) {
+  const auto of_unit = [&] { return x.subject < l.stage_of_unit.size() ? l.stage_of_unit[x.subject] : none; };
+  switch (x.kind) {
+    case kind::gather:  // of a unit, or of what stays gathered
+    case kind::release:
+    case kind::send:
+    case kind::receive:
+    case kind::forward:
+    case kind::recompute:
+    case kind::backward:
+      return of_unit();
+    case kind::swap_in:
+    case kind::swap_out:
+      return x.what == swapped::shards || x.what == swapped::activations ? of_unit() : none;
+    default:
+      return none;
+  }
+}
+
+uint32_t partner_stage(const job_layout& l, const operation& x) {
+  const uint32_t own = l.stage_of_unit[x.subject];
+  return (x.kind == kind::send) == (x.use == use::forward) ? own + 1 : own - 1;
+}
+
+bool leads_its_stage(const job_layout& l, uint32_t rank) {
+  return l.options.mesh.position(rank, core::axis_set{core::axis::pipeline}.complement()) == 0;
+}
+
+std::string stages_text(const job_layout& l, uint32_t rank) {
+  if (pipeline_ranks(l) == 1) return "";
+  const auto own = stages_of(l, l.pipeline_at(rank));
+  return (own.size() == 1 ? "stage " : "stages ") + list_text(own);
+}
+
+std::string rank_text(const job_layout& l, uint32_t rank) {
+  const auto stages = stages_text(l, rank);
+  return "rank " + std::to_string(rank) + (stages.empty() ? "" : ", " + stages);
+}
+
+std::string place_text(const job_layout& l, const operation& x) {
+  const uint32_t stage = pipeline_ranks(l) == 1 ? none : stage_served(l, x);
+  if (stage == none) return "";
+  const auto beside = stages_of(l, l.pipeline_of_stage(stage));
+  std::string out = "stage " + std::to_string(stage);
+  if (beside.size() > 1) out += ", chunk " + std::to_string(std::ranges::find(beside, stage) - beside.begin());
+  return out;
+}
+
+}  // namespace troupe::plan

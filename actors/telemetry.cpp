@@ -10,15 +10,7 @@ namespace troupe::actors {
 namespace {
 
 std::string whole_trace(const std::string& events, const std::vector<telemetry::rank_spans>& ranks) {
-  std::string head = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
-  for (const auto& r : ranks) {
-    const std::string pid = std::to_string(r.plan->rank);
-    head += "{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":" + pid + ",\"args\":{\"name\":\"rank " + pid + "\"}},\n";
-    for (uint32_t l = 0; l < plan::num_lanes; ++l)
-      head += "{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":" + pid + ",\"tid\":" + std::to_string(l) +
-              ",\"args\":{\"name\":\"" + std::string(plan::name_of(static_cast<plan::lane>(l))) + "\"}},\n";
-  }
-  return head + events + "\n]}\n";
+  return "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n" + telemetry::trace_names(ranks) + events + "\n]}\n";
 }
 
 void trace(telemetry_state& s, const record_step& m) {

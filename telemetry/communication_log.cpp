@@ -20,11 +20,16 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   row.purpose = plan::name_of(x.kind);
   row.ranks = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
   row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
-  if (plan::is_transfer(x.kind)) row.op = row.purpose;
-  if (x.kind == plan::kind::tie) row.op = send_receive;
+  if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
   // The plan counts the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;
+}
+
+// One member of each meeting speaks for it.
+bool speaks(const plan::rank_plan& p, const plan::instruction& x) {
+  if (plan::is_transfer(x.kind)) return x.kind == plan::kind::send;
+  return p.layout->communicators[x.communicator].members.front() == p.rank;
 }
 
 std::string shown(const communication_row& r, bool purpose) { return purpose ? r.op + " | " + r.purpose : r.op; }
@@ -40,19 +45,23 @@ bandwidth bandwidth_of(const std::string& op, uint64_t message_bytes, uint32_t r
 }
 
 void communication_log::add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each) {
-  if (step.empty()) return;
-  const auto& p = *step.front().plan;
   const posted_times posted(step);
+  for (const size_t r : stage_leaders(step)) add(step[r], posted, each);
+}
+
+void communication_log::add(const rank_spans& rank, const posted_times& posted,
+                            const std::function<void(const std::string&)>& each) {
+  const auto& p = *rank.plan;
   for (const auto& x : p.instructions) {
-    if (x.sequence == plan::none) continue;
-    if (x.guard == plan::guard::not_skipped && step.front().skipped) continue;
+    if (x.sequence == plan::none || !speaks(p, x)) continue;
+    if (x.guard == plan::guard::not_skipped && rank.skipped) continue;
     communication_row row = row_of(p, x);
     const auto wanted = [&](const std::string& name) {
       return name == row.op || name == row.purpose || row.op.starts_with(name + "_");
     };
     if (!options_.all && std::none_of(options_.only.begin(), options_.only.end(), wanted)) continue;
-    const double ms = double(moving(step.front(), x.id, posted).length_ns()) / 1e6;
-    auto& into = rows_[{row.op, row.purpose, row.message_bytes}];
+    const double ms = double(moving(rank, x.id, posted).length_ns()) / 1e6;
+    auto& into = rows_[{row.op, row.purpose, row.message_bytes, row.ranks}];
     if (into.count == 0) into = row;
     ++into.count;
     into.latency_ms += ms;
@@ -73,9 +82,9 @@ std::vector<communication_row> communication_log::rows_by_purpose() const {
 
 std::vector<communication_row> communication_log::rows() const {
   if (options_.purpose) return rows_by_purpose();
-  std::map<std::pair<std::string, uint64_t>, communication_row> merged;
+  std::map<std::tuple<std::string, uint64_t, uint32_t>, communication_row> merged;
   for (const auto& [key, row] : rows_) {
-    auto [into, fresh] = merged.try_emplace({row.op, row.message_bytes}, row);
+    auto [into, fresh] = merged.try_emplace({row.op, row.message_bytes, row.ranks}, row);
     if (fresh) continue;
     into->second.count += row.count;
     into->second.latency_ms += row.latency_ms;

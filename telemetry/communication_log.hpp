@@ -15,8 +15,8 @@ namespace troupe::telemetry {
 
 /// One operation at one message size. Times are from when the last member had posted it to its end.
 struct communication_row {
-  std::string op;              ///< DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce
-  std::string purpose;         ///< gather, reduce, vote, publish: the plan's word
+  std::string op;  ///< DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce; or send_receive
+  std::string purpose;         ///< gather, reduce, vote, publish, send: the plan's word
   uint64_t message_bytes = 0;  ///< of one rank
   uint32_t ranks = 1;
   uint64_t count = 0;
@@ -27,7 +27,7 @@ struct communication_row {
 
 /// Gbit/s of one call that takes `ms`; 0 where the time is 0. Source: the factors of nccl-tests' PERFORMANCE.md as
 /// DeepSpeed applies them. With S bytes put in by each of n ranks, an all-gather or reduce-scatter moves S*n (the bus
-/// (n-1)/n of it), an all-reduce counts 2S (the bus 2S(n-1)/n).
+/// (n-1)/n of it), an all-reduce counts 2S (the bus 2S(n-1)/n), a send S.
 struct bandwidth {
   double algorithm_gbps = 0, bus_gbps = 0;
 };
@@ -44,7 +44,8 @@ class communication_log {  ///< counts, bytes and times by operation and size
  public:
   explicit communication_log(communication_options options = {}) : options_(std::move(options)) {}
 
-  /// Rank 0's collectives of a step; those that its vote switched off moved nothing and are left out.
+  /// Collectives of one rank for each part of the model (stage_leaders), each once; a send with its receive is one.
+  /// Those that the vote switched off moved nothing and are left out.
   /// `each`, where given, gets one line per operation, as comms_logger.verbose prints them.
   void add(std::span<const rank_spans> step, const std::function<void(const std::string&)>& each = {});
 
@@ -55,8 +56,10 @@ class communication_log {  ///< counts, bytes and times by operation and size
   [[nodiscard]] bool shows_purpose() const { return options_.purpose; }
 
  private:
+  void add(const rank_spans& rank, const posted_times& posted, const std::function<void(const std::string&)>& each);
+
   communication_options options_;
-  std::map<std::tuple<std::string, std::string, uint64_t>, communication_row> rows_;
+  std::map<std::tuple<std::string, std::string, uint64_t, uint32_t>, communication_row> rows_;
 };
 
 /// DeepSpeed's columns; what an operation was for where `purpose` is set.

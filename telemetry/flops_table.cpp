@@ -75,15 +75,18 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
       of_segments.push_back({u.name + " " + s.name, double(s.parameters), s.forward_flops / 2, s.forward_ms});
   }
   const double factor = 2 + options.recompute_fwd_factor;
-  const double iteration_ms = sums.iteration_ms(), micros = double(run.accumulation);
+  const double iteration_ms = sums.iteration_ms(), micros = double(run.accumulation), parts = run.pipeline;
+  const bool cut = run.pipeline > 1;  // times and work are sums over the parts
+  const std::string per = cut ? " of model" : " per rank";
   const std::string times = text_of("%g", factor), times_all = text_of("%g", factor + 1);
-  std::string out = "flops profiler, step " + std::to_string(options.step) + ", rank 0, one micro-batch\n";
+  std::string out = "flops profiler, step " + std::to_string(options.step) +
+                    (cut ? ", one rank of each stage" : ", rank 0") + ", one micro-batch\n";
   out += line("world size", std::to_string(run.world_size));
   out += line("batch size per rank", std::to_string(run.micro_batch));
   out += line("params per rank", short_number(double(run.parameters_per_rank)));
   out += line("params of model", short_number(double(run.parameters)));
-  out += line("fwd MACs per rank", with_unit(all.flops / 2, "MACs"));
-  out += line("fwd flops per rank", short_number(all.flops));
+  out += line("fwd MACs" + per, with_unit(all.flops / 2, "MACs"));
+  out += line("fwd flops" + per, short_number(all.flops));
   out += line("fwd latency", text_of("%.3f ms", all.forward_ms));
   out += line("fwd FLOPS per rank = fwd flops / fwd latency", rate(all.flops, all.forward_ms));
   out += line("bwd latency", text_of("%.3f ms", all.backward_ms));
@@ -93,11 +96,12 @@ std::string flops_table(const profile_sums& sums, const profiled_run& run, const
               rate((factor + 1) * all.flops, all.forward_ms + all.backward_ms));
   out += line("step latency", text_of("%.3f ms", sums.step_ms()));
   out += line("iter latency", text_of("%.3f ms", iteration_ms));
-  out += line("FLOPS per rank = " + times_all + " * fwd flops * micro-batches / iter latency",
-              rate((factor + 1) * all.flops * micros, iteration_ms));
-  out += line(
-      "samples/second",
-      iteration_ms > 0 ? short_number(double(run.micro_batch) * micros * run.world_size / (iteration_ms / 1e3)) : "-");
+  out +=
+      line("FLOPS per rank = " + times_all + " * fwd flops * micro-batches / iter latency" + (cut ? " / pipeline" : ""),
+           rate((factor + 1) * all.flops * micros / parts, iteration_ms));
+  out += line("samples/second", iteration_ms > 0 ? short_number(double(run.micro_batch) * micros * run.world_size /
+                                                                parts / (iteration_ms / 1e3))
+                                                 : "-");
   const int64_t depth = options.module_depth < 0 ? 2 : std::min<int64_t>(2, options.module_depth);
   out += "aggregated, top " + std::to_string(options.top_modules) + " of each depth\n";
   out += aggregate("0", {{"model", double(run.parameters), all.flops / 2, all.forward_ms}}, options.top_modules);

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "core/text.hpp"
+#include "plan/stage_place.hpp"
 #include "telemetry/chart.hpp"
 #include "telemetry/text.hpp"
 
@@ -26,7 +28,9 @@ struct scale {
 };
 
 std::string title_of(const plan::rank_plan& p, const plan::instruction& x, const interval& i) {
-  std::string out = p.describe(x.id) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
+  const std::string place = plan::place_text(*p.layout, x);
+  std::string out =
+      p.describe(x.id) + (place.empty() ? "" : ", " + place) + text_of(": %.3f ms", double(i.length_ns()) / 1e6);
   if (x.bytes > 0) out += ", " + core::human_bytes(x.bytes);
   return out;
 }
@@ -78,12 +82,36 @@ std::string time_axis(const scale& s, double bottom) {
   return out;
 }
 
+// Positions in `step`, ascending. Of too many the first, in a pipeline those of whole copies of the model.
+std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
+  std::vector<size_t> out(step.size());
+  std::iota(out.begin(), out.end(), size_t{0});
+  if (out.size() <= drawn_ranks_limit) return out;
+  const core::axis_set others = core::axis_set{core::axis::pipeline}.complement();
+  std::ranges::stable_sort(out, {}, [&](size_t r) {
+    const auto& mesh = step[r].plan->options().mesh;
+    return mesh.degree(core::axis::pipeline) == 1 ? 0 : mesh.position(step[r].plan->rank, others);
+  });
+  out.resize(drawn_ranks_limit);
+  std::ranges::sort(out);
+  return out;
+}
+
+// Beside its lanes: the rank, and below it its stages.
+std::string label_of(const plan::rank_plan& p, double y) {
+  std::string out = text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, p.rank);
+  if (const auto stages = plan::stages_text(*p.layout, p.rank); !stages.empty())
+    out += text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">", y + row + 11) + stages + "</text>";
+  return out;
+}
+
 }  // namespace
 
 std::string lanes_svg(std::span<const rank_spans> step) {
-  const size_t ranks = std::min(step.size(), drawn_ranks_limit);
+  const auto shown = drawn_ranks(step);
+  const size_t ranks = shown.size();
   scale s{INT64_MAX, INT64_MIN};
-  for (size_t r = 0; r < ranks; ++r)
+  for (const size_t r : shown)
     for (const auto& i : step[r].spans) {
       s.begin_ns = std::min(s.begin_ns, i.start_ns);
       s.end_ns = std::max(s.end_ns, i.end_ns);
@@ -94,7 +122,7 @@ std::string lanes_svg(std::span<const rank_spans> step) {
   std::string bars;
   std::set<plan::kind> kinds;
   double y = 4;
-  for (size_t r = 0; r < ranks; ++r) {
+  for (const size_t r : shown) {
     for (const auto lane : {plan::lane::control, plan::lane::compute, plan::lane::fabric, plan::lane::shard,
                             plan::lane::writer, plan::lane::io}) {
       const auto drawn_bars = bars_of(step[r], posted, lane, s, narrow);
@@ -102,8 +130,7 @@ std::string lanes_svg(std::span<const rank_spans> step) {
       for (const auto& d : drawn_bars) busy += d.to - d.from;
       if (lane == plan::lane::control && busy < 0.01 * (right - left)) continue;  // the data were there at once
       if (lane > plan::lane::shard && drawn_bars.empty()) continue;  // no checkpoint in this step, no files
-      if (lane == plan::lane::compute)
-        bars += text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, step[r].plan->rank);
+      if (lane == plan::lane::compute) bars += label_of(*step[r].plan, y);
       bars += text_of("<text class=\"tick end\" x=\"%.0f\" y=\"%.1f\">", left - 8, y + 11) +
               std::string(plan::name_of(lane)) + "</text>" +
               text_of("<rect class=\"lane\" x=\"%.0f\" y=\"%.1f\" width=\"%.0f\" height=\"%.0f\"/>", left, y,
@@ -126,7 +153,7 @@ std::string lanes_svg(std::span<const rank_spans> step) {
     out += "<span><i class=\"key x-" + name + "\"></i>" + name + "</span> ";
   }
   out += "</p>\n";
-  if (step.size() > ranks) out += text_of("<p class=\"quiet\">The first %zu of %zu ranks.</p>\n", ranks, step.size());
+  if (step.size() > ranks) out += text_of("<p class=\"quiet\">%zu of %zu ranks.</p>\n", ranks, step.size());
   return out;
 }
 

@@ -13,6 +13,7 @@ struct memory_row {
   uint32_t rank = 0;
   std::string tier = "host";
   std::vector<std::pair<std::string, uint64_t>> owners;  ///< the same owners in the same order in every row
+  std::string stages = {};                               ///< of a pipeline, that the rank computes; else empty
   [[nodiscard]] uint64_t total() const {
     uint64_t n = 0;
     for (const auto& [owner, bytes] : owners) n += bytes;

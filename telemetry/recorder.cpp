@@ -1,6 +1,9 @@
 #include "telemetry/recorder.hpp"
 
+#include <algorithm>
 #include <sstream>
+
+#include "plan/stage_place.hpp"
 
 namespace troupe::telemetry {
 
@@ -41,7 +44,8 @@ void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
     note(files_->write(v.unix_s, v.global_samples, labelled(v, times, options_.labels)));
     note(files_->write_line(json_line(v, times)));
   }
-  break_down(v.step, times);
+  break_down(v.step, spans);
+  if (options_.facts.pipeline > 1) times_.add(spans);
   if (options_.communication || options_.report) {
     const bool each = options_.communication && options_.communication_verbose;
     communication_.add(spans, each ? options_.log : std::function<void(const std::string&)>{});
@@ -50,19 +54,18 @@ void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
   if (options_.report) keep_for_report(v, std::move(spans));
 }
 
-void recorder::break_down(uint64_t step, const step_breakdown& times) {
+void recorder::break_down(uint64_t step, std::span<const rank_spans> spans) {
   if (options_.print_every == 0) return;
-  printed_.forward_ms += times.forward_ms;
-  printed_.backward_ms += times.backward_ms;
-  printed_.backward_inner_ms += times.backward_inner_ms;
-  printed_.backward_allreduce_ms += times.backward_allreduce_ms;
-  printed_.step_ms += times.step_ms;
+  const auto leaders = stage_leaders(spans);
+  printed_.resize(std::max({size_t{1}, printed_.size(), leaders.size()}));
+  for (size_t i = 0; i < leaders.size(); ++i) printed_[i] += telemetry::break_down(spans, leaders[i]);
   ++num_printed_;
   if (step % options_.print_every != 0 && step != options_.facts.steps) return;
-  const double n = double(num_printed_);
-  log(breakdown_line({printed_.forward_ms / n, printed_.backward_inner_ms / n, printed_.backward_allreduce_ms / n,
-                      printed_.backward_ms / n, printed_.step_ms / n}));
-  printed_ = {};
+  for (size_t i = 0; i < printed_.size(); ++i) {
+    const auto* p = i < leaders.size() ? spans[leaders[i]].plan.get() : nullptr;
+    log(breakdown_line(printed_[i] / double(num_printed_), p == nullptr ? "" : plan::stages_text(*p->layout, p->rank)));
+  }
+  printed_.clear();
   num_printed_ = 0;
 }
 
@@ -72,8 +75,9 @@ void recorder::profile(const step_values& v, const std::vector<rank_spans>& span
     profile_sums one;
     one.add(spans);
     const auto& f = options_.facts;
-    flops_text_ = flops_table(one, {f.ranks, f.micro_batch, f.accumulation, f.parameters_per_rank, f.parameters},
-                              *options_.flops);
+    flops_text_ =
+        flops_table(one, {f.ranks, f.micro_batch, f.accumulation, f.parameters_per_rank, f.parameters, f.pipeline},
+                    *options_.flops);
   }
   // The first step pays for what later ones find in place.
   if (options_.report && v.step > 1) profile_.add(spans);
@@ -125,6 +129,7 @@ run_records recorder::close(run_end end, uint64_t num_not_recorded) {
     out.communication_table = communication_table(rows, communication_.shows_purpose());
     out.communication_json = communication_json(rows);
   }
+  out.pipeline = data_.pipeline = pipeline_of(times_);
   data_.end = std::move(end);
   data_.num_not_recorded = num_not_recorded;
   return out;

@@ -54,7 +54,7 @@ class recorder {  ///< all that a run writes about itself
  private:
   void note(const core::result<void>& did);
   void log(const std::string& lines) const;
-  void break_down(uint64_t step, const step_breakdown& times);
+  void break_down(uint64_t step, std::span<const rank_spans> spans);
   void profile(const step_values& v, const std::vector<rank_spans>& spans);
   void keep_for_report(const step_values& v, std::vector<rank_spans> spans);
 
@@ -63,8 +63,9 @@ class recorder {  ///< all that a run writes about itself
   run_curves curves_;
   communication_log communication_;
   profile_sums profile_;
+  instruction_times times_;  // of a pipeline
   std::string flops_text_;
-  step_breakdown printed_;  // sums since the last line
+  std::vector<step_breakdown> printed_;  // [of stage_leaders]: sums since the last line
   uint64_t num_printed_ = 0;
   std::vector<rank_spans> drawn_;
   report_data data_;

@@ -61,7 +61,8 @@ std::string figures(const report_data& d) {
   figure("Trained on", short_number(double(d.tokens)), "tokens");
   figure("Parameters", short_number(double(f.parameters)), f.parameter_dtype);
   figure("Sharding", "ZeRO-" + std::to_string(f.zero_stage), plural(f.ranks, "rank", "ranks"));
-  figure("Global batch", std::to_string(f.micro_batch * f.accumulation * f.ranks),
+  if (f.pipeline > 1) figure("Cut", f.mesh);
+  figure("Global batch", std::to_string(f.micro_batch * f.accumulation * (f.ranks / f.pipeline)),
          f.sequence > 0 ? "x " + std::to_string(f.sequence) + " tokens" : "");
   if (d.step_s > 0 && f.ranks > 1)
     figure("Exposed communication", text_of("%.1f", 100 * d.exposed_s / d.step_s), "% of a step");
@@ -103,17 +104,50 @@ std::string one_step(const report_data& d) {
   return out + "</p>\n<div class=\"card\">" + lanes_svg(d.lanes) + "</div>\n";
 }
 
+std::string stages(const report_data& d) {
+  const auto& p = d.pipeline;
+  if (p.steps == 0) return "";
+  std::string rows;
+  for (const auto& s : p.stages) {
+    std::string ranks;
+    for (uint32_t r : s.ranks) ranks += (ranks.empty() ? "" : ", ") + std::to_string(r);
+    rows += row_of({std::to_string(s.stage), ranks, std::to_string(s.units), std::to_string(s.micros_in_flight),
+                    std::to_string(s.gathers), core::human_bytes(s.sent_bytes),
+                    text_of("%.1f %%", 100 * p.planned_idle(s)), text_of("%.1f %%", 100 * p.measured_idle(s))},
+                   "td");
+  }
+  return "<h2>Stages</h2>\n<p class=\"quiet\">A step of one rank of each stage. Idle is its compute lane, as a share "
+         "of "
+         "the step: planned by the plan played with this run's own mean times" +
+         text_of(" (%.1f ms), and measured (%.1f ms).</p>\n", 1e3 * p.planned_step_s, 1e3 * p.measured_step_s) +
+         table_of(
+             {"stage", "ranks", "units", "micro-batches in flight", "gathers", "sent", "idle, planned", "measured"},
+             rows);
+}
+
+// Of too many the first, in a pipeline those of whole copies of the model.
+std::vector<memory_row> rows_to_show(const report_data& d) {
+  auto out = d.end.memory;
+  if (out.size() <= drawn_ranks_limit) return out;
+  const uint32_t copies = d.facts.ranks / d.facts.pipeline;
+  std::ranges::stable_sort(out, {}, [&](const memory_row& m) { return d.facts.pipeline == 1 ? 0 : m.rank % copies; });
+  out.resize(drawn_ranks_limit);
+  std::ranges::sort(out, {}, &memory_row::rank);
+  return out;
+}
+
 std::string memory(const report_data& d) {
-  const auto& all = d.end.memory;
+  const auto all = rows_to_show(d);
   if (all.empty()) return "";
-  const size_t shown = std::min(all.size(), drawn_ranks_limit);
+  const size_t shown = all.size();
   uint64_t most = 1;
   for (size_t r = 0; r < shown; ++r) most = std::max(most, all[r].total());
   std::string out = "<h2>Memory by owner and tier</h2>\n";
   cells head{"owner"}, sum{"in all"};
   for (size_t r = 0; r < shown; ++r) {
     const auto& m = all[r];
-    head.push_back("rank " + std::to_string(m.rank) + ", " + html_escaped(m.tier));
+    head.push_back("rank " + std::to_string(m.rank) + ", " + (m.stages.empty() ? "" : m.stages + ", ") +
+                   html_escaped(m.tier));
     sum.push_back(core::human_bytes(m.total()));
     out += "<div class=\"bar\" title=\"rank " + std::to_string(m.rank) + "\">";
     for (size_t i = 0; i < m.owners.size(); ++i)
@@ -135,7 +169,8 @@ std::string memory(const report_data& d) {
     if (any > 0) rows += row_of(c, "td");
   }
   out += table_of(head, rows + row_of(sum, "td", "sum"));
-  if (all.size() > shown) out += text_of("<p class=\"quiet\">The first %zu of %zu ranks.</p>\n", shown, all.size());
+  if (d.end.memory.size() > shown)
+    out += text_of("<p class=\"quiet\">%zu of %zu ranks.</p>\n", shown, d.end.memory.size());
   return out;
 }
 
@@ -174,9 +209,9 @@ std::string units(const report_data& d) {
     if (u.segments.size() > 1)
       for (const auto& s : u.segments) line(s.name, s.parameters, s.forward_flops, s.forward_ms, s.backward_ms, "sub");
   }
-  return "<h2>Units of the model</h2>\n<p class=\"quiet\">Rank 0, means per micro-batch. A parameter that two units "
-         "share "
-         "is counted in both.</p>\n" +
+  return std::string("<h2>Units of the model</h2>\n<p class=\"quiet\">") +
+         (d.facts.pipeline > 1 ? "One rank of each stage" : "Rank 0") +
+         ", means per micro-batch. A parameter that two units share is counted in both.</p>\n" +
          table_of({"unit", "parameters", "MACs", "forward ms", "backward ms", "forward FLOP/s", "share of time"}, rows);
 }
 
@@ -224,7 +259,7 @@ std::string report_page(const report_data& d) {
          "<title>" +
          html_escaped(d.facts.name) + ": " + name_of(d.end.verdict) + "</title>\n<style>" + report_style +
          report_colours + "</style></head>\n<body><main>\n" + headline(d) + figures(d) + curves(d) + one_step(d) +
-         memory(d) + units(d) + communication(d) + left_out(d) + foot(d) + "</main></body></html>\n";
+         stages(d) + memory(d) + units(d) + communication(d) + left_out(d) + foot(d) + "</main></body></html>\n";
 }
 
 }  // namespace troupe::telemetry

@@ -11,6 +11,7 @@
 
 #include "telemetry/communication_log.hpp"
 #include "telemetry/memory_table.hpp"
+#include "telemetry/stage_figures.hpp"
 #include "telemetry/thinned_series.hpp"
 #include "telemetry/unit_profile.hpp"
 
@@ -22,9 +23,11 @@ struct run_facts {
   std::string loss_unit;  ///< nats/byte, nats/token
   std::string parameter_dtype;
   uint32_t zero_stage = 0, ranks = 1;
-  uint64_t parameters = 0;  ///< numel, shared ones once
-  uint64_t parameters_per_rank = 0;
-  uint64_t steps = 0;  ///< wanted
+  uint32_t pipeline = 1;             ///< parts of the model, each on ranks of its own
+  std::string mesh;                  ///< axes and degrees, for people
+  uint64_t parameters = 0;           ///< numel, shared ones once
+  uint64_t parameters_per_rank = 0;  ///< that lie on a rank between steps, at most
+  uint64_t steps = 0;                ///< wanted
   uint64_t micro_batch = 1, accumulation = 1, sequence = 0;
 };
 
@@ -48,6 +51,7 @@ struct run_records {
   std::string communication_json;
   bool curves_complete = true;  ///< every value is in its file
   bool report_written = false;  ///< set by whoever writes the page
+  pipeline_figures pipeline;
 };
 
 /// A step whose update was left out.
@@ -75,6 +79,7 @@ struct report_data {
   std::vector<skipped_step> skipped;
   uint64_t drawn_step = 0;  ///< from 1
   std::span<const rank_spans> lanes;
+  pipeline_figures pipeline;
   std::vector<unit_profile> units;
   std::vector<communication_row> communication;
   std::vector<std::string> files;  ///< names beside the page

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "plan/stage_place.hpp"
+
 namespace troupe::telemetry {
 
 std::vector<interval> joined(std::vector<interval> v) {
@@ -55,8 +57,45 @@ interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted)
   return {std::min(posted.of(rank.plan->instructions[id]), span.end_ns), span.end_ns};
 }
 
+std::vector<size_t> stage_leaders(std::span<const rank_spans> ranks) {
+  if (ranks.empty()) return {};
+  const auto& l = *ranks.front().plan->layout;
+  if (plan::pipeline_ranks(l) == 1) return {0};
+  std::vector<size_t> out;
+  for (size_t r = 0; r < ranks.size(); ++r)
+    if (plan::leads_its_stage(l, ranks[r].plan->rank)) out.push_back(r);
+  return out;
+}
+
+namespace {
+
+constexpr double step_breakdown::*timers[] = {&step_breakdown::forward_ms,
+                                              &step_breakdown::backward_inner_ms,
+                                              &step_breakdown::backward_allreduce_ms,
+                                              &step_breakdown::backward_ms,
+                                              &step_breakdown::step_ms,
+                                              &step_breakdown::batch_input_ms,
+                                              &step_breakdown::pipe_send_grad_ms,
+                                              &step_breakdown::pipe_send_output_ms,
+                                              &step_breakdown::pipe_recv_grad_ms,
+                                              &step_breakdown::pipe_recv_input_ms};
+
+}  // namespace
+
+step_breakdown& step_breakdown::operator+=(const step_breakdown& x) {
+  for (const auto timer : timers) this->*timer += x.*timer;
+  return *this;
+}
+
+step_breakdown step_breakdown::operator/(double n) const {
+  step_breakdown out = *this;
+  for (const auto timer : timers) out.*timer /= n;
+  return out;
+}
+
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
-  std::vector<interval> forward, backward, reduction, either, step;
+  std::vector<interval> forward, backward, reduction, either, step, loads;
+  std::vector<interval> sends[2], receives[2];  // forward, backward
   const posted_times posted(ranks);
   for (const auto& x : ranks[r].plan->instructions) {
     const interval whole = ranks[r].spans[x.id];
@@ -75,6 +114,14 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
         either.push_back(reduction.back());
         break;
       case plan::kind::load:
+        loads.push_back(whole);
+        break;
+      case plan::kind::send:
+        sends[x.use == plan::use::forward ? 0 : 1].push_back(moving(ranks[r], x.id, posted));
+        break;
+      case plan::kind::receive:
+        receives[x.use == plan::use::forward ? 0 : 1].push_back(moving(ranks[r], x.id, posted));
+        break;
       case plan::kind::gather:
       case plan::kind::release:
       case plan::kind::snapshot:
@@ -88,8 +135,9 @@ step_breakdown break_down(std::span<const rank_spans> ranks, size_t r) {
     }
   }
   const auto ms = [](std::vector<interval> v) { return double(length_ns(joined(std::move(v)))) / 1e6; };
-  return {ms(std::move(forward)), ms(std::move(backward)), ms(std::move(reduction)), ms(std::move(either)),
-          ms(std::move(step))};
+  return {ms(std::move(forward)),     ms(std::move(backward)),   ms(std::move(reduction)), ms(std::move(either)),
+          ms(std::move(step)),        ms(std::move(loads)),      ms(std::move(sends[0])),  ms(std::move(sends[1])),
+          ms(std::move(receives[0])), ms(std::move(receives[1]))};
 }
 
 }  // namespace troupe::telemetry

@@ -50,13 +50,23 @@ class posted_times {  ///< when the last member had posted each collective of a 
 /// A collective's time proper on a rank: from when the last member had posted it to its end.
 interval moving(const rank_spans& rank, uint32_t id, const posted_times& posted);
 
-/// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans.
+/// One rank for each part of the model, in the order of the parts: the first where every rank has all of it, else the
+/// first at each pipeline coordinate. Positions in `ranks`, which are those of a job.
+std::vector<size_t> stage_leaders(std::span<const rank_spans> ranks);
+
+/// Milliseconds of one rank's step as DeepSpeed's timers name them; each the length of the union of its spans, of sends
+/// and receives once both ends have come.
 struct step_breakdown {
   double forward_ms = 0;
   double backward_inner_ms = 0;      ///< backward and recomputation
   double backward_allreduce_ms = 0;  ///< gradient reductions under way
   double backward_ms = 0;            ///< either of the two
   double step_ms = 0;                ///< norms, vote, all of the update, publishing
+  double batch_input_ms = 0;         ///< waiting for tokens
+  double pipe_send_output_ms = 0, pipe_send_grad_ms = 0, pipe_recv_input_ms = 0, pipe_recv_grad_ms = 0;
+
+  step_breakdown& operator+=(const step_breakdown& x);
+  step_breakdown operator/(double n) const;
 };
 step_breakdown break_down(std::span<const rank_spans> ranks, size_t r);  ///< of rank r's part of the step
 

@@ -44,9 +44,16 @@ std::string json_line(const validation_values& v) {
          ",\"validation_loss\":" + json_number(v.loss) + ",\"unix_s\":" + json_number(v.unix_s) + "}";
 }
 
-std::string breakdown_line(const step_breakdown& m) {
-  return text_of("time (ms) | fwd: %.2f | bwd: %.2f | bwd_inner: %.2f | bwd_allreduce: %.2f | step: %.2f", m.forward_ms,
-                 m.backward_ms, m.backward_inner_ms, m.backward_allreduce_ms, m.step_ms);
+std::string breakdown_line(const step_breakdown& m, const std::string& who) {
+  std::string out = "time (ms) | " + (who.empty() ? "" : who + " | ") +
+                    text_of("fwd: %.2f | bwd: %.2f | bwd_inner: %.2f | bwd_allreduce: %.2f | step: %.2f", m.forward_ms,
+                            m.backward_ms, m.backward_inner_ms, m.backward_allreduce_ms, m.step_ms);
+  if (who.empty()) return out;
+  return out + text_of(
+                   " | batch_input: %.2f | pipe_send_output: %.2f | pipe_send_grad: %.2f | pipe_recv_input: %.2f | "
+                   "pipe_recv_grad: %.2f",
+                   m.batch_input_ms, m.pipe_send_output_ms, m.pipe_send_grad_ms, m.pipe_recv_input_ms,
+                   m.pipe_recv_grad_ms);
 }
 
 }  // namespace troupe::telemetry

@@ -62,7 +62,8 @@ std::vector<curve_value> labelled(const step_values& v, const step_breakdown& ti
 std::string json_line(const step_values& v, const step_breakdown& times);
 std::string json_line(const validation_values& v);
 
-/// `time (ms) | fwd: 1.00 | bwd: ...`, as DeepSpeed's timers print it.
-std::string breakdown_line(const step_breakdown& mean);
+/// `time (ms) | fwd: 1.00 | bwd: ...`, as DeepSpeed's timers print it. With `who`, the stages of a rank in a pipeline,
+/// they come first, and the timers of DeepSpeed's pipeline last.
+std::string breakdown_line(const step_breakdown& mean, const std::string& who = "");
 
 }  // namespace troupe::telemetry

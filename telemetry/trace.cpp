@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/stage_place.hpp"
 #include "telemetry/mean.hpp"
 #include "telemetry/text.hpp"
 
@@ -36,11 +37,12 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores) {
     s.exposed_s += double(length_ns(moved) - common_length_ns(moved, work)) / n;
     for (size_t l = 0; l < plan::num_lanes; ++l) s.idle_s[l] += double(last - first - length_ns(joined(busy[l]))) / n;
   }
-  for (const auto& x : ranks.front().plan->instructions) {
-    s.gathers += x.kind == plan::kind::gather;
-    s.releases += x.kind == plan::kind::release;
-    s.reductions += x.kind == plan::kind::reduce;
-  }
+  for (const size_t r : stage_leaders(ranks))
+    for (const auto& x : ranks[r].plan->instructions) {
+      s.gathers += x.kind == plan::kind::gather;
+      s.releases += x.kind == plan::kind::release;
+      s.reductions += x.kind == plan::kind::reduce;
+    }
   s.io = io_of(ranks);
   s.whole_s = double(end - begin) / 1e9;
   s.control = control_of(ranks, cores);
@@ -61,12 +63,55 @@ void add_step(step_summary& run, const step_summary& x, uint64_t steps) {
   take_mean(run.work, x.work, steps);
 }
 
+namespace {
+
+std::string named(const char* what, uint32_t process, const std::string& thread, const std::string& name) {
+  return std::string("{\"name\":\"") + what + "\",\"ph\":\"M\",\"pid\":" + std::to_string(process) + thread +
+         ",\"args\":{\"name\":" + json_string(name) + "}},\n";
+}
+
+// The thread of the stage that is the rank's `chunk`-th: the first has the lane's own.
+uint32_t thread_of(plan::lane lane, size_t chunk) {
+  return static_cast<uint32_t>(static_cast<size_t>(lane) + chunk * plan::num_lanes);
+}
+
+}  // namespace
+
+std::string trace_names(std::span<const rank_spans> ranks) {
+  std::string out;
+  for (const auto& r : ranks) {
+    const auto& l = *r.plan->layout;
+    const uint32_t rank = r.plan->rank;
+    out += named("process_name", rank, "", plan::rank_text(l, rank));
+    const auto thread = [&](plan::lane lane, size_t chunk, const std::string& stage) {
+      out += named("thread_name", rank, ",\"tid\":" + std::to_string(thread_of(lane, chunk)),
+                   std::string(plan::name_of(lane)) + stage);
+    };
+    for (uint32_t i = 0; i < plan::num_lanes; ++i) {
+      const auto lane = static_cast<plan::lane>(i);
+      if (lane != plan::lane::compute || plan::pipeline_ranks(l) == 1) {
+        thread(lane, 0, "");
+        continue;
+      }
+      const auto stages = plan::stages_of(l, l.pipeline_at(rank));
+      for (size_t chunk = 0; chunk < stages.size(); ++chunk)
+        thread(lane, chunk,
+               ", stage " + std::to_string(stages[chunk]) + (stages.size() > 1 ? text_of(", chunk %zu", chunk) : ""));
+    }
+  }
+  return out;
+}
+
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns) {
   std::string out;
   for (const auto& c : ranks) {
     const auto& p = *c.plan;
     const auto ready = readiness_of(c);
+    const auto stages = plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank));
     for (const auto& x : p.instructions) {
+      const uint32_t stage = plan::pipeline_ranks(*p.layout) == 1 ? plan::none : plan::stage_served(*p.layout, x);
+      const bool computes = x.lane == plan::lane::compute && stage != plan::none;
+      const auto chunk = computes ? static_cast<size_t>(std::ranges::find(stages, stage) - stages.begin()) : 0;
       const int64_t could_ns = ready[x.id].at_ns;
       const int64_t start = c.spans[x.id].start_ns, end = c.spans[x.id].end_ns;
       const double wait_us = could_ns > 0 && start > could_ns ? double(start - could_ns) / 1e3 : 0.0;
@@ -74,9 +119,10 @@ std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64
       out += json_string(p.describe(x.id)) + ",\"cat\":\"" + std::string(plan::name_of(x.kind)) +
              text_of(
                  "\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":%.3f,\"dur\":%.3f,"
-                 "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f}}",
-                 p.rank, static_cast<unsigned>(x.lane), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
-                 static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us);
+                 "\"args\":{\"step\":%llu,\"id\":%u,\"bytes\":%llu,\"waited_us\":%.1f",
+                 p.rank, thread_of(x.lane, chunk), double(start - zero_ns) / 1e3, double(end - start) / 1e3,
+                 static_cast<unsigned long long>(step), x.id, static_cast<unsigned long long>(x.bytes), wait_us) +
+             (stage == plan::none ? "}}" : text_of(",\"stage\":%u}}", stage));
     }
   }
   return out;

@@ -21,7 +21,7 @@ struct step_summary {
   double communication_s = 0;                          ///< some collective under way that all members had reached
   double exposed_s = 0;                                ///< of that, while neither the compute nor the shard lane worked
   double idle_s[plan::num_lanes] = {};                 ///< step minus busy, by lane
-  uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank
+  uint64_t gathers = 0, releases = 0, reductions = 0;  ///< of one rank for each part of the model (stage_leaders)
   io_figures io;
   control_figures control;
   work_figures work;
@@ -32,7 +32,11 @@ step_summary summarise(std::span<const rank_spans> ranks, uint32_t cores = 0);
 /// Adds the summary of a run's step number `steps`, from 1: figures become means, counts become sums over the steps.
 void add_step(step_summary& run, const step_summary& x, uint64_t steps);
 
-/// Chrome trace events (one process per rank, one thread per lane), comma separated, times relative to `zero_ns`.
+/// The names of processes, which are ranks, and of threads, which are lanes; the compute lane has one for each of the
+/// rank's stages. Chrome trace events, each with ",\n" behind it.
+std::string trace_names(std::span<const rank_spans> ranks);
+
+/// Chrome trace events of these processes and threads, comma separated, times relative to `zero_ns`.
 /// Each instruction carries its wait since its last dependency; collectives are drawn from their posting to their end.
 std::string trace_events(std::span<const rank_spans> ranks, uint64_t step, int64_t zero_ns);
 

@@ -24,39 +24,42 @@ double unit_profile::backward_ms() const {
   return recompute_ms + sum_of(segments, [](const auto& s) { return s.backward_ms; });
 }
 
+void profile_sums::begin(const core::model_table& table) {
+  const auto numel = [&](const std::vector<uint32_t>& parameters) {
+    uint64_t n = 0;
+    for (uint32_t p : parameters) n += table.parameters[p].numel();
+    return n;
+  };
+  for (const auto& u : table.units) {
+    unit_profile unit;
+    unit.name = u.name;
+    unit.parameters = numel(u.parameters);
+    for (const auto& s : u.segments) unit.segments.push_back({s.name, numel(s.parameters), s.forward_flops, 0, 0});
+    units_.push_back(std::move(unit));
+  }
+}
+
 void profile_sums::add(std::span<const rank_spans> step) {
   if (step.empty()) return;
-  const auto& first = step.front();
-  const auto& table = first.plan->table();
-  if (units_.empty()) {
-    const auto numel = [&](const std::vector<uint32_t>& parameters) {
-      uint64_t n = 0;
-      for (uint32_t p : parameters) n += table.parameters[p].numel();
-      return n;
-    };
-    for (const auto& u : table.units) {
-      unit_profile unit;
-      unit.name = u.name;
-      unit.parameters = numel(u.parameters);
-      for (const auto& s : u.segments) unit.segments.push_back({s.name, numel(s.parameters), s.forward_flops, 0, 0});
-      units_.push_back(std::move(unit));
+  if (units_.empty()) begin(step.front().plan->table());
+  const auto leaders = stage_leaders(step);
+  int64_t first = INT64_MAX, last = INT64_MIN;
+  for (const size_t r : leaders) {
+    for (const auto& x : step[r].plan->instructions) {
+      const interval& i = step[r].spans[x.id];
+      first = std::min(first, i.start_ns);
+      last = std::max(last, i.end_ns);
+      const double ms = double(i.length_ns()) / 1e6;
+      if (x.kind == plan::kind::recompute) units_[x.subject].recompute_ms += ms;
+      if (x.kind == plan::kind::forward) units_[x.subject].segments[x.segment].forward_ms += ms;
+      if (x.kind == plan::kind::backward || x.kind == plan::kind::weigh)
+        units_[x.subject].segments[x.segment].backward_ms += ms;
     }
-  }
-  int64_t begin = INT64_MAX, end = INT64_MIN;
-  for (const auto& x : first.plan->instructions) {
-    const interval& i = first.spans[x.id];
-    begin = std::min(begin, i.start_ns);
-    end = std::max(end, i.end_ns);
-    const double ms = double(i.length_ns()) / 1e6;
-    if (x.kind == plan::kind::recompute) units_[x.subject].recompute_ms += ms;
-    if (x.kind == plan::kind::forward) units_[x.subject].segments[x.segment].forward_ms += ms;
-    if (x.kind == plan::kind::backward || x.kind == plan::kind::weigh)
-      units_[x.subject].segments[x.segment].backward_ms += ms;
+    step_ms_ += break_down(step, r).step_ms / double(leaders.size());
   }
   ++steps_;
-  micros_ += first.plan->options().accumulation;
-  step_ms_ += break_down(step, 0).step_ms;
-  if (end > begin) iteration_ms_ += double(end - begin) / 1e6;
+  micros_ += step.front().plan->options().accumulation;
+  if (last > first) iteration_ms_ += double(last - first) / 1e6;
 }
 
 std::vector<unit_profile> profile_sums::units() const {

@@ -32,19 +32,21 @@ struct unit_profile {
   [[nodiscard]] double backward_ms() const;
 };
 
-/// Sums over steps of rank 0, read as means per micro-batch.
+/// Sums over steps of one rank for each part of the model (stage_leaders), read as means per micro-batch.
 class profile_sums {
  public:
   void add(std::span<const rank_spans> step);
   [[nodiscard]] bool empty() const { return units_.empty(); }
   [[nodiscard]] std::vector<unit_profile> units() const;
-  [[nodiscard]] double step_ms() const;       ///< norms, vote, updates, publishing: per step
+  [[nodiscard]] double step_ms() const;       ///< norms, vote, updates, publishing: per step, mean over these ranks
   [[nodiscard]] double iteration_ms() const;  ///< first start to last end: per step
 
  private:
   std::vector<unit_profile> units_;
   uint64_t steps_ = 0, micros_ = 0;
   double step_ms_ = 0, iteration_ms_ = 0;
+
+  void begin(const core::model_table& table);
 };
 
 /// DeepSpeed's keys.
@@ -60,8 +62,9 @@ struct flops_table_options {
 struct profiled_run {
   uint32_t world_size = 1;
   uint64_t micro_batch = 1, accumulation = 1;
-  uint64_t parameters_per_rank = 0;  ///< numel that lies on rank 0 between steps
+  uint64_t parameters_per_rank = 0;  ///< numel that lies on a rank between steps, at most
   uint64_t parameters = 0;           ///< numel of the model, shared ones once
+  uint32_t pipeline = 1;             ///< ranks that a copy of the model is cut over
 };
 
 /// The profile as text: totals, the top modules of each depth, and the tree where `detailed`.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "plan/stage_place.hpp"
 #include "telemetry/mean.hpp"
 
 namespace troupe::telemetry {
@@ -25,18 +26,22 @@ work_figures work_of(std::span<const rank_spans> ranks, const posted_times& post
   const auto& table = ranks.front().plan->table();
   out.units.resize(table.units.size());
   const double n = double(ranks.size()) * 1e9;
-  for (const auto& c : ranks) {
+  const auto leaders = stage_leaders(ranks);
+  const double parts = plan::pipeline_ranks(*ranks.front().plan->layout);  // a unit is computed by a rank in so many
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const auto& c = ranks[r];
+    const bool leads = std::ranges::find(leaders, r) != leaders.end();
     for (const auto& x : c.plan->instructions) {
       const interval busy = x.sequence == plan::none ? c.spans[x.id] : moving(c, x.id, posted);
       const double busy_s = double(busy.length_ns()) / n;
       auto& row = row_of(out, x.kind);
       row.busy_s += busy_s;
-      row.count += &c == &ranks.front();
+      row.count += leads;
       if (!computes(x.kind)) continue;
       const bool forward = x.kind == plan::kind::forward;
       auto& unit = out.units[x.subject];
-      (forward ? unit.forward_s : unit.backward_s) += busy_s;
-      if (&c == &ranks.front()) (forward ? unit.forward_flops : unit.backward_flops) += x.flops;
+      (forward ? unit.forward_s : unit.backward_s) += busy_s * parts;
+      if (leads) (forward ? unit.forward_flops : unit.backward_flops) += x.flops;
     }
   }
   return out;

@@ -9,7 +9,8 @@
 
 namespace troupe::telemetry {
 
-/// Figures of one step on one rank, times as means over the ranks.
+/// Figures of one step on one rank, times as means over the ranks, of a unit over those that compute it. In a pipeline
+/// counts are of one rank for each part of the model together (stage_leaders).
 struct work_figures {
   struct of_kind {
     plan::kind kind = plan::kind::load;

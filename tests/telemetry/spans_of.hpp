@@ -6,7 +6,7 @@
 
 #include "plan/choose/cost.hpp"
 #include "telemetry/spans.hpp"
-#include "tests/plan/samples.hpp"
+#include "tests/plan/pipeline_samples.hpp"
 
 namespace troupe::telemetry {
 
@@ -18,6 +18,7 @@ inline std::vector<rank_spans> played(const plan::shared_plans& plans, int64_t z
     rank_spans s{.plan = plans[r], .spans = {}};
     for (const auto& i : t.ranks[r].instructions)
       s.spans.push_back({zero_ns + std::llround(i.start_s * 1e9), zero_ns + std::llround(i.end_s * 1e9)});
+    s.told_others.assign(s.spans.size(), false);
     out.push_back(std::move(s));
   }
   return out;
@@ -25,6 +26,13 @@ inline std::vector<rank_spans> played(const plan::shared_plans& plans, int64_t z
 
 inline std::vector<rank_spans> played_gpt(uint32_t ranks, uint32_t stage = 3, uint32_t accumulation = 1) {
   return played(plan::plans_of(plan::gpt_table(2, 64, 256, false), plan::small_options(ranks, stage, accumulation)));
+}
+
+/// A GPT of six units, cut.
+inline std::vector<rank_spans> played_pipeline(const std::string& schedule = "1f1b", uint32_t ranks = 2,
+                                               uint32_t chunks = 1, uint32_t stage = 3) {
+  return played(
+      plan::plans_of(plan::gpt_table(4, 64, 256, false), plan::pipeline_options(schedule, ranks, chunks, stage)));
 }
 
 }  // namespace troupe::telemetry

@@ -5,18 +5,25 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "plan/stage_place.hpp"
 
 namespace troupe::actors {
 namespace {
 
 using self_ptr = rank_actor::stateful_pointer<rank_state>;
 
+// "rank 2", "rank 2 (stages 0 and 2)" where the model is cut and a run has begun.
+std::string own_name(const rank_state& s) {
+  const auto stages = s.context ? plan::stages_text(*s.context->plan().layout, s.setup.rank) : std::string();
+  return "rank " + std::to_string(s.setup.rank) + (stages.empty() ? "" : " (" + stages + ")");
+}
+
 void report_failure(self_ptr self, core::error_kind kind, const std::string& text) {
   auto& s = self->state;
   if (s.failed) return;
   s.failed = true;
   if (s.context) s.context->aborted = true;
-  self->send(s.agent, run_failed{kind, "rank " + std::to_string(s.setup.rank) + ": " + text});
+  self->send(s.agent, run_failed{kind, own_name(s) + ": " + text});
 }
 
 void stop_lanes(self_ptr self, const give_up& m) {
@@ -109,7 +116,7 @@ void look(self_ptr self) {
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);
   // Only the rank that causes the wait reports it: the others wait for it.
   if (s.setup.tell && activity_of(*s.context, s.setup.missing) == activity::asking)
-    s.setup.tell("rank " + std::to_string(s.setup.rank) + ": " + text + "; the run waits");
+    s.setup.tell(own_name(s) + ": " + text + "; the run waits");
 }
 
 }  // namespace

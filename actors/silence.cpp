@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/stage_place.hpp"
+
 namespace troupe::actors {
 namespace {
 
@@ -56,10 +58,24 @@ activity activity_of(const step_context& context, const missing_members& missing
 
 namespace {
 
+// " (stage 2, chunk 1)", where the model is cut.
+std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
+
+// Those who have not come: "rank 3 (stage 1)".
+std::string absent_text(const plan::job_layout& l, const plan::instruction& x, const std::vector<uint32_t>& who) {
+  std::string out;
+  for (size_t i = 0; i < who.size(); ++i) {
+    out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
+    out += in_brackets(plan::is_transfer(x.kind) ? "stage " + std::to_string(plan::partner_stage(l, x))
+                                                 : plan::stages_text(l, who[i]));
+  }
+  return out;
+}
+
 // What a lane is in, or what it waits for before it starts `x`.
 std::string explain(const step_context& context, const plan::instruction& x, const missing_members& missing) {
   const auto& p = context.plan();
-  std::string out = std::string(plan::name_of(x.lane)) + " lane ";
+  std::string out = std::string(plan::name_of(x.lane)) + " lane" + in_brackets(plan::place_text(*p.layout, x)) + " ";
   if (!has_started(context, x.id)) {
     out += "waits to start " + p.describe(x.id);
     const auto on = std::ranges::find_if(x.after, [&](uint32_t id) { return !has_ended(context, id); });
@@ -67,10 +83,7 @@ std::string explain(const step_context& context, const plan::instruction& x, con
   }
   out += "is in " + p.describe(x.id);
   if (x.sequence == plan::none || !missing) return out;
-  const auto who = missing(context.order.meeting_of(x));
-  for (size_t i = 0; i < who.size(); ++i)
-    out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-  return out;
+  return out + absent_text(*p.layout, x, missing(context.order.meeting_of(x)));
 }
 
 }  // namespace

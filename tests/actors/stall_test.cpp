@@ -2,6 +2,7 @@
 #include <boost/test/unit_test.hpp>
 
 #include "tests/actors/ranks.hpp"
+#include "tests/plan/pipeline_samples.hpp"
 
 using namespace troupe;
 using namespace troupe::actors;
@@ -71,6 +72,34 @@ BOOST_AUTO_TEST_CASE(lanes_that_have_ended_everything_are_not_mentioned) {
   BOOST_TEST(!says(text, "compute lane"), text);
   for (const auto& x : p->instructions) end(x.id);
   BOOST_TEST(explain_stall(*context, nobody).empty());
+}
+
+BOOST_AUTO_TEST_CASE(in_a_pipeline_stages_chunks_and_micro_batches_are_named) {
+  const auto plans =
+      plan::plans_of(plan::chain_table(std::vector<uint64_t>(6, 3000)), plan::pipeline_options("interleaved", 2, 2));
+  p = plans[2];  // the first rank of stages 1 and 3
+  context = context_of(p);
+  const auto is = [&](plan::kind kind, uint32_t stage) {
+    return
+        [this, kind, stage](const auto& x) { return x.kind == kind && p->layout->stage_of_unit[x.subject] == stage; };
+  };
+  const auto& receive = find_instruction(*p, is(plan::kind::receive, 1));
+  const auto& forward = find_instruction(*p, is(plan::kind::forward, 3));
+  for (const auto& x : p->instructions)
+    if (x.id < forward.id) end(x.id);
+  context->spans[receive.id].end_ns = 0;
+  start(forward.id);
+  const auto text = explain_stall(*context, [](const meeting_id&) { return std::vector<uint32_t>{0}; });
+  BOOST_TEST(says(text, "fabric lane (stage 1, chunk 0) is in receive input of "), text);
+  BOOST_TEST(says(text, ", micro 0 and waits for rank 0 (stage 0)"), text);
+  BOOST_TEST(says(text, "compute lane (stage 3, chunk 1) is in forward "), text);
+  // A collective of all ranks: each of those that are missing is named with all its stages.
+  const auto& vote = find_instruction(*p, [](const auto& x) { return x.kind == plan::kind::vote; });
+  for (const auto& x : p->instructions)
+    if (x.id != vote.id) end(x.id);
+  start(vote.id);
+  const auto all = explain_stall(*context, [](const meeting_id&) { return std::vector<uint32_t>{0, 3}; });
+  BOOST_TEST(says(all, "and waits for rank 0 (stages 0 and 2) and 3 (stages 1 and 3)"), all);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

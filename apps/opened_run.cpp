@@ -1,5 +1,6 @@
 #include "apps/opened_run.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
@@ -107,7 +108,8 @@ void opened_run::measure_peak() {
 void opened_run::finish() {
   end_.tokens_per_s = seconds_ > 0 ? tokens_ / seconds_ : 0;
   end_.memory = session_.memory();
-  end_.peak_live_elements = plan::peak_live_parameters(session_.training_plan(0));
+  for (uint32_t r = 0; r < end_.memory.size(); ++r)
+    end_.peak_live_elements = std::max(end_.peak_live_elements, plan::peak_live_parameters(session_.training_plan(r)));
   end_.model_elements = session_.table().numel();
   for (const auto& u : session_.table().units) end_.units.push_back(u.name);
   end_.process_peak_bytes = telemetry::process_peak_bytes();
@@ -118,6 +120,7 @@ void opened_run::finish() {
   end_.report_file = records.report_file;
   end_.communication_table = records.communication_table;
   end_.num_not_recorded = records.num_dropped;
+  end_.pipeline = records.pipeline;
 }
 
 }  // namespace troupe::apps

@@ -34,18 +34,18 @@ std::string static_sizes(const job::blueprint& b, uint64_t parameters) {
 }
 
 std::string own_peak(const job::blueprint& b) {
-  uint64_t all = 0, largest = 0;
+  uint64_t all = 0, largest = 0, states = 0;
   for (uint32_t r = 0; r < b.train.ranks(); ++r) {
-    const uint64_t total = b.train.like(r).memory.total();
-    all += total;
-    largest = std::max(largest, total);
+    const auto& m = b.train.like(r).memory;
+    all += m.total();
+    largest = std::max(largest, m.total());
+    states = std::max(states, m.total() - m.activations);
   }
   const auto& options = b.train.layout().options;
-  const auto activations = b.train.like(0).memory.activations;
   return text_of("this plan, stage %u in %s, activations and buffers included: peak of a rank %s, of all ranks %s\n",
                  options.stage, std::string(core::name_of(options.types.parameter)).c_str(),
                  core::human_bytes(largest).c_str(), core::human_bytes(all).c_str()) +
-         text_of("  without activations: %s\n", core::human_bytes(largest - std::min(largest, activations)).c_str());
+         text_of("  without activations: %s\n", core::human_bytes(states).c_str());
 }
 
 plan::transformer_shape shape_of(const job::blueprint& b) {

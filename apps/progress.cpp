@@ -167,7 +167,7 @@ std::string end_json(const end_summary& e) {
            ",\"accumulated\":" + std::to_string(m.resident.accumulated) +
            ",\"windows\":" + std::to_string(m.resident.windows) + ",\"swapped\":" + std::to_string(m.resident.swapped) +
            ",\"undo\":" + std::to_string(m.resident.undo) + ",\"put_by\":" + std::to_string(m.resident.deferred) +
-           ",\"votes\":" + std::to_string(m.resident.votes) +
+           ",\"votes\":" + std::to_string(m.resident.votes) + ",\"transfers\":" + std::to_string(m.resident.transfers) +
            ",\"activations_peak\":" + std::to_string(m.activations_peak_bytes) +
            ",\"total\":" + std::to_string(total_bytes(m)) + "}";
   }
@@ -181,6 +181,7 @@ std::string end_json(const end_summary& e) {
   out += ",\"communication_s\":" + json_number(e.lanes.communication_s) +
          ",\"exposed_s\":" + json_number(e.lanes.exposed_s) + ",\"compute_idle_s\":" + json_number(e.lanes.idle_s[1]) +
          ",\"control\":" + control_json(e.lanes) + ",\"work\":" + work_json(e.lanes.work, e.units, e.peak_flops) +
+         (e.pipeline.steps > 0 ? ",\"pipeline\":" + telemetry::stage_json(e.pipeline) : "") +
          ",\"checkpoints\":{\"written\":" + std::to_string(e.checkpoints.written) +
          ",\"failed\":" + std::to_string(e.checkpoints.failed) +
          ",\"skipped\":" + std::to_string(e.checkpoints.skipped) + ",\"bytes\":" + std::to_string(e.checkpoints.bytes) +
@@ -209,6 +210,14 @@ std::string io_lines(const telemetry::step_summary& l) {
   return out + "\n";
 }
 
+std::string stage_lines(const telemetry::pipeline_figures& p) {
+  return text_of(
+             "stages, a step of one rank of each; compute idle as a share of the step: of %.1f ms as planned, which is "
+             "the plan played with this run's mean times, and of %.1f ms as measured\n",
+             1e3 * p.planned_step_s, 1e3 * p.measured_step_s) +
+         telemetry::stage_table(p);
+}
+
 }  // namespace
 
 std::string end_text(const end_summary& e) {
@@ -232,14 +241,20 @@ std::string end_text(const end_summary& e) {
              core::human_bytes(m.resident.deferred) + " of deferred gradients in the first total\n";
       break;
     }
+  uint64_t transfers = 0;
+  for (const auto& m : e.memory) transfers = std::max(transfers, m.resident.transfers);
+  if (transfers > 0)
+    out +=
+        "  with at most " + core::human_bytes(transfers) + " of activations and gradients between stages in a total\n";
   if (e.process_peak_bytes > 0)
     out += "  the whole process at its peak: " + core::human_bytes(e.process_peak_bytes) + "\n";
   if (e.lanes.gathers > 0)
-    out += text_of(
-        "parameters: %llu gathers and %llu releases on each rank; at most %llu of %llu were whole at once (%.0f%%)\n",
-        static_cast<unsigned long long>(e.lanes.gathers), static_cast<unsigned long long>(e.lanes.releases),
-        static_cast<unsigned long long>(e.peak_live_elements), static_cast<unsigned long long>(e.model_elements),
-        100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
+    out += text_of("parameters: %llu gathers and %llu releases %s; at most %llu of %llu were whole at once (%.0f%%)\n",
+                   static_cast<unsigned long long>(e.lanes.gathers), static_cast<unsigned long long>(e.lanes.releases),
+                   e.pipeline.steps > 0 ? "on one rank of each stage" : "on each rank",
+                   static_cast<unsigned long long>(e.peak_live_elements),
+                   static_cast<unsigned long long>(e.model_elements),
+                   100.0 * double(e.peak_live_elements) / double(std::max<uint64_t>(1, e.model_elements)));
   out += text_of(
       "a step: %.1f ms, compute busy %.1f ms; communication %.1f ms, of which %.1f ms hidden and %.1f ms exposed\n",
       1e3 * e.lanes.step_s, 1e3 * e.lanes.compute_s, 1e3 * e.lanes.communication_s,
@@ -249,6 +264,7 @@ std::string end_text(const end_summary& e) {
   out += control_line(e.lanes);
   out += work_text(e.lanes.work, e.units, e.lanes.step_s, e.peak_flops);
   if (e.lanes.io.bytes() > 0) out += io_lines(e.lanes);
+  if (e.pipeline.steps > 0) out += stage_lines(e.pipeline);
   if (const auto& c = e.checkpoints; c.written + c.failed + c.skipped > 0) {
     out += text_of("checkpoints: %llu of %s in %.2f s, for which training waited %.2f s",
                    static_cast<unsigned long long>(c.written), core::human_bytes(c.bytes).c_str(), c.seconds,

@@ -52,15 +52,17 @@ struct end_summary {
   double validation_loss = 0;
   double tokens_per_s = 0;
   std::vector<actors::rank_memory_report> memory;
-  uint64_t peak_live_elements = 0, model_elements = 0;
+  uint64_t peak_live_elements = 0;  ///< of the rank that has most
+  uint64_t model_elements = 0;
   uint64_t process_peak_bytes = 0;
   telemetry::step_summary lanes;   ///< of all steps, as telemetry::add_step adds them up
   std::vector<std::string> units;  ///< their names
   double peak_flops = 0;           ///< of a rank's core, measured; 0: not known
   checkpoint_counts checkpoints;
   std::string trace_file, report_file, output_folder, sample;
-  std::string communication_table;  ///< comms_logger's
-  uint64_t num_not_recorded = 0;    ///< steps and validations without a record
+  std::string communication_table;       ///< comms_logger's
+  telemetry::pipeline_figures pipeline;  ///< without steps where the model is not cut
+  uint64_t num_not_recorded = 0;         ///< steps and validations without a record
 };
 std::string end_json(const end_summary& e);
 std::string end_text(const end_summary& e);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <csignal>
 #include <cstdio>
@@ -25,6 +26,7 @@
 #include "config/values.hpp"
 #include "core/text.hpp"
 #include "data/documents.hpp"
+#include "plan/stage_place.hpp"
 
 namespace troupe::apps {
 namespace {
@@ -151,16 +153,38 @@ output_style style_of(const train_arguments& a) {
   return ::isatty(STDOUT_FILENO) != 0 ? output_style::bar : output_style::lines;
 }
 
+/// How the model is laid over the ranks, and what that takes of one.
+std::string size_line(const actors::session& s) {
+  const auto& first = s.training_plan(0);
+  const auto& l = *first.layout;
+  const uint64_t parameters = s.table().numel();
+  const auto memory = s.memory();
+  if (plan::pipeline_ranks(l) == 1)
+    return fmt::format("{} parameters, ZeRO-{} over {} ranks, {} instructions a step and rank, {} resident on rank 0\n",
+                       parameters, first.options().stage, first.options().ranks(), first.instructions.size(),
+                       core::human_bytes(memory[0].resident.total()));
+  std::vector<size_t> units(l.num_stages(), 0);
+  for (const uint32_t stage : l.stage_of_unit) ++units[stage];
+  size_t instructions = 0;
+  uint64_t most = 0;
+  for (uint32_t r = 0; r < first.options().ranks(); ++r) {
+    instructions = std::max(instructions, s.training_plan(r).instructions.size());
+    most = std::max(most, memory[r].resident.total());
+  }
+  return fmt::format(
+      "{} parameters, {}, ZeRO-{}, stages of {} units, at most {} instructions a step and rank, at most {} resident on "
+      "a "
+      "rank\n",
+      parameters, first.options().mesh.text(), first.options().stage, fmt::join(units, ", "), instructions,
+      core::human_bytes(most));
+}
+
 /// What is said before the first step, which may take long.
 void announce(const actors::session& s, const config::job_config& c, const run_start& start, output_style style) {
   const bool for_people = style == output_style::bar || style == output_style::lines;
   const auto& from = start.load.path;
   const auto done = static_cast<unsigned long long>(s.steps_done());
-  const auto& first = s.training_plan(0);
-  if (for_people)
-    std::printf("%llu parameters, ZeRO-%u over %u ranks, %zu instructions a step and rank, %s resident on rank 0\n",
-                static_cast<unsigned long long>(s.table().numel()), first.options().stage, first.options().ranks(),
-                first.instructions.size(), core::human_bytes(s.memory()[0].resident.total()).c_str());
+  if (for_people) std::printf("%s", size_line(s).c_str());
   if (for_people && !from.empty()) std::printf("resumes after step %llu, from %s\n", done, from.c_str());
   if (s.steps_done() >= c.steps)
     std::fprintf(

@@ -20,6 +20,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "plan/rank_plan.hpp"
+#include "telemetry/stage_figures.hpp"
 #include "telemetry/trace.hpp"
 
 namespace caf {
@@ -87,10 +88,11 @@ struct session_ending {
 
 /// What a run recorded, once its files are written.
 struct session_records {
-  std::string report_file;          ///< empty where none was wanted or it could not be written
-  std::string communication_table;  ///< comms_logger's, empty where that is off
-  uint64_t num_dropped = 0;         ///< steps and validations that were not recorded: the writers fell behind
-  bool curves_complete = true;      ///< every other value is in its file
+  std::string report_file;               ///< empty where none was wanted or it could not be written
+  std::string communication_table;       ///< comms_logger's, empty where that is off
+  uint64_t num_dropped = 0;              ///< steps and validations that were not recorded: the writers fell behind
+  bool curves_complete = true;           ///< every other value is in its file
+  telemetry::pipeline_figures pipeline;  ///< without steps where the model is not cut
 };
 
 /// Steps between two printed lines: `steps_per_print`, or a fortieth of the run.

@@ -4,6 +4,7 @@
 #include "actors/host_thread.hpp"
 #include "actors/session/parts.hpp"
 #include "core/clock.hpp"
+#include "plan/stage_place.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -17,6 +18,22 @@ bool lies_below(const std::filesystem::path& path, const std::filesystem::path& 
   std::error_code e;
   const auto inner = std::filesystem::weakly_canonical(path, e), outer = std::filesystem::weakly_canonical(folder, e);
   return !e && std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
+}
+
+/// Parameters that lie on a rank between steps, on the one that has most.
+uint64_t parameters_per_rank(const job::step_plans& plans) {
+  const auto& l = plans.layout();
+  uint64_t most = 0;
+  for (const auto& p : plans.plans()) {
+    uint64_t held = p->offsets.shard_elements;
+    if (l.options.stage < 3) {
+      held = 0;
+      for (uint32_t q = 0; q < l.pipeline_of.size(); ++q)
+        if (l.holds(p->rank, q)) held += l.table->parameters[q].numel();
+    }
+    most = std::max(most, held);
+  }
+  return most;
 }
 
 telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool tokens_are_bytes) {
@@ -44,7 +61,9 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   f.zero_stage = layout.options.stage;
   f.ranks = layout.options.ranks();
   f.parameters = plan.table->numel();
-  f.parameters_per_rank = layout.options.stage == 3 ? plan.train.like(0).offsets.shard_elements : f.parameters;
+  f.pipeline = layout.options.mesh.degree(core::axis::pipeline);
+  f.mesh = layout.options.mesh.text();
+  f.parameters_per_rank = parameters_per_rank(plan.train);
   f.steps = c.steps;
   f.micro_batch = c.train_micro_batch_size_per_gpu;
   f.accumulation = layout.options.accumulation;
@@ -107,7 +126,7 @@ core::result<void> session::parts::open_records() {
 std::vector<telemetry::memory_row> session::parts::memory_rows() const {
   std::vector<telemetry::memory_row> out;
   for (uint32_t r = 0; r < memory.ranks.size(); ++r) {
-    telemetry::memory_row row{r, "host", {}};
+    telemetry::memory_row row{r, "host", {}, plan::stages_text(*memory.ranks[r]->plan().layout, r)};
     auto resident = memory.ranks[r]->resident();
     resident.activations = memory.ledger->peak_bytes(memory.ledger->owner(r));
     for (const auto& x : plan::owners_of(resident)) {
@@ -184,6 +203,7 @@ session_records session::parts::finish(session_ending ending) {
           [&](const records_closed& m) {
             out.communication_table = m.records->communication_table;
             out.curves_complete = m.records->curves_complete;
+            out.pipeline = m.records->pipeline;
             if (m.records->report_written) out.report_file = plan.config->output / "report.html";
           },
           [&](caf::error&) {

@@ -5,13 +5,10 @@ side_by_side [--troupe FILE] [--only CASE,...] [--rounds N] [--steps N] [--parts
 running anything, and --add keeps the cases that an earlier run left there.
 """
 import argparse
-import datetime
 import json
 import pathlib
-import shlex
 import signal
 import sys
-import time
 
 import cases
 import disk
@@ -19,10 +16,15 @@ import figures
 import kernels
 import machine
 import page
+import pipeline_cases
+import pipelines
 import roofline
 import runs
+from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines")
+NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
+ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
 
 
@@ -30,61 +32,49 @@ def arguments():
     p = argparse.ArgumentParser(prog="side_by_side", description=__doc__.split("\n")[0])
     p.add_argument("--troupe", type=pathlib.Path, default=runs.ROOT / "build/release/troupe")
     p.add_argument("--programs", type=pathlib.Path, help="the folder of bench_* (default: tests/bench beside --troupe)")
-    p.add_argument("--only", default="", help="cases: " + ", ".join(c.name for c in cases.CASES))
-    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--only", default="", help="cases: " + ", ".join(NAMES))
+    p.add_argument("--rounds", type=int, help="instead of 5, and 2 of pipelines")
     p.add_argument("--steps", type=int, help="of a run, instead of the case's own")
     p.add_argument("--parts", default=",".join(PARTS), help="of " + ", ".join(PARTS) + ", disk (alone: tiers, saving, files)")
     p.add_argument("--results", type=pathlib.Path, default=runs.ROOT / "build/benchmarks/side_by_side.json")
     p.add_argument("--page", type=pathlib.Path, help="default: docs/benchmarks/DATE-side-by-side.md")
     p.add_argument("--page-only", action="store_true")
     p.add_argument("--add", action="store_true", help="keep what --results holds of cases and parts that do not run now")
+    p.add_argument("--before", type=pathlib.Path, help="an earlier troupe: pipelines take turns with it where nothing is cut")
     p.add_argument("--next", help="the page's last section")
     a = p.parse_args()
     a.troupe = a.troupe.resolve()  # runs have folders of their own
     a.programs = (a.programs or a.troupe.parent / "tests/bench").resolve()
     names = [n for n in a.only.split(",") if n]
-    unknown = set(names) - {c.name for c in cases.CASES} | set(a.parts.split(",")) - {*PARTS, "disk"}
+    unknown = set(names) - set(NAMES) | set(a.parts.split(",")) - {*PARTS, "disk"}
     if unknown:
         p.error(f"wanted cases and parts as --help lists them, got {', '.join(sorted(unknown))}")
-    a.cases = [c for c in cases.CASES if not names or c.name in names]
+    a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
+    if not a.cases:
+        a.parts &= {"pipelines"}
+    if not a.pipeline_cases:
+        a.parts -= {"pipelines"}
     return a
 
 
-class Session:
-    """Results so far, written after every run so that a broken off session keeps what it has."""
-
-    def __init__(self, a):
-        self.a, self.begin = a, time.monotonic()
-        old = json.loads(a.results.read_text()) if a.add and a.results.exists() else {"cases": {}}
-        command = ("python3 tests/bench/side_by_side " + shlex.join(sys.argv[1:])).strip()
-        self.before_s = old.get("seconds", 0)
-        self.results = old | {"machine": machine.facts(), "date": datetime.date.today().isoformat(), "commit": machine.commit(),
-                              "commands": old.get("commands", []) + [command], "load": max(machine.load(), old.get("load", 0))}
-
-    def keep(self, **what):
-        self.results |= what
-        self.results["seconds"] = self.before_s + round(time.monotonic() - self.begin)
-        self.a.results.parent.mkdir(parents=True, exist_ok=True)
-        self.a.results.write_text(json.dumps(self.results))
-
-    def run(self, where, case, name, peer, stage, steps, **how):
-        """One run, kept under the case's `where`; one that fails is said on the page, and does not end the session."""
-        try:
-            r = runs.run(self.a.troupe, case, peer, stage, steps, **how)
-            median = figures.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
-            said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
-        except RuntimeError as e:
-            r = {"error": str(e)[-800:]}
-            said = "failed: " + r["error"].replace("\n", " ")[-200:]
-        kept = self.results["cases"].setdefault(case.name, {})
-        kept.setdefault(where, {}).setdefault(name, []).append(r)
-        self.keep()
-        print(f"[{time.monotonic() - self.begin:5.0f} s] {case.name} {where} {name}: {said}", flush=True)
+def run(s, a, where, case, name, peer, stage, steps, **how):
+    """One run, kept under the case's `where`; one that fails is said on the page, and does not end the session."""
+    try:
+        r = runs.run(a.troupe, case, peer, stage, steps, **how)
+        median = figures.run_median(r) if len(r["steps_s"]) > cases.WARM_STEPS else r["steps_s"][-1]
+        said = f"step {median:.3f} s, first after {r['first_step_s']:.2f} s"
+    except RuntimeError as e:
+        r = {"error": str(e)[-800:]}
+        said = "failed: " + r["error"].replace("\n", " ")[-200:]
+    kept = s.results["cases"].setdefault(case.name, {})
+    kept.setdefault(where, {}).setdefault(name, []).append(r)
+    s.keep()
+    s.say(f"{case.name} {where} {name}: {said}")
 
 
 def measure(a):
-    s = Session(a)
+    s = Session(a.results, a.add, {"cases": {}})
     if a.parts & {"steps", "memory", "kernels"}:
         kernels.make_peers_ready()
     if "roofline" in a.parts:
@@ -93,15 +83,15 @@ def measure(a):
         fresh = {k: {} for k in ("steps", "memory", "trace") if k in a.parts}
         s.results["cases"].setdefault(case.name, {}).update(fresh, commit=machine.commit())
         if "steps" in a.parts:
-            for number in range(a.rounds):
+            for number in range(a.rounds or ROUNDS):
                 for name, peer, stage in cases.contenders(case, with_peers=case.timed or number == 0):
-                    s.run("steps", case, name, peer, stage, cases.WARM_STEPS + (a.steps or case.steps))
+                    run(s, a, "steps", case, name, peer, stage, cases.WARM_STEPS + (a.steps or case.steps))
         if "memory" in a.parts and case.memory:
             for name, peer, stage in (c for c in cases.contenders(case) if c[1] != "pytorch"):
-                s.run("memory", case, name, peer, stage, MEMORY_STEPS, sample_memory=True)
+                run(s, a, "memory", case, name, peer, stage, MEMORY_STEPS, sample_memory=True)
         if "trace" in a.parts and case.traced:
             for stage in case.stages:
-                s.run("trace", case, f"troupe-{stage}", "troupe", stage, runs.TRACED_FROM + runs.TRACED_STEPS + 1, traced=True)
+                run(s, a, "trace", case, f"troupe-{stage}", "troupe", stage, runs.TRACED_FROM + runs.TRACED_STEPS + 1, traced=True)
     if "kernels" in a.parts:
         s.keep(kernels=kernels.measure(a.programs))
     if a.next:
@@ -113,8 +103,13 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # so that what runs is ended too
     a = arguments()
     if "disk" in a.parts:
-        disk.run(a.troupe, a.programs, a.rounds)
+        disk.run(a.troupe, a.programs, a.rounds or ROUNDS)
         a.parts -= {"disk"}
+        if not a.parts:
+            return
+    if "pipelines" in a.parts:
+        pipelines.run(a)
+        a.parts -= {"pipelines"}
         if not a.parts:
             return
     results = json.loads(a.results.read_text()) if a.page_only else measure(a)

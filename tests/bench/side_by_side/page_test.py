@@ -8,6 +8,8 @@ import cases
 import figures
 import kernels
 import page
+import pipeline_cases
+import pipeline_page
 import roofline
 
 FP32 = next(c for c in cases.CASES if c.name == "gpt2-fp32")
@@ -112,6 +114,45 @@ class Kernels(unittest.TestCase):
         rounds = [{"adamw/fp32/2/real_time": 50.0, "adamw_100m_torch": 55.0}] * 3
         both = kernels.comparisons({"rounds": rounds})
         self.assertEqual([(c[1], round(c[4].value, 2)) for c in both], [("torch fused", 0.91)])
+
+
+def pipelined(step_s, loss=5.5, **more):
+    return {"steps_s": [9.0] * pipeline_cases.WARM_STEPS + [step_s] * 2, "losses": [loss] * 3, "peak_rss_bytes": 400 << 20, **more}
+
+
+class Pipelines(unittest.TestCase):
+    def setUp(self):
+        self.r = results([], []) | {"cases": {}}
+        self.runs = self.r["cases"].setdefault("pipeline-fp32", {}).setdefault("steps", {})
+
+    def page(self):
+        return pipeline_page.page(self.r)
+
+    def test_each_peer_stands_beside_the_same_schedule(self):
+        self.runs |= {"1f1b, m 4": [pipelined(1.0)] * 2, "torch 1F1B, m 4": [pipelined(4.0)] * 2, "interleaved, 2 chunks, m 4": [pipelined(1.0)],
+                      "torch Interleaved1F1B, m 4": [pipelined(1.6)]}
+        text = self.page()
+        self.assertIn("| 4 | 1f1b | 1.00 | torch 1F1B | 4.00 | 0.25 (0.25 to 0.25) | 0.5 | 200 / 200 |", text)
+        self.assertIn("- pipeline-fp32, interleaved, 2 chunks, m 4 beside torch Interleaved1F1B: 0.62 (0.62 to 0.62), bound 0.5", text)
+
+    def test_a_peer_that_does_not_run_is_named_with_its_error(self):
+        self.runs["DeepSpeed, ZeRO 0"] = [{"error": "Traceback\n  a line\n[rank0]: AssertionError: pipelines need a GPU\nfile.cpp:7"}]
+        self.assertIn("- pipeline-fp32, steps, DeepSpeed, ZeRO 0: `[rank0]: AssertionError: pipelines need a GPU`", self.page())
+
+    def test_losses_of_another_model_are_marked(self):
+        self.runs |= {"1f1b, m 4": [pipelined(1.0)], "torch 1F1B, m 4": [pipelined(4.0, 5.6)], "DeepSpeed, ZeRO 1, m 4": [pipelined(4.0, 5.5001)]}
+        text = self.page()
+        self.assertIn("| torch 1F1B | 5.600000 | **1.0e-01: not the same model** |", text)
+        self.assertIn("| DeepSpeed, ZeRO 1 | 5.500100 | 1.0e-04 |", text)
+
+    def test_our_own_schedules_have_bounds_of_their_own(self):
+        self.runs |= {"1f1b, m 4": [pipelined(1.0)], "zb1p, m 4": [pipelined(0.95)]}
+        self.assertIn("| pipeline-fp32 | zb1p by 1f1b, m 4 | **0.95 (0.95 to 0.95) missed** | 0.91 |", self.page())
+
+    def test_memory_is_that_of_runs_of_its_own(self):
+        self.r["cases"]["pipeline-fp32"]["memory"] = {"1f1b, m 8": [pipelined(1, peak_pss_bytes=300 << 20)],
+                                                      "DeepSpeed, ZeRO 0": [pipelined(1, peak_pss_bytes=1000 << 20)]}
+        self.assertIn("| pipeline-fp32 | DeepSpeed, ZeRO 0 | 300 | 1000 | 0.30 (0.30 to 0.30) | 0.4 |", self.page())
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def follow(processes, begin):
     return result, failed
 
 
-def run(commands, environments, folder, sample_memory=False):
+def run(commands, environments, folder, sample_memory=False, limit_s=LIMIT_S):
     """Starts all commands at once in `folder` and waits for them. The first one's lines of JSON are the events.
 
     Gives steps_s, first_step_s (from the start of the processes), peak_rss_bytes (sum over processes, by the kernel),
@@ -74,7 +74,7 @@ def run(commands, environments, folder, sample_memory=False):
                                   stderr=errors[i], stdin=subprocess.DEVNULL)
                  for i, (c, e) in enumerate(zip(commands, environments))]
     sampler = Sampler([p.pid for p in processes]) if sample_memory else None
-    watchdog = threading.Timer(LIMIT_S, lambda: [p.send_signal(signal.SIGABRT) for p in processes])  # Python says where it was
+    watchdog = threading.Timer(limit_s, lambda: [p.send_signal(signal.SIGABRT) for p in processes])  # Python says where it was
     watchdog.daemon = True
     watchdog.start()
     try:

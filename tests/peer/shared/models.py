@@ -51,6 +51,34 @@ class GPT2(nn.Module):
         return mean_loss(self.ln_f(x), self.wte.weight, targets)
 
 
+class GPT2Embedding(nn.Module):
+    """The first layer of a GPT-2 that is a list of layers; `wte` is what head and embedding share."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.wte = nn.Embedding(config["vocab_size"], config["n_embd"])
+        self.wpe = nn.Embedding(config["n_positions"], config["n_embd"])
+
+    def forward(self, tokens):
+        return self.wte(tokens) + self.wpe(torch.arange(tokens.shape[1]))
+
+
+class GPT2Head(nn.Module):
+    """The last one: logits."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.ln_f = nn.LayerNorm(config["n_embd"])
+        self.wte = nn.Linear(config["n_embd"], config["vocab_size"], bias=False)
+
+    def forward(self, x):
+        return self.wte(self.ln_f(x))
+
+
+def loss_of(logits, targets):
+    return F.cross_entropy(logits.float().view(-1, logits.shape[-1]), targets.reshape(-1))
+
+
 def rotated(x, cos, sin):
     a, b = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-b, a), dim=-1) * sin
@@ -97,10 +125,31 @@ class Llama(nn.Module):
         return mean_loss(self.norm(x), self.wte.weight, targets)
 
 
-def make(config):
-    """The model that `config` describes; its embedding and head are one matrix."""
-    model = {"gpt2": GPT2, "llama": Llama}[config["model_type"]](config)
+def first_values(model):
     for p in model.parameters():
         if p.dim() > 1:
             nn.init.normal_(p, std=0.02)
     return model
+
+
+def make(config):
+    """The model that `config` describes; its embedding and head are one matrix."""
+    return first_values({"gpt2": GPT2, "llama": Llama}[config["model_type"]](config))
+
+
+def is_tied(config):
+    return config.get("tie_word_embeddings", True)
+
+
+def layer_specs(config):
+    """(class, arguments) of a GPT-2's layers in order: what stages of a pipeline are cut from."""
+    blocks = [(GPT2Block, (config["n_embd"], config["n_head"]))] * config["n_layer"]
+    return [(GPT2Embedding, (config,)), *blocks, (GPT2Head, (config,))]
+
+
+def layers(config):
+    """These layers, whole and with first values that follow from torch's seed; `wte` is one parameter where weights are tied."""
+    made = first_values(nn.ModuleList(kind(*arguments) for kind, arguments in layer_specs(config)))
+    if is_tied(config):
+        made[-1].wte.weight = made[0].wte.weight
+    return made

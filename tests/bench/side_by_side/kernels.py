@@ -46,8 +46,9 @@ def make_peers_ready():
     # A build that was killed leaves its lock, on which later ones wait for ever; none is under way here.
     for lock in runs.OPERATORS.glob("**/lock"):
         lock.unlink(missing_ok=True)
-    code = ("from deepspeed.ops.op_builder import CPUAdamBuilder; from deepspeed.ops.op_builder.cpu import FusedAdamBuilder\n"
-            "CPUAdamBuilder().load(); FusedAdamBuilder().load()")
+    code = ("from deepspeed.ops.op_builder import CPUAdamBuilder\n"
+            "from deepspeed.ops.op_builder.cpu import FusedAdamBuilder, ShareMemCommBuilder\n"
+            "CPUAdamBuilder().load(); FusedAdamBuilder().load(); ShareMemCommBuilder().load()")
     print("DeepSpeed's operators (built once)", flush=True)
     done = subprocess.run([str(runs.PYTHON), "-c", code], env=runs.peer_environment(), capture_output=True, text=True)
     if done.returncode != 0:

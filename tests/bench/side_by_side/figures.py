@@ -5,8 +5,8 @@ import statistics
 import cases
 
 
-def run_median(run, warm=cases.WARM_STEPS):
-    return statistics.median(run["steps_s"][warm:])
+def run_median(run):
+    return statistics.median(run["steps_s"][cases.WARM_STEPS:])
 
 
 def ran(runs):

@@ -5,9 +5,10 @@ import cases
 
 PIPELINE = 2
 MICRO_BATCHES = (4, 8)  # of a step
-WARM_STEPS = 1
+WARM_STEPS = 1  # of a run; a peer's is one for all numbers of micro-batches
 TIMED_STEPS = 2
 ROUNDS = 2
+MEMORY_MICRO_BATCHES = min(MICRO_BATCHES)
 SAME_LOSS = 1e-3  # of the first step, at equal weights and samples
 
 
@@ -54,6 +55,8 @@ ONE_F_ONE_B = Ours("1f1b")
 INTERLEAVED = Ours("interleaved", chunks=2)
 ZERO_BUBBLE = Ours("zb1p")
 ZERO_BUBBLE_CHUNKS = Ours("zb1p", chunks=2)
+ZERO_BUBBLE_IN_V = Ours("zb_v", chunks=2, micro_batches=MICRO_BATCHES[:1])
+DUAL_PIPE_IN_V = Ours("dual_pipe_v", chunks=2, micro_batches=MICRO_BATCHES[:1])
 SHARDED = Ours("1f1b", data=2, zero=3, micro_batches=MICRO_BATCHES[:1])
 BEST = Ours("1f1b", partition="best", micro_batches=MICRO_BATCHES[:1])
 BY_PARAMETERS = dataclasses.replace(BEST, partition="parameters")
@@ -67,6 +70,8 @@ class Peer:
     ours: Ours
     bound: float | None = None  # instead of the case's
     memory: float | None = None  # the bound: resident memory, where it is looked at
+    rounds: int = ROUNDS  # at most; fewer where another peer says nearly the same, or where runs take long
+    dtypes: tuple = ("fp32", "bf16")
 
     @property
     def micro_batches(self):
@@ -83,12 +88,20 @@ def of_torch(name, schedule, ours, shard=1, **more):
 
 PEERS = (
     Peer("DeepSpeed, ZeRO 0", {"peer": "deepspeed", "zero": 0}, ONE_F_ONE_B, memory=0.40),
-    Peer("DeepSpeed, ZeRO 1", {"peer": "deepspeed", "zero": 1}, ONE_F_ONE_B, memory=0.40),
+    Peer("DeepSpeed, ZeRO 1", {"peer": "deepspeed", "zero": 1}, ONE_F_ONE_B, memory=0.40, rounds=1),
     of_torch("torch 1F1B", "Schedule1F1B", ONE_F_ONE_B),
     of_torch("torch Interleaved1F1B", "ScheduleInterleaved1F1B", INTERLEAVED),
     of_torch("torch InterleavedZeroBubble", "ScheduleInterleavedZeroBubble", ZERO_BUBBLE_CHUNKS),
-    of_torch("torch 1F1B, fully_shard 2", "Schedule1F1B", SHARDED, shard=2, bound=0.35),
+    of_torch("torch ZBVZeroBubble", "ScheduleZBVZeroBubble", ZERO_BUBBLE_IN_V, rounds=1, dtypes=("fp32",)),
+    of_torch("torch DualPipeV", "ScheduleDualPipeV", DUAL_PIPE_IN_V, rounds=1, dtypes=("fp32",)),
+    of_torch("torch 1F1B, fully_shard 2", "Schedule1F1B", SHARDED, shard=2, bound=0.35, rounds=1),
 )
+
+
+def peers(case, round_number=0):
+    """Those that run a case in a round."""
+    return [p for p in PEERS if case.peers and case.dtype in p.dtypes and round_number < p.rounds]
+
 
 # Our own runs that no peer stands beside.
 ALONE = {"pipeline-fp32": (ZERO_BUBBLE,), "pipeline-bf16": (ZERO_BUBBLE,), "pipeline-124m": (BEST, BY_PARAMETERS)}

@@ -22,7 +22,7 @@ def reason(text):
 
 
 def step_s(run):
-    return figures.run_median(run, plan.WARM_STEPS)
+    return statistics.median(run["timed_s"])
 
 
 def kept(results, case, where="steps"):
@@ -47,7 +47,7 @@ def mib_a_rank(runs, ranks):
 def peer_comparisons(case, results):
     """(peer, micro-batches, the comparison)."""
     out = []
-    for peer in plan.PEERS if case.peers else ():
+    for peer in plan.peers(case):
         for m in peer.micro_batches:
             f = compared(kept(results, case), key(peer.ours.name, m), key(peer.name, m), peer.bound or case.bound)
             if f:
@@ -59,8 +59,8 @@ def memory_comparisons(case, results):
     """(peer, the comparison)."""
     out, memory = [], kept(results, case, "memory")
     share = lambda r: r["peak_pss_bytes"]
-    ours = figures.of_rounds(memory.get(key(plan.ONE_F_ONE_B.name, max(plan.MICRO_BATCHES)), []), share)
-    for peer in (p for p in plan.PEERS if p.memory):
+    ours = figures.of_rounds(memory.get(key(plan.ONE_F_ONE_B.name, plan.MEMORY_MICRO_BATCHES), []), share)
+    for peer in (p for p in plan.peers(case) if p.memory):
         f = figures.ratio(ours, figures.of_rounds(memory.get(peer.name, []), share), peer.memory)
         if f:
             out.append((peer, figures.Comparison(case.name, f"memory beside {peer.name}", f)))
@@ -97,7 +97,7 @@ def uncut_comparisons(results):
     out = []
     for name, stage in plan.UNCUT:
         runs = results["cases"].get(name, {}).get("uncut", {})
-        before, after = (figures.of_rounds(runs.get(f"{who}, ZeRO {stage}", []), figures.run_median) for who in ("before", "after"))
+        before, after = (figures.of_rounds(runs.get(f"{who}, ZeRO {stage}", []), step_s) for who in ("before", "after"))
         f = figures.ratio(after, before)
         if f:
             out.append(figures.Comparison(name, f"uncut, ZeRO {stage}, after by before", f))
@@ -156,13 +156,13 @@ def memory_section(results):
         memory = kept(results, case, "memory")
         for peer, c in memory_comparisons(case, results):
             ours, theirs = (statistics.median(r["peak_pss_bytes"] for r in figures.ran(memory[n])) / 2**20
-                            for n in (key(plan.ONE_F_ONE_B.name, max(plan.MICRO_BATCHES)), peer.name))
+                            for n in (key(plan.ONE_F_ONE_B.name, plan.MEMORY_MICRO_BATCHES), peer.name))
             rows.append([case.name, peer.name, f"{ours:.0f}", f"{theirs:.0f}", of(c.figure), bound_text(c.figure.bound)])
     if not rows:
         return []
     return ["## Resident memory of a whole run", "",
             f"MiB: the greatest sum over a run's processes of their proportional shares (PSS), sampled every 50 ms, 1F1B, "
-            f"m {max(plan.MICRO_BATCHES)}, in runs that are not timed. Troupe is one process, DeepSpeed two.", "",
+            f"m {plan.MEMORY_MICRO_BATCHES}, in runs that are not timed. Troupe is one process, DeepSpeed two.", "",
             table(["case", "peer", "Troupe", "DeepSpeed", "of it", "bound"], rows), ""]
 
 
@@ -175,7 +175,7 @@ def losses_section(results):
     m = plan.MICRO_BATCHES[0]
     for case in (c for c in plan.CASES if c.peers):
         runs = kept(results, case)
-        for peer in plan.PEERS:
+        for peer in plan.peers(case):
             ours, theirs = (first_loss(runs.get(key(n, m), [])) for n in (peer.ours.name, peer.name))
             if ours is not None and theirs is not None:
                 apart = abs(ours - theirs)

@@ -7,7 +7,6 @@ import subprocess
 import tempfile
 
 import cases
-import figures
 import kernels
 import pipeline_cases as plan
 import pipeline_page
@@ -18,6 +17,7 @@ from session import Session
 PROGRAM = runs.ROOT / "tests/peer/shared/pipelines.py"
 WEIGHTS = runs.ROOT / "tests/peer/shared/hugging_face.py"
 STEPS = plan.WARM_STEPS + plan.TIMED_STEPS
+UNCUT_STEPS = cases.WARM_STEPS + 4
 LIMIT_S = 100  # several times the longest run; a peer that hangs is to cost no more
 
 
@@ -48,17 +48,18 @@ def run_ours(troupe, case, ours, micro_batches, weights, traced=False, sample_me
     job = folder / "job.yaml"
     job.write_text(json.dumps(topology(case, ours, micro_batches, folder, weights, traced)))
     try:
-        return watched.run([[str(troupe), "train", str(job), "--json"]], [dict(os.environ)], folder, sample_memory, LIMIT_S)
+        r = watched.run([[str(troupe), "train", str(job), "--json"]], [dict(os.environ)], folder, sample_memory, LIMIT_S)
+        return r | {"timed_s": r["steps_s"][plan.WARM_STEPS:]}
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def run_peer(case, peer, micro_batches, steps=STEPS, sample_memory=False):
-    """All numbers of micro-batches in one run, one after the other: watched.run's figures, `steps_s` of one behind the other."""
+def run_peer(case, peer, micro_batches, steps=plan.TIMED_STEPS, sample_memory=False):
+    """All numbers of micro-batches in one run, one after the other, behind one warm-up: watched.run's figures."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="pipelines_", dir=runs.ROOT / "build"))
     count = plan.PIPELINE * peer.shard
-    spec = peer.spec | {"model": case.model, "dtype": case.dtype, "rows": case.rows, "columns": case.columns, "steps": steps,
-                        "micro_batches": micro_batches, "text": text_of(case, max(micro_batches), peer.shard, folder)}
+    spec = peer.spec | {"model": case.model, "dtype": case.dtype, "rows": case.rows, "columns": case.columns, "warm": plan.WARM_STEPS,
+                        "steps": steps, "micro_batches": micro_batches, "text": text_of(case, max(micro_batches), peer.shard, folder)}
     port = runs.free_port()
     common = runs.peer_environment() | {"WORLD_SIZE": str(count), "LOCAL_SIZE": str(count), "MASTER_ADDR": "127.0.0.1",
                                         "MASTER_PORT": port, "OMP_NUM_THREADS": "1"}
@@ -71,8 +72,9 @@ def run_peer(case, peer, micro_batches, steps=STEPS, sample_memory=False):
 
 
 def by_micro_batches(run, micro_batches):
-    """A peer's run as one for each number of micro-batches; what belongs to the whole run stands in each."""
-    return {m: run | {key: run[key][i * STEPS : (i + 1) * STEPS] for key in ("steps_s", "losses")} for i, m in enumerate(micro_batches)}
+    """A peer's run as one for each number of micro-batches, warm-up steps left out; what belongs to the whole run stands in each."""
+    timed = run["steps_s"][plan.WARM_STEPS:]
+    return {m: run | {"timed_s": timed[i * plan.TIMED_STEPS : (i + 1) * plan.TIMED_STEPS]} for i, m in enumerate(micro_batches)}
 
 
 class Measuring:
@@ -97,7 +99,7 @@ class Measuring:
     def note(self, case_name, where, name, run):
         self.s.results["cases"].setdefault(case_name, {}).setdefault(where, {}).setdefault(name, []).append(run)
         self.s.keep()
-        self.s.say(f"{case_name} {where} {name}: step {figures.run_median(run, plan.WARM_STEPS):.3f} s, {run['peak_rss_bytes'] / 2**20:.0f} MiB")
+        self.s.say(f"{case_name} {where} {name}: step {pipeline_page.step_s(run):.3f} s, {run['peak_rss_bytes'] / 2**20:.0f} MiB")
 
     def ours(self, case, ours, where="steps", micro_batches=None, **how):
         for m in micro_batches or ours.micro_batches:
@@ -112,18 +114,18 @@ class Measuring:
             self.note(case.name, "steps", pipeline_page.key(peer.name, m), part)
 
     def memory(self, case):
-        """Of runs that are not timed, with as many micro-batches as there are: in flight there are as many with fewer."""
-        most = max(plan.MICRO_BATCHES)
-        for peer in (p for p in plan.PEERS if p.memory):
-            run = self.attempt(case.name, "memory", peer.name, lambda: run_peer(case, peer, [most], STEPS - 1, True))
+        """Of runs that are not timed, with the least micro-batches: with more no more are in flight."""
+        least = plan.MEMORY_MICRO_BATCHES
+        for peer in (p for p in plan.peers(case) if p.memory):
+            run = self.attempt(case.name, "memory", peer.name, lambda: run_peer(case, peer, [least], plan.TIMED_STEPS, True))
             if run:
-                self.note(case.name, "memory", peer.name, run)
-        self.ours(case, plan.ONE_F_ONE_B, "memory", [most], sample_memory=True)
+                self.note(case.name, "memory", peer.name, by_micro_batches(run, [least])[least])
+        self.ours(case, plan.ONE_F_ONE_B, "memory", [least], sample_memory=True)
 
-    def round(self, case):
+    def round(self, case, number):
         """Each of ours beside the peers that it is compared with."""
         done = set()
-        for peer in plan.PEERS if case.peers else ():
+        for peer in plan.peers(case, number):
             self.peer(case, peer)
             if peer.ours not in done:
                 self.ours(case, peer.ours)
@@ -137,9 +139,9 @@ class Measuring:
             case = next(c for c in cases.CASES if c.name == name)
             for who, troupe in (("before", self.a.before.resolve()), ("after", self.a.troupe)):
                 label = f"{who}, ZeRO {stage}"
-                run = self.attempt(name, "uncut", label, lambda: runs.run(troupe, case, "troupe", stage, STEPS + 3))
+                run = self.attempt(name, "uncut", label, lambda: runs.run(troupe, case, "troupe", stage, UNCUT_STEPS))
                 if run:
-                    self.note(name, "uncut", label, run)
+                    self.note(name, "uncut", label, run | {"timed_s": run["steps_s"][cases.WARM_STEPS:]})
 
     def write_weights(self, case):
         """The peers' first weights as a file, once a session."""
@@ -157,7 +159,7 @@ class Measuring:
             self.write_weights(case)
         for number in range(self.a.rounds or plan.ROUNDS):
             for case in self.a.pipeline_cases:
-                self.round(case)
+                self.round(case, number)
             if self.a.before:
                 self.uncut()
         for case in (c for c in self.a.pipeline_cases if c.peers):

@@ -2,7 +2,7 @@
 
 pipelines.py JSON: {"peer": "deepspeed", "zero": stage} or {"peer": "torch", "schedule": torch's class, "chunks": stages of a
 rank, "shard": ranks that share a stage's states by fully_shard}, "model": keys, "dtype": "fp32" or "bf16", "rows", "columns",
-"micro_batches": [of a step, one number after the other], "steps": of each number, "text": file of bytes.
+"micro_batches": [of a step, one number after the other], "warm": steps before the first, "steps": of each, "text": file of bytes.
 
 One process a rank (RANK, WORLD_SIZE: pipeline x shard), one thread each. The layers are cut into stages of equally many. A
 step is all micro-batches, clipping at 1.0 over all ranks and AdamW; its samples are the first windows of the text in turn,
@@ -68,9 +68,9 @@ class DeepSpeed:
     @staticmethod
     def take_first_values(module, config):
         """Those of models.layers: DeepSpeed builds a stage's own layers alone."""
+        torch.manual_seed(SEED)
         whole = models.layers(config)
-        offset = module._local_start
-        for own, layer in zip(module.forward_funcs, whole[offset : module._local_stop]):
+        for own, layer in zip(module.forward_funcs, whole[module._local_start : module._local_stop], strict=True):
             own.load_state_dict(layer.state_dict())
 
     def use(self, micro_batches):
@@ -196,7 +196,7 @@ def main():
     peer = {"deepspeed": DeepSpeed, "torch": Torch}[spec["peer"]](spec)
     for micro_batches in spec["micro_batches"]:
         peer.use(micro_batches)
-        for _ in range(spec["steps"]):
+        for _ in range(spec["steps"] + (spec["warm"] if micro_batches == spec["micro_batches"][0] else 0)):
             begin = time.perf_counter()
             loss = peer.step()
             seconds = time.perf_counter() - begin

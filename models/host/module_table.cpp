@@ -108,9 +108,9 @@ core::result<void> check_alike(const core::model_table& table, const module_mode
       return differ(std::to_string(a.parameters.size()) + " parameters in unit " + quoted(a.name),
                     std::to_string(b.parameters.size()));
     for (size_t i = 0; i < a.parameters.size(); ++i) {
-      const auto &p = table.parameters[a.parameters[i]], &q = other->parameters[b.parameters[i]];
-      if (a.parameters[i] != b.parameters[i] || p.name != q.name || p.shape != q.shape)
-        return differ(shape(p), shape(q));
+      const uint32_t number = table.original(a.parameters[i]);  // a shared one may be read through copies
+      const auto &p = table.parameters[number], &q = other->parameters[b.parameters[i]];
+      if (number != b.parameters[i] || p.name != q.name || p.shape != q.shape) return differ(shape(p), shape(q));
       if (p.trainable != q.trainable)
         return differ(quoted(p.name) + (p.trainable ? " with" : " without") + " requires_grad", "the opposite");
     }

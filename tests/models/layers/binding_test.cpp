@@ -3,6 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include "core/tied_copies.hpp"
 #include "tests/models/model_fixture.hpp"
 
 namespace troupe::models {
@@ -47,6 +48,64 @@ BOOST_AUTO_TEST_CASE(a_parameter_is_bound_while_it_has_bytes) {
   BOOST_TEST(same_bits(binding.tensor(0), m.weights[0]));
   binding.release(0);
   BOOST_TEST(!binding.bound(0));
+}
+
+BOOST_AUTO_TEST_CASE(later_uses_of_a_tied_weight_read_and_write_their_copies) {
+  bound_model tied(gpt2_json, core::dtype::f32, 2, 8), by_use(gpt2_json, core::dtype::f32, 2, 8);
+  by_use.model->read_copies();
+  const auto& table = by_use.model->table();
+  const auto copy = static_cast<uint32_t>(table.parameters.size() - 1);
+  BOOST_TEST_REQUIRE(table.original(copy) == 0U);
+  parameter_binding binding(table, core::dtype::f32);
+  at::Tensor own = by_use.weights[0].clone();
+  for (uint32_t q = 0; q < copy; ++q) binding.bind(q, by_use.weights[q].mutable_data_ptr());
+  binding.bind(copy, own.mutable_data_ptr());
+  owned_batch data(2, 8, 50);
+  tensor_sink wanted(tied.model->table(), core::dtype::f32), got(table, core::dtype::f32);
+  const double loss = tied.step(data.batch, wanted);
+  auto batch = data.batch;
+  const auto by_token = core::order_of_inputs(batch.tokens, batch.columns);
+  const auto by_column = core::order_of_columns(batch.document_start, batch.columns);
+  batch.by_token = &by_token;
+  batch.by_column = &by_column;
+  segment_runs runs;
+  at::Tensor hidden;
+  for (uint32_t u = 0; u < table.units.size(); ++u)
+    for (uint32_t s = 0; s < table.units[u].segments.size(); ++s) {
+      runs.push_back(by_use.model->forward(u, s, batch, hidden, binding));
+      hidden = runs.back()->output();
+    }
+  BOOST_TEST(hidden.item<double>() == loss);
+  run_backward(runs, at::full({}, 1.0, hidden.options()), got);
+  BOOST_TEST(wanted.contributions[0] == 2);
+  BOOST_TEST(got.contributions[0] == 1);
+  BOOST_TEST(got.contributions[copy] == 1);
+  BOOST_TEST(got.gradients[0].add(got.gradients[copy]).allclose(wanted.gradients[0], 1e-5, 1e-7));
+  for (uint32_t q = 1; q < copy; ++q) BOOST_TEST(same_bits(got.gradients[q], wanted.gradients[q]));
+}
+
+BOOST_AUTO_TEST_CASE(a_copy_of_a_hosts_tensor_is_that_tensor_bound_to_one_place_at_a_time) {
+  core::model_table shared;
+  core::parameter_info info;
+  info.name = "shared";
+  info.shape = {16};
+  shared.parameters = {info};
+  shared.units = {{"first", {0}, {{"forward", {0}}}}, {"second", {0}, {{"forward", {0}}}}};
+  const auto table = core::with_copies(shared);
+  const auto filled = [](double value) { return at::full({16}, value, at::TensorOptions().dtype(at::kFloat)); };
+  const at::Tensor module = filled(0);
+  parameter_binding binding(table, core::dtype::f32, {module});
+  BOOST_TEST(binding.tensor(1).is_same(module));
+  at::Tensor first = filled(1), second = filled(2);
+  binding.bind(0, first.mutable_data_ptr());
+  BOOST_TEST(same_bits(module, first));
+  binding.bind(1, second.mutable_data_ptr());
+  BOOST_TEST(same_bits(module, second));
+  BOOST_TEST(!binding.bound(0));
+  BOOST_TEST((binding.sharing(0) == std::vector<uint32_t>{1}));
+  binding.bind(0, first.mutable_data_ptr());
+  BOOST_TEST(same_bits(module, first));
+  BOOST_TEST(!binding.bound(1));
 }
 
 BOOST_AUTO_TEST_CASE(touching_a_released_parameter_throws) {

@@ -1,7 +1,7 @@
 // Rules between keys of degrees and of pipelines. Leaves what a model and a schedule say of them to job/pipeline.hpp.
 #include <fmt/format.h>
-#include <re2/re2.h>
 
+#include "config/name_pattern.hpp"
 #include "config/resolve.hpp"
 
 namespace troupe::config {
@@ -55,10 +55,8 @@ class parallel_checks {
     constexpr std::string_view prefix = "type:";
     const auto& partition = config_.pipeline.partition;
     if (!partition.starts_with(prefix)) return;
-    const RE2 pattern(partition.substr(prefix.size()), RE2::Quiet);
-    if (!pattern.ok())
-      error("pipeline.partition",
-            fmt::format("wanted type: and an RE2 pattern, got '{}': {}", partition, pattern.error()));
+    if (const auto read = found_in(partition.substr(prefix.size()), {}); !read)
+      error("pipeline.partition", "type: " + read.error().text);
   }
 
   void recomputation() {

@@ -116,7 +116,9 @@ class modelled_fabric_executor final : public executor {
     if (silent_ |= *silent; silent_) return progress::pending;
     auto r = describe_collective(*context_, x, (*pieces_)[x.communicator][x.sequence]);
     if (x.kind == plan::kind::vote) r.input = r.output = reinterpret_cast<std::byte*>(context_->votes.data());
-    if (world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
+    // One that meets nobody else cannot be told apart.
+    const bool meets = context_->plan().layout->communicators[x.communicator].members.size() > 1;
+    if (meets && world_->strikes(sim_fault_kind::wrong_identity, *context_, x)) r.id.what += " of another plan";
     const auto met = meet(*communicators_[x.communicator], r);
     if (met && *met == progress::done) end(x);
     return met;

@@ -1,5 +1,6 @@
 #include "models/host/module_runner.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
 
@@ -158,7 +159,8 @@ class module_runner final : public language_model {
       throw std::runtime_error("unit '" + model_.units[unit].name + "', given " + shape_text(x) + ": " + line_of(e));
     }
     TORCH_CHECK(y.defined(), "unit '", model_.units[unit].name, "' gave nothing for ", shape_text(x));
-    const at::NoGradGuard no_grad;
+    // As a module's own statistics change: what autograd has saved of the buffers is not outdated by it.
+    const at::AutoDispatchBelowADInplaceOrView unseen;
     for (size_t i = 0; i < kept.size(); ++i) buffers_[unit][i].copy_(kept[i]);
     return y;
   }

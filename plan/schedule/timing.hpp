@@ -16,12 +16,12 @@ struct stage_cost {
   uint64_t weight_part_bytes = 0;  ///< kept from the end of I to the end of W
 };
 
-struct pipeline_costs {
+struct pipeline_costs {  ///< of all stages, and of what goes between them
   std::vector<stage_cost> stages;
   double transfer_s = 0;  ///< of an output or gradient to another rank; no rank computes less for it
 };
 
-struct action_time {
+struct action_time {  ///< seconds since the step began
   double start_s = 0, end_s = 0;
 };
 
@@ -34,7 +34,7 @@ struct rank_timing {
   uint64_t peak_bytes = 0;  ///< activations and what weight parts need, at most at once
 };
 
-struct table_timing {
+struct table_timing {  ///< all ranks' step
   std::vector<rank_timing> ranks;
   double total_s = 0;  ///< to the end of the last action
 };

@@ -149,9 +149,8 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_checked_as_far_as_it_needs_no_model) {
   BOOST_TEST(line_9("pipeline: {partition: [0, -1]}") ==
              "j.yaml:9:23: error: pipeline.partition: wanted text, or a list of integers of at least 0, got [0, -1]\n");
   const std::string pattern = line_9("pipeline: {partition: 'type:('}");
-  BOOST_TEST(
-      pattern.starts_with("j.yaml:9:23: error: pipeline.partition: wanted type: and an RE2 pattern, got 'type:('"),
-      pattern);
+  BOOST_TEST(pattern.starts_with("j.yaml:9:23: error: pipeline.partition: type: wanted an RE2 pattern, got '('"),
+             pattern);
   BOOST_TEST(line_9("pipeline: {schedule: true}") == "j.yaml:9:22: error: pipeline.schedule: wanted text, got true\n");
   BOOST_TEST(line_9("pipeline: {activation_checkpoint_interval: 2}\nactivation_checkpointing: {enabled: false}") ==
              "j.yaml:9:44: error: pipeline.activation_checkpoint_interval: wanted 0 beside "

@@ -173,7 +173,7 @@ BOOST_AUTO_TEST_CASE(second_copies_of_random_models_are_proved) {
 BOOST_AUTO_TEST_CASE(a_unit_is_gathered_from_all_shards_once_a_step) {
   auto o = small_options(4, 3, 3);
   o.gathering.near = 2;
-  o.gathering.max_reuse_distance = 0;
+  o.gathering.max_reuse_distance = o.gathering.prefetch_bucket = 0;
   const auto plans = plans_of(gpt_table(2, 64, 256, false), o);
   for (const auto& p : plans) {
     const auto count = [&](kind k, bool near) {

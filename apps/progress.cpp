@@ -212,9 +212,9 @@ std::string io_lines(const telemetry::step_summary& l) {
 
 std::string stage_lines(const telemetry::pipeline_figures& p) {
   return text_of(
-             "stages, a step of one rank of each; compute idle as a share of the step: of %.1f ms as planned, which is "
-             "the plan played with this run's mean times, and of %.1f ms as measured\n",
-             1e3 * p.planned_step_s, 1e3 * p.measured_step_s) +
+             "stages, a step of one rank of each; compute idle as a share of the step: planned, the plan played with "
+             "this run's mean times, %.1f ms; measured, %.1f ms, %.1f%% of it idle beyond the plan\n",
+             1e3 * p.planned_step_s, 1e3 * p.measured_step_s, 100 * p.idle_beyond_plan()) +
          telemetry::stage_table(p);
 }
 

@@ -31,13 +31,30 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
     case kind::forward:
     case kind::recompute:
     case kind::backward:
+    case kind::weigh:
       return of_unit();
     case kind::swap_in:
     case kind::swap_out:
       return x.what == swapped::shards || x.what == swapped::activations ? of_unit() : none;
-    default:
+    case kind::load:
+    case kind::reduce:
+    case kind::tie:
+    case kind::tied_sum:
+    case kind::norm:
+    case kind::vote:
+    case kind::prepare:
+    case kind::measure:
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+    case kind::update:
+    case kind::undo:
+    case kind::publish:
+    case kind::snapshot:
+    case kind::write:
       return none;
   }
+  return none;
 }
 
 uint32_t partner_stage(const job_layout& l, const operation& x) {

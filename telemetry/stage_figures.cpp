@@ -1,7 +1,10 @@
 #include "telemetry/stage_figures.hpp"
 
+#include <algorithm>
+
 #include "core/text.hpp"
 #include "plan/choose/cost.hpp"
+#include "plan/layout/ties.hpp"
 #include "plan/stage_place.hpp"
 #include "telemetry/text.hpp"
 
@@ -16,10 +19,25 @@ uint32_t stage_of_gather(const plan::rank_plan& p, const plan::instruction& x) {
   return stage != plan::none ? stage : plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).front();
 }
 
+// The stage of whose use of a tied weight `p` tells the gradient in `x`; none: it only takes.
+uint32_t stage_of_tie(const plan::rank_plan& p, const plan::instruction& x) {
+  const auto& l = *p.layout;
+  const auto& e = l.exchanges[x.subject];
+  const uint32_t given = e.gives[plan::side_of(e, l.pipeline_at(p.rank))];
+  if (given == plan::none) return plan::none;
+  const auto& units = l.table->units;
+  const auto uses = std::ranges::find_if(
+      units, [&](const auto& u) { return std::ranges::find(u.parameters, given) != u.parameters.end(); });
+  return l.stage_of_unit[static_cast<size_t>(uses - units.begin())];
+}
+
 void count(std::vector<stage_figures>& stages, const plan::rank_plan& p) {
   for (const auto& x : p.instructions) {
     if (x.kind == plan::kind::gather) ++stages[stage_of_gather(p, x)].gathers;
-    if (x.kind == plan::kind::send) stages[plan::stage_served(*p.layout, x)].sent_bytes += x.bytes;
+    const uint32_t sender = x.kind == plan::kind::send  ? plan::stage_served(*p.layout, x)
+                            : x.kind == plan::kind::tie ? stage_of_tie(p, x)
+                                                        : plan::none;
+    if (sender != plan::none) stages[sender].sent_bytes += x.bytes;
   }
 }
 
@@ -41,9 +59,7 @@ double pipeline_figures::planned_idle(const stage_figures& s) const { return sha
 double pipeline_figures::measured_idle(const stage_figures& s) const {
   return share(s.measured_idle_s, measured_step_s);
 }
-double pipeline_figures::idle_beyond_plan(const stage_figures& s) const {
-  return share(s.measured_idle_s - s.planned_idle_s, measured_step_s);
-}
+double pipeline_figures::idle_beyond_plan() const { return share(measured_step_s - planned_step_s, measured_step_s); }
 
 pipeline_figures pipeline_of(const instruction_times& times) {
   pipeline_figures out;
@@ -86,14 +102,14 @@ std::string stage_table(const pipeline_figures& p) {
 
 std::string stage_json(const pipeline_figures& p) {
   std::string out = "{\"steps\":" + std::to_string(p.steps) + ",\"planned_step_s\":" + json_number(p.planned_step_s) +
-                    ",\"measured_step_s\":" + json_number(p.measured_step_s) + ",\"stages\":[";
+                    ",\"measured_step_s\":" + json_number(p.measured_step_s) +
+                    ",\"idle_beyond_plan\":" + json_number(p.idle_beyond_plan()) + ",\"stages\":[";
   for (const auto& s : p.stages)
     out += std::string(&s == p.stages.data() ? "" : ",") + "{\"stage\":" + std::to_string(s.stage) + ",\"ranks\":[" +
            list_of(s.ranks) + "],\"units\":" + std::to_string(s.units) +
            ",\"micros_in_flight\":" + std::to_string(s.micros_in_flight) + ",\"gathers\":" + std::to_string(s.gathers) +
            ",\"sent_bytes\":" + std::to_string(s.sent_bytes) + ",\"planned_idle\":" + json_number(p.planned_idle(s)) +
-           ",\"measured_idle\":" + json_number(p.measured_idle(s)) +
-           ",\"idle_beyond_plan\":" + json_number(p.idle_beyond_plan(s)) + "}";
+           ",\"measured_idle\":" + json_number(p.measured_idle(s)) + "}";
   return out + "]}";
 }
 

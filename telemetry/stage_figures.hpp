@@ -18,7 +18,7 @@ struct stage_figures {
   uint32_t units = 0;
   uint32_t micros_in_flight = 0;  ///< micro-batches whose activations it holds, at most
   uint64_t gathers = 0;
-  uint64_t sent_bytes = 0;  ///< activations and their gradients, to ranks of other stages
+  uint64_t sent_bytes = 0;  ///< activations, their gradients, those of tied weights, to ranks of other stages
   double planned_idle_s = 0, measured_idle_s = 0;
 };
 
@@ -30,8 +30,9 @@ struct pipeline_figures {
   std::vector<stage_figures> stages;
   [[nodiscard]] double planned_idle(const stage_figures& s) const;   ///< as a share of the step
   [[nodiscard]] double measured_idle(const stage_figures& s) const;  ///< likewise
-  /// Measured idle time beyond the planned, as a share of the measured step.
-  [[nodiscard]] double idle_beyond_plan(const stage_figures& s) const;
+  /// Idle time beyond the planned, as a share of the measured step: the same on every rank, whose work is as long in
+  /// both.
+  [[nodiscard]] double idle_beyond_plan() const;
 };
 
 /// Of a run.

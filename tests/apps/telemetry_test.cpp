@@ -57,6 +57,49 @@ BOOST_AUTO_TEST_CASE(everything_that_is_asked_for_is_printed_and_written) {
     BOOST_TEST(has(page, part), part);
 }
 
+BOOST_AUTO_TEST_CASE(a_run_in_stages_tells_of_each_of_them_and_of_the_whole_model) {
+  const command_folder f(everything);
+  const std::vector<std::string> cut = {"train", "job.yaml",
+                                        "--set", "parallel.pipeline=2",
+                                        "--set", "pipeline.schedule=1f1b",
+                                        "--set", "tied_gradients=per_use",
+                                        "--set", "gradient_accumulation_steps=4",
+                                        "--set", "data.validation_fraction=0.1"};
+  const auto r = f.troupe(cut);
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part :
+       {", pipeline 2 x shard 2, ZeRO-3, stages of ", "stages, a step of one rank of each; ",
+        "  stage  ranks      units  in flight  gathers        sent  idle planned  measured\n", "\n      1  2,3 ",
+        "time (ms) | stage 0 | fwd: ", "time (ms) | stage 1 | fwd: ", " | pipe_recv_grad: ",
+        "flops profiler, step 1, one rank of each stage", "comm op: send_receive | send | time (ms): "})
+    BOOST_TEST(has(r.out, part), part << " is missing in\n" << r.out);
+  const auto out = f.folder / "out";
+  const std::string page = scratch_folder::read(out / "report.html");
+  for (const char* part : {"<h2>Stages</h2>", "pipeline 2 x shard 2", "rank 3, stage 1, host"})
+    BOOST_TEST(has(page, part), part);
+  BOOST_TEST(has(scratch_folder::read(out / "trace.json"), "\"rank 2, stage 1\""));
+  auto with_json = cut;
+  with_json.push_back("--json");
+  const auto script = f.troupe(with_json);
+  BOOST_TEST_REQUIRE(script.code == 0, script.err);
+  const auto end = json::parse(script.out.substr(script.out.rfind('\n', script.out.size() - 2) + 1));
+  const auto& stages = end.at("pipeline").at("stages");
+  BOOST_TEST_REQUIRE(stages.size() == 2U);
+  uint64_t gathers = 0;
+  for (const auto& s : stages) {
+    gathers += s.at("gathers").get<uint64_t>();
+    BOOST_TEST(s.at("sent_bytes").get<uint64_t>() > 4U * 4 * 64 * 64 * 4);  // a step's activations, and their headers
+    for (const char* idle : {"planned_idle", "measured_idle"}) {
+      BOOST_TEST(s.at(idle).get<double>() > 0);
+      BOOST_TEST(s.at(idle).get<double>() < 1);
+    }
+  }
+  BOOST_TEST(end.at("gathers") == 6 * gathers);
+  BOOST_TEST(stages[0].at("micros_in_flight") == 2);
+  BOOST_TEST(stages[1].at("micros_in_flight") == 1);
+  for (const auto& u : end.at("work").at("units")) BOOST_TEST(u.at("backward_s").get<double>() > 0, u.dump());
+}
+
 BOOST_AUTO_TEST_CASE(a_script_reads_json_alone_and_quiet_stays_quiet) {
   const command_folder f(everything);
   const auto r = f.troupe({"train", "job.yaml", "--json", "--set", "data.validation_fraction=0.1"});

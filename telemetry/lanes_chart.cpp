@@ -97,12 +97,16 @@ std::vector<size_t> drawn_ranks(std::span<const rank_spans> step) {
   return out;
 }
 
-// Beside its lanes: the rank, and below it its stages.
+constexpr size_t label_room = 14;  // characters of small print left of the name of a lane
+
+// Beside its lanes: the rank, and below it its stages, or their number.
 std::string label_of(const plan::rank_plan& p, double y) {
   std::string out = text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">rank %u</text>", y + 11, p.rank);
-  if (const auto stages = plan::stages_text(*p.layout, p.rank); !stages.empty())
-    out += text_of("<text class=\"who\" x=\"0\" y=\"%.1f\">", y + row + 11) + stages + "</text>";
-  return out;
+  auto stages = plan::stages_text(*p.layout, p.rank);
+  if (stages.empty()) return out;
+  if (stages.size() > label_room)
+    stages = std::to_string(plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).size()) + " stages";
+  return out + text_of("<text class=\"tick\" x=\"0\" y=\"%.1f\">", y + row + 11) + stages + "</text>";
 }
 
 }  // namespace

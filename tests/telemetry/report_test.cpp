@@ -198,6 +198,31 @@ BOOST_AUTO_TEST_CASE(its_size_is_bounded_however_long_and_wide_the_run) {
   BOOST_TEST(report_page(data).size() < size_t{2} << 20);
 }
 
+BOOST_AUTO_TEST_CASE(a_model_that_is_cut_has_its_stages_named_and_whole_copies_of_it_drawn) {
+  step = played_pipeline("interleaved", 2, 2);
+  instruction_times times;
+  times.add(step);
+  data.facts.ranks = 4;
+  data.facts.pipeline = 2;
+  data.facts.mesh = "pipeline 2 x shard 2";
+  data.facts.micro_batch = 3;
+  data.lanes = step;
+  data.pipeline = pipeline_of(times);
+  const std::string page = report_page(data);
+  check_nesting(page);
+  for (const char* part : {"pipeline 2 x shard 2", "<h2>Stages</h2>", "<td>2</td><td>0, 1</td>", ">rank 2</text>",
+                           ">stages 1 and 3</text>", ", stage 2, chunk 1: ", "One rank of each stage"})
+    BOOST_TEST(has(page, part), part);
+  BOOST_TEST(has(page, "<dt>Global batch</dt><dd>6<"), page.substr(page.find("Global batch"), 60));
+  // Of 12 ranks in three stages the first two data positions are drawn whole, the third in part.
+  auto o = plan::pipeline_options("1f1b", 3);
+  o.mesh = {{core::axis::pipeline, 3}, {core::axis::shard, 4}};
+  const std::string lanes = lanes_svg(played(plan::plans_of(plan::gpt_table(4, 64, 256, false), o)));
+  for (const uint32_t rank : {0, 1, 2, 4, 5, 6, 8, 9})
+    BOOST_TEST(has(lanes, ">rank " + std::to_string(rank) + "</text>"), rank);
+  BOOST_TEST(has(lanes, "8 of 12 ranks."));
+}
+
 BOOST_AUTO_TEST_CASE(curves_of_one_value_of_constants_and_of_extremes_are_drawn) {
   for (const double y : {0.0, 1.0, -3.0, 1e-300, 1e300, 4e-5}) {
     run_curves c;

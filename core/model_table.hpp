@@ -42,12 +42,17 @@ struct segment_info {
   double weight_flops = 0;
 };
 
+/// Where tensors that lie behind each other begin.
+inline constexpr uint64_t input_alignment = 64;
+
 /// Parameters and segments that are gathered and released together.
 struct unit_info {
   std::string name;                  ///< "embedding", "block 3", "head"
   std::vector<uint32_t> parameters;  ///< all that its segments read; a tied one stands in two units
   std::vector<segment_info> segments;
   uint64_t input_bytes = 0;  ///< of the hidden state that it takes, one micro-batch; 0 for the first unit
+  /// Tensors in these; where there are several, each begins at a multiple of input_alignment.
+  uint32_t input_tensors = 1;
 };
 
 struct model_table {  ///< a model as units, segments and parameters

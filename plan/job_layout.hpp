@@ -66,8 +66,8 @@ struct rank_offsets {
   bool operator==(const rank_offsets&) const = default;
 };
 
-/// What crosses between stages describes itself: its type and its shape, behind its elements.
-inline constexpr uint64_t transfer_header_bytes = 64;
+/// What crosses between stages describes itself: its type, its shape and its strides, behind its elements.
+inline constexpr uint64_t transfer_header_bytes = 128;
 
 struct job_layout {  ///< of one kind of step
   plan_options options;
@@ -120,10 +120,10 @@ struct job_layout {  ///< of one kind of step
     while (u > 0 && table->units[u].segments.empty()) --u;
     return u;
   }
-  /// Of an activation into stage `later`, or of its gradient, with the header behind it.
+  /// Of an activation into stage `later`, or of its gradient, with a header for each of its tensors behind it.
   [[nodiscard]] uint64_t transfer_bytes(uint32_t later) const {
-    return core::round_up(table->units[first_computing(later)].input_bytes, transfer_header_bytes) +
-           transfer_header_bytes;
+    const core::unit_info& unit = table->units[first_computing(later)];
+    return core::round_up(unit.input_bytes, core::input_alignment) + unit.input_tensors * transfer_header_bytes;
   }
   [[nodiscard]] bool computes(uint32_t rank, uint32_t unit) const {
     return pipeline_of_unit(unit) == pipeline_at(rank);

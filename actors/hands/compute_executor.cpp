@@ -162,6 +162,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, binding_);
     hidden_ = run->output();
     if (x.staged != plan::none) hidden_ = out_of_window(hidden_, memory_->window(p(), x.staged));
+    if (!training()) hidden_ = out_of_slot(hidden_, slot(x.input));  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
@@ -217,7 +218,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   // result in one; between these the tensors are ATen's.
   core::result<void> take_input(const plan::instruction& x, at::Tensor& into) {
     if (x.input == plan::none) return {};
-    auto got = transferred({memory_->window(p(), x.input), p().buffers[x.input].bytes});
+    auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
     into = std::move(*got);
     return {};
@@ -225,8 +226,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> put_output(const plan::instruction& x, at::Tensor& from) {
     if (x.output == plan::none) return {};
     const at::Tensor t = std::exchange(from, at::Tensor());
-    return put_transferred(t, {memory_->window(p(), x.output), p().buffers[x.output].bytes},
-                           p().table().units[x.subject].name);
+    return put_transferred(t, slot(x.output), p().table().units[x.subject].name);
+  }
+  [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
+    if (buffer == plan::none) return {};
+    return {memory_->window(p(), buffer), p().buffers[buffer].bytes};
   }
 
   core::result<void> recompute(const plan::instruction& x) {
@@ -256,6 +260,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = run->backward(gradient_, *this);
       run.reset();
     }
+    gradient_ = out_of_slot(gradient_, slot(x.input));
     return put_output(x, gradient_);
   }
 

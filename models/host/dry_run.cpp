@@ -38,6 +38,10 @@ std::string named(const module_unit& u) { return std::string("unit '").append(u.
 
 }  // namespace
 
+at::Tensor without_gaps(const at::Tensor& t) {
+  return t.defined() && !t.is_non_overlapping_and_dense() ? t.contiguous() : t;
+}
+
 std::string line_of(const std::exception& e) {
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
   std::string text = torch != nullptr ? torch->what_without_backtrace() : e.what();
@@ -72,7 +76,7 @@ core::result<dry_run_result> dry_run(const module_model& model, core::model_tabl
       mine.use = static_cast<uint32_t>(u);
       const random_turn turn(mine);
       const operation_meter meter;
-      y = unit.forward(x);
+      y = without_gaps(unit.forward(x));
       if (info.segments[0].forward_flops == 0) info.segments[0].forward_flops = meter.flops();
       info.segments[0].saved_bytes = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
       out.draws.push_back(turn.drew());

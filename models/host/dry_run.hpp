@@ -23,6 +23,10 @@ struct dry_run_result {
 core::result<dry_run_result> dry_run(const module_model& model, core::model_table& table, const host_batch& first,
                                      const random_key& key);
 
+/// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same
+/// tensor, strides included, when it has crossed between stages or lain in a window.
+at::Tensor without_gaps(const at::Tensor& t);
+
 /// The exception's message in one line.
 std::string line_of(const std::exception& e);
 

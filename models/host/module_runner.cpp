@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -27,7 +28,7 @@ class module_run final : public segment_run {
   module_run(at::Tensor input, at::Tensor result, std::vector<weight> parameters, bool all_used)
       : input_(std::move(input)),
         result_(std::move(result)),
-        output_(result_.detach()),
+        output_(without_gaps(result_.detach())),
         parameters_(std::move(parameters)),
         all_used_(all_used) {}
 
@@ -77,20 +78,34 @@ class module_run final : public segment_run {
     for (const weight& w : parameters_) wanted.push_back(w.bound());
     if (input.requires_grad()) wanted.push_back(input);
     gradients_.resize(wanted.size());
-    if (!wanted.empty() && result.requires_grad())
+    if (!wanted.empty() && result.requires_grad() && gradient.defined())
       gradients_ = torch::autograd::grad({result}, wanted, {gradient.to(result.scalar_type()).reshape(result.sizes())},
                                          /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
     differentiated_ = true;
     if (!input.requires_grad()) return {};
     at::Tensor of_input = std::move(gradients_.back());
     gradients_.pop_back();
-    return of_input;
+    return without_gaps(of_input);
   }
 
   at::Tensor input_, result_, output_;
   std::vector<weight> parameters_;  // those that are trained
   bool all_used_, differentiated_ = false;
   std::vector<at::Tensor> gradients_;  // [of parameters_] once it is differentiated, until they are written
+};
+
+/// Of the latest step: a pipeline has several in flight.
+class micro_batches_of_step {
+ public:
+  /// False if it is there.
+  bool add(uint64_t step, uint32_t micro) {
+    if (std::exchange(step_, step) != step) micros_.clear();
+    return micros_.insert(micro).second;
+  }
+
+ private:
+  std::optional<uint64_t> step_;
+  std::set<uint32_t> micros_;
 };
 
 class module_runner final : public language_model {
@@ -144,9 +159,7 @@ class module_runner final : public language_model {
   }
 
   at::Tensor compute(uint32_t unit, const at::Tensor& x, const micro_batch& batch) {
-    const std::pair now{batch.step, batch.micro};
-    const bool again = batch.training && computed_[unit] == now;
-    if (batch.training) computed_[unit] = now;
+    const bool again = batch.training && !computed_[unit].add(batch.step, batch.micro);
     std::vector<at::Tensor> kept;
     if (again)
       for (const auto& b : buffers_[unit]) kept.push_back(b.clone());
@@ -182,9 +195,9 @@ class module_runner final : public language_model {
   std::shared_ptr<const module_facts> facts_;
   core::model_table table_;  // the facts', with copies where they are read
   std::function<void(bool)> set_mode_;
-  bool training_ = true;                                                // true: modules are in the factory's modes
-  std::vector<std::vector<at::Tensor>> buffers_;                        // [unit]
-  std::vector<std::optional<std::pair<uint64_t, uint32_t>>> computed_;  // [unit]: step, micro-batch trained last
+  bool training_ = true;                          // true: modules are in the factory's modes
+  std::vector<std::vector<at::Tensor>> buffers_;  // [unit]
+  std::vector<micro_batches_of_step> computed_;   // [unit]: that it has been trained on
 };
 
 }  // namespace

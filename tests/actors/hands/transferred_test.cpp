@@ -34,23 +34,53 @@ BOOST_AUTO_TEST_CASE(a_tensor_crosses_with_its_type_and_shape) {
   }
 }
 
-BOOST_AUTO_TEST_CASE(a_tensor_with_gaps_arrives_without) {
+BOOST_AUTO_TEST_CASE(a_tensor_with_gaps_arrives_without_and_any_other_with_its_strides) {
   slot s;
-  const at::Tensor sent = at::arange(24, at::kFloat).view({4, 6}).t();
-  BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
+  const at::Tensor all = at::arange(24, at::kFloat).view({4, 6});
+  for (const at::Tensor& sent : {all.narrow(1, 1, 3), all.select(1, 2), all.narrow(0, 0, 1).expand({4, 6})}) {
+    BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
+    const auto got = troupe::actors::transferred(s.of(512));
+    BOOST_TEST(at::equal(*got, sent));
+    BOOST_TEST(got->is_contiguous());
+  }
+  for (const at::Tensor& sent :
+       {all.t(), all.view({2, 2, 6}).permute({2, 0, 1}), all.view({1, 4, 6}).transpose(0, 2)}) {
+    BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
+    const auto got = troupe::actors::transferred(s.of(512));
+    BOOST_TEST(at::equal(*got, sent));
+    BOOST_TEST(got->strides() == sent.strides());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(no_tensor_at_all_crosses_as_such) {
+  slot s;
+  BOOST_REQUIRE(put_transferred({}, s.of(512), "block 1"));
   const auto got = troupe::actors::transferred(s.of(512));
-  BOOST_TEST(at::equal(*got, sent));
-  BOOST_TEST(got->is_contiguous());
+  BOOST_REQUIRE(got);
+  BOOST_TEST(!got->defined());
+}
+
+BOOST_AUTO_TEST_CASE(what_lies_in_a_slot_can_be_taken_out_of_it) {
+  slot s;
+  const auto bytes = s.of(512);
+  BOOST_REQUIRE(put_transferred(at::arange(6, at::kFloat), bytes, "block 1"));
+  const at::Tensor got = *troupe::actors::transferred(bytes), other = at::zeros({3});
+  const at::Tensor out = out_of_slot(got.narrow(0, 2, 3), bytes);
+  s.bytes[9] = std::byte{0xFF};
+  BOOST_TEST(at::equal(out, at::arange(2, 5, at::kFloat)));
+  BOOST_TEST(out_of_slot(other, bytes).is_same(other));
+  BOOST_TEST(out_of_slot(got, {}).is_same(got));
+  BOOST_TEST(!out_of_slot({}, bytes).defined());
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_that_is_larger_than_the_first_is_refused_by_the_name_of_its_unit) {
   slot s;
-  const auto put = put_transferred(at::zeros({65}), s.of(256 + 64), "block 1");
+  const auto put = put_transferred(at::zeros({65}), s.of(256 + 128), "block 1");
   BOOST_REQUIRE(!put);
   BOOST_TEST(
       put.error().text ==
-      "the output of block 1: wanted at most 256 bytes in 6 dimensions, as in the first micro-batch, got 260 in 1");
-  BOOST_TEST(put_transferred(at::zeros({64}), s.of(256 + 64), "block 1").has_value());
+      "the output of block 1: wanted at most 256 bytes in 7 dimensions, as in the first micro-batch, got 260 in 1");
+  BOOST_TEST(put_transferred(at::zeros({64}), s.of(256 + 128), "block 1").has_value());
 }
 
 BOOST_AUTO_TEST_CASE(an_empty_slot_is_no_tensor) {

@@ -1,0 +1,146 @@
+// A host's own modules in a pipeline: no cut, schedule or ZeRO stage changes a bit, whatever crosses between stages.
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include "tests/parity/own_model.hpp"
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 3;
+
+settings job_of(int data, int micros, const std::string& order) {
+  return {"parallel.data=" + std::to_string(data), "gradient_accumulation_steps=" + std::to_string(micros),
+          "gradient_order=" + order, "tied_gradients=per_use"};
+}
+settings stage(int n) {
+  return {"zero_optimization.stage=" + std::to_string(n), "zero_optimization.reduce_bucket_size=4096",
+          "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.stage3_max_reuse_distance=0"};
+}
+settings cut(int ranks, const std::string& schedule, const std::string& first_units, int chunks = 1) {
+  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
+          "pipeline.chunks=" + std::to_string(chunks), "pipeline.partition=" + first_units};
+}
+const settings checkpointing = {"activation_checkpointing.enabled=true"};
+
+struct outcome {
+  run_result trained;
+  uint64_t evaluation = 0;  // bits
+};
+
+outcome train_own(const actors::host_model& model, const settings& set) {
+  auto s = open_own(set, model);
+  outcome out{result_of(*s, steps)};
+  const auto loss = s->evaluate(2);
+  if (!loss) throw std::runtime_error(loss.error().text);
+  out.evaluation = std::bit_cast<uint64_t>(*loss);
+  return out;
+}
+
+void check_cuts(const actors::host_model& model, const settings& common, const std::vector<settings>& cuts) {
+  const outcome reference = train_own(model, common + stage(0));
+  BOOST_TEST(reference.trained.losses.front() != reference.trained.losses.back());
+  for (const auto& each : cuts) BOOST_TEST_CONTEXT(text_of(common + each)) {
+      const outcome got = train_own(model, common + each);
+      check_same(got.trained, reference.trained);
+      BOOST_TEST(got.evaluation == reference.evaluation);
+    }
+}
+
+actors::host_model own() {
+  return {[] { return make_own_model(0.2); }, &own_batch, &own_batch};
+}
+
+/// Where stages may meet: numbers without gradient, views of what came in, transposed, repeated and frozen ones.
+models::module_model make_awkward() {
+  using models::unit;
+  namespace nn = torch::nn;
+  struct frozen : nn::Module {
+    frozen() { table = register_parameter("table", at::randn({own_vocabulary, own_width}), /*requires_grad=*/false); }
+    at::Tensor forward(const at::Tensor& x) { return at::embedding(table, x); }
+    at::Tensor table;
+  };
+  return {
+      {unit("next", [](const at::Tensor& x) { return (x + 1).remainder(own_vocabulary); }),
+       unit("words", std::make_shared<frozen>()), unit("turned", [](const at::Tensor& x) { return x.transpose(1, 2); }),
+       unit("norm", nn::BatchNorm1d(own_width)), unit("same", [](const at::Tensor& x) { return x; }),
+       unit("back", [](const at::Tensor& x) { return x.transpose(1, 2); }),
+       unit("wide", nn::Linear(own_width, 2 * own_width)),
+       unit("half", [](const at::Tensor& x) { return x.narrow(2, 3, own_width); }),
+       unit("mean",
+            [](const at::Tensor& x) {
+              return x.mean(1, /*keepdim=*/true).expand({-1, own_columns, -1});
+            }),
+       unit("flat", [](const at::Tensor& x) { return x.flatten(1); }), unit("dropout", nn::Dropout(0.2)),
+       unit("head", nn::Linear(own_width * own_columns, own_vocabulary))},
+      [](const at::Tensor& y, const at::Tensor& target) {
+        return nn::functional::cross_entropy(y, target.select(1, 0));
+      }};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(own_model_pipeline)
+
+BOOST_AUTO_TEST_CASE(stages_of_modules_leave_the_bits_at_every_zero_stage) {
+  for (const std::string order : {"per_step", "per_micro_batch"})
+    check_cuts(own(), job_of(2, 3, order),
+               {cut(2, "gpipe", "[0,4]") + stage(0), cut(2, "1f1b", "[0,3]") + stage(1),
+                cut(2, "1f1b", "[0,7]") + stage(2), cut(3, "1f1b", "[0,2,5]") + stage(3) + checkpointing, stage(3)});
+}
+
+BOOST_AUTO_TEST_CASE(every_schedule_of_one_direction_leaves_the_bits) {
+  check_cuts(own(), job_of(1, 4, "per_micro_batch"),
+             {cut(4, "1f1b", "uniform"), cut(2, "looped_bfs", "[0,1,4,6]", 2) + stage(2),
+              cut(2, "interleaved", "best", 2) + stage(3), cut(2, "zb_h1", "parameters") + stage(1),
+              cut(2, "zb_h2", "best") + checkpointing, cut(3, "zb1p", "[0,3,6]") + stage(3),
+              cut(2, "zb_v", "[0,2,4,6]", 2) + stage(3)});
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_modules_leave_the_bits_in_bf16_and_in_fp16_with_a_loss_scale) {
+  const std::vector<settings> cuts = {cut(2, "1f1b", "[0,4]") + stage(3),
+                                      cut(3, "zb_h1", "[0,3,5]") + stage(1) + checkpointing};
+  check_cuts(own(), settings{"bf16.enabled=true"} + job_of(2, 2, "per_step"), cuts);
+  check_cuts(own(), settings{"fp16.enabled=true", "fp16.initial_scale_power=8"} + job_of(1, 3, "per_step"), cuts);
+}
+
+BOOST_AUTO_TEST_CASE(anything_that_a_unit_gives_crosses_without_changing_a_bit) {
+  std::vector<settings> cuts;
+  for (int first = 1; first < 12; ++first)
+    for (const char* schedule : {"1f1b", "zb_h1"})
+      cuts.push_back(cut(2, schedule, "[0," + std::to_string(first) + "]") + stage(first % 4));
+  cuts.push_back(cut(3, "1f1b", "[0,4,9]") + checkpointing);
+  cuts.push_back(cut(3, "1f1b", "[0,4,9]") + checkpointing + settings{"cluster.offload_activations=cpu"});
+  cuts.push_back(cut(2, "zb_v", "[0,2,5,9]", 2) + stage(3));
+  cuts.push_back(cut(2, "interleaved", "[0,3,6,8]", 2) + stage(2));
+  check_cuts({&make_awkward, &own_batch, &own_batch}, job_of(1, 4, "per_step"), cuts);
+}
+
+BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_are_in_flight) {
+  const auto statistics = [](const settings& set) {
+    auto made = std::make_shared<std::vector<at::Tensor>>();
+    const actors::host_model model{[made] {
+                                     auto m = make_awkward();
+                                     for (const auto& b : m.units[3].module->buffers()) made->push_back(b);
+                                     return m;
+                                   },
+                                   &own_batch, &own_batch};
+    auto s = open_own(job_of(1, 4, "per_step") + set, model);
+    step_of(*s);
+    step_of(*s);
+    const auto last = made->end() - 3;  // mean, variance, count of the last rank
+    return std::pair{last[0].clone(), last[2].item<int64_t>()};
+  };
+  const auto [mean, count] = statistics({});
+  BOOST_TEST(count == 8);
+  for (const settings& more : {settings{}, checkpointing}) {
+    const auto got = statistics(cut(2, "1f1b", "[0,2]") + more);
+    BOOST_TEST(got.second == count);
+    BOOST_TEST(got.first.equal(mean));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -166,12 +166,6 @@ uint64_t job_layout::measured_elements() const {
   return 0;
 }
 
-slice job_layout::state_slice(uint32_t parameter, uint32_t rank) const {
-  if (!trains(parameter)) return {};
-  if (!options.updates_all()) return slice_of(parameter, rank);
-  return holds(rank, parameter) ? slice{0, table->parameters[parameter].numel()} : slice{};
-}
-
 namespace {
 
 const std::string& tied_name(const job_layout& l, uint32_t tie) {

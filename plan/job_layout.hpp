@@ -192,7 +192,11 @@ struct job_layout {  ///< of one kind of step
   /// Square sums per block of weights, then of update directions. In doubles; 0 where no parameter needs norms.
   [[nodiscard]] uint64_t measured_elements() const;
   /// The elements of `parameter` that `rank` keeps states of.
-  [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const;
+  [[nodiscard]] slice state_slice(uint32_t parameter, uint32_t rank) const {
+    if (!trains(parameter)) return {};
+    if (!options.updates_all()) return slice_of(parameter, rank);
+    return holds(rank, parameter) ? slice{0, table->parameters[parameter].numel()} : slice{};
+  }
 };
 
 }  // namespace troupe::plan

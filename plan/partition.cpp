@@ -6,17 +6,6 @@
 #include "core/math.hpp"
 
 namespace troupe::plan {
-uint64_t partition::cut::begin_of(uint32_t rank) const {
-  const uint64_t blocks = blocks_each * rank + (more_before.empty() ? 0 : more_before[rank]);
-  return std::min(elements, blocks * core::partition_grain);
-}
-
-slice partition::of(uint32_t parameter, uint32_t rank) const {
-  const cut& c = cuts_[parameter];
-  const uint64_t first = c.begin_of(rank);
-  return {first, c.begin_of(rank + 1) - first};
-}
-
 uint64_t partition::elements_of(uint32_t rank) const {
   uint64_t n = 0;
   for (uint32_t q = 0; q < cuts_.size(); ++q) n += of(q, rank).count;

@@ -4,9 +4,11 @@
 // blocks, in rank order. So a block of the norm, a page of a file and a SIMD loop never have two owners.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
+#include "core/math.hpp"
 #include "core/model_table.hpp"
 
 namespace troupe::plan {
@@ -28,7 +30,11 @@ enum class uneven_blocks : uint8_t {
 /// cut over thousands of ranks is small, and a slice is found in constant time.
 class partition {
  public:
-  [[nodiscard]] slice of(uint32_t parameter, uint32_t rank) const;
+  [[nodiscard]] slice of(uint32_t parameter, uint32_t rank) const {
+    const cut& c = cuts_[parameter];
+    const uint64_t first = c.begin_of(rank);
+    return {first, c.begin_of(rank + 1) - first};
+  }
   [[nodiscard]] uint64_t elements_of(uint32_t rank) const;
   [[nodiscard]] uint32_t ranks() const { return ranks_; }
   [[nodiscard]] uint32_t parameters() const { return static_cast<uint32_t>(cuts_.size()); }
@@ -41,7 +47,10 @@ class partition {
     uint64_t elements = 0, blocks_each = 0;
     std::vector<uint32_t> more_before{};  // [rank], and the end: ranks with one more block; empty where none has
     bool operator==(const cut&) const = default;
-    [[nodiscard]] uint64_t begin_of(uint32_t rank) const;
+    [[nodiscard]] uint64_t begin_of(uint32_t rank) const {
+      const uint64_t blocks = blocks_each * rank + (more_before.empty() ? 0 : more_before[rank]);
+      return std::min(elements, blocks * core::partition_grain);
+    }
   };
   uint32_t ranks_ = 1;
   std::vector<cut> cuts_;  // [parameter]

@@ -87,7 +87,7 @@ core::result<void> activations(const world& w, uint32_t rank) {
   if (auto ok = windows_are_their_own(p); !ok) return ok;
   for (uint32_t m = 0; m < p.options().accumulation; ++m)
     for (uint32_t u = 0; u < p.table().units.size(); ++u)
-      if (p.layout->computes(rank, u) && window_bytes(p, u) > 0)
+      if (p.layout->computes(p.rank, u) && window_bytes(p, u) > 0)
         if (auto ok = input_comes_back(w, rank, m, u); !ok) return ok;
   return {};
 }

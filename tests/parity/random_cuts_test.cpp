@@ -1,0 +1,132 @@
+// Random cuts: the bits are always those of the uncut run at stage 0 with the same data degree, order of gradients and
+// place of tied ones. `make soak` draws two thousand.
+#include <cstdlib>
+#include <random>
+
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 4;
+constexpr uint64_t draws = 10;
+constexpr uint32_t ranks_max = 8;
+const std::string zero = "zero_optimization.";
+
+uint64_t draws_wanted() {
+  const char* cases = std::getenv("TROUPE_CASES");  // of small things; a draw takes as long as ten of these
+  return cases == nullptr ? draws : std::max<uint64_t>(draws, std::strtoull(cases, nullptr, 10) / 10);
+}
+
+class dice {
+ public:
+  explicit dice(uint64_t seed) : random_(seed) {}
+  uint64_t below(uint64_t n) { return random_() % n; }
+  bool one_in(uint64_t n) { return below(n) == 0; }
+  std::string one_of(std::initializer_list<const char*> all) { return all.begin()[below(all.size())]; }
+  uint32_t number_of(std::initializer_list<uint32_t> all) { return all.begin()[below(all.size())]; }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+struct drawn {
+  std::string model;
+  settings common, other;
+  uint32_t data = 1, stage = 0;
+  bool by_element = true;  // the optimizer
+};
+
+void draw_job(dice& d, drawn& out) {
+  out.model = std::vector<std::string>{tiny_gpt2, tiny_gpt2_with_dropout, tiny_llama}[d.below(3)];
+  out.data = d.number_of({1, 2, 2, 3, 4});
+  const std::string optimizer = d.one_of({"AdamW", "AdamW", "AdamW", "Lion", "SGD", "Lamb", "Muon"});
+  out.by_element = optimizer != "Lamb" && optimizer != "Muon";
+  out.common = {"parallel.data=" + std::to_string(out.data),
+                "gradient_accumulation_steps=" + d.one_of({"1", "2", "3", "4", "6"}),
+                "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),
+                "tied_gradients=per_use",
+                "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"}),
+                "optimizer.type=" + optimizer};
+  if (optimizer != "AdamW") out.common.emplace_back("optimizer.params={lr: 1.0e-3}");
+  switch (d.below(5)) {
+    case 0:
+      out.common.emplace_back("bf16.enabled=true");
+      break;
+    case 1:
+      out.common = out.common + settings{"fp16.enabled=true", "fp16.initial_scale_power=" + d.one_of({"4", "24"})};
+      break;
+    case 2:
+      out.common = out.common + settings{"bf16.enabled=true", "data_types.grad_accum_dtype=fp32"};
+      break;
+    default:
+      break;
+  }
+}
+
+void draw_cut(dice& d, drawn& out) {
+  uint32_t ranks = d.number_of({1, 2, 2, 3, 3, 4});
+  while (ranks * out.data > ranks_max) --ranks;
+  const std::string schedule = d.one_of(
+      {"gpipe", "1f1b", "looped_bfs", "interleaved_1f1b", "zb_h1", "zb_h2", "zb1p", "zb_v", "dual_pipe_v", "search"});
+  const bool folded = schedule == "zb_v" || schedule == "dual_pipe_v";
+  const bool chunked = schedule == "looped_bfs" || schedule == "interleaved_1f1b" || schedule == "zb1p";
+  if (folded) ranks = std::min(ranks, 3U);
+  const uint64_t chunks = folded ? 2 : chunked && ranks <= 3 ? 1 + d.below(2) : 1;
+  out.other.push_back("parallel.pipeline=" + std::to_string(ranks));
+  if (ranks * chunks == 1) return;
+  out.other = out.other + settings{"pipeline.schedule=" + schedule, "pipeline.chunks=" + std::to_string(chunks),
+                                   "pipeline.partition=" + d.one_of({"best", "uniform", "parameters"})};
+}
+
+void draw_states(dice& d, const std::string& folder, drawn& out) {
+  out.stage = static_cast<uint32_t>(d.below(4));
+  out.other.push_back(zero + "stage=" + std::to_string(out.stage));
+  bool near = false;
+  if (out.data % 2 == 0 && out.stage > 0 && d.one_in(3))
+    out.other.push_back("parallel.shard=" + std::to_string(out.data == 4 ? 1 + d.below(2) : 1));
+  else if (out.data % 2 == 0 && out.stage == 3 && (near = d.one_in(2)))
+    out.other.push_back(zero + "zero_hpz_partition_size=2");
+  if (d.one_in(2))
+    out.other = out.other + settings{zero + "reduce_bucket_size=" + std::to_string(1U << (8 + d.below(8))),
+                                     zero + "sub_group_size=" + std::to_string(1U << (8 + d.below(8))),
+                                     zero + "stage3_param_persistence_threshold=" + d.one_of({"0", "100", "100000"}),
+                                     zero + "stage3_max_reuse_distance=" + d.one_of({"0", "30000", "1000000000"}),
+                                     zero + "stage3_prefetch_bucket_size=" + d.one_of({"0", "20000", "10000000"})};
+  const bool files = out.stage > 0 && out.by_element && d.one_in(3), host = out.stage > 0 && !files && d.one_in(3);
+  const settings path = {zero + "offload_optimizer.nvme_path=" + folder};
+  if (files) out.other = out.other + settings{zero + "offload_optimizer.device=nvme"} + path;
+  if (files && out.stage == 3 && !near && d.one_in(2))
+    out.other = out.other + settings{zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + folder,
+                                     "cluster.swap_gradients=" + d.one_of({"true", "false"})};
+  if (host) out.other = out.other + settings{zero + "offload_optimizer.device=cpu"};
+  if (host && out.stage == 3 && out.by_element && d.one_in(2))
+    out.other.push_back(zero + "offload_optimizer.super_offload=true");
+  if (d.one_in(3))
+    out.other = out.other + settings{"activation_checkpointing.enabled=true",
+                                     "cluster.offload_activations=" +
+                                         (files ? d.one_of({"none", "cpu", "nvme"}) : d.one_of({"none", "cpu"}))};
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(random_cuts)
+
+BOOST_AUTO_TEST_CASE(leave_the_bits_of_the_uncut_run) {
+  for (uint64_t seed = 0; seed < draws_wanted(); ++seed) {
+    dice d(seed);
+    drawn what;
+    draw_job(d, what);
+    const small_job job(what.model);
+    draw_cut(d, what);
+    draw_states(d, (job.folder().path() / "swap").string(), what);
+    BOOST_TEST_CONTEXT("seed " << seed << ": " << what.model << text_of(what.common + what.other)) {
+      const auto reference = train(job, what.common + settings{zero + "stage=0"}, steps);
+      check_same(train(job, what.common + what.other, steps), reference);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -117,6 +117,11 @@ checkpoint_command::checkpoint_command(CLI::App& parent)
   add_output(*reshape, a.reshape.written.output, "a folder: gets `latest` and the tag's folder");
   reshape->add_option("--tp", a.reshape.tensor, "tensor-parallel degree")->capture_default_str();
   reshape->add_option("--pp", a.reshape.pipeline, "pipeline degree")->capture_default_str();
+  reshape
+      ->add_option("--partition", a.reshape.partition,
+                   "the number of each stage's first layer, as 0,4, where the engine that loads OUT has cut its layers "
+                   "so; by default evenly")
+      ->delimiter(',');
   reshape->add_option("--dp", a.reshape.written.ranks, "data-parallel degree")->capture_default_str();
   reshape->add_option("--stage", a.reshape.written.stage, "of ZeRO, 0 to 3")->capture_default_str();
   reshape->add_option("--qkv-version", a.reshape.qkv_version,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/checkpoint_arguments.hpp"
 
@@ -32,6 +33,7 @@ struct deepspeed_arguments {  ///< of to-deepspeed and, without stage and ranks,
 struct reshape_arguments {
   deepspeed_arguments written;  ///< its `ranks` are the data-parallel ones
   uint32_t tensor = 1, pipeline = 1;
+  std::vector<uint32_t> partition;                    ///< the first layer of each stage; empty: evenly
   std::optional<double> qkv_version, to_qkv_version;  ///< Megatron's checkpoint_version
   uint32_t heads = 0;                                 ///< of attention: for to_qkv_version
   std::string map_back;                               ///< a file of names, read backwards; empty: none

@@ -183,7 +183,7 @@ core::result<reshape_report> reshape(const tensor_source& from, const fs::path& 
     zeros_file = static_cast<uint32_t>(p.whole.files.size());
     p.whole.files.push_back({zeros, *padding});
   }
-  const auto plan = reshape_plan::create(p.whole, options.to, p.rules.rule, zeros_file);
+  const auto plan = reshape_plan::create(p.whole, options.to, p.rules.rule, options.partition, zeros_file);
   if (!plan) return fail(plan.error());
   if (auto ok = publish(p, *plan, options); !ok) return fail(ok.error());
   p.whole.run.client_state = p.client.dump();

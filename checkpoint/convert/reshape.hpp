@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <optional>
+#include <vector>
 
 #include "checkpoint/deepspeed/degrees.hpp"
 #include "checkpoint/deepspeed/writer.hpp"
@@ -17,6 +18,8 @@ namespace troupe::checkpoint {
 /// What is to be written.
 struct reshape_options {
   parallel_degrees to;
+  /// Of a pipeline, the number of each stage's first layer, as the engine that loads it has cut its own; empty: evenly.
+  std::vector<uint32_t> partition = {};
   /// Of query_key_value in the source; none: its `checkpoint_version`, else 0. Only for names of Megatron's.
   std::optional<double> qkv_version = std::nullopt;
   /// Of query_key_value in what is written; none: as it is. Needs `heads`, the model's attention heads.

@@ -1,10 +1,12 @@
 #include "checkpoint/convert/reshape_plan.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <functional>
 #include <set>
 
 #include "checkpoint/safetensors/header.hpp"
@@ -70,6 +72,28 @@ bool comes_first(const std::string& name, const std::map<std::string, size_t>& o
   return std::ranges::any_of(first_fragments, [&](auto f) { return name.find(f) != std::string::npos; });
 }
 
+/// Each layer's stage where a stage begins at each of `partition`.
+core::result<std::map<uint32_t, uint32_t>> stages_that_begin_at(const std::vector<uint32_t>& partition,
+                                                                std::map<uint32_t, uint32_t> layers, uint32_t stages) {
+  const auto refuse = [&](const std::string& why) {
+    return fail(error_kind::bad_input, fmt::format("partition: wanted the first layer of each of {} stages, ascending "
+                                                   "from 0 on, got {}{}",
+                                                   stages, fmt::join(partition, ","), why));
+  };
+  if (partition.size() != stages || partition.front() != 0 ||
+      std::ranges::adjacent_find(partition, std::greater_equal()) != partition.end())
+    return refuse("");
+  std::vector<bool> has_layers(stages, false);
+  for (auto& [layer, stage] : layers) {
+    stage = static_cast<uint32_t>(std::ranges::upper_bound(partition, layer) - partition.begin()) - 1;
+    has_layers[stage] = true;
+  }
+  const auto empty = std::ranges::find(has_layers, false);
+  if (empty != has_layers.end())
+    return refuse(fmt::format(", where stage {} has no layer with tensors", empty - has_layers.begin()));
+  return layers;
+}
+
 }  // namespace
 
 core::result<pipeline_map> pipeline_map_of(const tensor_source& whole) {
@@ -113,11 +137,13 @@ std::string pipeline_name(const pipeline_map& map, const std::string& name) {
   return fmt::format("{}.{}", place->second.layer, place->second.key);
 }
 
-core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages) {
+core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages,
+                                                     const std::vector<uint32_t>& partition) {
   std::map<uint32_t, uint32_t> out;
   for (const auto& [name, place] : map.places) out.emplace(place.layer, 0);
   if (stages == 0 || out.size() < stages)
     return fail(error_kind::bad_input, fmt::format("{} layers cannot be divided over {} stages", out.size(), stages));
+  if (!partition.empty()) return stages_that_begin_at(partition, std::move(out), stages);
   const uint64_t between = out.size() >= uint64_t{stages} + 2 ? out.size() - 2 : out.size();
   const bool has_ends = between != out.size();
   uint64_t number = 0;
@@ -147,7 +173,8 @@ core::result<uint64_t> padding_bytes(const tensor_source& whole, uint32_t tensor
 }
 
 core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, const parallel_degrees& to,
-                                                rule_chooser rules, std::optional<uint32_t> zeros) {
+                                                rule_chooser rules, const std::vector<uint32_t>& partition,
+                                                std::optional<uint32_t> zeros) {
   if (to.pipeline == 0 || to.tensor == 0 || to.data == 0 || uint64_t{to.pipeline} * to.tensor > max_tensor_ranks)
     return fail(error_kind::limit,
                 fmt::format("wanted 1 to {} model-parallel ranks, got {} stages of {} tensor-parallel ranks",
@@ -171,10 +198,10 @@ core::result<reshape_plan> reshape_plan::create(const tensor_source& whole, cons
                 fmt::format("'{}': no rule cuts any of its parameters over {} tensor-parallel ranks; they have neither "
                             "Megatron's names nor published patterns",
                             whole.folder.string(), to.tensor));
-  if (to.pipeline == 1) return out;
+  if (to.pipeline == 1 && (partition.empty() || partition == std::vector<uint32_t>{0})) return out;
   auto map = pipeline_map_of(whole);
   if (!map) return fail(map.error());
-  auto stages = stages_of(*map, to.pipeline);
+  auto stages = stages_of(*map, to.pipeline, partition);
   if (!stages) return fail(stages.error().in(whole.folder.string()));
   out.map_ = std::move(*map);
   out.stage_of_ = std::move(*stages);

@@ -30,17 +30,19 @@ core::result<pipeline_map> pipeline_map_of(const tensor_source& whole);
 /// The name that a pipeline has for a tensor; its own where the map does not know it.
 std::string pipeline_name(const pipeline_map& map, const std::string& name);
 
-/// By layer its stage: the first layer is the first stage's, the last one the last's, those between are divided evenly,
-/// where they do not divide the first stages have one more. Refused: fewer layers than stages.
-core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages);
+/// By layer its stage. `partition`: the number of each stage's first layer. Empty: the first layer is the first
+/// stage's, the last one the last's, those between are divided evenly, where they do not divide the first stages have
+/// one more. Refused: fewer layers than stages; a partition of another length or that leaves a stage without a layer.
+core::result<std::map<uint32_t, uint32_t>> stages_of(const pipeline_map& map, uint32_t stages,
+                                                     const std::vector<uint32_t>& partition = {});
 
 /// Which rank has what. A rank's list of pieces is made when it is asked for, since all lists together may be long.
 class reshape_plan {
  public:
-  /// `whole` outlives the plan. `zeros`: see split_entry(). Refused: what the rules cannot cut, tensor-parallel ranks
-  /// where no rule cuts anything, and what pipeline_map_of() and stages_of() refuse.
+  /// `whole` outlives the plan. `partition`: see stages_of(), `zeros`: split_entry(). Refused: what the rules cannot
+  /// cut, tensor-parallel ranks where no rule cuts anything, and what pipeline_map_of() and stages_of() refuse.
   static core::result<reshape_plan> create(const tensor_source& whole, const parallel_degrees& to, rule_chooser rules,
-                                           std::optional<uint32_t> zeros);
+                                           const std::vector<uint32_t>& partition, std::optional<uint32_t> zeros);
 
   [[nodiscard]] const tensor_source& whole() const { return *whole_; }
   [[nodiscard]] const parallel_degrees& to() const { return to_; }

@@ -359,6 +359,18 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   BOOST_TEST((stages_of(*map, 3).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 1}, {6, 2}, {8, 2}}));
   BOOST_TEST((stages_of(*map, 6).value() == stages{{1, 0}, {3, 1}, {4, 2}, {5, 3}, {6, 4}, {8, 5}}));
   check_failed(stages_of(*map, 7), core::error_kind::bad_input, "6 layers cannot be divided over 7 stages");
+  // or as somebody else has cut them, who counts layers without tensors, too
+  BOOST_TEST((stages_of(*map, 2, {0, 6}).value() == stages{{1, 0}, {3, 0}, {4, 0}, {5, 0}, {6, 1}, {8, 1}}));
+  BOOST_TEST((stages_of(*map, 3, {0, 2, 8}).value() == stages{{1, 0}, {3, 1}, {4, 1}, {5, 1}, {6, 1}, {8, 2}}));
+  const std::string wanted = "wanted the first layer of each of 2 stages, ascending from 0 on, got ";
+  for (const auto& [partition, got] : std::vector<std::pair<std::vector<uint32_t>, std::string>>{
+           {{0}, "0"},
+           {{1, 4}, "1,4"},
+           {{0, 0}, "0,0"},
+           {{0, 3, 5}, "0,3,5"},
+           {{0, 1}, "0,1, where stage 0 has no layer with tensors"},
+           {{0, 9}, "0,9, where stage 1 has no layer with tensors"}})
+    check_failed(stages_of(*map, 2, partition), core::error_kind::bad_input, wanted + got);
   const auto other = pipeline_map_of(made(at, gpt2()));
   check_ok(other);
   BOOST_TEST(pipeline_name(*other, "wpe.weight") == "0.wpe.weight");

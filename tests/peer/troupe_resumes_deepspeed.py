@@ -60,34 +60,11 @@ def train_pipeline(case):
     """One stage of two; each micro-batch is half of the samples."""
     import deepspeed
     import torch
-    from deepspeed.pipe import LayerSpec, PipelineModule, TiedLayerSpec
-    from transformers import GPT2Config
-    from transformers.models.gpt2.modeling_gpt2 import GPT2Block
-
-    class positions(torch.nn.Embedding):
-        def forward(self, x):
-            return x + self.weight[:x.shape[1]]
-
-    class block(GPT2Block):
-        def forward(self, x):
-            y = super().forward(x)
-            return y[0] if isinstance(y, tuple) else y
+    from shared.gpt2_layers import pipeline_module
 
     deepspeed.init_distributed("gloo")
     torch.manual_seed(5)
-    config = GPT2Config(**MODEL, attn_implementation="sdpa")
-    head = lambda module, x: torch.nn.functional.linear(x, module.weight)
-    layers = [TiedLayerSpec("embed", torch.nn.Embedding, VOCABULARY, WIDTH), LayerSpec(positions, COLUMNS, WIDTH),
-              *[LayerSpec(block, config, layer_idx=i) for i in range(LAYERS)],
-              LayerSpec(torch.nn.LayerNorm, WIDTH, eps=config.layer_norm_epsilon),
-              TiedLayerSpec("embed", torch.nn.Embedding, VOCABULARY, WIDTH, forward_fn=head)]
-    loss = lambda y, target: torch.nn.functional.cross_entropy(y.float().reshape(-1, VOCABULARY), target.reshape(-1))
-    model = PipelineModule(layers, num_stages=RANKS, loss_fn=loss, partition_method="uniform")
-    with torch.no_grad():  # GPT-2's initial values, but larger
-        for p in model.parameters():
-            if p.dim() >= 2:
-                torch.manual_seed(p.numel())  # what is tied begins alike on both stages
-                p.normal_(0, 0.2)
+    model = pipeline_module(MODEL, RANKS, "uniform")
     given = OPTIMIZER["params"]
     optimizer = torch.optim.AdamW(model.parameters(), lr=given["lr"], betas=tuple(given["betas"]),
                                   weight_decay=given["weight_decay"])

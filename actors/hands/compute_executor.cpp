@@ -306,7 +306,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
                                                               std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
-  auto model = setup.own ? core::result<std::unique_ptr<models::language_model>>(setup.own())
+  auto model = setup.own ? setup.own()
                          : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
                                                        setup.columns, memory->device());
   if (!model) return core::fail(model.error());

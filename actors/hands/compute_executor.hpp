@@ -20,7 +20,7 @@ struct compute_setup {
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)
   /// Gives a host's own model, whose batches are tensor_batch; empty: `spec` says the model.
-  std::function<std::unique_ptr<models::language_model>()> own{};
+  std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };
 
 /// Refuses whatever the model refuses. Called on any thread; the executor is then used by its lane's thread alone.

@@ -69,15 +69,14 @@ core::result<void> fill_part(const filler& fill, const state_store& store, uint3
 
 }  // namespace
 
-core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
-                                        const models::prepared_modules* own, const fill_watch& watch) {
+core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory, models::prepared_modules* own,
+                                        const fill_watch& watch) {
   const auto& p = memory.plan();
   std::unique_ptr<models::weights_source> file;
   filler fill = drawn(b);
   if (own != nullptr) {
-    fill = [own](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
-      own->read(q, first, out);
-      return {};
+    fill = [own, rank = p.rank](uint32_t q, uint64_t first, std::span<float> out) {
+      return own->read(q, first, out, rank);
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
     auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.table);
@@ -90,9 +89,9 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   std::vector<std::byte> stored;
   double filled = 0;
   const double all = elements_of(*b.table) * (p.options().master_is_parameter() ? 1 : 2);
-  for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
-    if (part == plan::state_part::master && p.options().master_is_parameter()) break;
-    for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
+  for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
+    for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
+      if (part == plan::state_part::master && p.options().master_is_parameter()) break;
       if (auto ok = fill_part(fill, store, q, part, scratch, stored, watch); !ok) return ok;
       filled += static_cast<double>(b.table->parameters[q].numel());
       if (watch.done) watch.done(filled / all);

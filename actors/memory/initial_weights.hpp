@@ -22,7 +22,7 @@ struct fill_watch {
 
 /// `own`: the source of a host's own model's values; null: the configuration's model.
 core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& memory,
-                                        const models::prepared_modules* own = nullptr, const fill_watch& watch = {});
+                                        models::prepared_modules* own = nullptr, const fill_watch& watch = {});
 
 /// Sets the moments of a parameter to their initial values, in memory that has been used.
 core::result<void> reset_moments(const job::optimizer_groups& groups, rank_memory& memory, uint32_t parameter);

@@ -68,9 +68,12 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
 core::result<void> copy_weights(const session& from, const models::module_model& into) {
   if (auto ok = models::check_alike(from.table(), into); !ok) return core::fail(ok.error().in("copying weights"));
   const at::NoGradGuard no_grad;
-  const auto parameters = models::parameters_of(into);
+  const auto parameters = models::parameters_of(into, from.table());
   std::vector<float> values;
   for (uint32_t q = 0; q < parameters.size(); ++q) {
+    if (!parameters[q].defined())
+      return core::fail(error_kind::bad_input, "copying weights: the unit of '" + from.table().parameters[q].name +
+                                                   "' is not built: call models::build first");
     values.resize(from.table().parameters[q].numel());
     from.read_parameter(q, 0, values);
     parameters[q].copy_(at::from_blob(values.data(), parameters[q].sizes()));

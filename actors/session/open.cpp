@@ -21,13 +21,14 @@
 #include "actors/session/parts.hpp"
 #include "actors/session/thread_room.hpp"
 #include "job/measured_costs.hpp"
+#include "models/host/prepared_modules.hpp"
 
 namespace troupe::actors {
 namespace {
 
 /// Each rank on a thread of its own: drawing the weights and touching their pages for the first time is most of what
 /// opening a session takes. A host's own values are tensors of its thread, so it reads them, one rank after the other.
-core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, const models::prepared_modules* own,
+core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, models::prepared_modules* own,
                                first_weights weights, opening_watch& watch) {
   const fill_watch told{[&] { return watch.wants_end(); }, [&](double share) { watch.share(share); }};
   const auto fill = [&](rank_memory* m) -> core::result<void> {
@@ -44,6 +45,12 @@ core::result<void> fill_memory(const job::blueprint& plan, rank_memories ranks, 
     if (auto did = rank.get(); !did && out) out = did;
   }
   if (watch.stopped()) return core::fail(watch.why());
+  return out;
+}
+
+std::vector<bool> computed_units(const std::shared_ptr<const plan::job_layout>& layout, uint32_t rank) {
+  std::vector<bool> out;
+  for (uint32_t u = 0; u < layout->table->units.size(); ++u) out.push_back(layout->computes(rank, u));
   return out;
 }
 
@@ -64,6 +71,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
   const memory_place place{.windows = pinned ? device::tier::pinned : device::tier::huge};
   bool told_of_locks = false;
   for (uint32_t r = 0; r < plan.train.ranks(); ++r) {
+    if (modules.instances != nullptr) modules.instances->keep(r, computed_units((*trains)[r]->layout, r));
     auto m = rank_memory::allocate((*trains)[r], plan.pools[r], place);
     if (!m) return core::fail(m.error());
     if (memory.swaps.space != nullptr) (*m)->use_swap_file(memory.swaps.ranks[r]);

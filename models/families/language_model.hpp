@@ -24,7 +24,7 @@ class language_model {
   /// them.
   virtual void read_copies() = 0;
   /// The tensors that are its parameters, to be bound; empty if the binding can make them itself. None of
-  /// copies.
+  /// copies; undefined for those that are not computed with here.
   [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
 
   /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.

@@ -48,63 +48,64 @@ std::string line_of(const std::exception& e) {
   return text.substr(0, text.find('\n'));
 }
 
-core::result<dry_run_result> dry_run(const module_model& model, core::model_table& table, const host_batch& first,
-                                     const random_key& key) {
+dry_run::dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key)
+    : target_(first.target), type_(type), where_(where), key_(key), x_(first.input.detach().to(where)) {
+  if (x_.is_floating_point()) x_ = x_.to(type);
+}
+
+core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table) {
   const at::AutoGradMode mode(true);
-  const at::ScalarType type = parameters_of(model).front().scalar_type();
-  dry_run_result out;
-  const at::Device where = parameters_of(model).front().device();
-  at::Tensor x = first.input.is_floating_point() ? first.input.to(where, type) : first.input.to(where);
-  bool trains = false;
-  for (size_t u = 0; u < model.units.size(); ++u) {
-    const auto& unit = model.units[u];
-    const std::string from = u == 0 ? "the batch's input" : "the output of " + named(model.units[u - 1]);
-    const std::string given = from + ", " + shape_text(x);
-    auto& info = table.units[u];
-    const kept_buffers kept(unit);
-    if (u > 0) info.input_bytes = x.nbytes();
-    x = x.detach();
-    if (trains && x.is_floating_point()) x.requires_grad_(true);
-    for (uint32_t q : info.parameters) {
-      const auto& parameter = table.parameters[q];
-      trains = trains || parameter.trainable;
-      if (parameter.trainable) info.segments[0].weight_bytes += parameter.numel() * c10::elementSize(type);
-    }
-    at::Tensor y;
-    try {
-      random_key mine = key;
-      mine.use = static_cast<uint32_t>(u);
-      const random_turn turn(mine);
-      const operation_meter meter;
-      y = without_gaps(unit.forward(x));
-      if (info.segments[0].forward_flops == 0) info.segments[0].forward_flops = meter.flops();
-      info.segments[0].saved_bytes = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
-      out.draws.push_back(turn.drew());
-    } catch (const std::exception& e) {
-      return core::fail(error_kind::bad_input,
-                        "own model: " + named(unit) + " does not take " + given + ": " + line_of(e));
-    }
-    if (!y.defined())
-      return core::fail(error_kind::bad_input, "own model: " + named(unit) + " gave nothing for " + given);
-    if (trains && !y.requires_grad())
-      return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
-                                                   ", but its output, " + shape_text(y) +
-                                                   ", does not depend on its input and parameters");
-    x = y;
+  const std::string given = (u == 0 ? "the batch's input" : "the output of " + before_) + ", " + shape_text(x_);
+  auto& info = table.units[u];
+  auto& segment = info.segments[0];
+  const kept_buffers kept(unit);
+  before_ = named(unit);
+  if (u > 0) info.input_bytes = x_.nbytes();
+  if (trains_ && x_.is_floating_point()) x_.requires_grad_(true);
+  for (uint32_t q : info.parameters) {
+    const auto& parameter = table.parameters[q];
+    trains_ = trains_ || parameter.trainable;
+    if (parameter.trainable) segment.weight_bytes += parameter.numel() * c10::elementSize(type_);
   }
-  const std::string given =
-      shape_text(x) + " from " + named(model.units.back()) + " and the target, " + shape_text(first.target);
+  at::Tensor y;
   try {
-    const at::Tensor output = x.detach().to(sum_dtype(type));
-    const at::Tensor loss =
-        model.loss(output.requires_grad_(true), first.target.defined() ? first.target.to(where) : first.target);
+    random_key mine = key_;
+    mine.use = u;
+    const random_turn turn(mine);
+    const operation_meter meter;
+    y = without_gaps(unit.forward(x_));
+    if (segment.forward_flops == 0) segment.forward_flops = meter.flops();
+    segment.saved_bytes = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
+    draws_.push_back(turn.drew());
+  } catch (const std::exception& e) {
+    return core::fail(error_kind::bad_input,
+                      "own model: " + named(unit) + " does not take " + given + ": " + line_of(e));
+  }
+  if (!y.defined())
+    return core::fail(error_kind::bad_input, "own model: " + named(unit) + " gave nothing for " + given);
+  if (trains_ && !y.requires_grad())
+    return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
+                                                 ", but its output, " + shape_text(y) +
+                                                 ", does not depend on its input and parameters");
+  x_ = y.detach();  // the graph ends here: it holds the unit's tensors
+  return {};
+}
+
+core::result<void> dry_run::end(const module_model& model) {
+  if (!trains_)
+    return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
+  const at::AutoGradMode mode(true);
+  const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(target_);
+  try {
+    const at::Tensor output = x_.to(sum_dtype(type_));
+    const at::Tensor loss = model.loss(output.requires_grad_(true), target_.defined() ? target_.to(where_) : target_);
     if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
                                                    ", got " + shape_text(loss));
   } catch (const std::exception& e) {
     return core::fail(error_kind::bad_input, "own model: the loss does not take " + given + ": " + line_of(e));
   }
-  return out;
+  return {};
 }
 
 }  // namespace troupe::models

@@ -11,17 +11,33 @@
 
 namespace troupe::models {
 
-struct dry_run_result {
-  std::vector<bool> draws;  ///< [unit]: draws numbers from torch's generator
-};
+/// Runs the units one after the other, each built and in the run's type while it computes. Flops are those of matrix
+/// products, convolutions, recurrences and fused attention, two for a multiplication with its addition; saved bytes are
+/// those that the unit's forward leaves allocated. Buffers keep their values.
+class dry_run {
+ public:
+  dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key);
 
-/// Runs the model, whose parameters hold values, on `first` and fills in flops (where the host gave none) and saved
-/// bytes of `table`. Flops are those of matrix products, convolutions, recurrences and fused attention, two for a
-/// multiplication with its addition; saved bytes are those that the unit's forward leaves allocated. Buffers keep their
-/// values. Refused: a unit that cannot take the output of the one before (both are named, with the shape), a loss that
-/// is not one number, an output through which no gradient flows.
-core::result<dry_run_result> dry_run(const module_model& model, core::model_table& table, const host_batch& first,
-                                     const random_key& key);
+  /// Unit `u`, the next one: fills in flops (where the host gave none) and bytes of the table, which has its
+  /// parameters. Refused: a unit that cannot take the output of the one before (both are named, with the shape), an
+  /// output through which no gradient flows.
+  core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
+  /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
+  core::result<void> end(const module_model& model);
+
+  /// [unit]: draws numbers from torch's generator.
+  [[nodiscard]] const std::vector<bool>& draws() const { return draws_; }
+
+ private:
+  at::Tensor target_;
+  at::ScalarType type_;
+  at::Device where_;
+  random_key key_;
+  at::Tensor x_;        // what the next unit takes
+  std::string before_;  // the unit that gave it
+  bool trains_ = false;
+  std::vector<bool> draws_;
+};
 
 /// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same
 /// tensor, strides included, when it has crossed between stages or lain in a window.

@@ -10,7 +10,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -18,18 +17,17 @@
 #include <utility>
 #include <vector>
 
-namespace torch::nn {
-class Module;
-}
+#include "models/host/module_recipe.hpp"
 
 namespace troupe::models {
 
 /// Modules that are gathered, run and released together: a layer, a block. The output is the next unit's input.
 struct module_unit {
   std::string name;                           ///< unique in the model; parameters are called `name.parameter`
-  std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters
+  std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters, or is not built
   std::function<at::Tensor(const at::Tensor&)> forward;
   double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
+  std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward where the unit is computed
 };
 
 /// Parameters live on the CPU in any floating type; the run converts them and its floating buffers to the precision of
@@ -42,8 +40,13 @@ struct module_model {
   std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss;
 };
 
+/// Builds all units that are not built yet, for a host that uses the model itself. Throws what their factories throw,
+/// and where units share modules of different types under one key.
+void build(module_model& model);
+
 /// Makes the model; called once for each rank of the process, with torch's generator seeded alike. All calls give the
-/// same structure; the first one's values are where training starts.
+/// same structure; the first one's values are where training starts. Units with factories of their own are built after
+/// it: once for the dry run, which drops each before the next, and once on each rank that computes them.
 using module_factory = std::function<module_model()>;
 
 /// One micro-batch of one rank, of any shapes and types, on the CPU. A floating input is converted to the run's type.
@@ -56,32 +59,15 @@ struct host_batch {
 /// arguments: the batch may be drawn at random and is the same in every run. Must return within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
 
-/// torch::nn::Linear and the like: holders of a module.
-template <class T>
-concept module_holder = requires(T m) {
-  m.ptr();
-};
-
-template <module_holder Holder>
-auto module_of(const Holder& m) {  ///< its module
-  return m.ptr();
-}
-template <class Module>
-std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< likewise
-  return m;
-}
-
 /// A module, as a holder or a shared pointer, whose own forward takes one tensor and returns one.
-template <class Module>
-requires requires(const Module& m) { module_of(m); }
+template <held_module Module>
 module_unit unit(std::string name, const Module& module) {
-  auto m = module_of(module);
-  return {std::move(name), m, [m](const at::Tensor& x) { return at::Tensor(m->forward(x)); }};
+  return unit(std::move(name), module, [](auto& m, const at::Tensor& x) { return m.forward(x); });
 }
 
 /// A module with a forward of the host's own: `forward(module, x)`, such as one that takes the first of a GRU's
 /// results.
-template <class Module, class Forward>
+template <held_module Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);
   return {std::move(name), m, [m, f = std::move(forward)](const at::Tensor& x) { return at::Tensor(f(*m, x)); }};
@@ -89,8 +75,29 @@ module_unit unit(std::string name, const Module& module, Forward forward) {
 
 /// A function without parameters.
 template <class Forward>
-requires(!requires(const Forward& m) { module_of(m); }) module_unit unit(std::string name, Forward forward) {
+requires(!held_module<Forward> && !module_maker<Forward>) module_unit unit(std::string name, Forward forward) {
   return {std::move(name), nullptr, std::move(forward)};
+}
+
+/// A factory of a module (DeepSpeed's LayerSpec): the unit is built on the ranks that compute it, with torch's
+/// generator seeded for it, so that every call makes the same values.
+template <module_maker Factory>
+module_unit unit(std::string name, Factory factory) {
+  return unit(std::move(name), shared(std::string(), std::move(factory)));
+}
+template <module_maker Factory, class Forward>
+module_unit unit(std::string name, Factory factory, Forward forward) {  ///< likewise
+  return unit(std::move(name), shared(std::string(), std::move(factory)), std::move(forward));
+}
+
+/// A factory whose module several units share (TiedLayerSpec), each with a forward of its own if it wants.
+template <class Factory>
+module_unit unit(std::string name, const shared_module<Factory>& module) {
+  return unit(std::move(name), module, [](auto& m, const at::Tensor& x) { return m.forward(x); });
+}
+template <class Factory, class Forward>
+module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< likewise
+  return {std::move(name), nullptr, {}, 0, recipe_of(module, std::move(forward))};
 }
 
 }  // namespace troupe::models

@@ -3,28 +3,63 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "models/host/module_parts.hpp"
-
 namespace troupe::models {
 namespace {
 
 using core::error_kind;
 
-using parameter_numbers = std::unordered_map<const c10::TensorImpl*, uint32_t>;
+std::string quoted(const std::string& name) { return std::string("'").append(name).append("'"); }
 
-/// Calls `visit(unit number, parameter number, is new, name, tensor)` for every parameter of every unit.
-template <class F>
-parameter_numbers for_each_parameter(const module_model& model, F visit) {
-  parameter_numbers known;
-  for (size_t u = 0; u < model.units.size(); ++u)
-    for (const auto& [name, tensor] : parts_of(model.units[u]).parameters) {
-      const auto [it, is_new] = known.emplace(tensor.unsafeGetTensorImpl(), static_cast<uint32_t>(known.size()));
-      visit(u, it->second, is_new, model.units[u].name + "." + name, tensor);
-    }
-  return known;
+/// "'NAME' [4, 8]"
+std::string shape(const std::string& name, at::IntArrayRef sizes) {
+  std::string out = quoted(name) + " [";
+  for (size_t d = 0; d < sizes.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(sizes[d]);
+  return out + "]";
 }
 
-std::string quoted(const std::string& name) { return std::string("'").append(name).append("'"); }
+tl::unexpected<core::error> differ(const std::string& wanted, const std::string& got) {
+  return core::fail(error_kind::bad_input, "wanted " + wanted + " as the first call made, got " + got);
+}
+
+/// Of one instance: which of its tensors is which parameter of the table.
+class likeness {
+ public:
+  explicit likeness(const core::model_table& table) : table_(table), named_by_(table.parameters.size()) {
+    for (auto u = static_cast<uint32_t>(table.units.size()); u-- > 0;)
+      for (const uint32_t q : table.units[u].parameters) named_by_[table.original(q)] = u;
+  }
+
+  core::result<void> check(const module_unit& unit, uint32_t u) {
+    const core::unit_info& row = table_.units[u];
+    const auto parts = parts_of(unit).parameters;
+    if (row.parameters.size() != parts.size())
+      return differ(std::to_string(row.parameters.size()) + " parameters in unit " + quoted(row.name),
+                    std::to_string(parts.size()));
+    for (size_t i = 0; i < parts.size(); ++i)
+      if (auto ok = check(unit.name + "." + parts[i].name, parts[i].tensor, table_.original(row.parameters[i]), u); !ok)
+        return ok;
+    return {};
+  }
+
+ private:
+  core::result<void> check(const std::string& name, const at::Tensor& t, uint32_t number, uint32_t u) {
+    const core::parameter_info& p = table_.parameters[number];
+    const uint32_t mine = number_of_.emplace(t.unsafeGetTensorImpl(), number).first->second;
+    const at::Tensor& whose = tensor_of_.emplace(number, t).first->second;
+    const bool other_name = named_by_[number] == u && p.name != name;
+    if (mine != number || !whose.is_same(t) || other_name || t.sizes() != at::IntArrayRef(p.shape))
+      return differ(shape(p.name, p.shape), shape(name, t.sizes()));
+    if (p.trainable != t.requires_grad())
+      return differ(quoted(p.name) + (p.trainable ? " with" : " without") + " requires_grad", "the opposite");
+    return {};
+  }
+  const core::model_table& table_;
+  std::vector<uint32_t> named_by_;  // [parameter]: the unit that holds it first
+  std::unordered_map<const c10::TensorImpl*, uint32_t> number_of_;
+  std::unordered_map<uint32_t, at::Tensor> tensor_of_;
+};
+
+}  // namespace
 
 core::result<void> check_units(const module_model& model) {
   if (model.units.empty()) return core::fail(error_kind::bad_input, "own model: wanted at least one unit, got none");
@@ -35,12 +70,11 @@ core::result<void> check_units(const module_model& model) {
       return core::fail(error_kind::bad_input, "own model: wanted a name of its own for each unit, got " +
                                                    quoted(u->name) + " for unit " +
                                                    std::to_string(u - model.units.begin()));
-    if (!u->forward) return core::fail(error_kind::bad_input, "own model: unit " + quoted(u->name) + " has no forward");
+    if (!u->forward && u->recipe == nullptr)
+      return core::fail(error_kind::bad_input, "own model: unit " + quoted(u->name) + " has no forward");
   }
   return {};
 }
-
-}  // namespace
 
 std::string shape_text(const at::Tensor& t) {
   if (!t.defined()) return "nothing";
@@ -49,73 +83,70 @@ std::string shape_text(const at::Tensor& t) {
   return out + "]";
 }
 
-core::result<core::model_table> table_of(const module_model& model) {
-  if (auto ok = check_units(model); !ok) return core::fail(ok.error());
-  core::model_table table;
-  for (const auto& u : model.units) table.units.push_back({u.name, {}, {{"forward", {}, u.forward_flops, 0}}});
-  std::string wrong;
-  const auto add = [&](size_t u, uint32_t q, bool is_new, const std::string& name, const at::Tensor& t) {
-    if (!t.is_floating_point() || !t.device().is_cpu() || t.numel() == 0) wrong = name + " is " + shape_text(t);
+table_builder::table_builder(const module_model& model) {
+  for (const auto& u : model.units) table_.units.push_back({u.name, {}, {{"forward", {}, u.forward_flops, 0}}});
+}
+
+core::result<void> table_builder::add(const module_unit& unit, uint32_t u) {
+  for (const auto& [name, t] : parts_of(unit).parameters) {
+    const std::string full = unit.name + "." + name;
+    if (!t.is_floating_point() || !t.device().is_cpu() || t.numel() == 0)
+      return core::fail(error_kind::bad_input, "own model: wanted parameters of floating elements on the CPU, but " +
+                                                   full + " is " + shape_text(t));
+    const auto next = static_cast<uint32_t>(table_.parameters.size());
+    const auto [it, is_new] = known_.emplace(t.unsafeGetTensorImpl(), next);
     if (is_new) {
       core::parameter_info info;
-      info.name = name;
+      info.name = full;
       info.shape = t.sizes().vec();
       info.decay = t.dim() > 1;
       info.trainable = t.requires_grad();
-      table.parameters.push_back(std::move(info));
+      table_.parameters.push_back(std::move(info));
     }
-    table.units[u].parameters.push_back(q);
-    table.units[u].segments[0].parameters.push_back(q);
-  };
-  const auto numbers = for_each_parameter(model, add);
-  if (!wrong.empty())
-    return core::fail(error_kind::bad_input,
-                      "own model: wanted parameters of floating elements on the CPU, but " + wrong);
-  const auto trainable = [](const core::parameter_info& p) { return p.trainable; };
-  if (std::none_of(table.parameters.begin(), table.parameters.end(), trainable))
-    return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
-  const auto index_of = [&](const at::Tensor& t) { return numbers.at(t.unsafeGetTensorImpl()); };
-  for (uint32_t u = 0; u < model.units.size(); ++u)
-    for (auto& layer : layers_of(model.units[u], u, index_of)) table.layers.push_back(std::move(layer));
-  return table;
+    table_.units[u].parameters.push_back(it->second);
+    table_.units[u].segments[0].parameters.push_back(it->second);
+  }
+  for (auto& layer : layers_of(unit, u, [&](const at::Tensor& t) { return number_of(t); }))
+    table_.layers.push_back(std::move(layer));
+  return {};
 }
 
-std::vector<at::Tensor> parameters_of(const module_model& model) {
-  std::vector<at::Tensor> out;
-  for_each_parameter(model, [&](size_t, uint32_t, bool is_new, const std::string&, const at::Tensor& t) {
-    if (is_new) out.push_back(t);
-  });
+uint32_t table_builder::number_of(const at::Tensor& parameter) const {
+  return known_.at(parameter.unsafeGetTensorImpl());
+}
+
+void table_builder::forget(module_parts parts) {
+  for (const auto& p : parts.parameters)
+    if (p.tensor.use_count() == 1) known_.erase(p.tensor.unsafeGetTensorImpl());
+}
+
+std::vector<at::Tensor> parameters_of(const module_model& model, const core::model_table& table) {
+  std::vector<at::Tensor> out(
+      static_cast<size_t>(std::ranges::count_if(table.parameters, [](const auto& p) { return !p.is_copy(); })));
+  for (size_t u = 0; u < model.units.size(); ++u) {
+    const auto parts = parts_of(model.units[u]).parameters;
+    for (size_t i = 0; i < parts.size(); ++i) out.at(table.original(table.units[u].parameters.at(i))) = parts[i].tensor;
+  }
   return out;
 }
 
 core::result<void> check_alike(const core::model_table& table, const module_model& model) {
-  auto other = table_of(model);
-  if (!other) return core::fail(other.error());
-  const auto differ = [](const std::string& wanted, const std::string& got) {
-    return core::fail(error_kind::bad_input, "wanted " + wanted + " as the first call made, got " + got);
-  };
-  if (other->units.size() != table.units.size())
-    return differ(std::to_string(table.units.size()) + " units", std::to_string(other->units.size()));
-  const auto shape = [](const core::parameter_info& p) {
-    std::string out = quoted(p.name) + " [";
-    for (size_t d = 0; d < p.shape.size(); ++d) out += (d > 0 ? ", " : "") + std::to_string(p.shape[d]);
-    return out + "]";
-  };
-  for (size_t u = 0; u < table.units.size(); ++u) {
-    const auto &a = table.units[u], &b = other->units[u];
-    if (a.name != b.name) return differ("unit " + quoted(a.name), "unit " + quoted(b.name));
-    if (a.parameters.size() != b.parameters.size())
-      return differ(std::to_string(a.parameters.size()) + " parameters in unit " + quoted(a.name),
-                    std::to_string(b.parameters.size()));
-    for (size_t i = 0; i < a.parameters.size(); ++i) {
-      const uint32_t number = table.original(a.parameters[i]);  // a shared one may be read through copies
-      const auto &p = table.parameters[number], &q = other->parameters[b.parameters[i]];
-      if (number != b.parameters[i] || p.name != q.name || p.shape != q.shape) return differ(shape(p), shape(q));
-      if (p.trainable != q.trainable)
-        return differ(quoted(p.name) + (p.trainable ? " with" : " without") + " requires_grad", "the opposite");
-    }
+  if (auto ok = check_units(model); !ok) return ok;
+  if (model.units.size() != table.units.size())
+    return differ(std::to_string(table.units.size()) + " units", std::to_string(model.units.size()));
+  likeness like(table);
+  for (uint32_t u = 0; u < table.units.size(); ++u) {
+    const module_unit& unit = model.units[u];
+    if (table.units[u].name != unit.name)
+      return differ("unit " + quoted(table.units[u].name), "unit " + quoted(unit.name));
+    if (unit.recipe != nullptr && unit.module == nullptr) continue;
+    if (auto ok = like.check(unit, u); !ok) return ok;
   }
   return {};
+}
+
+core::result<void> check_alike(const core::model_table& table, const module_unit& unit, uint32_t u) {
+  return likeness(table).check(unit, u);
 }
 
 }  // namespace troupe::models

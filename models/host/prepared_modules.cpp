@@ -4,6 +4,8 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <functional>
+#include <string_view>
 
 #include "models/host/dry_run.hpp"
 #include "models/host/module_parts.hpp"
@@ -25,28 +27,42 @@ core::result<module_model> call(const module_factory& factory, uint64_t seed) {
   }
 }
 
-void convert_buffers(const module_model& model, at::ScalarType type, at::Device where) {
-  for (const auto& u : model.units)
-    for (const auto& b : parts_of(u).buffers)
-      if (b.tensor.is_floating_point() || b.tensor.device() != where)
-        b.tensor.set_data(b.tensor.detach().to(where, b.tensor.is_floating_point() ? type : b.tensor.scalar_type()));
+void convert_buffers(const module_unit& unit, at::ScalarType type, at::Device where) {
+  for (const auto& b : parts_of(unit).buffers)
+    if (b.tensor.is_floating_point() || b.tensor.device() != where)
+      b.tensor.set_data(b.tensor.detach().to(where, b.tensor.is_floating_point() ? type : b.tensor.scalar_type()));
 }
 
 /// Frees the bytes of all tensors but keeps the tensors; a binding gives them new bytes.
-void drop_values(const module_model& model) {
-  for (const auto& p : parameters_of(model)) p.set_data(at::empty({0}, p.options().requires_grad(false)));
+void drop_values(const module_unit& unit) {
+  for (const auto& p : parts_of(unit).parameters)
+    p.tensor.set_data(at::empty({0}, p.tensor.options().requires_grad(false)));
 }
 
-core::result<void> check_apart(const std::vector<module_model>& earlier, const module_model& model) {
-  const auto mine = parameters_of(model);
-  for (const auto& other : earlier)
-    for (const auto& p : parameters_of(other))
-      if (std::any_of(mine.begin(), mine.end(), [&](const at::Tensor& t) { return t.is_same(p); }))
-        return core::fail(error_kind::bad_input,
-                          "wanted modules of its own for each rank, got some that another rank has: make them inside "
-                          "the factory");
+bool has_values(const module_unit& unit) {
+  return std::ranges::all_of(parts_of(unit).parameters, [](const auto& p) { return p.tensor.numel() > 0; });
+}
+
+bool is_shared(const module_unit& unit) { return unit.recipe != nullptr && !unit.recipe->key.empty(); }
+
+at::Tensor in_fp32(const at::Tensor& t) { return t.detach().to(at::kCPU, at::kFloat).contiguous(); }
+
+size_t digest_of(const at::Tensor& fp32) {
+  return std::hash<std::string_view>{}({static_cast<const char*>(fp32.const_data_ptr()), fp32.nbytes()});
+}
+
+core::result<void> check_apart(const module_model& other, const module_unit& unit) {
+  for (const auto& theirs : other.units)
+    for (const auto& p : parts_of(theirs).parameters)
+      for (const auto& mine : parts_of(unit).parameters)
+        if (mine.tensor.is_same(p.tensor))
+          return core::fail(error_kind::bad_input,
+                            "wanted modules of its own for each rank, got some that another rank has: make them inside "
+                            "the factory");
   return {};
 }
+
+std::string of_rank(size_t rank) { return "own model, rank " + std::to_string(rank); }
 
 }  // namespace
 
@@ -56,51 +72,124 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
                                                                        device::device_id device) {
   const at::NoGradGuard no_grad;
   auto out = std::make_unique<prepared_modules>();
-  auto facts = std::make_shared<module_facts>();
-  facts->type = type;
-  facts->device = device;
-  const at::Device place = torch_device(device);
+  out->facts_ = std::make_shared<module_facts>();
+  out->facts_->type = type;
+  out->facts_->device = device;
   for (uint32_t r = 0; r < ranks; ++r) {
-    const std::string where = "own model, rank " + std::to_string(r);
     auto model = [&] {
       const at::AutoGradMode as_usual(true);
       return call(factory, seed);
     }();
-    if (!model) return core::fail(model.error().in(where));
+    if (!model) return core::fail(model.error().in(of_rank(r)));
     if (r == 0) {
-      auto table = table_of(*model);
-      if (!table) return core::fail(table.error());
-      facts->table = std::move(*table);
-      for (const auto& p : parameters_of(*model)) {
-        out->values_.push_back(p.detach().to(at::kCPU, at::kFloat).contiguous());
-        if (p.scalar_type() != torch_dtype(type) || p.device() != place)
-          p.set_data(p.detach().to(place, torch_dtype(type)));
-      }
+      if (auto ok = out->survey(*model, seed, first); !ok) return core::fail(ok.error());
     } else {
-      if (auto ok = check_apart(out->instances_, *model); !ok) return core::fail(ok.error().in(where));
-      if (auto ok = check_alike(facts->table, *model); !ok) return core::fail(ok.error().in(where));
+      for (const auto& other : out->instances_)
+        for (const auto& unit : model->units)
+          if (auto ok = check_apart(other.model, unit); !ok) return core::fail(ok.error().in(of_rank(r)));
+      if (auto ok = check_alike(out->facts_->table, *model); !ok) return core::fail(ok.error().in(of_rank(r)));
+      for (const auto& unit : model->units) convert_buffers(unit, torch_dtype(type), torch_device(device));
     }
-    convert_buffers(*model, torch_dtype(type), place);
-    if (r == 0) {
-      auto tried = dry_run(*model, facts->table, first, {seed, 0, 0, 0, 0});
-      if (!tried) return core::fail(tried.error());
-      facts->draws = std::move(tried->draws);
-    }
-    drop_values(*model);
-    out->instances_.push_back(std::move(*model));
+    for (const auto& unit : model->units) drop_values(unit);
+    out->instances_.push_back({std::move(*model), module_builder(seed)});
   }
-  out->facts_ = std::move(facts);
   return out;
 }
 
-void prepared_modules::read(uint32_t parameter, uint64_t first, std::span<float> out) const {
-  const at::Tensor& from = values_.at(parameter);
-  TORCH_CHECK(first + out.size() <= static_cast<uint64_t>(from.numel()), "elements beyond a parameter's end");
-  std::copy_n(from.const_data_ptr<float>() + first, out.size(), out.begin());
+// The table, the values and the costs of the model, of which one unit with a factory is there at a time.
+core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first) {
+  if (auto ok = check_units(model); !ok) return ok;
+  const at::ScalarType type = torch_dtype(facts_->type);
+  const at::Device where = torch_device(facts_->device);
+  table_builder rows(model);
+  dry_run trial(first, type, where, {seed, 0, 0, 0, 0});
+  module_builder builder(seed);
+  for (uint32_t u = 0; u < model.units.size(); ++u) {
+    module_unit& unit = model.units[u];
+    if (auto ok = builder.build(model, u); !ok) return ok;
+    if (auto ok = rows.add(unit, u); !ok) return ok;
+    auto parts = parts_of(unit);
+    for (const auto& p : parts.parameters) {
+      const uint32_t q = rows.number_of(p.tensor);
+      if (q == values_.size()) {
+        values_.push_back(in_fp32(p.tensor));
+        digests_.push_back(digest_of(values_.back()));
+      }
+      if (p.tensor.scalar_type() != type || p.tensor.device() != where)
+        p.tensor.set_data(p.tensor.detach().to(where, type));
+    }
+    convert_buffers(unit, type, where);
+    if (auto ok = trial.compute(unit, u, rows.table()); !ok) return ok;
+    if (unit.recipe == nullptr) continue;
+    builder.drop(model, u);
+    for (const auto& p : parts.parameters)  // but what others hold was made with the model
+      if (is_shared(unit) || p.tensor.use_count() == 1) values_[rows.number_of(p.tensor)] = at::Tensor();
+    rows.forget(std::move(parts));
+  }
+  if (auto ok = trial.end(model); !ok) return ok;
+  facts_->draws = trial.draws();
+  facts_->table = std::move(rows.table());
+  return {};
 }
 
-std::unique_ptr<language_model> prepared_modules::take(uint32_t rank) {
-  return run_modules(std::move(instances_.at(rank)), facts_);
+core::result<void> prepared_modules::build(uint32_t rank, size_t u) {
+  instance& mine = instances_[rank];
+  module_unit& unit = mine.model.units[u];
+  if (unit.recipe == nullptr || unit.module != nullptr) return {};
+  const at::NoGradGuard no_grad;
+  if (auto ok = mine.builder.build(mine.model, u); !ok) return core::fail(ok.error().in(of_rank(rank)));
+  for (size_t r = 0; r < instances_.size(); ++r)
+    if (auto ok = r != rank ? check_apart(instances_[r].model, unit) : core::result<void>(); !ok)
+      return core::fail(ok.error().in(of_rank(rank)));
+  if (auto ok = check_alike(facts_->table, unit, static_cast<uint32_t>(u)); !ok)
+    return core::fail(ok.error().in(of_rank(rank)));
+  const auto parts = parts_of(unit).parameters;
+  for (size_t i = 0; i < parts.size(); ++i)
+    if (digest_of(in_fp32(parts[i].tensor)) != digests_[facts_->table.units[u].parameters[i]])
+      return core::fail(core::error{error_kind::bad_input,
+                                    "unit '" + unit.name + "': wanted the values of '" + parts[i].name +
+                                        "' that its factory made first, got others: they are drawn from torch's "
+                                        "generator, or constant"}
+                            .in(of_rank(rank)));
+  convert_buffers(unit, torch_dtype(facts_->type), torch_device(facts_->device));
+  return {};
+}
+
+core::result<void> prepared_modules::read(uint32_t parameter, uint64_t first, std::span<float> out, uint32_t rank) {
+  at::Tensor from = values_.at(parameter);
+  if (!from.defined()) {
+    instance& mine = instances_.at(rank);
+    const auto& units = facts_->table.units;
+    size_t u = 0, at = 0;
+    for (; u < units.size(); ++u) {
+      at = static_cast<size_t>(std::ranges::find(units[u].parameters, parameter) - units[u].parameters.begin());
+      if (at < units[u].parameters.size() && computes(rank, u)) break;
+    }
+    TORCH_CHECK(u < units.size(), "rank ", rank, " computes no unit that holds parameter ", parameter);
+    module_unit& unit = mine.model.units[u];
+    if (module_unit& before = mine.model.units[mine.reading]; mine.reading != u && !is_shared(before))
+      drop_values(before);
+    mine.reading = u;
+    if (!has_values(unit)) mine.builder.drop(mine.model, u);  // they are made once more
+    if (auto ok = build(rank, u); !ok) return ok;
+    from = parts_of(unit).parameters.at(at).tensor.detach();
+  }
+  const auto count = static_cast<int64_t>(out.size());
+  TORCH_CHECK(static_cast<int64_t>(first) + count <= from.numel(), "elements beyond a parameter's end");
+  const at::Tensor part = in_fp32(from.reshape({-1}).narrow(0, static_cast<int64_t>(first), count));
+  std::copy_n(part.const_data_ptr<float>(), out.size(), out.begin());
+  return {};
+}
+
+core::result<std::unique_ptr<language_model>> prepared_modules::take(uint32_t rank) {
+  instance& mine = instances_.at(rank);
+  for (size_t u = 0; u < mine.model.units.size(); ++u) {
+    if (computes(rank, u))
+      if (auto ok = build(rank, u); !ok) return core::fail(ok.error());
+    if (!is_shared(mine.model.units[u])) drop_values(mine.model.units[u]);
+  }
+  for (const auto& unit : mine.model.units) drop_values(unit);
+  return run_modules(std::move(mine.model), facts_);
 }
 
 }  // namespace troupe::models

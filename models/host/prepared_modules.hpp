@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "models/families/language_model.hpp"
+#include "models/host/module_builder.hpp"
 #include "models/host/module_model.hpp"
 #include "models/host/module_runner.hpp"
 
@@ -14,28 +15,47 @@ namespace troupe::models {
 
 class prepared_modules {
  public:
-  /// Calls the factory once for each rank and runs the first instance on `first`, in `type` on `device`. Refuses
-  /// whatever table_of, check_alike and dry_run refuse, a factory that throws, and one that gives two ranks the same
-  /// tensors. Keeps one whole copy of the parameters in fp32; of the other instances only the structure.
+  /// Calls the factory once for each rank and runs the first instance on `first`, in `type` on `device`. Units with
+  /// factories of their own are built for that one after the other, and dropped. Refuses whatever table_builder,
+  /// check_alike and dry_run refuse, a factory that throws, and one that gives two ranks the same tensors. Keeps one
+  /// whole copy of the parameters that were built with the model, in fp32; of the other instances only the structure.
   static core::result<std::unique_ptr<prepared_modules>> make(const module_factory& factory, uint32_t ranks,
                                                               core::dtype type, uint64_t seed, const host_batch& first,
                                                               device::device_id device = {});
 
   [[nodiscard]] const core::model_table& table() const { return facts_->table; }
 
-  /// Elements [first, first + out.size()) of a parameter's values in the first instance.
-  void read(uint32_t parameter, uint64_t first, std::span<float> out) const;
+  /// Rank `rank` computes the units where this is true; without this call, all.
+  void keep(uint32_t rank, std::vector<bool> units) { instances_.at(rank).computes = std::move(units); }
+
+  /// Elements [first, first + out.size()) of the values that a parameter starts with. Where a unit of the rank has a
+  /// factory of its own, it is built and keeps its values until those of another unit are read, shared ones until
+  /// `take`. Refused (bad_input): a factory that fails or makes something else than for the dry run.
+  core::result<void> read(uint32_t parameter, uint64_t first, std::span<float> out, uint32_t rank = 0);
 
   /// Makes a step fail if a trained parameter gets no gradient in micro-batch `micro`; call before `take`.
   void need_all_gradients_in(uint32_t micro) { facts_->all_used_in = micro; }
 
-  /// Gives the instance of a rank away; once per rank.
-  [[nodiscard]] std::unique_ptr<language_model> take(uint32_t rank);
+  /// Gives the instance of a rank away, with all units built that it computes; once per rank. Refused: as `read`.
+  [[nodiscard]] core::result<std::unique_ptr<language_model>> take(uint32_t rank);
 
  private:
+  struct instance {
+    module_model model;
+    module_builder builder;
+    std::vector<bool> computes{};  ///< [unit]; empty: all
+    size_t reading = 0;            ///< the unit whose values are there
+  };
+  core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first);
+  core::result<void> build(uint32_t rank, size_t unit);
+  [[nodiscard]] bool computes(uint32_t rank, size_t unit) const {
+    return instances_[rank].computes.empty() || instances_[rank].computes[unit];
+  }
+
   std::shared_ptr<module_facts> facts_;
-  std::vector<at::Tensor> values_;  // [parameter] fp32, contiguous
-  std::vector<module_model> instances_;
+  std::vector<at::Tensor> values_;  // [parameter] fp32, contiguous; undefined where its unit has a factory
+  std::vector<size_t> digests_;     // [parameter]: of these, or of what the factory made for the dry run
+  std::vector<instance> instances_;
 };
 
 }  // namespace troupe::models

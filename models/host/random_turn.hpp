@@ -15,7 +15,7 @@ struct random_key {
   uint32_t micro = 0, rank = 0, use = 0;  ///< `use`: the unit; other uses are below
 };
 inline constexpr uint32_t drawing_a_model = 0xFFFFFFFF, drawing_a_batch = 0xFFFFFFFE,
-                          drawing_an_evaluation = 0xFFFFFFFD;
+                          drawing_an_evaluation = 0xFFFFFFFD, drawing_a_unit = 0xFFFFFFFC;
 
 /// While it lives this thread alone has the generator, seeded from the key; afterwards the generator is as it was.
 /// One per thread at a time.

@@ -58,8 +58,9 @@ parameter_binding::parameter_binding(const core::model_table& table, core::dtype
     } else if (info.is_copy()) {
       tensors_.push_back(tensors_[*info.copy_of]);
     } else {
-      tensors_.push_back(std::move(own[tensors_.size()]));
-      tensors_.back().set_data(t);  // all holders of the tensor see the change
+      at::Tensor& mine = own[tensors_.size()];
+      if (mine.defined()) mine.set_data(t);  // all holders of the tensor see the change
+      tensors_.push_back(mine.defined() ? std::move(mine) : std::move(t));
       tensors_.back().set_requires_grad(info.trainable);
     }
     bound_.push_back(false);

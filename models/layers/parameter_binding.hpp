@@ -19,9 +19,9 @@ namespace troupe::models {
 /// released after forward and bound elsewhere before backward. Using a released parameter throws c10::Error.
 class parameter_binding {
  public:
-  /// `own`, where there are any, are a host's tensors in the order of the table, without copies: they become tensors of
-  /// `type` on `device`, lose the bytes that they have, and require gradients exactly where the table says `trainable`.
-  /// A copy is its original's tensor then, bound to one place at a time.
+  /// `own`, where there are any, are a host's tensors in the order of the table, without copies, undefined where the
+  /// host has none: they become tensors of `type` on `device`, lose the bytes that they have, and require gradients
+  /// exactly where the table says `trainable`. A copy is its original's tensor then, bound to one place at a time.
   parameter_binding(const core::model_table& table, core::dtype type, std::vector<at::Tensor> own = {},
                     device::device_id device = {});
   ~parameter_binding();

@@ -45,6 +45,48 @@ inline models::module_model make_own_model(double dropout) {
           }};
 }
 
+/// The same with factories: every module is built where it is computed. `made`, where it is given, hears the unit.
+inline models::module_model make_own_model_by_factories(
+    double dropout, const std::function<void(const std::string& unit)>& made = [](const std::string&) {}) {
+  using models::unit;
+  namespace nn = torch::nn;
+  const auto words = models::shared("words", [made] {
+    made("words");
+    return nn::Embedding(own_vocabulary, own_width);
+  });
+  const auto twice = models::shared("shared", [made] {
+    made("shared");
+    return nn::Linear(own_width, own_width);
+  });
+  const auto with_tanh = [](auto& layer, const at::Tensor& x) { return x + layer.forward(x).tanh(); };
+  const auto mix = [made] {
+    made("mix");
+    return nn::Conv1d(nn::Conv1dOptions(own_width, own_width, 3).padding(1));
+  };
+  const auto memory = [made] {
+    made("memory");
+    return nn::GRU(nn::GRUOptions(own_width, own_width).batch_first(true));
+  };
+  const auto scale = [made] {
+    made("scale");
+    return std::make_shared<scale_module>();
+  };
+  const auto drop = [made, dropout] {
+    made("dropout");
+    return nn::Dropout(dropout);
+  };
+  return {{unit("words", words),
+           unit("mix", mix,
+                [](auto& layer, const at::Tensor& x) { return x + layer.forward(x.transpose(1, 2)).transpose(1, 2); }),
+           unit("shared", twice, with_tanh),
+           unit("memory", memory, [](auto& layer, const at::Tensor& x) { return std::get<0>(layer.forward(x)); }),
+           unit("scale", scale), unit("dropout", drop), unit("shared again", twice, with_tanh),
+           unit("head", words, [](auto& layer, const at::Tensor& x) { return x.matmul(layer.weight.t()) * 0.2; })},
+          [](const at::Tensor& y, const at::Tensor& target) {
+            return nn::functional::cross_entropy(y.reshape({-1, y.size(-1)}), target.reshape({-1}));
+          }};
+}
+
 /// Rows that count upwards, each by its own step.
 inline models::host_batch own_batch(uint64_t step, uint32_t micro, uint32_t rank) {
   std::mt19937_64 random(step * 64 + micro * 8 + rank);

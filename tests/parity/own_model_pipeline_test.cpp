@@ -2,6 +2,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 
+#include <map>
+
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -117,6 +119,34 @@ BOOST_AUTO_TEST_CASE(anything_that_a_unit_gives_crosses_without_changing_a_bit) 
   cuts.push_back(cut(2, "zb_v", "[0,2,5,9]", 2) + stage(3));
   cuts.push_back(cut(2, "interleaved", "[0,3,6,8]", 2) + stage(2));
   check_cuts({&make_awkward, &own_batch, &own_batch}, job_of(1, 4, "per_step"), cuts);
+}
+
+BOOST_AUTO_TEST_CASE(units_with_factories_leave_the_bits_at_every_cut) {
+  const actors::host_model model{[] { return make_own_model_by_factories(0.2); }, &own_batch, &own_batch};
+  check_cuts(model, job_of(2, 2, "per_step"),
+             {stage(3), cut(2, "1f1b", "[0,4]") + stage(0), cut(3, "zb_h1", "[0,3,6]") + stage(3),
+              cut(2, "1f1b", "[0,7]") + stage(2) + settings{"bf16.enabled=false"}});
+  check_cuts(model, settings{"bf16.enabled=true"} + job_of(2, 2, "per_micro_batch"),
+             {cut(2, "zb_v", "[0,2,4,6]", 2) + stage(3) + checkpointing});
+}
+
+BOOST_AUTO_TEST_CASE(a_unit_is_built_on_the_ranks_of_its_stage_only) {
+  std::map<std::string, int> made;
+  const actors::host_model model{
+      [&] { return make_own_model_by_factories(0.2, [&](const std::string& unit) { ++made[unit]; }); }, &own_batch,
+      &own_batch};
+  auto s = open_own(job_of(2, 2, "per_step") + stage(3) + cut(2, "1f1b", "[0,4]"), model);
+  step_of(*s);
+  // Once for the dry run, and on both data ranks of a stage; the shared ones have uses in both stages.
+  const std::map<std::string, int> wanted = {{"words", 5},  {"mix", 3},   {"shared", 5},
+                                             {"memory", 3}, {"scale", 3}, {"dropout", 3}};
+  BOOST_TEST((made == wanted));
+  auto copy = make_own_model_by_factories(0.2);
+  BOOST_TEST(actors::copy_weights(*s, copy).error().text.find("is not built: call models::build first") !=
+             std::string::npos);
+  models::build(copy);
+  BOOST_REQUIRE(actors::copy_weights(*s, copy));
+  BOOST_TEST(copy.units[2].module == copy.units[6].module);
 }
 
 BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_are_in_flight) {

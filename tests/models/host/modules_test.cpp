@@ -12,6 +12,9 @@
 
 #include <boost/test/unit_test.hpp>
 
+#include <array>
+
+#include "models/host/module_table.hpp"
 #include "models/host/prepared_modules.hpp"
 #include "models/host/random_turn.hpp"
 #include "tests/models/model_fixture.hpp"
@@ -51,12 +54,12 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 struct bound_modules {
   bound_modules(const module_factory& make, const host_batch& first)
       : from(prepared(make, first)),
-        model(from->take(0)),
+        model(models::take(from->take(0))),
         binding(model->table(), core::dtype::f32, model->own_parameters()) {
     for (uint32_t q = 0; q < model->table().parameters.size(); ++q) {
       const auto& info = model->table().parameters[q];
       weights.push_back(at::empty(info.shape, at::kFloat));
-      from->read(q, 0, {weights.back().mutable_data_ptr<float>(), info.numel()});
+      BOOST_REQUIRE(from->read(q, 0, {weights.back().mutable_data_ptr<float>(), info.numel()}));
       binding.bind(q, weights.back().mutable_data_ptr());
     }
   }
@@ -395,6 +398,151 @@ BOOST_AUTO_TEST_CASE(invalid_models_and_factories_that_differ_by_rank_are_refuse
           "rank 1: wanted 'a.weight' [3, 8] as the first call made, got 'a.weight' [4, 8]", 2);
   const nn::Linear shared(8, 3);
   refused([&] { return only(unit("a", shared)); }, "modules of its own for each rank", 2);
+}
+
+/// The modules of `convolutional`, each made where it is computed.
+module_model convolutional_by_factories() {
+  const auto square = shared("square", [] { return nn::Linear(96, 96); });
+  return {
+      {unit("conv", [] { return nn::Conv2d(nn::Conv2dOptions(3, 6, 3).padding(1).groups(3).stride(2)); }),
+       unit("norm", [] { return nn::BatchNorm2d(6); }), unit("flat", [](const at::Tensor& x) { return x.flatten(1); }),
+       unit("square", square), unit("relu", relu), unit("drop", [] { return nn::Dropout(0.5); }),
+       unit("square again", square, [](nn::LinearImpl& l, const at::Tensor& x) { return l.forward(x).tanh(); }),
+       unit("out", [] { return std::make_shared<nn::LinearImpl>(96, 5); })},
+      squared_error};
+}
+
+BOOST_AUTO_TEST_CASE(units_with_factories_have_the_table_and_the_costs_of_units_with_modules) {
+  const auto first = images();
+  const auto made = prepared(convolutional, first), later = prepared(convolutional_by_factories, first);
+  const auto &a = made->table(), &b = later->table();
+  BOOST_TEST_REQUIRE(a.parameters.size() == b.parameters.size());
+  for (size_t q = 0; q < a.parameters.size(); ++q) {
+    BOOST_TEST(a.parameters[q].name == b.parameters[q].name);
+    BOOST_TEST(a.parameters[q].shape == b.parameters[q].shape, boost::test_tools::per_element());
+  }
+  for (size_t u = 0; u < a.units.size(); ++u) {
+    BOOST_TEST(a.units[u].parameters == b.units[u].parameters, boost::test_tools::per_element());
+    BOOST_TEST(a.units[u].input_bytes == b.units[u].input_bytes);
+    BOOST_TEST(a.units[u].segments[0].forward_flops == b.units[u].segments[0].forward_flops);
+  }
+  BOOST_TEST(a.layers.size() == b.layers.size());
+}
+
+BOOST_AUTO_TEST_CASE(units_with_factories_compute_what_the_built_model_does) {
+  const auto first = images();
+  bound_modules m(convolutional_by_factories, first);
+  auto alone = convolutional_by_factories();
+  build(alone);
+  const auto leaves = parameters_of(alone, m.model->table());
+  BOOST_TEST_REQUIRE(leaves.size() == m.weights.size());
+  const at::NoGradGuard no_grad;
+  for (size_t q = 0; q < leaves.size(); ++q) leaves[q].copy_(m.weights[q]);
+  at::Tensor x = first.input;
+  for (uint32_t u = 0; u < alone.units.size(); ++u) {
+    const random_turn turn({7, 0, 0, 0, u});
+    x = alone.units[u].forward(x);
+  }
+  BOOST_TEST(m.forward(batch_of(first)).back()->output().item<float>() == alone.loss(x, first.target).item<float>());
+}
+
+BOOST_AUTO_TEST_CASE(a_unit_is_built_for_the_dry_run_and_once_on_each_rank_that_computes_it) {
+  struct counted : nn::Module {
+    explicit counted(std::array<int, 3>& counts) : counts_(counts), layer_(register_module("layer", nn::Linear(8, 8))) {
+      ++counts_[0];
+      counts_[2] = std::max(counts_[2], ++counts_[1]);
+    }
+    ~counted() override { --counts_[1]; }
+    counted(const counted&) = delete;
+    counted& operator=(const counted&) = delete;
+    at::Tensor forward(const at::Tensor& x) { return layer_(x); }
+
+   private:
+    std::array<int, 3>& counts_;  // made, alive, most alive
+    nn::Linear layer_;
+  };
+  std::array<int, 3> all = {};
+  std::array<int, 3> made = {};  // [unit]
+  const auto make = [&] {
+    const auto factory = [&](size_t u) {
+      return [&all, &made, u] {
+        ++made[u];
+        return std::make_shared<counted>(all);
+      };
+    };
+    const auto tied = shared("tied", factory(1));
+    return module_model{{unit("a", factory(0)), unit("b", tied), unit("c", factory(2)), unit("d", tied)},
+                        squared_error};
+  };
+  const host_batch first = {at::randn({4, 8}), at::randn({4, 8})};
+  const auto p = take(prepared_modules::make(make, 2, core::dtype::f32, 7, first));
+  BOOST_TEST((made == std::array{1, 1, 1}));
+  BOOST_TEST(all[1] == 0);  // nothing of it is left
+  BOOST_TEST(all[2] == 2);  // the shared one, and one more
+  p->keep(0, {true, true, false, false});
+  p->keep(1, {false, false, true, true});
+  std::vector<float> of_first(64), of_second(64);
+  BOOST_REQUIRE(p->read(0, 0, of_first, 0));
+  BOOST_REQUIRE(p->read(2, 0, of_first, 0));
+  BOOST_REQUIRE(p->read(4, 0, of_second, 1));
+  BOOST_REQUIRE(p->read(2, 0, of_second, 1));
+  BOOST_TEST(of_first == of_second, boost::test_tools::per_element());  // both ranks' copies begin alike
+  BOOST_TEST((made == std::array{2, 3, 2}));
+  const auto one = take(p->take(0)), other = take(p->take(1));
+  BOOST_TEST((made == std::array{2, 3, 2}));
+  BOOST_TEST(all[1] == 4);
+  BOOST_TEST(!one->own_parameters()[4].defined());
+  BOOST_TEST(!other->own_parameters()[0].defined());
+  BOOST_TEST(other->own_parameters()[2].defined());
+}
+
+BOOST_AUTO_TEST_CASE(factories_that_fail_differ_or_share_other_types_are_refused) {
+  const host_batch first = {at::randn({4, 8}), at::randn({4, 8})};
+  const auto linear = [] { return nn::Linear(8, 8); };
+  const auto other = [&](const module_factory& make) {
+    const auto p = take(prepared_modules::make(make, 1, core::dtype::f32, 7, first));
+    const auto got = p->take(0);
+    return got ? "accepted" : got.error().text;
+  };
+  const auto refused = [](const std::string& text, const std::string& part) { BOOST_TEST(has(text, part), text); };
+  refused(refusal(
+              [&] {
+                return module_model{{unit("a", [] { return std::shared_ptr<nn::LinearImpl>(); })}, squared_error};
+              },
+              first),
+          "own model: unit 'a': its factory gave nothing");
+  refused(refusal(
+              [&] {
+                return module_model{{unit("a", []() -> nn::Linear { throw std::runtime_error("no file"); })},
+                                    squared_error};
+              },
+              first),
+          "own model: unit 'a': its factory failed: no file");
+  refused(refusal(
+              [&] {
+                return module_model{
+                    {unit("a", shared("key", linear)), unit("b", shared("key", [] { return nn::GELU(); }))},
+                    squared_error};
+              },
+              first),
+          "unit 'b' shares 'key' with unit 'a', whose factory makes another type of module");
+  double value = 0;
+  refused(other([&] {
+            return module_model{{unit("a",
+                                      [&] {
+                                        nn::Linear made(8, 8);
+                                        const at::NoGradGuard no_grad;
+                                        made->weight.fill_(++value);
+                                        return made;
+                                      })},
+                                squared_error};
+          }),
+          "unit 'a': wanted the values of 'weight' that its factory made first, got others");
+  int64_t width = 8;
+  refused(other([&] {
+            return module_model{{unit("a", [&] { return nn::Linear(width++, 8); })}, squared_error};
+          }),
+          "wanted 'a.weight' [8, 8] as the first call made, got 'a.weight' [8, 9]");
 }
 
 BOOST_AUTO_TEST_CASE(a_parameter_without_gradient_gets_zero_or_is_an_error_as_configured) {

@@ -1,0 +1,85 @@
+// How a module is made where it is computed and nowhere else: a factory, units that share what it makes, and the
+// forward of each. Owns the types of a host's modules, so that nothing else has to know them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <string>
+#include <typeindex>
+#include <utility>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace troupe::models {
+
+/// torch::nn::Linear and the like: holders of a module.
+template <class T>
+concept module_holder = requires(T m) {
+  m.ptr();
+};
+
+template <module_holder Holder>
+auto module_of(const Holder& m) {  ///< its module
+  return m.ptr();
+}
+template <class Module>
+std::shared_ptr<Module> module_of(std::shared_ptr<Module> m) {  ///< likewise
+  return m;
+}
+
+/// A module, as a holder or a shared pointer.
+template <class T>
+concept held_module = requires(const T& m) {
+  module_of(m);
+};
+
+/// A function that makes one.
+template <class T>
+concept module_maker = !held_module<T> && requires(const T& make) {
+  module_of(make());
+};
+
+/// A module and what computes with it.
+struct built_module {
+  std::shared_ptr<torch::nn::Module> module;
+  std::function<at::Tensor(const at::Tensor&)> forward;
+};
+
+struct module_recipe {  ///< of one unit
+  std::string key;      ///< units of one key share a module; empty: this unit's alone
+  std::type_index type = typeid(void);
+  std::function<std::shared_ptr<void>()> make;  ///< the module, as `type`
+  std::function<built_module(const std::shared_ptr<void>&)> use;
+};
+
+/// A factory of a module that units share, where they are on the same rank; on others each has its own, with the same
+/// values. Units name the same module by `key`; the first one's factory is called.
+template <class Factory>
+struct shared_module {
+  std::string key;
+  Factory factory;
+};
+
+template <module_maker Factory>
+shared_module<Factory> shared(std::string key, Factory factory) {
+  return {std::move(key), std::move(factory)};
+}
+
+/// The recipe of a unit that computes `forward(module, x)`.
+template <class Factory, class Forward>
+std::shared_ptr<const module_recipe> recipe_of(const shared_module<Factory>& from, Forward forward) {
+  using module = typename decltype(module_of(from.factory()))::element_type;
+  const auto use = [f = std::move(forward)](const std::shared_ptr<void>& made) {
+    auto m = std::static_pointer_cast<module>(made);
+    return built_module{m, [m, f](const at::Tensor& x) { return at::Tensor(f(*m, x)); }};
+  };
+  return std::make_shared<module_recipe>(module_recipe{
+      from.key, typeid(module), [make = from.factory]() -> std::shared_ptr<void> { return module_of(make()); }, use});
+}
+
+}  // namespace troupe::models

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/error.hpp"
+#include "models/layers/values.hpp"
 
 namespace troupe::actors {
 
@@ -16,22 +17,20 @@ class activation_windows {
  public:
   explicit activation_windows(size_t units) : layouts_(units) {}
 
-  /// Copies `input` into `window` and gives it back as a tensor that lies there, with the same strides where `input`
-  /// has no gaps. Refuses an input larger than the window: `name` is the unit's.
-  core::result<at::Tensor> put(uint32_t unit, const std::string& name, const at::Tensor& input,
-                               std::span<std::byte> window);
+  /// Copies `input` into `window` and gives it back as tensors that lie there, with the same strides where they have no
+  /// gaps. Refuses an input larger than the window: `name` is the unit's.
+  core::result<models::values> put(uint32_t unit, const std::string& name, const models::values& input,
+                                   std::span<std::byte> window);
   /// The unit's last input, from a window that holds its bytes again.
-  [[nodiscard]] at::Tensor get(uint32_t unit, std::byte* window) const;
+  [[nodiscard]] models::values get(uint32_t unit, std::byte* window) const;
 
  private:
   struct layout {
+    uint64_t offset = 0;
     std::vector<int64_t> sizes, strides;
     at::ScalarType type = at::ScalarType::Float;
   };
-  std::vector<layout> layouts_;  // [unit]
+  std::vector<std::vector<layout>> layouts_;  // [unit][tensor]
 };
-
-/// `t` itself, or a copy where it lies in `window`, whose bytes will not last.
-at::Tensor out_of_window(const at::Tensor& t, const std::byte* window);
 
 }  // namespace troupe::actors

@@ -143,7 +143,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   core::result<void> forward(const plan::instruction& x) {
     if (p().layout->begins_stage(x.subject) && x.segment == 0) {
-      hidden_ = at::Tensor();
+      hidden_ = {};
       if (const auto& failed = context_->batches[x.micro]->failure) return core::fail(*failed);
     }
     if (auto taken = take_input(x, hidden_); !taken) return taken;
@@ -157,12 +157,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
     } else if (training() && x.segment == 0) {
-      f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : at::Tensor();
+      f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, binding_);
-    hidden_ = run->output();
-    if (x.staged != plan::none) hidden_ = out_of_window(hidden_, memory_->window(p(), x.staged));
-    if (!training()) hidden_ = out_of_slot(hidden_, slot(x.input));  // in training it stays until backward
+    hidden_ = out_of(slot(x.staged), run->outputs());
+    if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
@@ -172,7 +171,7 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   // From the device straight into the vote's memory, so that the host does not wait for the number.
   void write_loss(uint32_t micro) {
-    const at::Tensor& mean = hidden_;
+    const at::Tensor mean = hidden_;
     double& loss = loss_of(micro);
     models::kernels_for(mean).cast(models::bytes_of(mean), models::core_dtype(mean.scalar_type()),
                                    reinterpret_cast<std::byte*>(&loss), core::dtype::f64, 1);
@@ -203,30 +202,28 @@ class compute_executor final : public executor, private models::gradient_sink {
     return {};
   }
 
-  // The unit computes with the copy in the window, so the tensor that ATen allocated can be freed.
+  // The unit computes with the copy in the window, so the tensors that ATen allocated can be freed.
   core::result<void> put_input(const plan::instruction& x) {
-    auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_,
-                                               {memory_->window(p(), x.staged), p().buffers[x.staged].bytes});
+    auto there = flights_[x.micro].windows.put(x.subject, p().table().units[x.subject].name, hidden_, slot(x.staged));
     if (!there) return core::fail(there.error());
-    // The embedding's run, which is kept, holds this tensor as its output, which is not read again.
-    hidden_.set_data(hidden_.new_empty({0}));
+    // The first unit's run, which is kept, holds these as its outputs, which are not read again.
+    for (const at::Tensor& t : hidden_) t.set_data(t.new_empty({0}));
     hidden_ = std::move(*there);
     return {};
   }
 
   // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
   // result in one; between these the tensors are ATen's.
-  core::result<void> take_input(const plan::instruction& x, at::Tensor& into) {
+  core::result<void> take_input(const plan::instruction& x, models::values& into) {
     if (x.input == plan::none) return {};
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
     into = std::move(*got);
     return {};
   }
-  core::result<void> put_output(const plan::instruction& x, at::Tensor& from) {
+  core::result<void> put_output(const plan::instruction& x, models::values& from) {
     if (x.output == plan::none) return {};
-    const at::Tensor t = std::exchange(from, at::Tensor());
-    return put_transferred(t, slot(x.output), p().table().units[x.subject].name);
+    return put_transferred(std::exchange(from, {}), slot(x.output), p().table().units[x.subject].name);
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -236,14 +233,14 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<void> recompute(const plan::instruction& x) {
     const auto batch = micro_batch(x.micro);
     flight& f = flights_[x.micro];
-    at::Tensor hidden =
+    models::values hidden =
         x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
-      hidden = f.runs[x.subject][s]->output();
+      hidden = f.runs[x.subject][s]->outputs();
     }
-    f.unit_inputs[x.subject] = at::Tensor();
+    f.unit_inputs[x.subject] = {};
     return {};
   }
 
@@ -251,7 +248,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto& run = flights_[x.micro].runs[x.subject][x.segment];
     if (is_head(x.subject) && x.segment + 1 == flights_[x.micro].runs[x.subject].size()) {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
-      hidden_ = at::Tensor();
+      hidden_ = {};
     }
     if (auto taken = take_input(x, gradient_); !taken) return taken;
     if (x.use == plan::use::input) {
@@ -260,7 +257,7 @@ class compute_executor final : public executor, private models::gradient_sink {
       gradient_ = run->backward(gradient_, *this);
       run.reset();
     }
-    gradient_ = out_of_slot(gradient_, slot(x.input));
+    gradient_ = out_of(slot(x.input), gradient_);
     return put_output(x, gradient_);
   }
 
@@ -291,8 +288,8 @@ class compute_executor final : public executor, private models::gradient_sink {
   std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
   std::vector<flight> flights_;               // [micro]
-  at::Tensor hidden_;                         // output of the latest forward, until a stage ends
-  at::Tensor gradient_;                       // of the latest backward's input
+  models::values hidden_;                     // output of the latest forward, until a stage ends
+  models::values gradient_;                   // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order

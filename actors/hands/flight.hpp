@@ -22,7 +22,7 @@ struct flight {
       : unit_inputs(table.units.size()), runs(table.units.size()), windows(table.units.size()) {
     for (size_t u = 0; u < runs.size(); ++u) runs[u].resize(table.units[u].segments.size());
   }
-  std::vector<at::Tensor> unit_inputs;                                  // [unit], when recomputing
+  std::vector<models::values> unit_inputs;                              // [unit], when recomputing
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
 };

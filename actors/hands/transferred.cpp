@@ -7,30 +7,38 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <utility>
+#include <vector>
 
-#include "models/layers/torch_device.hpp"
+#include "core/math.hpp"
+#include "core/model_table.hpp"
 #include "plan/job_layout.hpp"
 
 namespace troupe::actors {
 namespace {
 
 struct header {
-  uint32_t mark = 0, type = 0, dimensions = 0, is_there = 0;
+  uint32_t mark = 0, tensors = 0, is_there = 0;
+  uint16_t type = 0, dimensions = 0;
   std::array<int64_t, transferred_dimensions_max> sizes = {}, strides = {};
+  [[nodiscard]] bool is_sound() const { return mark == header_mark && dimensions <= transferred_dimensions_max; }
+  static constexpr uint32_t header_mark = 0x54524f55;
 };
 static_assert(sizeof(header) == plan::transfer_header_bytes);
-constexpr uint32_t header_mark = 0x54524f55;
 
-std::span<std::byte> place_of_header(std::span<std::byte> slot) { return slot.last(sizeof(header)); }
+/// Of the tensor `i`: that of the first is the slot's end.
+std::span<std::byte> place_of_header(std::span<std::byte> slot, size_t i) {
+  return slot.subspan(slot.size() - (i + 1) * plan::transfer_header_bytes, sizeof(header));
+}
 
-at::Tensor over(std::span<std::byte> slot, const header& h) {
-  return at::from_blob(slot.data(), at::IntArrayRef(h.sizes.data(), h.dimensions),
+at::Tensor over(std::byte* at, const header& h) {
+  return at::from_blob(at, at::IntArrayRef(h.sizes.data(), h.dimensions),
                        at::IntArrayRef(h.strides.data(), h.dimensions),
                        at::TensorOptions().dtype(static_cast<at::ScalarType>(h.type)));
 }
 
 header header_of(const at::Tensor& t) {
-  header h{header_mark, static_cast<uint32_t>(t.scalar_type()), static_cast<uint32_t>(t.dim()), 1};
+  header h{.is_there = 1, .type = static_cast<uint16_t>(t.scalar_type()), .dimensions = static_cast<uint16_t>(t.dim())};
   const auto strides =
       t.is_non_overlapping_and_dense() ? c10::DimVector(t.strides()) : c10::contiguous_strides(t.sizes());
   std::ranges::copy(t.sizes(), h.sizes.begin());
@@ -40,34 +48,66 @@ header header_of(const at::Tensor& t) {
 
 }  // namespace
 
-core::result<void> put_transferred(const at::Tensor& t, std::span<std::byte> slot, const std::string& from) {
-  const size_t room = slot.size() - sizeof(header);
-  header h{header_mark};
-  if (t.defined()) {
-    if (t.nbytes() > room || t.dim() > static_cast<int64_t>(transferred_dimensions_max))
-      return core::fail(core::error_kind::bad_input,
-                        fmt::format("the output of {}: wanted at most {} bytes in {} dimensions, as in the first "
-                                    "micro-batch, got {} in {}",
-                                    from, room, transferred_dimensions_max, t.nbytes(), t.dim()));
-    h = header_of(t);
-    over(slot, h).copy_(t);
+core::result<void> put_transferred(const models::values& all, std::span<std::byte> slot, const std::string& from) {
+  const uint64_t room = slot.size() - all.size() * plan::transfer_header_bytes;
+  uint64_t end = 0;
+  int64_t dimensions = 0;
+  for (const at::Tensor& t : all) {
+    if (t.defined()) end = core::round_up(end, core::input_alignment) + t.nbytes();
+    if (t.defined()) dimensions = std::max(dimensions, t.dim());
   }
-  std::memcpy(place_of_header(slot).data(), &h, sizeof(h));
+  if (slot.size() < all.size() * plan::transfer_header_bytes || end > room ||
+      dimensions > static_cast<int64_t>(transferred_dimensions_max))
+    return core::fail(core::error_kind::bad_input,
+                      fmt::format("the output of {}: wanted at most {} bytes in {} dimensions, as in the first "
+                                  "micro-batch, got {} in {}",
+                                  from, room, transferred_dimensions_max, end, dimensions));
+  end = 0;
+  for (size_t i = 0; i < std::max<size_t>(all.size(), 1); ++i) {
+    header h;
+    if (i < all.size() && all[i].defined()) {
+      const at::Tensor& t = all[i];
+      h = header_of(t);
+      end = core::round_up(end, core::input_alignment);
+      over(slot.data() + end, h).copy_(t);
+      end += t.nbytes();
+    }
+    h.mark = header::header_mark;
+    h.tensors = static_cast<uint32_t>(all.size());
+    std::memcpy(place_of_header(slot, i).data(), &h, sizeof(h));
+  }
   return {};
 }
 
-core::result<at::Tensor> transferred(std::span<std::byte> slot) {
-  header h;
-  std::memcpy(&h, place_of_header(slot).data(), sizeof(h));
-  if (h.mark != header_mark || h.dimensions > transferred_dimensions_max)
-    return core::fail(core::error_kind::bug, "a slot between stages: wanted a tensor in it, got none");
-  return h.is_there != 0 ? over(slot, h) : at::Tensor();
+core::result<models::values> transferred(std::span<std::byte> slot) {
+  std::vector<at::Tensor> out;
+  uint64_t end = 0;
+  for (size_t i = 0, count = 1; i < count; ++i) {
+    header h;
+    std::memcpy(&h, place_of_header(slot, i).data(), sizeof(h));
+    if (!h.is_sound())
+      return core::fail(core::error_kind::bug, "a slot between stages: wanted a tensor in it, got none");
+    count = h.tensors;
+    if (count == 0) break;
+    out.emplace_back();
+    if (h.is_there == 0) continue;
+    end = core::round_up(end, core::input_alignment);
+    out.back() = over(slot.data() + end, h);
+    end += out.back().nbytes();
+  }
+  return models::values(std::move(out));
 }
 
-at::Tensor out_of_slot(const at::Tensor& t, std::span<const std::byte> slot) {
-  if (!t.defined() || !t.has_storage()) return t;
-  const auto* at = static_cast<const std::byte*>(t.storage().data());
-  return !slot.empty() && at >= slot.data() && at < slot.data() + slot.size() ? t.clone() : t;
+models::values out_of(std::span<const std::byte> bytes, const models::values& all) {
+  const auto lies_there = [&](const at::Tensor& t) {
+    if (!t.defined() || !t.has_storage()) return false;
+    const auto* at = static_cast<const std::byte*>(t.storage().data());
+    return at >= bytes.data() && at < bytes.data() + bytes.size();
+  };
+  if (std::ranges::none_of(all, lies_there)) return all;
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& t : all) out.push_back(lies_there(t) ? t.clone() : t);
+  return models::values(std::move(out));
 }
 
 }  // namespace troupe::actors

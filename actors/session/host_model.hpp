@@ -7,6 +7,7 @@
 // what concerns text (generating, Hugging Face's files) is refused. Tokens in reports are samples here.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <utility>
 
@@ -21,6 +22,9 @@ struct host_model {  ///< what a session trains instead of the configuration's m
   models::host_batches training;
   /// Likewise for `evaluate(n)`, which asks for steps 0 .. n - 1 with micro 0; may be empty, then it is refused.
   models::host_batches evaluation{};
+  /// The largest micro-batch, where their lengths differ: what crosses between stages or waits in windows has room for
+  /// it, and no more. Empty: the first of training.
+  std::function<models::host_batch()> largest{};
 };
 
 /// For session_options::model.

@@ -20,6 +20,36 @@ core::error wrong_batch(const next_batch& k, const std::string& what) {
                                      std::to_string(k.micro) + ", rank " + std::to_string(k.rank) + ": " + what};
 }
 
+core::result<void> check_place(const models::host_batch& t) {
+  const auto elsewhere = [](const at::Tensor& x) { return !x.defined() || !x.device().is_cpu(); };
+  const auto fail = [](const std::string& text) { return core::fail(error_kind::bad_input, text); };
+  if (elsewhere(t.input) || (t.target.defined() && elsewhere(t.target)))
+    return fail("wanted an input and a target on the CPU, got " + models::shape_text(t.input) + " and " +
+                models::shape_text(t.target));
+  for (const auto& [name, value] : t.others)
+    if (elsewhere(value) || name == "input")
+      return fail("wanted values on the CPU beside 'input', got '" + name + "', " + models::shape_text(value));
+  return {};
+}
+
+core::result<models::host_batch> first_batch(const std::shared_ptr<const host_model>& model, uint64_t seed) {
+  if (!model->largest) {
+    next_batch first;
+    first.which = plan::plan_choice::train;
+    const auto batch = std::static_pointer_cast<const tensor_batch>(host_cut(model, seed)(first));
+    if (batch->failure) return core::fail(*batch->failure);
+    return batch->tensors;
+  }
+  try {
+    const models::random_turn turn({seed, 0, 0, 0, models::drawing_a_batch});
+    models::host_batch out = model->largest();
+    if (auto ok = check_place(out); !ok) return core::fail(ok.error().in("the host's largest batch"));
+    return out;
+  } catch (const std::exception& e) {
+    return core::fail(error_kind::bad_input, std::string("the host's largest batch: ") + models::line_of(e));
+  }
+}
+
 }  // namespace
 
 std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(std::shared_ptr<const host_model> model,
@@ -39,10 +69,7 @@ std::function<std::shared_ptr<const data::batch>(const next_batch&)> host_cut(st
       out->failure = wrong_batch(k, models::line_of(e));
       return out;
     }
-    const auto& t = out->tensors;
-    if (!t.input.defined() || !t.input.device().is_cpu() || (t.target.defined() && !t.target.device().is_cpu()))
-      out->failure = wrong_batch(k, "wanted an input and a target on the CPU, got " + models::shape_text(t.input) +
-                                        " and " + models::shape_text(t.target));
+    if (auto ok = check_place(out->tensors); !ok) out->failure = wrong_batch(k, ok.error().text);
     return out;
   };
 }
@@ -52,12 +79,10 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
   if (!model->make || !model->training)
     return core::fail(error_kind::bad_input,
                       std::string("own model: it has no ") + (model->make ? "training batches" : "factory"));
-  next_batch first;
-  first.which = plan::plan_choice::train;
-  const auto batch = std::static_pointer_cast<const tensor_batch>(host_cut(model, config.seed)(first));
-  if (batch->failure) return core::fail(*batch->failure);
+  const auto batch = first_batch(model, config.seed);
+  if (!batch) return core::fail(batch.error());
   auto made = models::prepared_modules::make(model->make, config.parallel.mesh().ranks(), config.parameter_dtype(),
-                                             config.seed, batch->tensors);
+                                             config.seed, *batch);
   // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))

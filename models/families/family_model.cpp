@@ -18,7 +18,7 @@ at::Tensor family_model::logits(segment_scope& scope, const at::Tensor& x) const
 }
 
 std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
-                                                   const at::Tensor& input, const parameter_binding& parameters) {
+                                                   const values& input, const parameter_binding& parameters) {
   TORCH_CHECK(batch.columns >= 1 && batch.columns <= columns_, "the model was built for sequences of 1 to ", columns_,
               " tokens, got ", batch.columns);
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",

@@ -17,8 +17,8 @@ class family_model : public language_model {
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies() override;
-  std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
-                                       const at::Tensor& input, const parameter_binding& parameters) override;
+  std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
+                                       const parameter_binding& parameters) override;
   std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                        const parameter_binding& parameters) override;
 

@@ -27,11 +27,11 @@ class language_model {
   /// copies; undefined for those that are not computed with here.
   [[nodiscard]] virtual std::vector<at::Tensor> own_parameters() const { return {}; }
 
-  /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, undefined for the first.
+  /// Runs segment `segment` of unit `unit`. `input` is the previous segment's output, none for the first.
   /// The same arguments give the same bits, so activation checkpointing may simply call it again.
   /// The batch's arrays outlive the returned object.
   virtual std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch,
-                                               const at::Tensor& input, const parameter_binding& parameters) = 0;
+                                               const values& input, const parameter_binding& parameters) = 0;
 
   /// Logits (V, fp32) after the last position of row 0, from the last hidden state; for generation.
   virtual std::vector<float> next_token_logits(const micro_batch& batch, const at::Tensor& hidden,

@@ -4,7 +4,9 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
+
+#include "core/math.hpp"
 
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
@@ -42,16 +44,39 @@ at::Tensor without_gaps(const at::Tensor& t) {
   return t.defined() && !t.is_non_overlapping_and_dense() ? t.contiguous() : t;
 }
 
+named_values without_gaps(const named_values& x) {
+  std::vector<named_values::entry> all;
+  for (const auto& [name, t] : x) all.emplace_back(name, without_gaps(t));
+  return named_values(std::move(all));
+}
+
 std::string line_of(const std::exception& e) {
   const auto* torch = dynamic_cast<const c10::Error*>(&e);
   std::string text = torch != nullptr ? torch->what_without_backtrace() : e.what();
   return text.substr(0, text.find('\n'));
 }
 
-dry_run::dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key)
-    : target_(first.target), type_(type), where_(where), key_(key), x_(first.input.detach().to(where)) {
-  if (x_.is_floating_point()) x_ = x_.to(type);
+named_values entering(const host_batch& batch, at::ScalarType type, at::Device where) {
+  const auto enters = [&](const at::Tensor& t) {
+    return t.is_floating_point() ? t.detach().to(where, type) : t.detach().to(where);
+  };
+  std::vector<named_values::entry> all = {{"input", enters(batch.input)}};
+  for (const auto& [name, tensor] : batch.others) all.emplace_back(name, enters(tensor));
+  return named_values(std::move(all));
 }
+
+at::Tensor loss_of(const module_model& model, const named_values& output, const host_batch& batch) {
+  std::vector<named_values::entry> wide;
+  for (const auto& [name, t] : output)
+    wide.emplace_back(name, t.is_floating_point() ? t.to(sum_dtype(t.scalar_type())) : t);
+  host_batch there = batch;
+  const at::Device where = wide.front().second.device();
+  if (there.target.defined()) there.target = there.target.to(where);
+  return model.loss(named_values(std::move(wide)), there);
+}
+
+dry_run::dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key)
+    : batch_(first), type_(type), where_(where), key_(key), x_(entering(first, type, where)) {}
 
 core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table) {
   const at::AutoGradMode mode(true);
@@ -60,14 +85,18 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
   auto& segment = info.segments[0];
   const kept_buffers kept(unit);
   before_ = named(unit);
-  if (u > 0) info.input_bytes = x_.nbytes();
-  if (trains_ && x_.is_floating_point()) x_.requires_grad_(true);
+  inputs_.emplace_back();
+  info.input_tensors = static_cast<uint32_t>(x_.size());
+  for (const auto& [name, t] : x_) {
+    if (u > 0) info.input_bytes = core::round_up(info.input_bytes, core::input_alignment) + t.nbytes();
+    inputs_.back().push_back({name, t.requires_grad()});
+  }
   for (uint32_t q : info.parameters) {
     const auto& parameter = table.parameters[q];
     trains_ = trains_ || parameter.trainable;
     if (parameter.trainable) segment.weight_bytes += parameter.numel() * c10::elementSize(type_);
   }
-  at::Tensor y;
+  named_values y;
   try {
     random_key mine = key_;
     mine.use = u;
@@ -81,13 +110,15 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input,
                       "own model: " + named(unit) + " does not take " + given + ": " + line_of(e));
   }
-  if (!y.defined())
+  if (y.size() == 0 || std::ranges::any_of(y, [](const auto& v) { return !v.second.defined(); }))
     return core::fail(error_kind::bad_input, "own model: " + named(unit) + " gave nothing for " + given);
-  if (trains_ && !y.requires_grad())
+  if (trains_ && std::ranges::none_of(y, [](const auto& v) { return v.second.requires_grad(); }))
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
-  x_ = y.detach();  // the graph ends here: it holds the unit's tensors
+  std::vector<named_values::entry> next;  // the graph ends here: it holds the unit's tensors
+  for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
+  x_ = named_values(std::move(next));
   return {};
 }
 
@@ -95,10 +126,9 @@ core::result<void> dry_run::end(const module_model& model) {
   if (!trains_)
     return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
   const at::AutoGradMode mode(true);
-  const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(target_);
+  const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(batch_.target);
   try {
-    const at::Tensor output = x_.to(sum_dtype(type_));
-    const at::Tensor loss = model.loss(output.requires_grad_(true), target_.defined() ? target_.to(where_) : target_);
+    const at::Tensor loss = loss_of(model, x_, batch_);
     if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
                                                    ", got " + shape_text(loss));
@@ -106,6 +136,11 @@ core::result<void> dry_run::end(const module_model& model) {
     return core::fail(error_kind::bad_input, "own model: the loss does not take " + given + ": " + line_of(e));
   }
   return {};
+}
+
+void dry_run::tell(module_facts& facts) const {
+  facts.draws = draws_;
+  facts.inputs = inputs_;
 }
 
 }  // namespace troupe::models

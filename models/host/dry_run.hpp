@@ -7,6 +7,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "models/host/module_model.hpp"
+#include "models/host/module_runner.hpp"
 #include "models/host/random_turn.hpp"
 
 namespace troupe::models {
@@ -25,23 +26,31 @@ class dry_run {
   /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
   core::result<void> end(const module_model& model);
 
-  /// [unit]: draws numbers from torch's generator.
-  [[nodiscard]] const std::vector<bool>& draws() const { return draws_; }
+  /// Fills in what it has found out beside the table.
+  void tell(module_facts& facts) const;
 
  private:
-  at::Tensor target_;
+  host_batch batch_;
   at::ScalarType type_;
   at::Device where_;
   random_key key_;
-  at::Tensor x_;        // what the next unit takes
+  named_values x_;      // what the next unit takes
   std::string before_;  // the unit that gave it
   bool trains_ = false;
   std::vector<bool> draws_;
+  std::vector<std::vector<value_info>> inputs_;
 };
 
 /// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same
 /// tensor, strides included, when it has crossed between stages or lain in a window.
 at::Tensor without_gaps(const at::Tensor& t);
+named_values without_gaps(const named_values& x);
+
+/// The batch as the first unit takes it: floating tensors in `type`.
+named_values entering(const host_batch& batch, at::ScalarType type, at::Device where);
+
+/// The loss that the model gives for the last unit's output, whose floating tensors it sees in a type for sums.
+at::Tensor loss_of(const module_model& model, const named_values& output, const host_batch& batch);
 
 /// The exception's message in one line.
 std::string line_of(const std::exception& e);

@@ -1,4 +1,4 @@
-// A host's own model: torch::nn modules in order, each with a forward from one tensor to one tensor, and a loss.
+// A host's own model: torch::nn modules in order, each with a forward from tensors to tensors, and a loss.
 // Owns the host's description; prepared_modules and actors/ make table, plan, gradients and residency of it.
 //
 //   module_model make() {
@@ -25,7 +25,7 @@ namespace troupe::models {
 struct module_unit {
   std::string name;                           ///< unique in the model; parameters are called `name.parameter`
   std::shared_ptr<torch::nn::Module> module;  ///< null where the unit has no parameters, or is not built
-  std::function<at::Tensor(const at::Tensor&)> forward;
+  unit_forward forward;
   double forward_flops = 0;  ///< of one micro-batch; 0: the matrix products and convolutions of a dry run are counted
   std::shared_ptr<const module_recipe> recipe{};  ///< makes module and forward where the unit is computed
 };
@@ -36,8 +36,7 @@ struct module_unit {
 /// own micro-batches, as in data parallelism without synchronised norms.
 struct module_model {
   std::vector<module_unit> units;
-  /// The mean loss of a micro-batch, a scalar. `output` is the last unit's, widened to fp32 (fp64 stays).
-  std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)> loss;
+  loss_function loss;
 };
 
 /// Builds all units that are not built yet, for a host that uses the model itself. Throws what their factories throw,
@@ -49,28 +48,24 @@ void build(module_model& model);
 /// it: once for the dry run, which drops each before the next, and once on each rank that computes them.
 using module_factory = std::function<module_model()>;
 
-/// One micro-batch of one rank, of any shapes and types, on the CPU. A floating input is converted to the run's type.
-struct host_batch {
-  at::Tensor input, target;
-};
-
 /// Returns the micro-batch `micro` of optimizer step `step` (from 0) for `rank`. Called ahead of need, on another
 /// thread than the modules', one call at a time, with torch's generator seeded from the run's seed and the three
 /// arguments: the batch may be drawn at random and is the same in every run. Must return within a minute.
 using host_batches = std::function<host_batch(uint64_t step, uint32_t micro, uint32_t rank)>;
-
-/// A module, as a holder or a shared pointer, whose own forward takes one tensor and returns one.
-template <held_module Module>
-module_unit unit(std::string name, const Module& module) {
-  return unit(std::move(name), module, [](auto& m, const at::Tensor& x) { return m.forward(x); });
-}
 
 /// A module with a forward of the host's own: `forward(module, x)`, such as one that takes the first of a GRU's
 /// results.
 template <held_module Module, class Forward>
 module_unit unit(std::string name, const Module& module, Forward forward) {
   auto m = module_of(module);
-  return {std::move(name), m, [m, f = std::move(forward)](const at::Tensor& x) { return at::Tensor(f(*m, x)); }};
+  return {std::move(name), m,
+          [m, f = std::move(forward)](const named_values& x) mutable { return call_with(f, x, *m); }};
+}
+
+/// A module whose own forward takes and returns one tensor, or named values.
+template <held_module Module>
+module_unit unit(std::string name, const Module& module) {
+  return unit(std::move(name), module, own_forward{});
 }
 
 /// A function without parameters.
@@ -93,7 +88,7 @@ module_unit unit(std::string name, Factory factory, Forward forward) {  ///< lik
 /// A factory whose module several units share (TiedLayerSpec), each with a forward of its own if it wants.
 template <class Factory>
 module_unit unit(std::string name, const shared_module<Factory>& module) {
-  return unit(std::move(name), module, [](auto& m, const at::Tensor& x) { return m.forward(x); });
+  return unit(std::move(name), module, own_forward{});
 }
 template <class Factory, class Forward>
 module_unit unit(std::string name, const shared_module<Factory>& module, Forward forward) {  ///< likewise

@@ -2,14 +2,14 @@
 // forward of each. Owns the types of a host's modules, so that nothing else has to know them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
 #include <typeindex>
 #include <utility>
+
+#include "models/host/unit_functions.hpp"
 
 namespace torch::nn {
 class Module;
@@ -44,10 +44,22 @@ concept module_maker = !held_module<T> && requires(const T& make) {
   module_of(make());
 };
 
+/// The forward of a module itself.
+struct own_forward {
+  template <class Module>
+  auto operator()(Module& m, const at::Tensor& x) const -> decltype(m.forward(x)) {
+    return m.forward(x);
+  }
+  template <class Module>
+  auto operator()(Module& m, const named_values& x) const -> decltype(m.forward(x)) {
+    return m.forward(x);
+  }
+};
+
 /// A module and what computes with it.
 struct built_module {
   std::shared_ptr<torch::nn::Module> module;
-  std::function<at::Tensor(const at::Tensor&)> forward;
+  unit_forward forward;
 };
 
 struct module_recipe {  ///< of one unit
@@ -76,7 +88,7 @@ std::shared_ptr<const module_recipe> recipe_of(const shared_module<Factory>& fro
   using module = typename decltype(module_of(from.factory()))::element_type;
   const auto use = [f = std::move(forward)](const std::shared_ptr<void>& made) {
     auto m = std::static_pointer_cast<module>(made);
-    return built_module{m, [m, f](const at::Tensor& x) { return at::Tensor(f(*m, x)); }};
+    return built_module{m, [m, f](const named_values& x) mutable { return call_with(f, x, *m); }};
   };
   return std::make_shared<module_recipe>(module_recipe{
       from.key, typeid(module), [make = from.factory]() -> std::shared_ptr<void> { return module_of(make()); }, use});

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -12,10 +13,17 @@
 
 namespace troupe::models {
 
+/// One of the tensors that a unit takes.
+struct value_info {
+  std::string name;
+  bool has_gradient = false;  ///< something before it is trained, of which it depends
+};
+
 /// Facts about a host's model beside the model itself.
 struct module_facts {
   core::model_table table;
-  std::vector<bool> draws;  ///< [unit]: draws numbers from torch's generator
+  std::vector<bool> draws;                      ///< [unit]: draws numbers from torch's generator
+  std::vector<std::vector<value_info>> inputs;  ///< [unit]: in the order in which they are handed on
   core::dtype type = core::dtype::f32;
   device::device_id device = {};  ///< where the modules compute
   /// The micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.

@@ -83,6 +83,13 @@ std::string shape_text(const at::Tensor& t) {
   return out + "]";
 }
 
+std::string shape_text(const named_values& x) {
+  std::string out;
+  for (const auto& [name, t] : x)
+    out += (out.empty() ? "" : ", ") + (x.size() > 1 ? quoted(name) + " " : std::string()) + shape_text(t);
+  return out;
+}
+
 table_builder::table_builder(const module_model& model) {
   for (const auto& u : model.units) table_.units.push_back({u.name, {}, {{"forward", {}, u.forward_flops, 0}}});
 }

@@ -43,7 +43,9 @@ core::result<void> check_alike(const core::model_table& table, const module_mode
 /// The same of unit `u`, alone.
 core::result<void> check_alike(const core::model_table& table, const module_unit& unit, uint32_t u);
 
-/// "fp32 [4, 20]"
+/// "Float [4, 20]"
 std::string shape_text(const at::Tensor& t);
+/// The same, and of several "'hidden' Float [4, 20], 'mask' Bool [4]".
+std::string shape_text(const named_values& x);
 
 }  // namespace troupe::models

@@ -127,7 +127,7 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
     rows.forget(std::move(parts));
   }
   if (auto ok = trial.end(model); !ok) return ok;
-  facts_->draws = trial.draws();
+  trial.tell(*facts_);
   facts_->table = std::move(rows.table());
   return {};
 }

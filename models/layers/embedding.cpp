@@ -72,14 +72,14 @@ class embedding_run final : public segment_run {
         positions_(std::move(positions)),
         masks_(masks) {}
 
-  [[nodiscard]] const at::Tensor& output() const override { return output_; }
+  [[nodiscard]] const values& outputs() const override { return output_; }
 
-  at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
+  values backward(const values& gradient, gradient_sink& sink) override {
     const at::NoGradGuard no_grad;
     const sink_slot slot{&sink};
     at::Tensor g = gradient;
     if (masks_.active()) {
-      g = gradient.clone(at::MemoryFormat::Contiguous);
+      g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
     write_row_gradient(slot, tokens_, by_token_, g);
@@ -89,9 +89,9 @@ class embedding_run final : public segment_run {
   }
 
   // There is no input to differentiate: all of it is the weight part.
-  at::Tensor backward_input(const at::Tensor& gradient) override {
+  values backward_input(const values& gradient) override {
     gradient_ = gradient;
-    output_ = at::Tensor();
+    output_ = {};
     return {};
   }
   void backward_weight(gradient_sink& sink) override {
@@ -100,7 +100,8 @@ class embedding_run final : public segment_run {
   }
 
  private:
-  at::Tensor output_, gradient_;  // the latter between the two parts of a split backward
+  values output_;
+  at::Tensor gradient_;  // between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
   bool with_documents_;
   weight tokens_;

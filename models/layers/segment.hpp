@@ -8,6 +8,7 @@
 
 #include "core/dtype.hpp"
 #include "core/token_order.hpp"
+#include "models/layers/values.hpp"
 
 namespace troupe::models {
 
@@ -52,18 +53,20 @@ struct micro_batch {
 class segment_run {
  public:
   virtual ~segment_run() = default;
-  /// (B, T, C) detached hidden state; for the head the scalar mean cross-entropy in fp32 (fp64 in reference mode).
-  /// Undefined after an input part.
-  [[nodiscard]] virtual const at::Tensor& output() const = 0;
-  /// Gradient of the input from the gradient of the output (for the head: a scalar, the loss scale).
-  /// Writes every parameter gradient of the segment through the sink. Undefined tensor for the embedding.
+  /// Detached: the hidden state (B, T, C), or what a host's unit hands on; for the head the scalar mean cross-entropy
+  /// in fp32 (fp64 in reference mode). None after an input part.
+  [[nodiscard]] virtual const values& outputs() const = 0;
+  /// The first of them, undefined where there is none.
+  [[nodiscard]] at::Tensor output() const { return outputs().first(); }
+  /// Gradients of the inputs from those of the outputs (for the head: a scalar, the loss scale).
+  /// Writes every parameter gradient of the segment through the sink. None for the embedding.
   /// Once only; throws c10::Error when a parameter it needs is not bound.
-  virtual at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) = 0;
+  virtual values backward(const values& gradients, gradient_sink& sink) = 0;
 
   /// The same in two parts, with the same bits. The input part writes nothing and keeps what the weight part needs:
   /// that is `core::segment_info::weight_bytes`, and the output is not among it. The bytes of the segment's input may
-  /// be taken back after it, those of `gradient` only after the weight part.
-  virtual at::Tensor backward_input(const at::Tensor& gradient) = 0;
+  /// be taken back after it, those of `gradients` only after the weight part.
+  virtual values backward_input(const values& gradients) = 0;
   /// The weight part: every parameter gradient, in the order of `backward`. Reads no parameter. Once, after the other.
   virtual void backward_weight(gradient_sink& sink) = 0;
 };

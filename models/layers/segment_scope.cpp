@@ -28,19 +28,19 @@ class graph_run final : public segment_run {
   graph_run(at::Tensor input, at::Tensor result, std::shared_ptr<sink_slot> slot)
       : input_(std::move(input)), result_(std::move(result)), output_(result_.detach()), slot_(std::move(slot)) {}
 
-  [[nodiscard]] const at::Tensor& output() const override { return output_; }
+  [[nodiscard]] const values& outputs() const override { return output_; }
 
-  at::Tensor backward(const at::Tensor& gradient, gradient_sink& sink) override {
+  values backward(const values& gradient, gradient_sink& sink) override {
     const filled_slot filled(*slot_, {.sink = &sink});
     return gradient_of(std::exchange(input_, {}), gradient);
   }
 
-  at::Tensor backward_input(const at::Tensor& gradient) override {
+  values backward_input(const values& gradient) override {
     const at::Tensor input = std::exchange(input_, {});
     const filled_slot filled(*slot_, {.later = &work_.emplace()});
     at::Tensor out = gradient_of(input, gradient);
     work_->leave(input);
-    output_ = at::Tensor();
+    output_ = {};
     return out;
   }
 
@@ -61,7 +61,8 @@ class graph_run final : public segment_run {
     return std::move(gradients.front());
   }
 
-  at::Tensor input_, result_, output_;
+  at::Tensor input_, result_;
+  values output_;
   std::shared_ptr<sink_slot> slot_;
   std::optional<weight_work> work_;  // between the two parts of a split backward
 };

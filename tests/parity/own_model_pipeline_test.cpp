@@ -83,6 +83,73 @@ models::module_model make_awkward() {
       }};
 }
 
+/// Rows of a step's own length, with a mask beside the tokens: the batch's values, which go through all units.
+models::host_batch masked_batch(uint64_t step, uint32_t micro, uint32_t rank) {
+  auto out = own_batch(step, micro, rank);
+  const int64_t columns = own_columns - static_cast<int64_t>((step + micro + rank) % 3);
+  out.input = out.input.narrow(1, 0, columns);
+  out.target = out.target.narrow(1, 0, columns);
+  out.others = {{"mask", out.input.remainder(5).ne(0)}, {"scale", at::full({1, columns, 1}, 0.5)}};
+  return out;
+}
+models::host_batch largest_batch() {
+  auto out = own_batch(0, 0, 0);
+  out.others = {{"mask", out.input.ne(0)}, {"scale", at::ones({1, own_columns, 1})}};
+  return out;
+}
+
+/// Units that hand on several values: two with gradients, one of which not all units use, and three without.
+models::module_model make_valued() {
+  using models::named_values;
+  using models::unit;
+  namespace nn = torch::nn;
+  struct two_ways : nn::Module {
+    two_ways()
+        : left(register_module("left", nn::Linear(own_width, own_width))),
+          right(register_module("right", nn::Linear(own_width, own_width))) {}
+    named_values forward(const named_values& x) {
+      return x.with("hidden", left(x["hidden"]).tanh()).with("side", right(x["hidden"]));
+    }
+    nn::Linear left, right;
+  };
+  const auto words = models::shared("words", [] { return nn::Embedding(own_vocabulary, own_width); });
+  return {{unit("words", words,
+                [](nn::EmbeddingImpl& layer, const named_values& x) {
+                  return named_values{{"hidden", layer.forward(x["input"])},
+                                      {"mask", x["mask"]},
+                                      {"scale", x["scale"]},
+                                      {"tokens", x["input"]}};
+                }),
+           unit("two ways", [] { return std::make_shared<two_ways>(); }),
+           unit("masked",
+                [](const named_values& x) {
+                  return x.with("hidden", x["hidden"] * x["mask"].unsqueeze(-1) * x["scale"] + x["side"]);
+                }),
+           unit(
+               "memory", [] { return nn::GRU(nn::GRUOptions(own_width, own_width).batch_first(true)); },
+               [](nn::GRUImpl& layer, const named_values& x) {
+                 return x.with("hidden", std::get<0>(layer.forward(x["hidden"])));
+               }),
+           unit(
+               "dropout", [] { return nn::Dropout(0.2); },
+               [](nn::DropoutImpl& layer, const named_values& x) { return x.with("side", layer.forward(x["side"])); }),
+           unit("joined",
+                [](const named_values& x) {
+                  return named_values{{"hidden", x["hidden"] + 0.1 * x["side"] + x["tokens"].unsqueeze(-1) * 0.01},
+                                      {"mask", x["mask"]}};
+                }),
+           unit("head", words,
+                [](nn::EmbeddingImpl& layer, const named_values& x) {
+                  return x.with("hidden", x["hidden"].matmul(layer.weight.t()) * 0.2);
+                })},
+          [](const named_values& y, const at::Tensor& target) {
+            const at::Tensor each =
+                nn::functional::cross_entropy(y["hidden"].flatten(0, 1), target.flatten(),
+                                              nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone));
+            return each.mul(y["mask"].flatten()).mean();
+          }};
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(own_model_pipeline)
@@ -147,6 +214,52 @@ BOOST_AUTO_TEST_CASE(a_unit_is_built_on_the_ranks_of_its_stage_only) {
   models::build(copy);
   BOOST_REQUIRE(actors::copy_weights(*s, copy));
   BOOST_TEST(copy.units[2].module == copy.units[6].module);
+}
+
+BOOST_AUTO_TEST_CASE(named_values_of_changing_lengths_cross_between_stages) {
+  std::vector<settings> cuts;
+  for (int first = 1; first < 7; ++first)
+    for (const char* schedule : {"1f1b", "zb_h1"})
+      cuts.push_back(cut(2, schedule, "[0," + std::to_string(first) + "]") + stage(first % 4));
+  cuts.push_back(cut(3, "1f1b", "[0,2,4]") + checkpointing + stage(3));
+  cuts.push_back(cut(3, "1f1b", "[0,1,5]") + checkpointing + settings{"cluster.offload_activations=cpu"});
+  cuts.push_back(cut(2, "zb_v", "[0,2,3,5]", 2) + stage(3));
+  cuts.push_back(checkpointing + settings{"cluster.offload_activations=cpu"});
+  const actors::host_model model{&make_valued, &masked_batch, &masked_batch, &largest_batch};
+  check_cuts(model, job_of(1, 4, "per_step"), cuts);
+  check_cuts(model, settings{"bf16.enabled=true"} + job_of(2, 3, "per_micro_batch"), {cuts[4], cuts[7], cuts[12]});
+}
+
+BOOST_AUTO_TEST_CASE(values_that_do_not_fit_or_have_other_names_end_the_step_with_their_unit) {
+  const auto failure = [](const actors::host_model& model) {
+    auto s = open_own(job_of(1, 2, "per_step") + cut(2, "1f1b", "[0,3]"), model);
+    step_of(*s);
+    const auto failed = s->step();
+    return failed ? "accepted" : failed.error().text;
+  };
+  const auto has = [](const std::string& text, const std::string& part) {
+    BOOST_TEST(text.find(part) != std::string::npos, text);
+  };
+  const auto batches = [](auto change) {
+    return [change](uint64_t step, uint32_t micro, uint32_t rank) {
+      auto out = masked_batch(step, micro, rank);
+      if (step == 1) change(out);
+      return out;
+    };
+  };
+  has(failure({&make_valued, batches([](auto& b) {
+                 b.input = b.input.repeat({1, 9});
+                 b.others = {{"mask", b.input.ne(0)}, {"scale", at::ones({1})}};
+               })}),
+      "the output of masked: wanted at most");
+  has(failure({&make_valued, batches([](auto& b) {
+                 b.others = {{"mask", b.input.ne(0)}};
+               })}),
+      "the batch: wanted the values 'input', 'mask', 'scale', as in the first micro-batch, got 'input', 'mask'");
+  has(failure({&make_valued, batches([](auto& b) {
+                 b.others = {{"input", b.input}};
+               })}),
+      "training batch of step 1, micro-batch 0, rank 0: wanted values on the CPU beside 'input', got 'input'");
 }
 
 BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_are_in_flight) {

@@ -2,13 +2,18 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
 #include <boost/test/unit_test.hpp>
 
+#include <string>
 #include <vector>
 
+#include "plan/job_layout.hpp"
+
 using namespace troupe::actors;
+using troupe::models::values;
 
 namespace {
 
@@ -16,6 +21,13 @@ struct slot {
   alignas(64) std::byte bytes[1024] = {};
   [[nodiscard]] std::span<std::byte> of(size_t room) { return {bytes, room}; }
 };
+
+/// The only tensor in it.
+at::Tensor tensor_in(std::span<std::byte> slot) {
+  const auto got = troupe::actors::transferred(slot);
+  BOOST_REQUIRE(got);
+  return *got;
+}
 
 }  // namespace
 
@@ -26,11 +38,10 @@ BOOST_AUTO_TEST_CASE(a_tensor_crosses_with_its_type_and_shape) {
     slot s;
     const at::Tensor sent = at::arange(24, type).view({2, 3, 4});
     BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
-    const auto got = troupe::actors::transferred(s.of(512));
-    BOOST_REQUIRE(got);
-    BOOST_TEST(got->scalar_type() == type);
-    BOOST_TEST(at::equal(*got, sent));
-    BOOST_TEST(got->data_ptr() == static_cast<void*>(s.bytes));
+    const at::Tensor got = tensor_in(s.of(512));
+    BOOST_TEST(got.scalar_type() == type);
+    BOOST_TEST(at::equal(got, sent));
+    BOOST_TEST(got.data_ptr() == static_cast<void*>(s.bytes));
   }
 }
 
@@ -39,38 +50,62 @@ BOOST_AUTO_TEST_CASE(a_tensor_with_gaps_arrives_without_and_any_other_with_its_s
   const at::Tensor all = at::arange(24, at::kFloat).view({4, 6});
   for (const at::Tensor& sent : {all.narrow(1, 1, 3), all.select(1, 2), all.narrow(0, 0, 1).expand({4, 6})}) {
     BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
-    const auto got = troupe::actors::transferred(s.of(512));
-    BOOST_TEST(at::equal(*got, sent));
-    BOOST_TEST(got->is_contiguous());
+    const at::Tensor got = tensor_in(s.of(512));
+    BOOST_TEST(at::equal(got, sent));
+    BOOST_TEST(got.is_contiguous());
   }
   for (const at::Tensor& sent :
        {all.t(), all.view({2, 2, 6}).permute({2, 0, 1}), all.view({1, 4, 6}).transpose(0, 2)}) {
     BOOST_REQUIRE(put_transferred(sent, s.of(512), "block 1"));
-    const auto got = troupe::actors::transferred(s.of(512));
-    BOOST_TEST(at::equal(*got, sent));
-    BOOST_TEST(got->strides() == sent.strides());
+    const at::Tensor got = tensor_in(s.of(512));
+    BOOST_TEST(at::equal(got, sent));
+    BOOST_TEST(got.strides() == sent.strides());
   }
 }
 
 BOOST_AUTO_TEST_CASE(no_tensor_at_all_crosses_as_such) {
   slot s;
-  BOOST_REQUIRE(put_transferred({}, s.of(512), "block 1"));
-  const auto got = troupe::actors::transferred(s.of(512));
+  for (const values& none : {values(), values(std::vector<at::Tensor>(1))}) {
+    s.bytes[512 - troupe::plan::transfer_header_bytes] = std::byte{0xFF};
+    BOOST_REQUIRE(put_transferred(none, s.of(512), "block 1"));
+    BOOST_TEST(!tensor_in(s.of(512)).defined());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(several_tensors_cross_in_one_slot_with_those_that_are_missing) {
+  slot s;
+  const values sent(std::vector<at::Tensor>{at::arange(5, at::kByte), at::Tensor(),
+                                            at::arange(12, at::kFloat).view({3, 4}).t(), at::zeros({0, 4}),
+                                            at::full({}, 7, at::kLong)});
+  BOOST_REQUIRE(put_transferred(sent, s.of(1024), "block 1"));
+  const auto got = troupe::actors::transferred(s.of(1024));
   BOOST_REQUIRE(got);
-  BOOST_TEST(!got->defined());
+  BOOST_TEST_REQUIRE(got->size() == sent.size());
+  BOOST_TEST(!(*got)[1].defined());
+  for (const size_t i : {0, 2, 3, 4}) {
+    BOOST_TEST((*got)[i].scalar_type() == sent[i].scalar_type());
+    BOOST_TEST((*got)[i].strides() == sent[i].strides());
+    BOOST_TEST(at::equal((*got)[i], sent[i]));
+  }
+  BOOST_TEST((*got)[2].data_ptr() == static_cast<void*>(s.bytes + 64));
+  const auto put =
+      put_transferred(values(std::vector<at::Tensor>{at::zeros({1}), at::zeros({16})}), s.of(64 + 60 + 256), "block 1");
+  BOOST_REQUIRE(!put);
+  BOOST_TEST(put.error().text.find("wanted at most 124 bytes in 7 dimensions, as in the first micro-batch, got 128") !=
+             std::string::npos);
 }
 
 BOOST_AUTO_TEST_CASE(what_lies_in_a_slot_can_be_taken_out_of_it) {
   slot s;
   const auto bytes = s.of(512);
   BOOST_REQUIRE(put_transferred(at::arange(6, at::kFloat), bytes, "block 1"));
-  const at::Tensor got = *troupe::actors::transferred(bytes), other = at::zeros({3});
-  const at::Tensor out = out_of_slot(got.narrow(0, 2, 3), bytes);
+  const at::Tensor got = tensor_in(bytes), other = at::zeros({3});
+  const values out = out_of(bytes, values(std::vector<at::Tensor>{got.narrow(0, 2, 3), at::Tensor(), other}));
   s.bytes[9] = std::byte{0xFF};
-  BOOST_TEST(at::equal(out, at::arange(2, 5, at::kFloat)));
-  BOOST_TEST(out_of_slot(other, bytes).is_same(other));
-  BOOST_TEST(out_of_slot(got, {}).is_same(got));
-  BOOST_TEST(!out_of_slot({}, bytes).defined());
+  BOOST_TEST(at::equal(out[0], at::arange(2, 5, at::kFloat)));
+  BOOST_TEST(!out[1].defined());
+  BOOST_TEST(out[2].is_same(other));
+  BOOST_TEST(out_of({}, got).first().is_same(got));
 }
 
 BOOST_AUTO_TEST_CASE(a_tensor_that_is_larger_than_the_first_is_refused_by_the_name_of_its_unit) {

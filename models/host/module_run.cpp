@@ -1,0 +1,128 @@
+#include "models/host/module_run.hpp"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <utility>
+
+#include "models/host/dry_run.hpp"
+#include "models/layers/weight_work.hpp"
+
+namespace troupe::models {
+namespace {
+
+/// While it lives the buffers are as they were then.
+class buffers_as_then {
+ public:
+  explicit buffers_as_then(const std::vector<kept_buffer>& then) {
+    for (const kept_buffer& b : then) {
+      now_.push_back({b.buffer, b.buffer.detach(), b.buffer._version()});
+      put(b);
+    }
+  }
+  ~buffers_as_then() {
+    for (const kept_buffer& b : now_) put(b);
+  }
+  buffers_as_then(const buffers_as_then&) = delete;
+  buffers_as_then& operator=(const buffers_as_then&) = delete;
+
+ private:
+  static void put(const kept_buffer& b) {
+    b.buffer.set_data(b.values);
+    b.buffer.unsafeGetTensorImpl()->set_version_counter(c10::VariableVersion(static_cast<uint32_t>(b.version)));
+  }
+  std::vector<kept_buffer> now_;
+};
+
+class module_run final : public segment_run {
+ public:
+  explicit module_run(unit_run run)
+      : inputs_(std::move(run.inputs)),
+        results_(std::move(run.results)),
+        parameters_(std::move(run.parameters)),
+        buffers_(std::move(run.buffers)),
+        all_used_(run.all_used) {
+    std::vector<at::Tensor> outputs;
+    for (const at::Tensor& t : results_) outputs.push_back(without_gaps(t.detach()));
+    outputs_ = values(std::move(outputs));
+  }
+
+  [[nodiscard]] const values& outputs() const override { return outputs_; }
+
+  values backward(const values& gradients, gradient_sink& sink) override {
+    values of_inputs = differentiate(std::exchange(inputs_, {}), gradients);
+    backward_weight(sink);
+    return of_inputs;
+  }
+
+  // Autograd forms all gradients in one pass, so those of the parameters wait as they are.
+  values backward_input(const values& gradients) override {
+    const auto inputs = std::exchange(inputs_, {});
+    values of_inputs = differentiate(inputs, gradients);
+    for (at::Tensor& g : gradients_)
+      for (const at::Tensor& input : inputs) g = apart_from(g, input);
+    outputs_ = {};
+    return of_inputs;
+  }
+
+  void backward_weight(gradient_sink& sink) override {
+    TORCH_CHECK(differentiated_, "the weight part of a backward whose input part has not run");
+    differentiated_ = false;
+    const at::NoGradGuard no_grad;
+    const sink_slot slot{&sink};
+    auto next = gradients_.begin();
+    for (const weight& w : parameters_) {
+      gradient_writer writer(slot, w);
+      if (next->defined()) {
+        writer.out().copy_(next->is_sparse() ? next->to_dense() : *next);
+      } else {
+        TORCH_CHECK(!all_used_, "parameter ", w.name,
+                    " got no gradient: wanted one, as zero_optimization.ignore_unused_parameters is false");
+        writer.out().zero_();  // it was not used in this micro-batch
+      }
+      writer.commit();
+      *next++ = at::Tensor();
+    }
+  }
+
+ private:
+  /// The gradients of the inputs, undefined where they have none; those of the parameters are kept.
+  values differentiate(const std::vector<at::Tensor>& inputs, const values& gradients) {
+    TORCH_CHECK(!results_.empty(), "backward of a unit that keeps no graph");
+    std::vector<at::Tensor> wanted, from, with;
+    for (const weight& w : parameters_) wanted.push_back(w.bound());
+    for (const at::Tensor& x : inputs)
+      if (x.requires_grad()) wanted.push_back(x);
+    const auto results = std::exchange(results_, {});
+    for (size_t i = 0; i < results.size() && i < gradients.size(); ++i) {
+      if (!results[i].requires_grad() || !gradients[i].defined()) continue;
+      from.push_back(results[i]);
+      with.push_back(gradients[i].to(results[i].scalar_type()).reshape(results[i].sizes()));
+    }
+    gradients_.resize(wanted.size());
+    const buffers_as_then as_then(std::exchange(buffers_, {}));
+    if (!wanted.empty() && !from.empty())
+      gradients_ = torch::autograd::grad(from, wanted, with, /*retain_graph=*/false, /*create_graph=*/false,
+                                         /*allow_unused=*/true);
+    differentiated_ = true;
+    std::vector<at::Tensor> of_inputs;
+    auto next = gradients_.begin() + static_cast<ptrdiff_t>(parameters_.size());
+    for (const at::Tensor& x : inputs)
+      of_inputs.push_back(x.requires_grad() ? without_gaps(std::move(*next++)) : at::Tensor());
+    gradients_.resize(parameters_.size());
+    return values(std::move(of_inputs));
+  }
+
+  std::vector<at::Tensor> inputs_, results_;
+  values outputs_;
+  std::vector<weight> parameters_;    // those that are trained
+  std::vector<kept_buffer> buffers_;  // that its forward changed
+  bool all_used_, differentiated_ = false;
+  std::vector<at::Tensor> gradients_;  // [of parameters_] once it is differentiated, until they are written
+};
+
+}  // namespace
+
+std::unique_ptr<segment_run> run_of(unit_run run) { return std::make_unique<module_run>(std::move(run)); }
+
+}  // namespace troupe::models

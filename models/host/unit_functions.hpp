@@ -1,0 +1,70 @@
+// The functions of a host's model whatever they take: one tensor or several by name.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <utility>
+
+#include "models/host/named_values.hpp"
+
+namespace troupe::models {
+
+/// One micro-batch of one rank, of any shapes and types, on the CPU. Floating ones are converted to the run's type.
+struct host_batch {
+  at::Tensor input, target;
+  /// What the first unit takes beside the input, which is called "input" then.
+  named_values others{};
+};
+
+/// A unit's forward: from one tensor or named values to one tensor or named values. A function that can take one tensor
+/// is given one, and an error where the unit before gives several.
+class unit_forward {
+ public:
+  unit_forward(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
+  template <class F>
+  requires(!std::is_same_v<F, unit_forward> &&
+           (std::is_invocable_v<F&, const at::Tensor&> || std::is_invocable_v<F&, const named_values&>))
+      unit_forward(F f)  // NOLINT(google-explicit-constructor)
+      : run_([f = std::move(f)](const named_values& x) mutable { return call_with(f, x); }) {}
+
+  named_values operator()(const named_values& x) const { return run_(x); }
+  at::Tensor operator()(const at::Tensor& x) const { return run_(named_values(x)).only(); }
+  explicit operator bool() const { return run_ != nullptr; }
+
+ private:
+  std::function<named_values(const named_values&)> run_;
+};
+
+/// The mean loss of a micro-batch, a scalar, from the last unit's output (one tensor or named values, floating ones
+/// widened to fp32; fp64 stays) and the batch's target, or the whole batch.
+class loss_function {
+ public:
+  loss_function(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
+  template <class F>
+  requires(!std::is_same_v<F, loss_function>) loss_function(F f)  // NOLINT(google-explicit-constructor)
+      : run_([f = std::move(f)](const named_values& y, const host_batch& batch) mutable { return call(f, y, batch); }) {
+  }
+
+  at::Tensor operator()(const named_values& output, const host_batch& batch) const { return run_(output, batch); }
+  at::Tensor operator()(const at::Tensor& output, const at::Tensor& target) const {
+    return run_(named_values(output), {{}, target});
+  }
+  explicit operator bool() const { return run_ != nullptr; }
+
+ private:
+  template <class F>
+  static at::Tensor call(F& f, const named_values& y, const host_batch& batch) {
+    if constexpr (std::is_invocable_v<F&, const at::Tensor&, const at::Tensor&>)
+      return f(y.only(), batch.target);
+    else if constexpr (std::is_invocable_v<F&, const at::Tensor&, const host_batch&>)
+      return f(y.only(), batch);
+    else if constexpr (std::is_invocable_v<F&, const named_values&, const at::Tensor&>)
+      return f(y, batch.target);
+    else
+      return f(y, batch);
+  }
+
+  std::function<at::Tensor(const named_values&, const host_batch&)> run_;
+};
+
+}  // namespace troupe::models

@@ -1,0 +1,40 @@
+// The tensors that segments hand on to each other, and their gradients on the way back. Nearly always one hidden state;
+// a host's units may hand on several.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+namespace troupe::models {
+
+/// Tensors in an order that the units on both sides know. Of gradients, one is undefined where nothing needs it.
+class values {
+ public:
+  values() = default;
+  /// One tensor; none where it is undefined.
+  values(at::Tensor one) {  // NOLINT(google-explicit-constructor): what nearly all segments hand on
+    if (one.defined()) all_.push_back(std::move(one));
+  }
+  explicit values(std::vector<at::Tensor> all) : all_(std::move(all)) {}
+
+  /// The only tensor, undefined where there is none. Throws c10::Error where there are several.
+  operator at::Tensor() const {  // NOLINT(google-explicit-constructor)
+    TORCH_CHECK(all_.size() <= 1, "wanted one tensor, got ", all_.size());
+    return first();
+  }
+  /// Undefined where there is none.
+  [[nodiscard]] at::Tensor first() const { return all_.empty() ? at::Tensor() : all_.front(); }
+
+  [[nodiscard]] size_t size() const { return all_.size(); }
+  [[nodiscard]] const at::Tensor& operator[](size_t i) const { return all_[i]; }
+  [[nodiscard]] auto begin() const { return all_.begin(); }
+  [[nodiscard]] auto end() const { return all_.end(); }
+
+ private:
+  std::vector<at::Tensor> all_;
+};
+
+}  // namespace troupe::models

@@ -77,6 +77,7 @@ struct shared_module {
   Factory factory;
 };
 
+/// A module that units share by `key`, for `unit`.
 template <module_maker Factory>
 shared_module<Factory> shared(std::string key, Factory factory) {
   return {std::move(key), std::move(factory)};

@@ -1,5 +1,6 @@
 #include "models/host/module_runner.hpp"
 
+#include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -131,6 +132,8 @@ class module_runner final : public language_model {
     for (size_t i = 0; i < versions.size() && batch.training; ++i)
       if (const at::Tensor& b = buffers_[unit][i]; b._version() != versions[i])
         changed.push_back({b, b.clone(), b._version()});
+    // As a module's own statistics change: what autograd has saved of the buffers is not outdated by it.
+    const at::AutoDispatchBelowADInplaceOrView unseen;
     for (size_t i = 0; i < kept.size(); ++i) buffers_[unit][i].copy_(kept[i]);
     return unit + 1 < model_.units.size() ? as_before(std::move(y), unit + 1) : y;
   }

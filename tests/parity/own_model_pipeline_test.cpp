@@ -135,7 +135,8 @@ models::module_model make_valued() {
                [](nn::DropoutImpl& layer, const named_values& x) { return x.with("side", layer.forward(x["side"])); }),
            unit("joined",
                 [](const named_values& x) {
-                  return named_values{{"hidden", x["hidden"] + 0.1 * x["side"] + x["tokens"].unsqueeze(-1) * 0.01},
+                  return named_values{{"hidden", x["hidden"] + 0.1 * x["side"] +
+                                                     x["tokens"].unsqueeze(-1).to(x["hidden"].scalar_type()) * 0.01},
                                       {"mask", x["mask"]}};
                 }),
            unit("head", words,

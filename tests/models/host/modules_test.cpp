@@ -54,14 +54,20 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 struct bound_modules {
   bound_modules(const module_factory& make, const host_batch& first)
       : from(prepared(make, first)),
+        weights(first_weights()),
         model(models::take(from->take(0))),
         binding(model->table(), core::dtype::f32, model->own_parameters()) {
-    for (uint32_t q = 0; q < model->table().parameters.size(); ++q) {
-      const auto& info = model->table().parameters[q];
-      weights.push_back(at::empty(info.shape, at::kFloat));
-      BOOST_REQUIRE(from->read(q, 0, {weights.back().mutable_data_ptr<float>(), info.numel()}));
-      binding.bind(q, weights.back().mutable_data_ptr());
+    for (uint32_t q = 0; q < weights.size(); ++q) binding.bind(q, weights[q].mutable_data_ptr());
+  }
+
+  [[nodiscard]] std::vector<at::Tensor> first_weights() const {
+    std::vector<at::Tensor> out;
+    for (uint32_t q = 0; q < from->table().parameters.size(); ++q) {
+      const auto& info = from->table().parameters[q];
+      out.push_back(at::empty(info.shape, at::kFloat));
+      BOOST_REQUIRE(from->read(q, 0, {out.back().mutable_data_ptr<float>(), info.numel()}));
     }
+    return out;
   }
 
   std::vector<std::unique_ptr<segment_run>> forward(const micro_batch& batch) {
@@ -75,9 +81,9 @@ struct bound_modules {
   }
 
   std::unique_ptr<prepared_modules> from;
+  std::vector<at::Tensor> weights;
   std::unique_ptr<language_model> model;
   parameter_binding binding;
-  std::vector<at::Tensor> weights;
 };
 
 micro_batch batch_of(const host_batch& tensors, uint64_t step = 0) {

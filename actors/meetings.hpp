@@ -31,7 +31,7 @@ inline std::vector<std::shared_ptr<fabric::in_process_group>> in_process_groups(
                                                                                 device::device_id device = {}) {
   std::vector<std::shared_ptr<fabric::in_process_group>> out;
   for (const auto& x : layout.communicators)
-    out.push_back(fabric::in_process_group::make(static_cast<uint32_t>(x.members.size()), device));
+    out.push_back(fabric::in_process_group::make(static_cast<uint32_t>(x.members.size()), device, x.members));
   return out;
 }
 

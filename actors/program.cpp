@@ -43,6 +43,7 @@ program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) 
   position.resize(all.size());
   dependents.resize(all.size());
   lanes_waiting.assign(all.size(), 0);
+  line_of.assign(all.size(), 0);
   collectives.resize(plan->num_collectives.size());
   for (const auto& order : plan->lanes)
     for (uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
@@ -76,8 +77,11 @@ void program::draw_lines(uint32_t lane) {
     of[x.communicator].push_back(i);
     collectives[x.communicator].push_back(x.id);
   }
-  for (auto& line : of)
-    if (!line.empty()) lines[lane].push_back(std::move(line));
+  for (auto& line : of) {
+    if (line.empty()) continue;
+    for (const uint32_t at : line) line_of[order[at]] = static_cast<uint32_t>(lines[lane].size());
+    lines[lane].push_back(std::move(line));
+  }
 }
 
 void sequencer::begin(std::shared_ptr<const program> what, plan::lane mine) {
@@ -85,6 +89,7 @@ void sequencer::begin(std::shared_ptr<const program> what, plan::lane mine) {
   lane_ = mine;
   num_started_ = window_ = num_ended_ = 0;
   next_.assign(lines().size(), 0);
+  under_way_ = next_;
   waiting_.clear();
   for (uint32_t id : order()) waiting_.push_back(program_->num_dependencies[id]);
 }
@@ -92,23 +97,27 @@ void sequencer::begin(std::shared_ptr<const program> what, plan::lane mine) {
 void sequencer::ended(uint32_t id) {
   for (uint32_t d : program_->dependents[id])
     if (program_->plan->instructions[d].lane == lane_) --waiting_[program_->position[d]];
-  if (program_->plan->instructions[id].lane == lane_) ++num_ended_;
+  if (program_->plan->instructions[id].lane != lane_) return;
+  ++num_ended_;
+  --under_way_[program_->line_of[id]];
 }
 
 std::optional<uint32_t> sequencer::next() {
-  if (num_started_ >= window_) return std::nullopt;
+  const bool full = num_started_ >= window_;
   if (next_.size() == 1) {  // the whole lane
-    if (num_started_ == size() || waiting_[num_started_] > 0) return std::nullopt;
+    if (full || num_started_ == size() || waiting_[num_started_] > 0) return std::nullopt;
+    ++under_way_[0];
     return order()[num_started_++];
   }
   uint32_t line = plan::none, first = plan::none;
   for (uint32_t k = 0; k < next_.size(); ++k) {
-    if (next_[k] == lines()[k].size()) continue;
+    if (next_[k] == lines()[k].size() || (full && under_way_[k] > 0)) continue;
     const uint32_t at = lines()[k][next_[k]];
     if (waiting_[at] == 0 && at < first) line = k, first = at;
   }
   if (line == plan::none) return std::nullopt;
   ++next_[line];
+  ++under_way_[line];
   ++num_started_;
   return order()[first];
 }

@@ -20,6 +20,7 @@ struct program {
   std::vector<uint32_t> position;          ///< [id]: in its lane
   /// [lane]: what starts in order, as positions in the lane: the whole lane, but of the fabric's each communicator's.
   std::vector<std::vector<uint32_t>> lines[plan::num_lanes];
+  std::vector<uint32_t> line_of;                   ///< [id]: among its lane's
   std::vector<std::vector<uint32_t>> dependents;   ///< [id]: ids that have to be told of its end, any lane
   std::vector<uint8_t> lanes_waiting;              ///< [id]: bit per other lane with a dependent
   std::vector<std::vector<uint32_t>> collectives;  ///< [communicator][sequence]: id
@@ -29,7 +30,8 @@ struct program {
 };
 
 /// Decides what a lane may start. Each of its lines starts in order, an instruction when its dependencies have ended
-/// and the window has room for it. Knows nothing of time, threads or messages.
+/// and the window has room for it. A line of which nothing is under way needs no room: one line never keeps another
+/// waiting, so windows add no circle to what a plan's proof excludes. Knows nothing of time, threads or messages.
 class sequencer {
  public:
   void begin(std::shared_ptr<const program> what, plan::lane mine);
@@ -52,8 +54,8 @@ class sequencer {
 
   std::shared_ptr<const program> program_;
   plan::lane lane_ = plan::lane::compute;
-  std::vector<uint32_t> waiting_;  // [position]: dependencies that have not ended
-  std::vector<uint32_t> next_;     // [line]
+  std::vector<uint32_t> waiting_;           // [position]: dependencies that have not ended
+  std::vector<uint32_t> next_, under_way_;  // [line]
   uint32_t num_started_ = 0, window_ = 0, num_ended_ = 0;
 };
 

@@ -109,8 +109,15 @@ void look(self_ptr self) {
   const int64_t now = now_ns(self);
   auto pulses =
       s.setup.pulses ? s.setup.pulses->look() : std::vector{pulse_of(*s.context, s.setup.missing, s.longest_work)};
-  const auto found = s.clock.look(now, s.look_due_ns, s.context->order.run, std::move(pulses), s.setup.patience);
+  const uint64_t run = s.context->order.run;
+  const bool culprit_is_elsewhere = std::ranges::any_of(pulses, [run, mine = activity_of(*s.context, s.setup.missing)](
+                                                                    const pulse& x) { return x.doing_in(run) > mine; });
+  const auto found = s.clock.look(now, s.look_due_ns, run, std::move(pulses), s.setup.patience);
+  if (found != silence_clock::finding::stalled) s.looks_left = looks_per_stall;
   if (found == silence_clock::finding::fine) return;
+  // A rank that only waits knows whom it waits for, and that one may be waiting too: the rank that all wait for speaks
+  // first, unless it cannot.
+  if (found == silence_clock::finding::stalled && culprit_is_elsewhere && s.looks_left-- > 0) return;
   const std::string text = core::text_of("nothing has ended for %.1f s: ", double(s.clock.quiet(now).count()) / 1e9) +
                            explain_stall(*s.context, s.setup.missing);
   if (found == silence_clock::finding::stalled) return report_failure(self, core::error_kind::stalled, text);

@@ -57,6 +57,7 @@ struct rank_state {        ///< a rank's state between messages
   silence_clock clock;
   bool looks = false;                        ///< a look_around is under way
   int64_t look_due_ns = 0;                   ///< when it should come
+  int looks_left = looks_per_stall;          ///< that another rank has to report a stall before this one does
   std::chrono::nanoseconds longest_work{0};  ///< instruction of the steps so far
 };
 

@@ -61,13 +61,14 @@ namespace {
 // " (stage 2, chunk 1)", where the model is cut.
 std::string in_brackets(const std::string& place) { return place.empty() ? "" : " (" + place + ")"; }
 
-// Those who have not come: "rank 3 (stage 1)".
-std::string absent_text(const plan::job_layout& l, const plan::instruction& x, const std::vector<uint32_t>& who) {
+// Those who have not come: "rank 3 (stage 1)". The rank itself may be among them.
+std::string absent_text(const plan::rank_plan& p, const plan::instruction& x, const std::vector<uint32_t>& who) {
+  const auto& l = *p.layout;
   std::string out;
   for (size_t i = 0; i < who.size(); ++i) {
     out += (i == 0 ? " and waits for rank " : i + 1 == who.size() ? " and " : ", ") + std::to_string(who[i]);
-    out += in_brackets(plan::is_transfer(x.kind) ? "stage " + std::to_string(plan::partner_stage(l, x))
-                                                 : plan::stages_text(l, who[i]));
+    const bool partner = plan::is_transfer(x.kind) && who[i] != p.rank;
+    out += in_brackets(partner ? "stage " + std::to_string(plan::partner_stage(l, x)) : plan::stages_text(l, who[i]));
   }
   return out;
 }
@@ -83,7 +84,7 @@ std::string explain(const step_context& context, const plan::instruction& x, con
   }
   out += "is in " + p.describe(x.id);
   if (x.sequence == plan::none || !missing) return out;
-  return out + absent_text(*p.layout, x, missing(context.order.meeting_of(x)));
+  return out + absent_text(p, x, missing(context.order.meeting_of(x)));
 }
 
 }  // namespace
@@ -163,8 +164,7 @@ silence_clock::finding silence_clock::look(int64_t now_ns, int64_t due_ns, uint6
   auto doing = activity::waiting;
   std::chrono::nanoseconds longest_work{0};
   for (const auto& x : seen_) {
-    doing = std::max(doing,
-                     x.run < run ? activity::working : x.doing);  // a rank that has not begun is about to get its order
+    doing = std::max(doing, x.doing_in(run));
     longest_work = std::max(longest_work, x.longest_work);
   }
   const auto limit = limit_of(p, doing, longest_work);

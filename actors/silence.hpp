@@ -43,6 +43,8 @@ struct pulse {
   uint64_t run = 0, num_ended = 0;  ///< instructions of that run
   activity doing = activity::waiting;
   std::chrono::nanoseconds longest_work{0};  ///< instruction of the steps before; 0: none was measured
+  /// In run `which`: a rank that has not begun it is about to get its order.
+  [[nodiscard]] activity doing_in(uint64_t which) const { return run < which ? activity::working : doing; }
   friend bool operator==(const pulse&, const pulse&) = default;
 };
 

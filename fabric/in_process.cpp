@@ -36,9 +36,10 @@ class in_process_group::member final : public communicator {
   uint32_t rank_;
 };
 
-std::shared_ptr<in_process_group> in_process_group::make(uint32_t size, device::device_id device) {
-  assert(size > 0);
-  return std::shared_ptr<in_process_group>(new in_process_group(size, device));
+std::shared_ptr<in_process_group> in_process_group::make(uint32_t size, device::device_id device,
+                                                         std::vector<uint32_t> ranks) {
+  assert(size > 0 && (ranks.empty() || ranks.size() == size));
+  return std::shared_ptr<in_process_group>(new in_process_group(size, device, std::move(ranks)));
 }
 
 std::unique_ptr<communicator> in_process_group::join(uint32_t rank, waker wake) {
@@ -91,7 +92,7 @@ core::result<progress> in_process_group::move(std::unique_lock<std::mutex>& lock
 
 core::result<void> in_process_group::post(uint32_t rank, const request& r) {
   auto sound = check_presence(r, rank);
-  if (!sound) sound = core::fail(sound.error().in("rank " + std::to_string(rank) + " posted " + describe(r.id, r.op)));
+  if (!sound) sound = core::fail(sound.error().in(rendezvous_.name_of(rank) + " posted " + describe(r.id, r.op)));
   assert(!sound || !check_request(r, rendezvous_.size()) ||
          (check_memory(r, rank) && check_outputs(r.op, r.pieces, rendezvous_.size())));
 

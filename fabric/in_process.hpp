@@ -23,8 +23,10 @@ inline constexpr uint64_t last_arrival_does_all_bytes = uint64_t{64} << 10;
 /// copies by who receives it.
 class in_process_group : public std::enable_shared_from_this<in_process_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`.
-  static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {});
+  /// A group of `size` >= 1 members, each of which joins once; the memory of all lies on `device`. `ranks`: what errors
+  /// call them, where that is not their number here.
+  static std::shared_ptr<in_process_group> make(uint32_t size, device::device_id device = {},
+                                                std::vector<uint32_t> ranks = {});
 
   /// Makes `rank` < size a member; `wake` may be empty for a member that calls `advance` by itself. Members may post
   /// before all have joined. Callable from any thread.
@@ -34,7 +36,8 @@ class in_process_group : public std::enable_shared_from_this<in_process_group> {
   class member;
   using wakes = std::vector<std::pair<std::shared_ptr<const waker>, uint64_t>>;
 
-  in_process_group(uint32_t size, device::device_id device) : device_(device), rendezvous_(size), wakers_(size) {}
+  in_process_group(uint32_t size, device::device_id device, std::vector<uint32_t> ranks)
+      : device_(device), rendezvous_(size, std::move(ranks)), wakers_(size) {}
 
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);

@@ -43,9 +43,10 @@ class modelled_group::member final : public communicator {
   uint32_t rank_;
 };
 
-std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time) {
+std::shared_ptr<modelled_group> modelled_group::make(uint32_t size, linear_link link, virtual_time time,
+                                                     std::vector<uint32_t> ranks) {
   assert(size > 0 && time.now_ns && time.schedule);
-  return std::shared_ptr<modelled_group>(new modelled_group(size, link, std::move(time)));
+  return std::shared_ptr<modelled_group>(new modelled_group(size, link, std::move(time), std::move(ranks)));
 }
 
 std::unique_ptr<communicator> modelled_group::join(uint32_t rank, waker wake) {
@@ -62,7 +63,7 @@ void modelled_group::end_with(uint32_t rank, const core::error& why) {
 core::result<void> modelled_group::post(uint32_t rank, const request& r) {
   core::result<void> sound;
   if (has_memory({r.input, r.output})) sound = check_presence(r, rank);
-  if (!sound) sound = core::fail(sound.error().in("rank " + std::to_string(rank) + " posted " + describe(r.id, r.op)));
+  if (!sound) sound = core::fail(sound.error().in(rendezvous_.name_of(rank) + " posted " + describe(r.id, r.op)));
   auto arrived = sound ? rendezvous_.arrive(rank, r) : core::fail(sound.error());
   if (!arrived) {
     const core::error why = rendezvous_.failure().value_or(arrived.error());

@@ -33,8 +33,10 @@ struct virtual_time {
 /// they are few enough and no member came without any memory (a simulation needs none). Failures use the wakers.
 class modelled_group : public std::enable_shared_from_this<modelled_group> {
  public:
-  /// A group of `size` >= 1 members, each of which joins once.
-  static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time);
+  /// A group of `size` >= 1 members, each of which joins once. `ranks`: what errors call them, where that is not their
+  /// number here.
+  static std::shared_ptr<modelled_group> make(uint32_t size, linear_link link, virtual_time time,
+                                              std::vector<uint32_t> ranks = {});
 
   /// Makes `rank` < size a member; `wake` is called at once when the communicator fails and may be empty.
   std::unique_ptr<communicator> join(uint32_t rank, waker wake);
@@ -42,8 +44,8 @@ class modelled_group : public std::enable_shared_from_this<modelled_group> {
  private:
   class member;
 
-  modelled_group(uint32_t size, linear_link link, virtual_time time)
-      : rendezvous_(size), wakers_(size), link_(link), time_(std::move(time)) {}
+  modelled_group(uint32_t size, linear_link link, virtual_time time, std::vector<uint32_t> ranks)
+      : rendezvous_(size, std::move(ranks)), wakers_(size), link_(link), time_(std::move(time)) {}
 
   core::result<void> post(uint32_t rank, const request& r);
   core::result<progress> advance(uint32_t rank, uint64_t sequence);

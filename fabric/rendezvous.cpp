@@ -13,8 +13,6 @@ namespace {
 
 using core::error_kind;
 
-std::string rank_name(uint32_t rank) { return "rank " + std::to_string(rank); }
-
 template <class T>
 std::string spelled(const T& value) {
   if constexpr (std::is_same_v<T, bool>)
@@ -61,14 +59,18 @@ std::string describe(const identity& id, operation op) {
          std::to_string(id.step) + ", sequence " + std::to_string(id.sequence) + ")";
 }
 
+std::string rendezvous::name_of(uint32_t rank) const {
+  return "rank " + std::to_string(ranks_.empty() ? rank : ranks_[rank]);
+}
+
 core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const {
   const uint64_t due = next_[rank];
   if (r.id.sequence != due)
-    return core::fail(error_kind::mismatch, rank_name(rank) + " posted " + describe(r.id, r.op) +
+    return core::fail(error_kind::mismatch, name_of(rank) + " posted " + describe(r.id, r.op) +
                                                 " out of turn: wanted sequence " + std::to_string(due) + ", got " +
                                                 std::to_string(r.id.sequence));
   if (due - oldest_ >= operations_in_flight_max)
-    return core::fail(error_kind::limit, rank_name(rank) + " posted " + describe(r.id, r.op) +
+    return core::fail(error_kind::limit, name_of(rank) + " posted " + describe(r.id, r.op) +
                                              " too far ahead: at most " + std::to_string(operations_in_flight_max) +
                                              " from the oldest unfinished one, sequence " + std::to_string(oldest_));
   return {};
@@ -76,7 +78,7 @@ core::result<void> rendezvous::check_turn(uint32_t rank, const request& r) const
 
 core::result<void> rendezvous::open(uint32_t rank, const request& r) {
   if (auto ok = check_request(r, size()); !ok)
-    return core::fail(ok.error().in(rank_name(rank) + " posted " + describe(r.id, r.op)));
+    return core::fail(ok.error().in(name_of(rank) + " posted " + describe(r.id, r.op)));
   std::unique_ptr<meeting> m;
   if (spare_.empty()) {
     m = std::make_unique<meeting>();
@@ -105,8 +107,8 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
   meeting& m = *window_[r.id.sequence - oldest_];
   if (m.arrived > 0) {
     if (const auto differs = difference(m.shared, r))
-      return core::fail(error_kind::mismatch, rank_name(rank) + " posted " + describe(r.id, r.op) + " where " +
-                                                  rank_name(m.first) + " posted " + describe(m.shared.id, m.shared.op) +
+      return core::fail(error_kind::mismatch, name_of(rank) + " posted " + describe(r.id, r.op) + " where " +
+                                                  name_of(m.first) + " posted " + describe(m.shared.id, m.shared.op) +
                                                   "; " + *differs);
   }
   m.memory[rank] = {r.input, r.output};
@@ -118,7 +120,7 @@ core::result<meeting*> rendezvous::arrive(uint32_t rank, const request& r) {
 core::result<meeting*> rendezvous::find(uint32_t rank, uint64_t sequence) {
   if (sequence >= next_[rank]) {
     if (failure_) return core::fail(*failure_);
-    return core::fail(error_kind::bug, rank_name(rank) + " advances sequence " + std::to_string(sequence) +
+    return core::fail(error_kind::bug, name_of(rank) + " advances sequence " + std::to_string(sequence) +
                                            ", which it has not posted; its next is " + std::to_string(next_[rank]));
   }
   if (sequence < oldest_) return nullptr;
@@ -153,7 +155,7 @@ std::vector<uint32_t> rendezvous::missing(uint64_t sequence) const {
 }
 
 core::error rendezvous::lost(uint32_t rank) const {
-  std::string text = rank_name(rank) + " of " + std::to_string(size()) + " ended";
+  std::string text = name_of(rank) + (ranks_.empty() ? " of " + std::to_string(size()) : "") + " ended";
   if (!window_.empty())
     text += " before all had done " + describe(window_.front()->shared.id, window_.front()->shared.op);
   return {error_kind::peer_lost, text};

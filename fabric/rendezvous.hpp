@@ -34,8 +34,11 @@ struct meeting {
 
 class rendezvous {  ///< where the members of a group meet
  public:
-  explicit rendezvous(uint32_t size) : next_(size) {}
+  /// `ranks`: what the members are called in errors, where that is not their number here.
+  explicit rendezvous(uint32_t size, std::vector<uint32_t> ranks = {}) : next_(size), ranks_(std::move(ranks)) {}
   [[nodiscard]] uint32_t size() const { return static_cast<uint32_t>(next_.size()); }
+  /// "rank 4": how errors name a member.
+  [[nodiscard]] std::string name_of(uint32_t rank) const;
 
   /// Books `rank`'s arrival. An error books nothing; it is up to the caller to `fail` with it.
   core::result<meeting*> arrive(uint32_t rank, const request& r);
@@ -62,6 +65,7 @@ class rendezvous {  ///< where the members of a group meet
   core::result<void> open(uint32_t rank, const request& r);
 
   std::vector<uint64_t> next_;                   ///< by rank
+  std::vector<uint32_t> ranks_;                  ///< by rank, or empty
   uint64_t oldest_ = 0;                          ///< sequence of window_.front()
   std::deque<std::unique_ptr<meeting>> window_;  ///< null where done
   std::vector<std::unique_ptr<meeting>> spare_;  ///< finished ones, used again; never more than were in flight

@@ -41,7 +41,7 @@ class world {
     std::vector<rank_parts> ranks(num_ranks_);
     for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
     loader_setup loader;
-    loader.shape.ranks = num_ranks_;
+    loader.shape.ranks = plans.front().front()->options().data();
     loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
     company_ = assemble(system_, std::move(ranks), std::move(loader), {}, lane_threads::scheduler).value();
   }
@@ -172,7 +172,7 @@ class world {
         schedule_.post_later(std::chrono::nanoseconds(delay_ns) + late_wake, lane, what);
     };
     return fabric::modelled_group::make(static_cast<uint32_t>(members.size()), options_.link,
-                                        {[this] { return schedule_.now_ns(); }, wake_later});
+                                        {[this] { return schedule_.now_ns(); }, wake_later}, members);
   }
   void furnish(rank_parts& x, uint32_t r) {
     rank_programs programs;
@@ -306,6 +306,9 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));
   while (ranks.size() == 1 && (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote));
   const auto& collectives = p.lanes[static_cast<size_t>(plan::lane::fabric)];
+  const auto meets_others = [&](uint32_t id) {
+    return p.layout->communicators[p.instructions[id].communicator].members.size() > 1;
+  };
   if (f.kind == sim_fault_kind::wrong_identity || f.kind == sim_fault_kind::bad_vote) f.lane = plan::lane::fabric;
   if (p.lanes[static_cast<size_t>(f.lane)].empty()) f.kind = sim_fault_kind::none;
   if (f.kind == sim_fault_kind::bad_vote && (order[run] == plan::plan_choice::generate ||
@@ -314,6 +317,11 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
                                              })))
     f.kind = sim_fault_kind::none;
   f.position = static_cast<uint32_t>(random() % std::max<size_t>(1, p.lanes[static_cast<size_t>(f.lane)].size()));
+  if (f.kind == sim_fault_kind::wrong_identity) {  // somebody else has to be there to notice
+    if (std::ranges::none_of(collectives, meets_others)) f.kind = sim_fault_kind::none;
+    while (f.kind != sim_fault_kind::none && !meets_others(collectives[f.position]))
+      f.position = (f.position + 1) % static_cast<uint32_t>(collectives.size());
+  }
   uint64_t events = 0;
   for (const auto which : order)
     for (const auto& r : plans[static_cast<size_t>(which)]) events += 2 * r->instructions.size();

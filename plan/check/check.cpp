@@ -114,6 +114,19 @@ core::result<void> well_formed(rank_plans plans) {
   return rules::agreement(plans);
 }
 
+/// With each plan, those of all ranks that it sends to or receives from.
+core::result<void> whole_columns(rank_plans plans) {
+  const auto& mesh = plans[0]->options().mesh;
+  std::vector<bool> here(mesh.ranks(), false);
+  for (const auto& p : plans) here[p->rank] = true;
+  for (const auto& p : plans)
+    for (uint32_t k = 0; k < mesh.degree(core::axis::pipeline); ++k)
+      if (const uint32_t partner = mesh.at_stage(p->rank, k); !here[partner])
+        return rules::broken(*p, "it stands for others, but the plan of rank " + std::to_string(partner) +
+                                     ", with which it exchanges activations, does not");
+  return {};
+}
+
 /// Order and memory: every instruction, its waits and its slots.
 core::result<void> runs_well(rank_plans plans) {
   for (const branch taken : {branch::not_skipped, branch::skipped}) {
@@ -176,6 +189,7 @@ core::result<void> check_classes(std::span<const rank_class> classes, rank_plans
       if (auto ok = saved.take(mine); !ok) return ok;
     }
   }
+  if (auto ok = whole_columns(plans); !ok) return ok;
   if (const auto missing = std::ranges::find(seen, false); missing != seen.end())
     return rules::broken(*layout, "rank " + std::to_string(missing - seen.begin()) + " is in no class");
   if (auto ok = rules::pieces(*layout); !ok) return ok;

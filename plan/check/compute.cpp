@@ -2,184 +2,9 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
-#include "plan/layout/communicators.hpp"
-#include "plan/layout/ties.hpp"
+#include "plan/schedule/uses.hpp"
 
 namespace troupe::plan::rules {
-namespace {
-
-/// The later one of the stages between which a transfer of this rank crosses; none where its unit is at no boundary, or
-/// no neighbour of another rank is there.
-uint32_t crosses_into(const rank_plan& p, const instruction& x) {
-  const job_layout& l = *p.layout;
-  const uint32_t stage = l.stage_of_unit[x.subject], later = later_stage(l, x);
-  const uint32_t other = later > stage ? later : stage - 1;
-  if (later == 0 || later == l.num_stages() || !l.computes(p.rank, x.subject)) return none;
-  if (x.subject != (later > stage ? l.last_computing(stage) : l.first_computing(stage))) return none;
-  return l.pipeline_of_stage(other) == l.pipeline_at(p.rank) ? none : later;
-}
-
-bool holds_use(const rank_plan& p, uint32_t tie) {
-  return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
-}
-
-/// The entry of `r` that belongs to an instruction; null if it has none.
-uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
-  const uint32_t units = static_cast<uint32_t>(p.table().units.size());
-  const bool trains = p.options().mode == mode::train;
-  switch (x.kind) {
-    case kind::load:
-      return &r.load[x.micro];
-    case kind::forward:
-      return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
-    case kind::send:
-    case kind::receive: {
-      const uint32_t later = crosses_into(p, x);
-      return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
-    }
-    case kind::vote:
-      return p.options().mode == mode::generate ? nullptr : &r.vote;
-    case kind::gather:
-      return x.buffer == none ? nullptr : &r.gather[x.buffer];
-    case kind::release:
-      return x.buffer == none ? nullptr : &r.release[x.buffer];
-    case kind::backward:
-      return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
-    case kind::weigh:
-      return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
-    case kind::recompute:
-      return trains && p.options().recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
-    case kind::reduce:
-      return &r.reduce[x.subject * p.options().accumulation + x.micro];
-    case kind::tie: {
-      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.layout->pipeline_at(p.rank)) != none;
-      return trains && takes_part ? &r.tie[x.subject] : nullptr;
-    }
-    case kind::tied_sum:
-      return trains && holds_use(p, x.subject) ? &r.tied_sum[x.subject] : nullptr;
-    case kind::norm:
-      return &r.norm[x.subject];
-    case kind::prepare:
-      return &r.prepare[x.subject];
-    case kind::measure:
-      return trains ? &r.measure : nullptr;
-    case kind::collect:
-      return &r.collect[x.subject];
-    case kind::orthogonalise:
-      return &r.orthogonalise[x.subject];
-    case kind::spread:
-      return &r.spread[x.subject];
-    case kind::update:
-      return &r.update[x.subject];
-    case kind::undo:
-      return &r.undo[x.subject];
-    case kind::publish:
-      return &r.publish[x.subject];
-    case kind::snapshot:
-      return &r.snapshot[x.subject];
-    case kind::write:
-      return &r.write[x.subject];
-    case kind::swap_in:
-      if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &r.state_in[x.subject];
-      if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options().accumulation + x.micro];
-      return x.staged == none ? nullptr : &r.shard_in[x.staged];
-    case kind::swap_out:
-      if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
-      if (x.what == swapped::states) return &r.state_out[x.subject];
-      return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
-  }
-  return nullptr;
-}
-
-bool computes(const instruction& x) {
-  return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward || x.kind == kind::weigh;
-}
-
-// Buckets that stay are read in place; otherwise the reduced gradient is elsewhere by then.
-void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
-  const auto note = [&](uint32_t buffer) {
-    auto& all = r.accessors[buffer];
-    if (all.empty() || all.back() != x.id) all.push_back(x.id);
-  };
-  const bool stays = p.options().buckets_stay();
-  if (x.buffer != none) note(x.buffer);
-  for (const uint32_t slot : {x.staged, x.input, x.output})
-    if (slot != none) note(slot);
-  if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
-    for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
-      if (p.layout->trains(q))
-        note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
-  // Where the reduced gradient of a tied parameter's use waits to be exchanged and added.
-  const auto note_use = [&](uint32_t q) {
-    if (!p.layout->holds(p.rank, q)) return;
-    const uint32_t bucket = p.layout->bucket_of[q];
-    if (stays) note(p.bucket_buffer[size_t{bucket} * p.options().accumulation + x.micro]);
-    if (p.bucket_window[bucket] != none) note(p.bucket_window[bucket]);
-  };
-  if (x.kind == kind::tie)
-    for (const uint32_t q : p.layout->exchanges[x.subject].gives)
-      if (q != none) note_use(q);
-  if (x.kind == kind::tied_sum)
-    for (const uint32_t q : p.layout->ties[x.subject].parameters) note_use(q);
-  if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options().accumulation + x.micro]);
-  if ((x.kind == kind::prepare || x.kind == kind::update) && stays)
-    for (const auto& piece : p.sub_groups[x.subject].pieces)
-      note(p.bucket_buffer[size_t{p.layout->bucket_of[piece.parameter]} * p.options().accumulation + x.micro]);
-}
-
-}  // namespace
-
-core::result<roll> call_roll(const rank_plan& p, branch taken) {
-  roll r;
-  const size_t micros = p.options().accumulation, units = p.table().units.size();
-  for (const auto& u : p.table().units) {
-    r.segment_base.push_back(r.num_segments);
-    r.num_segments += static_cast<uint32_t>(u.segments.size());
-  }
-  r.num_stages = p.layout->num_stages();
-  r.send.assign(2 * micros * r.num_stages, none);
-  r.receive = r.send;
-  r.load.assign(micros, none);
-  r.forward.assign(micros * r.num_segments, none);
-  r.backward.assign(micros * r.num_segments, none);
-  r.weigh = r.backward;
-  r.recompute.assign(micros * units, none);
-  r.reduce.assign(micros * p.layout->buckets.size(), none);
-  r.norm.assign(p.layout->buckets.size(), none);
-  r.tie.assign(p.layout->exchanges.size(), none);
-  r.tied_sum.assign(p.layout->ties.size(), none);
-  r.prepare.assign(p.sub_groups.size(), none);
-  r.collect.assign(p.layout->matrix_sets.size(), none);
-  r.orthogonalise = r.spread = r.collect;
-  r.update.assign(p.sub_groups.size(), none);
-  r.undo = r.update;
-  r.state_in = r.state_out = r.update;
-  r.gradient_in.assign(micros * p.layout->buckets.size(), none);
-  r.gradient_out = r.gradient_in;
-  r.shard_in.assign(p.buffers.size(), none);
-  r.activation_in = r.activation_out = r.recompute;
-  r.publish.assign(p.layout->publish_sets.size(), none);
-  r.gather.assign(p.buffers.size(), none);
-  r.release.assign(p.buffers.size(), none);
-  r.snapshot.assign(p.snapshots.size(), none);
-  r.write = r.snapshot;
-  r.gathers_of.resize(p.layout->gather_sets.size());
-  r.last_use.assign(units, none);
-  r.accessors.resize(p.buffers.size());
-  for (const auto& x : p.instructions) {
-    if (!runs(x, taken)) continue;
-    uint32_t* entry = entry_of(r, p, x);
-    if (entry == nullptr) return broken(p, x.id, "has no place in this kind of plan");
-    if (*entry != none) return broken(p, x.id, "repeats " + name(p, *entry));
-    *entry = x.id;
-    if (x.kind == kind::gather) r.gathers_of[x.subject].push_back(x.id);
-    if (computes(x) && reads_parameters(x.use)) r.last_use[x.subject] = x.id;
-    note_accessors(r, p, x);
-  }
-  return r;
-}
-
 namespace {
 
 /// One micro-batch of one rank: what its stages compute, in order, on what has come.
@@ -215,15 +40,16 @@ class micro_batch_order {
 
   core::result<void> forward(uint32_t stage) {
     last_ = r_.load[micro_];
-    const uint32_t first = l_.first_computing(stage);
+    const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && s < p_.table().units[u].segments.size(); ++s) {
         const uint32_t id = segment(r_.forward, u, s);
         if (auto ok = next(id, "forward of ", u); !ok) return ok;
-        if (u == first && s == 0)
+        const bool begins = u == first && s == 0;
+        if (begins)
           if (auto ok = comes(id, use::forward, stage, stage > 0); !ok) return ok;
-        if (!(u == first && s == 0) && p_.instructions[id].input != none)
-          return broken(p_, id, "names the slot of a transfer that it does not need");
+        const bool ends = u == last && s + 1 == p_.table().units[u].segments.size();
+        if (auto ok = leaves_slots_alone(id, begins, ends); !ok) return ok;
       }
     return goes(last_, use::forward, stage + 1, stage + 1 < r_.num_stages);
   }
@@ -235,13 +61,19 @@ class micro_batch_order {
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
-      if (p_.options().recompute && u != 0)
-        if (auto ok = next(r_.recompute[micro_ * p_.table().units.size() + u], "recompute of ", u); !ok) return ok;
+      if (p_.options().recompute && u != 0) {
+        const uint32_t again = r_.recompute[micro_ * p_.table().units.size() + u];
+        if (auto ok = next(again, "recompute of ", u); !ok) return ok;
+        if (p_.instructions[again].input != p_.instructions[segment(r_.forward, u, 0)].input)
+          return broken(p_, again, "does not read the input that the forward has read");
+        if (auto ok = leaves_slots_alone(again, true, false); !ok) return ok;
+      }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
         const uint32_t id = segment(r_.backward, u, s);
         if (auto ok = next(id, "backward of ", u); !ok) return ok;
         if (begins)
           if (auto ok = comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages); !ok) return ok;
+        if (auto ok = leaves_slots_alone(id, begins, u == first && s == 0); !ok) return ok;
         if (auto ok = weigh(id, segment(r_.weigh, u, s), begins); !ok) return ok;
         begins = false;
       }
@@ -262,6 +94,12 @@ class micro_batch_order {
       return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
     return in_order(w_, rank_, id, part, "which leaves it what it needs");
   }
+  // Only what begins or ends a stage reads or fills the slot of a transfer.
+  [[nodiscard]] core::result<void> leaves_slots_alone(uint32_t id, bool begins, bool ends) const {
+    const auto& x = p_.instructions[id];
+    if ((begins || x.input == none) && (ends || x.output == none)) return {};
+    return broken(p_, id, "names the slot of a transfer that it does not need");
+  }
   // `id` reads what crosses the boundary before `later`: from a transfer, or from the other stage of this rank.
   core::result<void> comes(uint32_t id, use way, uint32_t later, bool wanted) {
     const uint32_t slot = p_.instructions[id].input;
@@ -272,6 +110,7 @@ class micro_batch_order {
     const auto& x = p_.instructions[source];
     if (slot == none || slot != (here(from) ? x.output : x.staged))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
+    if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
     if (auto ok = slot_is_sound(source, slot, later); !ok) return ok;
     return in_order(w_, rank_, source, id, "which brings its input");
   }
@@ -285,6 +124,7 @@ class micro_batch_order {
     if (here(to)) return {};
     const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
     if (send == none || p_.instructions[send].staged != slot) return broken(p_, id, "makes what nothing sends");
+    if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
     return in_order(w_, rank_, id, send, "which makes what it sends");
   }
   [[nodiscard]] uint32_t made_by(use way, uint32_t later) const {
@@ -294,8 +134,9 @@ class micro_batch_order {
   }
   [[nodiscard]] core::result<void> slot_is_sound(uint32_t fills, uint32_t slot, uint32_t later) const {
     const buffer& b = p_.buffers[slot];
-    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later))
-      return broken(p_, fills, "has a slot that is not its own: pool, size or beginning differ");
+    if (b.pool != pool::transfers || b.first != fills || b.bytes != l_.transfer_bytes(later) ||
+        b.subject != p_.instructions[fills].subject)
+      return broken(p_, fills, "has a slot that is not its own: pool, size, unit or beginning differ");
     return {};
   }
   // What came forward is read again by backward, to its end.
@@ -312,8 +153,35 @@ class micro_batch_order {
   uint32_t micro_, last_ = none;
 };
 
-/// The micro-batches whose activations a stage holds, and those that wait for their weight part: as many as it says,
-/// and none of another rank's stages is computed here.
+/// The compute lane does what the schedule says, in its order: in another one it would add gradients otherwise.
+core::result<void> follows_its_schedule(const rank_plan& p) {
+  const auto uses = uses_of(p);
+  auto due = uses.begin();
+  const auto same = [](const unit_use& u, const instruction& x) {
+    return u.unit == x.subject && u.micro == x.micro && u.kind == x.use;
+  };
+  uint32_t segment = none;  // of the latest
+  bool begun = false;       // the one that is due
+  for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
+    const instruction& x = p.instructions[id];
+    if (!computes(x) || x.kind == kind::recompute) continue;
+    if (begun && (due == uses.end() || !same(*due, x))) ++due, begun = false;
+    while (!begun && due != uses.end() && p.table().units[due->unit].segments.empty()) ++due;
+    if (due == uses.end() || !same(*due, x))
+      return broken(
+          p, id,
+          "stands where its schedule has " +
+              (due == uses.end() ? "nothing more"
+                                 : p.table().units[due->unit].name + ", micro " + std::to_string(due->micro)));
+    if (begun && (x.use == use::forward ? x.segment <= segment : x.segment >= segment))
+      return broken(p, id, "stands behind a segment of its unit that comes later");
+    begun = true;
+    segment = x.segment;
+  }
+  return {};
+}
+
+/// The micro-batches whose activations a stage holds, and those that wait for their weight part: as many as it says.
 core::result<void> in_flight(const rank_plan& p) {
   const job_layout& l = *p.layout;
   std::vector<uint32_t> live(l.num_stages(), 0), most = live, waiting = live, most_waiting = live;
@@ -323,7 +191,6 @@ core::result<void> in_flight(const rank_plan& p) {
   for (const uint32_t id : p.lanes[static_cast<size_t>(lane::compute)]) {
     const instruction& x = p.instructions[id];
     if (!computes(x)) continue;
-    if (!l.computes(p.rank, x.subject)) return broken(p, id, "belongs to a stage of another rank");
     const uint32_t stage = l.stage_of_unit[x.subject];
     if (x.subject != l.first_computing(stage) || x.segment != 0 || x.kind == kind::recompute) continue;
     if (x.kind == kind::forward) most[stage] = std::max(most[stage], ++live[stage]);
@@ -350,7 +217,8 @@ core::result<void> in_flight(const rank_plan& p) {
 core::result<void> compute(const world& w, uint32_t rank) {
   for (uint32_t m = 0; m < w.ranks[rank]->options().accumulation; ++m)
     if (auto ok = micro_batch_order(w, rank, m).run(); !ok) return ok;
-  return in_flight(*w.ranks[rank]);
+  if (auto ok = in_flight(*w.ranks[rank]); !ok) return ok;
+  return follows_its_schedule(*w.ranks[rank]);
 }
 
 namespace {

@@ -4,6 +4,7 @@
 #include "core/math.hpp"
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -55,6 +56,15 @@ core::result<void> sizes(const job_layout& l) {
     if (l.trains(q) ? l.bucket_of[q] >= l.buckets.size() : l.bucket_of[q] != none)
       return broken(l, l.table->parameters[q].name + (l.trains(q) ? " is in no bucket: no segment writes its gradient"
                                                                   : " is frozen but in a bucket"));
+  return {};
+}
+
+// Who meets whom, and that nobody is left out where all meet.
+core::result<void> meetings(const job_layout& l) {
+  if (l.communicators != communicators_of(l.options, l.exchanges))
+    return broken(l, "its communicators are not those of its ranks and stages");
+  if (l.communicators[world_communicator(l)].members.size() != l.options.ranks())
+    return broken(l, "not all ranks meet for the vote");
   return {};
 }
 
@@ -125,8 +135,13 @@ core::result<void> stages(const job_layout& l) {
     if (l.stage_of_unit[u] < before || l.stage_of_unit[u] > before + (u == 0 ? 0 : 1))
       return broken(l, l.table->units[u].name + " lies in no stage or in one that is not its neighbours'");
   }
-  if (!l.options.pipeline.first_unit.empty() && l.num_stages() != l.options.pipeline.table.rank_of_stage.size())
+  const auto& first = l.options.pipeline.first_unit;
+  if (!first.empty() &&
+      (l.num_stages() != l.options.pipeline.table.rank_of_stage.size() || l.num_stages() != first.size()))
     return broken(l, "its stages are not those of its schedule");
+  for (uint32_t k = 0; k < first.size(); ++k)
+    if (first[k] >= l.stage_of_unit.size() || l.stage_of_unit[first[k]] != k || !l.begins_stage(first[k]))
+      return broken(l, "stage " + std::to_string(k) + " does not begin where its units do");
   for (uint32_t k = 0; k < l.num_stages(); ++k)
     if (l.pipeline_of_stage(k) >= ranks) return broken(l, "stage " + std::to_string(k) + " lies on no rank");
   for (uint32_t u = 0; u < l.stage_of_unit.size(); ++u)
@@ -192,7 +207,7 @@ core::result<void> sets(const job_layout& l) {
 }  // namespace
 
 core::result<void> layout(const job_layout& l) {
-  for (auto rule : {model_is_sound, sizes, stages, cuts, places, sets})
+  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets})
     if (auto ok = rule(l); !ok) return ok;
   return {};
 }

@@ -72,6 +72,10 @@ core::result<void> slots(const world& w, uint32_t rank) {
       for (uint32_t id : accessors[earlier])
         if (!w.before(rank, id, x.first))
           return broken(p, x.first, "takes bytes without waiting for " + name(p, id) + ", which still uses them");
+      // The end of a life may read them though it does not name them: the backward of a stage, what came forward.
+      const uint32_t last = p.buffers[earlier].last;
+      if (runs(p.instructions[last], w.taken) && !w.before(rank, last, x.first))
+        return broken(p, x.first, "takes bytes without waiting for " + name(p, last) + ", which ends their life");
       return {};
     };
     if (auto ok = pools[static_cast<size_t>(x.pool)].take(x.offset, x.offset + x.bytes, b, vacated); !ok) return ok;

@@ -86,7 +86,11 @@ struct roll {
     return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_stages + later;
   }
 };
-/// Fails if a task is done twice or has no place in a plan of this kind.
+/// Of the compute lane: all but what gives parameters back.
+inline bool computes(const instruction& x) {
+  return x.kind == kind::forward || x.kind == kind::recompute || x.kind == kind::backward || x.kind == kind::weigh;
+}
+/// roll.cpp. Fails if a task is done twice or has no place in a plan of this kind or rank.
 core::result<roll> call_roll(const rank_plan& p, branch taken);
 
 /// The input of the rules below: one branch of a step.

@@ -99,13 +99,18 @@ numbers rank_shapes::of(const rank_plan& own) const {
 
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout) {
   const rank_shapes shapes(*layout);
+  const auto& mesh = layout->options.mesh;
+  const uint32_t stages = mesh.degree(core::axis::pipeline), columns = mesh.ranks() / stages;
   std::vector<rank_class> out;
-  std::map<numbers, size_t> known;
-  for (uint32_t r = 0; r < layout->options.ranks(); ++r) {
-    const auto [it, fresh] = known.try_emplace(shapes.of(own_part(layout, r)), out.size());
-    if (fresh) out.emplace_back();
-    out[it->second].ranks.push_back(r);
+  std::map<std::vector<numbers>, size_t> known;  // [pipeline coordinate]: the first of a column's classes
+  for (uint32_t column = 0; column < columns; ++column) {
+    std::vector<numbers> all;
+    for (uint32_t k = 0; k < stages; ++k) all.push_back(shapes.of(own_part(layout, mesh.at_stage(column, k))));
+    const auto [it, fresh] = known.try_emplace(std::move(all), out.size());
+    if (fresh) out.resize(out.size() + stages);
+    for (uint32_t k = 0; k < stages; ++k) out[it->second + k].ranks.push_back(mesh.at_stage(column, k));
   }
+  std::ranges::sort(out, {}, &rank_class::representative);
   return out;
 }
 

@@ -15,7 +15,8 @@ struct rank_class {  ///< ranks in ascending order; the first stands for all of 
   [[nodiscard]] uint32_t representative() const { return ranks.front(); }
 };
 
-/// Every rank of the layout, in classes in the order of their first ranks. Linear in ranks x parameters.
+/// Every rank of the layout, in classes in the order of their first ranks. Of a pipeline whole columns are alike, so
+/// that those who send to a rank that stands for others stand for others too. Linear in ranks x parameters.
 std::vector<rank_class> classes_of(const std::shared_ptr<const job_layout>& layout);
 
 class rank_shapes {  ///< facts that make plans of one layout equal

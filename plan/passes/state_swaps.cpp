@@ -65,7 +65,10 @@ class state_swaps {
   // last backward, spread evenly if slices of parameters are read from the same disk.
   void begin(uint32_t use, handle computes) {
     if (p_.layout->swaps_gradients()) return;
-    const auto first_update = static_cast<uint32_t>(d_.uses.size() - p_.table().units.size());
+    const auto last_micro = [&](const unit_use& u) {
+      return u.kind != use::forward && u.micro + 1 == p_.options().accumulation;
+    };
+    const auto first_update = static_cast<uint32_t>(std::ranges::find_if(d_.uses, last_micro) - d_.uses.begin());
     if (p_.options().tiers.parameters != tier::nvme)
       read_until(1, 1, computes);
     else if (use <= first_update)

@@ -10,7 +10,7 @@ gradient_writer::gradient_writer(draft& d, const rank_plan& p)
     : d_(d),
       p_(p),
       last_(p.table().parameters.size(), {none, none}),
-      open_(p.layout->buckets.size(), none),
+      open_(p.layout->buckets.size() * p.options().accumulation, none),
       reduced_(p.layout->buckets.size(), none) {
   for (uint32_t u = 0; u < p.table().units.size(); ++u)
     for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s)
@@ -26,8 +26,8 @@ void gradient_writer::backward(handle x) {
   for (const uint32_t q : p_.table().units[unit].segments[segment].parameters) {
     const uint32_t b = p_.layout->bucket_of[q];
     if (b == none) continue;  // frozen
-    if (open_[b] == none) open(x, b);
-    d_.bucket_buffers[size_t{b} * p_.options().accumulation + micro] = open_[b];
+    if (open_for(b, micro) == none) open(x, b);
+    d_.bucket_buffers[size_t{b} * p_.options().accumulation + micro] = open_for(b, micro);
     if (q == p_.layout->buckets[b].parameters.back().parameter && last_[q].unit == unit && last_[q].segment == segment)
       completed_.push_back(b);
   }
@@ -43,22 +43,23 @@ void gradient_writer::backward(handle x) {
 void gradient_writer::open(handle x, uint32_t bucket) {
   const size_t reducing_max = p_.options().overlap ? 1 : 0;
   for (; reducing_.size() > reducing_max; reducing_.pop_front()) d_.buffer(reducing_.front()).free_from = x;
-  open_[bucket] = d_.open(x, pool::buckets,
-                          p_.layout->buckets[bucket].elements * core::size_of(p_.options().bucket_type()), bucket);
+  open_for(bucket, d_.at(x).micro) = d_.open(
+      x, pool::buckets, p_.layout->buckets[bucket].elements * core::size_of(p_.options().bucket_type()), bucket);
 }
 
 void gradient_writer::reduce(uint32_t bucket, handle writer) {
   const handle x = last_reduce_ = d_.append(kind::reduce, bucket, d_.at(writer).micro);
   d_.at(x).use = use::backward;
-  d_.at(x).buffer = open_[bucket];
+  uint32_t& buffer = open_for(bucket, d_.at(x).micro);
+  d_.at(x).buffer = buffer;
   d_.at(x).bytes = p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.communication);
   d_.depend(x, writer);
   d_.depend(x, reduced_[bucket]);  // adds to its sum; collectives may end in any order
   reduced_[bucket] = x;
-  d_.buffer(open_[bucket]).last = x;
+  d_.buffer(buffer).last = x;
   if (p_.options().buckets_stay()) return;
-  reducing_.push_back(open_[bucket]);
-  open_[bucket] = none;
+  reducing_.push_back(buffer);
+  buffer = none;
 }
 
 void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
@@ -66,7 +67,7 @@ void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
   d_.at(x).bytes =
       p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().shards();
   d_.depend(x, reduced_[bucket]);
-  if (p_.options().buckets_stay()) d_.buffer(open_[bucket]).last = x;
+  if (p_.options().buckets_stay()) d_.buffer(open_for(bucket, micro)).last = x;
   norms_.push_back(x);
 }
 
@@ -117,7 +118,7 @@ void gradient_writer::add_up(uint32_t tie, handle received) {
     const uint32_t b = l.bucket_of[q];
     d_.depend(x, reduced_[b]);
     reduced_[b] = x;
-    if (p_.options().buckets_stay()) d_.buffer(open_[b]).last = x;
+    if (p_.options().buckets_stay()) d_.buffer(open_for(b, micro)).last = x;
   }
   if (l.holds(p_.rank, uses.front())) norm(l.bucket_of[uses.front()], micro);
 }

@@ -331,7 +331,9 @@ class saboteur {
   bool cut_elsewhere() {
     core::model_table other = p_.table();
     const bool grows = below(2) == 0;
-    if (grows) other.parameters[below(other.parameters.size())].shape.push_back(2);
+    const auto q = static_cast<uint32_t>(below(other.parameters.size()));
+    if (p_.layout->is_copy(q)) return false;  // cut as its original is
+    if (grows) other.parameters[q].shape.push_back(2);
     layout().partition = make_partition(other, p_.options().shards() + (grows ? 0 : 1), p_.options().uneven);
     return true;
   }
@@ -496,6 +498,54 @@ class saboteur {
     return true;
   }
 
+  /// Instructions that waited for it wait for its own dependencies; everything else is renumbered.
+  void remove(uint32_t id) {
+    const instruction gone = p_.instructions[id];
+    p_.instructions.erase(p_.instructions.begin() + id);
+    const auto renumbered = [id](uint32_t i) { return i > id && i != none ? i - 1 : i; };
+    for (auto& x : p_.instructions) {
+      if (std::erase(x.after, id) > 0)
+        for (uint32_t on : gone.after)
+          if (std::find(x.after.begin(), x.after.end(), on) == x.after.end()) x.after.push_back(on);
+      x.id = renumbered(x.id);
+      for (auto& on : x.after) on = renumbered(on);
+      if (gone.lane == lane::fabric && x.communicator == gone.communicator && x.sequence > gone.sequence) --x.sequence;
+    }
+    if (gone.lane == lane::fabric) --p_.num_collectives[gone.communicator];
+    for (auto& l : p_.lanes) {
+      std::erase(l, id);
+      for (auto& i : l) i = renumbered(i);
+    }
+    for (auto& b : p_.buffers) {
+      b.first = renumbered(b.first);
+      b.last = renumbered(b.last);
+    }
+  }
+  /// `id` still starts after `on` has ended, and in every branch: every dependency of a plan is there for a reason.
+  [[nodiscard]] bool implied(const shared_plans& now, uint32_t id, uint32_t on) const {
+    for (const uint32_t waits : p_.instructions[id].after)
+      if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
+    for (const branch taken : {branch::not_skipped, branch::skipped})
+      if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id)) return false;
+    return true;
+  }
+  /// For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
+  /// life, as was proved for the unchanged plan.
+  [[nodiscard]] bool slots_hold(const shared_plans& now) const {
+    const order_oracle order(now, branch::not_skipped);
+    uint64_t peak[num_pools] = {};
+    for (const auto& a : p_.buffers) {
+      auto& most = peak[static_cast<size_t>(a.pool)];
+      most = std::max(most, a.offset + a.bytes);
+      if (a.offset % (a.pool == pool::staging ? save_grain_bytes : arena::alignment) != 0) return false;
+      for (const auto& b : p_.buffers)
+        if (&a != &b && a.pool == b.pool && a.first <= b.first && a.offset < b.offset + b.bytes &&
+            b.offset < a.offset + a.bytes && !order.before(p_.rank, a.last, p_.rank, b.first))
+          return false;
+    }
+    return std::equal(peak, peak + num_pools, p_.pool_bytes);
+  }
+
   /// True if the change is known to be harmless.
   [[nodiscard]] bool excused(const shared_plans& now) const {
     return !excuses_.empty() && std::all_of(excuses_.begin(), excuses_.end(), [&](const auto& e) { return e(now); });
@@ -528,56 +578,10 @@ class saboteur {
     remove(x->id);
     return true;
   }
-  // Instructions that waited for it wait for its own dependencies; everything else is renumbered.
-  void remove(uint32_t id) {
-    const instruction gone = p_.instructions[id];
-    p_.instructions.erase(p_.instructions.begin() + id);
-    const auto renumbered = [id](uint32_t i) { return i > id && i != none ? i - 1 : i; };
-    for (auto& x : p_.instructions) {
-      if (std::erase(x.after, id) > 0)
-        for (uint32_t on : gone.after)
-          if (std::find(x.after.begin(), x.after.end(), on) == x.after.end()) x.after.push_back(on);
-      x.id = renumbered(x.id);
-      for (auto& on : x.after) on = renumbered(on);
-      if (gone.lane == lane::fabric && x.communicator == gone.communicator && x.sequence > gone.sequence) --x.sequence;
-    }
-    if (gone.lane == lane::fabric) --p_.num_collectives[gone.communicator];
-    for (auto& l : p_.lanes) {
-      std::erase(l, id);
-      for (auto& i : l) i = renumbered(i);
-    }
-    for (auto& b : p_.buffers) {
-      b.first = renumbered(b.first);
-      b.last = renumbered(b.last);
-    }
-  }
-  // Harmless if `id` still starts after `on` has ended: every dependency of a plan is there for a reason.
+  // Harmless if it is implied.
   bool excused_if_implied(uint32_t id, uint32_t on) {
-    excuses_.push_back([this, id, on](const shared_plans& now) {
-      for (const uint32_t waits : p_.instructions[id].after)
-        if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
-      for (const branch taken : {branch::not_skipped, branch::skipped})
-        if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
-          return false;
-      return true;
-    });
+    excuses_.push_back([this, id, on](const shared_plans& now) { return implied(now, id, on); });
     return true;
-  }
-  // For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a
-  // life, as was proved for the unchanged plan.
-  [[nodiscard]] bool slots_hold(const shared_plans& now) const {
-    const order_oracle order(now, branch::not_skipped);
-    uint64_t peak[num_pools] = {};
-    for (const auto& a : p_.buffers) {
-      auto& most = peak[static_cast<size_t>(a.pool)];
-      most = std::max(most, a.offset + a.bytes);
-      if (a.offset % (a.pool == pool::staging ? save_grain_bytes : arena::alignment) != 0) return false;
-      for (const auto& b : p_.buffers)
-        if (&a != &b && a.pool == b.pool && a.first <= b.first && a.offset < b.offset + b.bytes &&
-            b.offset < a.offset + a.bytes && !order.before(p_.rank, a.last, p_.rank, b.first))
-          return false;
-    }
-    return std::equal(peak, peak + num_pools, p_.pool_bytes);
   }
 
   std::mt19937_64 random_;

@@ -79,13 +79,13 @@ inline shared_table gpt_table(uint32_t layers, uint64_t width, uint64_t vocabula
 }
 
 /// A random model: units of one or two segments, sizes around the partition's grain, a unit without parameters, one
-/// parameter that several units share, some frozen.
-inline shared_table random_table(std::mt19937_64& random) {
+/// parameter that several units share, some frozen. `units_more`: above the two that it has at least.
+inline shared_table random_table(std::mt19937_64& random, uint64_t units_more = 0) {
   table_writer w;
   const std::vector<uint64_t> sizes = {1, 40, 1000, 1024, 1025, 3000, 6000, 9216};
   const auto any = [&] { return sizes[random() % sizes.size()]; };
   const uint32_t shared = w.parameter(8192);
-  const uint64_t units = 2 + random() % 4;
+  const uint64_t units = 2 + random() % 4 + units_more;
   for (uint64_t u = 0; u < units; ++u) {
     std::vector<std::vector<uint32_t>> segments(1 + random() % 2);
     for (auto& s : segments)

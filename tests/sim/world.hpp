@@ -8,7 +8,7 @@
 
 #include "actors/sim/sim.hpp"
 #include "job/blueprint.hpp"
-#include "tests/plan/samples.hpp"
+#include "tests/plan/cuts.hpp"
 
 namespace troupe::actors {
 
@@ -18,10 +18,9 @@ struct scenario {
   sim_options options;
 };
 
-/// Two or three training steps; evaluations, generations and saves somewhere among them.
-inline scenario scenario_of(uint64_t seed, bool with_fault) {
-  std::mt19937_64 random(seed);
-  scenario s;
+/// A random model whose training can be planned; of every third seed it is cut into the stages of a pipeline.
+inline std::pair<plan::shared_table, plan::plan_options> job_of(uint64_t seed, std::mt19937_64& random) {
+  if (seed % 3 == 2) return plan::random_cut(random, plan::mode::train);
   auto table = plan::random_table(random);
   auto options = plan::random_options(*table, random);
   // Repeated until something in the model trains.
@@ -30,14 +29,29 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
     options = plan::random_options(*table, random);
   }
   if (seed % 3 == 1) plan::put_in_groups(options);
-  const uint32_t accumulation = options.accumulation;
+  return {std::move(table), std::move(options)};
+}
+
+/// The plans of a job for all kinds of steps. [plan_choice]
+inline std::vector<shared_rank_plans> all_plans(const plan::shared_table& table, const plan::plan_options& trained) {
+  std::vector<shared_rank_plans> out;
   for (const auto which : {plan::plan_choice::train, plan::plan_choice::evaluate, plan::plan_choice::generate,
                            plan::plan_choice::train_saving, plan::plan_choice::save}) {
+    auto options = trained;
     options.mode = mode_of(which);
     options.saving.on = saves(which);
-    options.accumulation = options.mode == plan::mode::train ? accumulation : 1;
-    s.plans.push_back(plan::plans_of(table, options));
+    if (options.mode != plan::mode::train) plan::only_forward(options, 1);
+    out.push_back(plan::plans_of(table, options));
   }
+  return out;
+}
+
+/// Two or three training steps; evaluations, generations and saves somewhere among them.
+inline scenario scenario_of(uint64_t seed, bool with_fault) {
+  std::mt19937_64 random(seed);
+  scenario s;
+  const auto [table, options] = job_of(seed, random);
+  s.plans = all_plans(table, options);
   const uint64_t runs = 2 + random() % 2;
   for (uint64_t i = 0; i < runs; ++i)
     s.order.push_back(static_cast<plan::plan_choice>(random() % 4 < 2 ? 0 : random() % plan::num_plan_choices));

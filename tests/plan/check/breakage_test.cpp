@@ -7,6 +7,7 @@
 #include <map>
 
 #include "plan/check/check.hpp"
+#include "tests/plan/cuts.hpp"
 #include "tests/plan/saboteur.hpp"
 
 using namespace troupe::plan;
@@ -143,6 +144,21 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
       }
   }
   for (const auto& [name, kind] : of_speculation) BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+}
+
+// What else can break between stages: cuts_test.cpp.
+BOOST_AUTO_TEST_CASE(every_break_of_one_rank_of_a_pipeline_is_caught) {
+  for (uint64_t seed = 2000; seed < 2100; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, kind] : all_breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        if (kind.on_one_rank && options.data() < 2) continue;  // nobody does it differently
+        const trial t = attempt(whole, kind, random);
+        if (t.changed)
+          BOOST_TEST(t.passed == t.harmless, options.mesh.text() << ", stage " << options.stage << ": " << t.text);
+      }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

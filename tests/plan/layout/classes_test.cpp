@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "plan/check/check.hpp"
-#include "tests/plan/samples.hpp"
+#include "tests/plan/cuts.hpp"
 
 using namespace troupe::plan;
 
@@ -75,6 +75,28 @@ BOOST_AUTO_TEST_CASE(plans_of_a_class_are_equal_and_prove_the_same_as_all_plans)
   }
   BOOST_TEST(classes_seen > 200U);
   BOOST_TEST(shared_by_many > 50U);
+}
+
+BOOST_AUTO_TEST_CASE(columns_of_a_pipeline_that_are_alike_prove_the_same_as_all_ranks) {
+  uint64_t shared_by_many = 0, columns_that_differ = 0;
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_cut(random);
+    const auto layout = layout_of(table, options);
+    BOOST_TEST_CONTEXT("seed " << seed << ", stage " << options.stage << ", " << options.mesh.text()) {
+      const auto all = plans_of(layout);
+      const auto found = classes_of(layout);
+      for (const auto& c : found)
+        for (uint32_t r : c.ranks) look_alike(*all[c.representative()], *all[r]);
+      shared_by_many += found.front().ranks.size() > 1 ? 1 : 0;
+      columns_that_differ += found.size() > options.mesh.degree(troupe::core::axis::pipeline) ? 1 : 0;
+      const auto each = check(all), by_class = check_classes(found, representatives(found, all));
+      BOOST_TEST(each.has_value());
+      BOOST_TEST(by_class.has_value(), (by_class ? "" : by_class.error().text));
+    }
+  }
+  BOOST_TEST(shared_by_many > 5U);
+  BOOST_TEST(columns_that_differ > 20U);
 }
 
 BOOST_AUTO_TEST_CASE(classes_that_leave_a_rank_out_or_include_one_that_differs_are_refused) {

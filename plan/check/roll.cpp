@@ -1,0 +1,217 @@
+// What a plan does, by task: the roll that all other rules read. Owns the place of every instruction in it, and which
+// instructions use which buffer.
+#include <algorithm>
+
+#include "plan/check/rules.hpp"
+#include "plan/layout/communicators.hpp"
+#include "plan/layout/ties.hpp"
+
+namespace troupe::plan::rules {
+namespace {
+
+/// The later one of the stages between which a transfer of this rank crosses; none where its unit is at no boundary, or
+/// no neighbour of another rank is there.
+uint32_t crosses_into(const rank_plan& p, const instruction& x) {
+  const job_layout& l = *p.layout;
+  const uint32_t stage = l.stage_of_unit[x.subject], later = later_stage(l, x);
+  const uint32_t other = later > stage ? later : stage - 1;
+  if (later == 0 || later == l.num_stages() || !l.computes(p.rank, x.subject)) return none;
+  if (x.subject != (later > stage ? l.last_computing(stage) : l.first_computing(stage))) return none;
+  return l.pipeline_of_stage(other) == l.pipeline_at(p.rank) ? none : later;
+}
+
+bool holds_use(const rank_plan& p, uint32_t tie) {
+  return std::ranges::any_of(p.layout->ties[tie].parameters, [&](uint32_t q) { return p.layout->holds(p.rank, q); });
+}
+
+/// Whether what an instruction works on lies on other ranks of the pipeline.
+bool is_elsewhere(const rank_plan& p, const instruction& x) {
+  const job_layout& l = *p.layout;
+  const auto other = [&](const std::vector<parameter_set>& sets) {
+    return sets[x.subject].pipeline != l.pipeline_at(p.rank);
+  };
+  switch (x.kind) {
+    case kind::forward:
+    case kind::recompute:
+    case kind::backward:
+    case kind::weigh:
+    case kind::send:
+    case kind::receive:
+      return !l.computes(p.rank, x.subject);
+    case kind::gather:
+    case kind::release:
+      return other(l.gather_sets);
+    case kind::reduce:
+    case kind::norm:
+      return other(l.buckets);
+    case kind::collect:
+    case kind::orthogonalise:
+    case kind::spread:
+      return other(l.matrix_sets);
+    case kind::publish:
+      return other(l.publish_sets);
+    case kind::swap_in:
+    case kind::swap_out:
+      if (x.what == swapped::gradients) return other(l.buckets);
+      if (x.what == swapped::shards) return other(l.gather_sets);
+      return x.what == swapped::activations && !l.computes(p.rank, x.subject);
+    default:
+      return false;
+  }
+}
+
+/// The entry of `r` that belongs to an instruction; null if it has none.
+uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
+  const uint32_t units = static_cast<uint32_t>(p.table().units.size());
+  const bool trains = p.options().mode == mode::train;
+  switch (x.kind) {
+    case kind::load:
+      return &r.load[x.micro];
+    case kind::forward:
+      return &r.forward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment];
+    case kind::send:
+    case kind::receive: {
+      const uint32_t later = crosses_into(p, x);
+      return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
+    }
+    case kind::vote:
+      return p.options().mode == mode::generate ? nullptr : &r.vote;
+    case kind::gather:
+      return x.buffer == none ? nullptr : &r.gather[x.buffer];
+    case kind::release:
+      return x.buffer == none ? nullptr : &r.release[x.buffer];
+    case kind::backward:
+      return trains ? &r.backward[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
+    case kind::weigh:
+      return trains ? &r.weigh[x.micro * r.num_segments + r.segment_base[x.subject] + x.segment] : nullptr;
+    case kind::recompute:
+      return trains && p.options().recompute ? &r.recompute[x.micro * units + x.subject] : nullptr;
+    case kind::reduce:
+      return &r.reduce[x.subject * p.options().accumulation + x.micro];
+    case kind::tie: {
+      const bool takes_part = side_of(p.layout->exchanges[x.subject], p.layout->pipeline_at(p.rank)) != none;
+      return trains && takes_part ? &r.tie[x.subject] : nullptr;
+    }
+    case kind::tied_sum:
+      return trains && holds_use(p, x.subject) ? &r.tied_sum[x.subject] : nullptr;
+    case kind::norm:
+      return &r.norm[x.subject];
+    case kind::prepare:
+      return &r.prepare[x.subject];
+    case kind::measure:
+      return trains ? &r.measure : nullptr;
+    case kind::collect:
+      return &r.collect[x.subject];
+    case kind::orthogonalise:
+      return &r.orthogonalise[x.subject];
+    case kind::spread:
+      return &r.spread[x.subject];
+    case kind::update:
+      return &r.update[x.subject];
+    case kind::undo:
+      return &r.undo[x.subject];
+    case kind::publish:
+      return &r.publish[x.subject];
+    case kind::snapshot:
+      return &r.snapshot[x.subject];
+    case kind::write:
+      return &r.write[x.subject];
+    case kind::swap_in:
+      if (x.what == swapped::activations) return trains ? &r.activation_in[x.micro * units + x.subject] : nullptr;
+      if (x.what == swapped::states) return &r.state_in[x.subject];
+      if (x.what == swapped::gradients) return &r.gradient_in[x.subject * p.options().accumulation + x.micro];
+      return x.staged == none ? nullptr : &r.shard_in[x.staged];
+    case kind::swap_out:
+      if (x.what == swapped::activations) return trains ? &r.activation_out[x.micro * units + x.subject] : nullptr;
+      if (x.what == swapped::states) return &r.state_out[x.subject];
+      return x.what == swapped::gradients ? &r.gradient_out[x.subject * p.options().accumulation + x.micro] : nullptr;
+  }
+  return nullptr;
+}
+
+// Buckets that stay are read in place; otherwise the reduced gradient is elsewhere by then.
+void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
+  const auto note = [&](uint32_t buffer) {
+    auto& all = r.accessors[buffer];
+    if (all.empty() || all.back() != x.id) all.push_back(x.id);
+  };
+  const bool stays = p.options().buckets_stay();
+  if (x.buffer != none) note(x.buffer);
+  for (const uint32_t slot : {x.staged, x.input, x.output})
+    if (slot != none) note(slot);
+  if ((x.kind == kind::backward || x.kind == kind::weigh) && writes_gradients(x.use))
+    for (uint32_t q : p.table().units[x.subject].segments[x.segment].parameters)
+      if (p.layout->trains(q))
+        note(p.bucket_buffer[size_t{p.layout->bucket_of[q]} * p.options().accumulation + x.micro]);
+  // Where the reduced gradient of a tied parameter's use waits to be exchanged and added.
+  const auto note_use = [&](uint32_t q) {
+    if (!p.layout->holds(p.rank, q)) return;
+    const uint32_t bucket = p.layout->bucket_of[q];
+    if (stays) note(p.bucket_buffer[size_t{bucket} * p.options().accumulation + x.micro]);
+    if (p.bucket_window[bucket] != none) note(p.bucket_window[bucket]);
+  };
+  if (x.kind == kind::tie)
+    for (const uint32_t q : p.layout->exchanges[x.subject].gives)
+      if (q != none) note_use(q);
+  if (x.kind == kind::tied_sum)
+    for (const uint32_t q : p.layout->ties[x.subject].parameters) note_use(q);
+  if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options().accumulation + x.micro]);
+  if ((x.kind == kind::prepare || x.kind == kind::update) && stays)
+    for (const auto& piece : p.sub_groups[x.subject].pieces)
+      note(p.bucket_buffer[size_t{p.layout->bucket_of[piece.parameter]} * p.options().accumulation + x.micro]);
+}
+
+}  // namespace
+
+core::result<roll> call_roll(const rank_plan& p, branch taken) {
+  roll r;
+  const size_t micros = p.options().accumulation, units = p.table().units.size();
+  for (const auto& u : p.table().units) {
+    r.segment_base.push_back(r.num_segments);
+    r.num_segments += static_cast<uint32_t>(u.segments.size());
+  }
+  r.num_stages = p.layout->num_stages();
+  r.send.assign(2 * micros * r.num_stages, none);
+  r.receive = r.send;
+  r.load.assign(micros, none);
+  r.forward.assign(micros * r.num_segments, none);
+  r.backward.assign(micros * r.num_segments, none);
+  r.weigh = r.backward;
+  r.recompute.assign(micros * units, none);
+  r.reduce.assign(micros * p.layout->buckets.size(), none);
+  r.norm.assign(p.layout->buckets.size(), none);
+  r.tie.assign(p.layout->exchanges.size(), none);
+  r.tied_sum.assign(p.layout->ties.size(), none);
+  r.prepare.assign(p.sub_groups.size(), none);
+  r.collect.assign(p.layout->matrix_sets.size(), none);
+  r.orthogonalise = r.spread = r.collect;
+  r.update.assign(p.sub_groups.size(), none);
+  r.undo = r.update;
+  r.state_in = r.state_out = r.update;
+  r.gradient_in.assign(micros * p.layout->buckets.size(), none);
+  r.gradient_out = r.gradient_in;
+  r.shard_in.assign(p.buffers.size(), none);
+  r.activation_in = r.activation_out = r.recompute;
+  r.publish.assign(p.layout->publish_sets.size(), none);
+  r.gather.assign(p.buffers.size(), none);
+  r.release.assign(p.buffers.size(), none);
+  r.snapshot.assign(p.snapshots.size(), none);
+  r.write = r.snapshot;
+  r.gathers_of.resize(p.layout->gather_sets.size());
+  r.last_use.assign(units, none);
+  r.accessors.resize(p.buffers.size());
+  for (const auto& x : p.instructions) {
+    if (!runs(x, taken)) continue;
+    if (is_elsewhere(p, x)) return broken(p, x.id, "belongs to a stage of another rank");
+    uint32_t* entry = entry_of(r, p, x);
+    if (entry == nullptr) return broken(p, x.id, "has no place in this kind of plan");
+    if (*entry != none) return broken(p, x.id, "repeats " + name(p, *entry));
+    *entry = x.id;
+    if (x.kind == kind::gather) r.gathers_of[x.subject].push_back(x.id);
+    if (computes(x) && reads_parameters(x.use)) r.last_use[x.subject] = x.id;
+    note_accessors(r, p, x);
+  }
+  return r;
+}
+
+}  // namespace troupe::plan::rules

@@ -1,0 +1,119 @@
+// Any cut of a model into stages is proved, and each way of breaking what crosses between them is found.
+#include <sys/resource.h>
+
+#include <cstdlib>
+#include <ctime>
+#include <map>
+#include <string>
+
+#include "plan/check/check.hpp"
+#include "tests/plan/cuts.hpp"
+#include "tests/plan/pipeline_saboteur.hpp"
+
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(cuts)
+
+namespace {
+
+const std::map<std::string, bool (pipeline_saboteur::*)()> breakages = {
+    {"drop a transfer", &pipeline_saboteur::drop_a_transfer},
+    {"cross two receives", &pipeline_saboteur::cross_two_receives},
+    {"misdirect a transfer", &pipeline_saboteur::misdirect_a_transfer},
+    {"reduce too early", &pipeline_saboteur::reduce_too_early},
+    {"share a slot", &pipeline_saboteur::share_a_slot},
+    {"vote without an axis", &pipeline_saboteur::vote_without_an_axis},
+    {"swap micro-batches", &pipeline_saboteur::swap_micro_batches},
+    {"compute a unit twice or never", &pipeline_saboteur::compute_a_unit_twice_or_never},
+    {"free a receive too early", &pipeline_saboteur::free_a_receive_too_early},
+    {"name another slot", &pipeline_saboteur::name_another_slot},
+};
+
+/// TROUPE_SEEDS, or as many as usual.
+uint64_t seeds(uint64_t usual) {
+  const char* more = std::getenv("TROUPE_SEEDS");
+  return more == nullptr ? usual : std::strtoull(more, nullptr, 10);
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(any_cut_of_any_model_is_proved) {
+  for (uint64_t seed = 0; seed < seeds(400); ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto [table, options] = random_cut(random);
+      const auto proved = check(plans_of(table, options));
+      BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(ranks_that_differ_in_the_data_coordinate_alone_compute_and_meet_alike) {
+  for (uint64_t seed = 0; seed < 200; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      const auto [table, options] = random_cut(random);
+      const auto plans = plans_of(table, options);
+      for (const auto& mine : plans) {
+        const auto& first = *plans[options.mesh.at_stage(0, mine->layout->pipeline_at(mine->rank))];
+        for (const lane l : {lane::compute, lane::fabric}) {
+          const auto &a = mine->lanes[static_cast<size_t>(l)], &b = first.lanes[static_cast<size_t>(l)];
+          BOOST_TEST_REQUIRE(a.size() == b.size());
+          for (size_t i = 0; i < a.size(); ++i) {
+            const auto &x = mine->instructions[a[i]], &y = first.instructions[b[i]];
+            BOOST_TEST_REQUIRE(mine->describe(x.id) == first.describe(y.id));
+            // What a rank keeps of a second copy is its own part.
+            BOOST_TEST_REQUIRE((x.bytes == y.bytes || (x.kind == kind::release && x.near)), mine->describe(x.id));
+            BOOST_TEST_REQUIRE((x.flops == y.flops && x.guard == y.guard && x.use == y.use && x.segment == y.segment &&
+                                x.sequence == y.sequence),
+                               mine->describe(x.id));
+          }
+        }
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_break_between_stages_is_caught_and_harmless_changes_pass) {
+  std::map<std::string, uint32_t> caught, harmless;
+  for (uint64_t seed = 0; seed < seeds(150); ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_cut(random, seed % 8 == 0 ? mode::evaluate : mode::train);
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, change] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        plans broken;
+        for (const auto& p : whole) broken.push_back(*p);
+        pipeline_saboteur breaks(broken, random);
+        if (!(breaks.*change)()) continue;
+        const auto now = shared(broken);
+        const bool excused = breaks.excused(now);
+        const auto proved = check(now);
+        BOOST_TEST(proved.has_value() == excused, (proved ? "passed" : proved.error().text));
+        ++(excused ? harmless : caught)[name];
+      }
+  }
+  for (const auto& [name, change] : breakages) {
+    BOOST_TEST_MESSAGE(name << ": " << caught[name] << " caught, " << harmless[name] << " harmless");
+    BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sixty_four_ranks_with_thirty_two_micro_batches_are_written_and_proved_in_time) {
+  const auto table = gpt_table(62, 64, 4096, false);
+  for (const uint32_t stage : {0U, 3U}) {
+    auto o = small_options(8, stage, 32);
+    o.mesh = {{troupe::core::axis::pipeline, 8}, {troupe::core::axis::shard, 8}};
+    o.pipeline = cut_evenly(*table, *make_table(*find_schedule("1f1b").value(), {8, 1, 32}));
+    const std::clock_t began = std::clock();
+    const auto plans = plans_of(table, o);
+    const auto proved = check(plans);
+    const double took_s = double(std::clock() - began) / CLOCKS_PER_SEC;  // whoever else computes
+    BOOST_TEST(proved.has_value(), (proved ? "" : proved.error().text));
+    size_t instructions = 0;
+    for (const auto& p : plans) instructions += p->instructions.size();
+    rusage used{};
+    BOOST_REQUIRE(getrusage(RUSAGE_SELF, &used) == 0);
+    BOOST_TEST_MESSAGE("stage " << stage << ": " << instructions << " instructions in " << took_s << " s, "
+                                << used.ru_maxrss / 1024 << " MiB");
+    BOOST_TEST(took_s <= 20.0);
+    BOOST_TEST(used.ru_maxrss <= 2 << 20);  // KiB, all tests before this one included
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,276 @@
+// Breaks valid plans of a pipeline: on one rank, or on several so that no rank disagrees with another. The breaks of
+// one rank's plan alone are saboteur.hpp's.
+#pragma once
+
+#include <optional>
+
+#include "plan/layout/communicators.hpp"
+#include "tests/plan/saboteur.hpp"
+
+namespace troupe::plan {
+
+class pipeline_saboteur {
+ public:
+  pipeline_saboteur(plans& all, std::mt19937_64& random) : random_(random), all_(all) {}
+
+  /// One end of it, or both.
+  bool drop_a_transfer() {
+    const auto x = any_transfer();
+    if (!x) return false;
+    const auto other = partner(*x);
+    remove(*x);
+    if (below(2) == 0) remove(other);
+    return true;
+  }
+  /// Two receives of one kind: their slots, their micro-batches on one rank or on both, or their readers' slots.
+  bool cross_two_receives() {
+    const auto x = any([&](const instruction& i) { return i.kind == kind::receive; });
+    if (!x) return false;
+    const auto y = any_of(x->rank, [&](const instruction& i) {
+      return i.kind == kind::receive && i.communicator == at(*x).communicator && i.id != x->id;
+    });
+    if (!y) return false;
+    switch (below(4)) {
+      case 0:
+        std::swap(at(*x).staged, at(*y).staged);
+        return true;
+      case 1:
+        std::swap(at(*x).micro, at(*y).micro);
+        return true;
+      case 2:
+        std::swap(at(partner(*x)).micro, at(partner(*y)).micro);
+        std::swap(at(*x).micro, at(*y).micro);
+        return true;
+      default:
+        break;
+    }
+    const auto reader_of = [&](const place& r) {
+      return any_of(r.rank, [&](const instruction& i) { return i.input == at(r).staged; });
+    };
+    std::swap(at(*reader_of(*x)).input, at(*reader_of(*y)).input);
+    return true;
+  }
+  /// To another communicator of the rank's; both ends alike where both are in it.
+  bool misdirect_a_transfer() {
+    const auto x = any_transfer();
+    if (!x) return false;
+    const auto other = partner(*x);
+    const auto& communicators = layout_of(all_).communicators;
+    std::vector<uint32_t> open;
+    for (uint32_t c = 0; c < communicators.size(); ++c)
+      if (c != at(*x).communicator && std::ranges::binary_search(communicators[c].members, x->rank)) open.push_back(c);
+    const uint32_t to = open[below(open.size())];
+    move_to(*x, to);
+    if (std::ranges::binary_search(communicators[to].members, other.rank)) move_to(other, to);
+    return true;
+  }
+  /// It waits for no backward any more, or trades its place with another bucket's on all ranks of its stage.
+  bool reduce_too_early() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::reduce; });
+    if (!x) return false;
+    if (below(2) == 0) return wait_for_no_computation(*x);
+    const auto y = any_of(x->rank, [&](const instruction& i) {
+      return i.kind == kind::reduce && i.subject != at(*x).subject && i.micro == at(*x).micro;
+    });
+    if (!y) return false;
+    const uint32_t communicator = at(*x).communicator, first = at(*x).sequence, second = at(*y).sequence;
+    for (const uint32_t r : layout_of(all_).communicators[communicator].members) {
+      auto &a = at(found(r, communicator, first)), &b = at(found(r, communicator, second));
+      std::swap(a.subject, b.subject);
+      std::swap(a.buffer, b.buffer);
+      std::swap(a.bytes, b.bytes);
+      std::swap(a.staged, b.staged);
+    }
+    return true;
+  }
+  /// Two transfers in the same bytes.
+  bool share_a_slot() {
+    const auto x = any_transfer();
+    if (!x) return false;
+    auto& p = all_[x->rank];
+    std::vector<uint32_t> others;
+    for (uint32_t b = 0; b < p.buffers.size(); ++b)
+      if (p.buffers[b].pool == pool::transfers && p.buffers[b].offset != p.buffers[at(*x).staged].offset)
+        others.push_back(b);
+    if (others.empty()) return false;
+    p.buffers[others[below(others.size())]].offset = p.buffers[at(*x).staged].offset;
+    excuse_ = [this, r = x->rank](const shared_plans& now) { return saboteur(all_[r], random_).slots_hold(now); };
+    return true;
+  }
+  /// Ranks of one coordinate are not in the communicator, or the ranks of each stage vote among themselves.
+  bool vote_without_an_axis() {
+    job_layout& l = own_layout();
+    const uint32_t world = world_communicator(l);
+    auto& members = l.communicators[world].members;
+    if (at_vote(0) == none) return false;
+    if (below(2) == 0) {
+      for (uint32_t r = 0; r < all_.size(); ++r) move_to({r, at_vote(r)}, data_communicator(l.pipeline_at(r)));
+      return true;
+    }
+    const bool data = l.options.data() > 1 && below(2) == 0;
+    const auto left_out = [&](uint32_t r) { return data ? l.data_at(r) > 0 : l.pipeline_at(r) > 0; };
+    std::erase_if(members, left_out);
+    for (uint32_t r = 0; r < all_.size(); ++r)
+      if (left_out(r)) move_to({r, at_vote(r)}, data_communicator(l.pipeline_at(r)));
+    return true;
+  }
+  /// In the names of a computation, of all that a rank does, or of all that all ranks do.
+  bool swap_micro_batches() {
+    const uint32_t micros = layout_of(all_).options.accumulation;
+    if (micros < 2) return false;
+    const auto a = static_cast<uint32_t>(below(micros)),
+               b = static_cast<uint32_t>((a + 1 + below(micros - 1)) % micros);
+    const auto swapped_name = [&](uint32_t m) { return m == a ? b : m == b ? a : m; };
+    const auto way = below(3);
+    if (way == 0) {
+      const auto x = any([&](const instruction& i) { return i.kind == kind::forward && i.micro == a; });
+      if (!x) return false;
+      const auto y = any_of(x->rank, [&](const instruction& i) {
+        return i.kind == kind::forward && i.micro == b && i.subject == at(*x).subject && i.segment == at(*x).segment;
+      });
+      std::swap(at(*x).micro, at(*y).micro);
+      return true;
+    }
+    const size_t only = below(all_.size());
+    for (size_t r = 0; r < all_.size(); ++r) {
+      if (way == 1 && r != only) continue;
+      for (auto& x : all_[r].instructions)
+        if (x.lane != lane::fabric || is_transfer(x.kind)) x.micro = swapped_name(x.micro);
+    }
+    return true;
+  }
+  /// The layout says so, or a rank computes another's unit, or nobody computes one.
+  bool compute_a_unit_twice_or_never() {
+    job_layout& l = own_layout();
+    const auto units = static_cast<uint32_t>(l.stage_of_unit.size());
+    const auto u = static_cast<uint32_t>(below(units));
+    switch (below(4)) {
+      case 0:
+        l.stage_of_unit[u] += l.stage_of_unit[u] + 1 < l.num_stages() ? 1 : UINT32_MAX;
+        return true;
+      case 1: {
+        auto& first = l.options.pipeline.first_unit;
+        first[1 + below(first.size() - 1)] += 1;
+        return true;
+      }
+      case 2:
+        for (auto& p : all_)
+          while (const auto x = any_of(p.rank, [&](const instruction& i) { return computes(i) && i.subject == u; }))
+            remove(*x);
+        return true;
+      default:
+        break;
+    }
+    const auto x = any([&](const instruction& i) { return computes(i) && i.segment == 0; });
+    if (!x || l.computes(x->rank, u)) return false;
+    at(*x).subject = u;
+    return true;
+  }
+  /// What a stage received forward ends before its backward, whose bytes another slot may take.
+  bool free_a_receive_too_early() {
+    const auto x = any([&](const instruction& i) { return i.kind == kind::receive && i.use == use::forward; });
+    if (!x) return false;
+    auto& p = all_[x->rank];
+    auto& slot = p.buffers[at(*x).staged];
+    const auto reader =
+        any_of(x->rank, [&](const instruction& i) { return i.kind == kind::forward && i.input == at(*x).staged; });
+    if (slot.last == reader->id) return false;
+    slot.last = reader->id;
+    for (auto& other : p.buffers)
+      if (below(2) == 0 && other.pool == pool::transfers && other.first > slot.last) other.offset = slot.offset;
+    return true;
+  }
+  /// A computation or a transfer names another slot, or one that it does not need.
+  bool name_another_slot() {
+    const auto x = any([](const instruction& i) { return computes(i) || is_transfer(i.kind); });
+    if (!x) return false;
+    auto& i = at(*x);
+    uint32_t& slot = is_transfer(i.kind) ? i.staged : below(2) == 0 ? i.input : i.output;
+    const uint32_t old = slot;
+    slot = below(8) == 0 ? none : static_cast<uint32_t>(below(all_[x->rank].buffers.size()));
+    return slot != old;
+  }
+
+  /// True if the change is known to be harmless.
+  [[nodiscard]] bool excused(const shared_plans& now) const { return excuse_ && excuse_(now); }
+
+ private:
+  /// An instruction of a rank.
+  struct place {
+    uint32_t rank = 0, id = 0;
+  };
+
+  static bool computes(const instruction& i) { return i.lane == lane::compute && i.kind != kind::release; }
+  static const job_layout& layout_of(const plans& all) { return *all.front().layout; }
+  instruction& at(const place& x) { return all_[x.rank].instructions[x.id]; }
+  size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
+
+  template <class F>
+  std::optional<place> any(F wanted) {
+    std::vector<place> out;
+    for (const auto& p : all_)
+      for (const auto& x : p.instructions)
+        if (wanted(x)) out.push_back({p.rank, x.id});
+    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
+  }
+  template <class F>
+  std::optional<place> any_of(uint32_t rank, F wanted) {
+    std::vector<place> out;
+    for (const auto& x : all_[rank].instructions)
+      if (wanted(x)) out.push_back({rank, x.id});
+    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
+  }
+  std::optional<place> any_transfer() {
+    return any([](const instruction& i) { return is_transfer(i.kind); });
+  }
+  place found(uint32_t rank, uint32_t communicator, uint32_t sequence) {
+    return *any_of(rank,
+                   [&](const instruction& i) { return i.communicator == communicator && i.sequence == sequence; });
+  }
+  /// The other end of a transfer.
+  place partner(const place& x) {
+    const auto& members = layout_of(all_).communicators[at(x).communicator].members;
+    return found(members[members.front() == x.rank ? 1 : 0], at(x).communicator, at(x).sequence);
+  }
+  uint32_t at_vote(uint32_t rank) {
+    const auto x = any_of(rank, [](const instruction& i) { return i.kind == kind::vote; });
+    return x ? x->id : none;
+  }
+
+  void remove(const place& x) { saboteur(all_[x.rank], random_).remove(x.id); }
+  /// As if it had always met there: its place in its lane stays.
+  void move_to(const place& x, uint32_t communicator) {
+    auto& p = all_[x.rank];
+    auto& moved = at(x);
+    --p.num_collectives[moved.communicator];
+    ++p.num_collectives[communicator];
+    moved.communicator = communicator;
+    std::vector<uint32_t> next(p.num_collectives.size(), 0);
+    for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
+      p.instructions[id].sequence = next[p.instructions[id].communicator]++;
+  }
+  bool wait_for_no_computation(const place& x) {
+    auto& p = all_[x.rank];
+    std::vector<uint32_t> gone;
+    for (const uint32_t on : at(x).after)
+      if (p.instructions[on].lane == lane::compute) gone.push_back(on);
+    std::erase_if(at(x).after, [&](uint32_t on) { return p.instructions[on].lane == lane::compute; });
+    excuse_ = [this, x, gone](const shared_plans& now) {
+      const saboteur s(all_[x.rank], random_);
+      return std::ranges::all_of(gone, [&](uint32_t on) { return s.implied(now, x.id, on); });
+    };
+    return !gone.empty();
+  }
+  /// A layout that all plans share, to be changed.
+  job_layout& own_layout() {
+    auto own = std::make_shared<job_layout>(layout_of(all_));
+    for (auto& p : all_) p.layout = own;
+    return *own;
+  }
+
+  std::mt19937_64& random_;
+  plans& all_;
+  excuse excuse_;
+};
+
+}  // namespace troupe::plan

@@ -1,0 +1,267 @@
+// Pipelines in the simulated world: production's actors take the time of the published formulas, keep what those say,
+// wait for nothing that they do not depend on, and name the missing partner of a transfer.
+#include <cmath>
+#include <limits>
+#include <map>
+
+#include "plan/choose/cost.hpp"
+#include "tests/sim/world.hpp"
+
+using namespace troupe;
+using namespace troupe::actors;
+
+namespace {
+
+/// What a stage's micro-batch costs: milliseconds of its forward and of the two parts of its backward, and bytes that
+/// wait for them. 1.10 has two examples.
+constexpr double forward_ms = 10;
+struct backward_ms {
+  double input, weights;
+};
+constexpr backward_ms equal_parts{10, 10}, measured{12, 8};
+constexpr uint64_t whole = 100, part = 60;
+
+/// Arithmetic alone takes time.
+sim_options arithmetic_only() {
+  sim_options o;
+  const double free = std::numeric_limits<double>::infinity();
+  o.costs = {.flops_per_s = 1e3,  // a millisecond each
+             .copy_bytes_per_s = free,
+             .disk_bytes_per_s = free,
+             .disk_read_bytes_per_s = free,
+             .disk_latency_s = 0,
+             .latency_s = 0};
+  o.link = {0, free};
+  o.latency_max = std::chrono::nanoseconds(0);
+  o.noise = 0;
+  o.stall_after = std::chrono::seconds(1);
+  o.work_min = std::chrono::seconds(3);
+  return o;
+}
+
+/// A model of as many units as the schedule has stages.
+scenario one_step(const plan::pipeline_table& table, uint32_t data, uint32_t stage, backward_ms b = equal_parts) {
+  auto units = *plan::chain_table(std::vector<uint64_t>(table.stages(), 1024 * data));
+  for (auto& u : units.units) u.segments.front() = {"all", u.parameters, forward_ms, whole, part, b.weights};
+  const auto model = std::make_shared<const core::model_table>(std::move(units));
+  auto o = plan::small_options(data, stage, table.micro_batches);
+  o.mesh = {{core::axis::pipeline, table.ranks()}, {core::axis::shard, data}};
+  o.pipeline = plan::cut_evenly(*model, table);
+  return {{plan::plans_of(model, o)}, {plan::plan_choice::train}, arithmetic_only()};
+}
+
+sim_result played(const scenario& s) {
+  auto did = simulate(s.plans, s.order, s.options);
+  BOOST_REQUIRE_MESSAGE(did.has_value(), (did ? "" : did.error().text));
+  const auto sound = check_log(s.plans, *did, s.options.window);
+  BOOST_REQUIRE_MESSAGE(sound.has_value(), (sound ? "" : sound.error().text));
+  return std::move(*did);
+}
+
+/// What a rank's compute lane did. Deliveries take a nanosecond each; the times are whole milliseconds.
+struct lane_time {
+  double begin_ms = std::numeric_limits<double>::max(), end_ms = 0, busy_ms = 0;
+  uint64_t kept = 0, most_kept = 0;  ///< bytes
+  [[nodiscard]] double idle_ms() const { return end_ms - begin_ms - busy_ms; }
+};
+
+std::vector<lane_time> times_of(const scenario& s, const sim_result& result) {
+  std::vector<lane_time> out(s.plans[0].size());
+  std::map<uint32_t, double> begun_ms;
+  const int64_t zero_ns = result.log.front().time_ns;
+  for (const auto& e : result.log) {
+    const auto& x = s.plans[0][e.rank]->instructions[e.id];
+    if (x.lane != plan::lane::compute || x.kind == plan::kind::release) continue;
+    auto& t = out[e.rank];
+    const double ms = std::round(double(e.time_ns - zero_ns) / 1e6);
+    if (!e.end) {
+      begun_ms[e.rank] = ms;
+      t.begin_ms = std::min(t.begin_ms, ms);
+      if (x.kind == plan::kind::forward) t.most_kept = std::max(t.most_kept, t.kept += whole);
+      continue;
+    }
+    t.busy_ms += ms - begun_ms[e.rank];
+    t.end_ms = ms;
+    if (x.kind == plan::kind::backward) t.kept -= x.use == plan::use::input ? whole - part : whole;
+    if (x.kind == plan::kind::weigh) t.kept -= part;
+  }
+  return out;
+}
+
+/// A row of 1.10's table, for `chunks` stages a rank: the idle time of the worst rank, and what rank `s` keeps. The
+/// costs are those of a stage.
+struct published {
+  std::string_view name;
+  uint32_t chunks;
+  double (*idle_ms)(uint32_t p, const backward_ms& b);
+  uint64_t (*kept)(uint32_t p, uint32_t m, uint32_t s);
+  uint32_t (*micros_min)(uint32_t p) = [](uint32_t p) { return p; };  ///< below it the schedule does not reach these
+  bool at_most = false;
+  bool any_groups = true;  ///< else micro-batches come in groups of one size
+};
+constexpr auto filled = [](uint32_t p, const backward_ms& b) { return (p - 1) * (forward_ms + b.input + b.weights); };
+/// Micro-batches of a group.
+constexpr uint32_t group(uint32_t p, uint32_t m) { return m / (m / p); }
+constexpr published rows[] = {
+    {"gpipe", 1, filled, [](uint32_t, uint32_t m, uint32_t) { return m * whole; }},
+    {"1f1b", 1, filled, [](uint32_t p, uint32_t m, uint32_t s) { return std::min(p - s, m) * whole; }},
+    {"looped_bfs", 2, filled, [](uint32_t, uint32_t m, uint32_t) { return 2 * m * whole; }},
+    {.name = "interleaved_1f1b",
+     .chunks = 2,
+     .idle_ms = filled,
+     .kept = [](uint32_t p, uint32_t m,
+                uint32_t s) { return std::min(group(p, m) + 2 * (p - 1 - s) + 1, 2 * m) * whole; },
+     .any_groups = false},
+    {.name = "interleaved_1f1b",
+     .chunks = 3,
+     .idle_ms = filled,
+     .kept = [](uint32_t p, uint32_t m,
+                uint32_t s) { return std::min(2 * group(p, m) + 2 * (p - 1 - s) + 1, 3 * m) * whole; },
+     .any_groups = false},
+    {"zb_h1", 1, [](uint32_t p, const backward_ms& b) { return (p - 1) * (forward_ms + b.input - b.weights); },
+     [](uint32_t p, uint32_t, uint32_t s) { return (p - s) * whole + s * part; }},
+    {"zb_h2", 1, [](uint32_t p, const backward_ms& b) { return (p - 1) * (forward_ms + b.input - 2 * b.weights); },
+     [](uint32_t p, uint32_t, uint32_t s) { return (2 * (p - s) - 1) * whole + 2 * s * part; },
+     [](uint32_t p) { return 2 * p - 1; }},
+    {.name = "dual_pipe_v",
+     .chunks = 2,
+     .idle_ms = [](uint32_t p,
+                   const backward_ms& b) { return (p - 1) * (forward_ms + 2 * (b.input + b.weights) - 3 * b.weights); },
+     .kept = [](uint32_t p, uint32_t, uint32_t) { return (2 * p + 1) * whole; },
+     .micros_min = [](uint32_t p) { return 2 * p; },
+     .at_most = true},
+};
+/// No idle time where all parts take the same, so for those alone.
+constexpr published zb_v = {"zb_v", 2, [](uint32_t, const backward_ms&) { return 0.0; },
+                            [](uint32_t p, uint32_t, uint32_t) { return 2 * p * whole; },
+                            [](uint32_t p) { return 2 * p; }};
+
+plan::pipeline_table table_of(const published& row, uint32_t p, uint32_t m) {
+  auto made = plan::make_table(*plan::find_schedule(row.name).value(), {p, row.chunks, m});
+  BOOST_REQUIRE(made.has_value());
+  return std::move(*made);
+}
+
+/// From the first beginning to the last end.
+double span_ms(const std::vector<lane_time>& ranks) {
+  double begin = ranks.front().begin_ms, end = 0;
+  for (const auto& t : ranks) begin = std::min(begin, t.begin_ms), end = std::max(end, t.end_ms);
+  return end - begin;
+}
+
+void follows_its_formula(const published& row, uint32_t p, uint32_t m, uint32_t data, uint32_t stage, backward_ms b) {
+  if (m < row.micros_min(p) || (!row.any_groups && m % (m / p) != 0)) return;
+  BOOST_TEST_CONTEXT(row.name << ", " << row.chunks << " chunks, p " << p << ", m " << m << ", data " << data
+                              << ", ZeRO " << stage << ", W " << b.weights) {
+    const auto s = one_step(table_of(row, p, m), data, stage, b);
+    const auto result = played(s);
+    const auto& run = result.runs.front();
+    BOOST_TEST(!run.outcome.failure, (run.outcome.failure ? run.outcome.failure->text : ""));
+    const auto ranks = times_of(s, result);
+    double worst_ms = 0;
+    for (uint32_t r = 0; r < ranks.size(); ++r) {
+      const auto& plan = *s.plans[0][r];
+      const uint64_t kept = row.kept(p, m, plan.layout->pipeline_at(r));
+      worst_ms = std::max(worst_ms, ranks[r].idle_ms());
+      BOOST_TEST(ranks[r].busy_ms == row.chunks * m * (forward_ms + b.input + b.weights));
+      BOOST_TEST(plan.memory.activations == ranks[r].most_kept);
+      BOOST_TEST((row.at_most ? ranks[r].most_kept <= kept : ranks[r].most_kept == kept), ranks[r].most_kept);
+    }
+    const double idle_ms = row.idle_ms(p, b);
+    BOOST_TEST((row.at_most ? worst_ms <= idle_ms : worst_ms == idle_ms), worst_ms << " ms idle, wanted " << idle_ms);
+    BOOST_TEST(std::round(1e3 * run.seconds) == span_ms(ranks));
+    BOOST_TEST(std::round(1e3 * run.predicted_s) == span_ms(ranks));
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(pipeline)
+
+BOOST_AUTO_TEST_CASE(actors_take_the_time_and_keep_the_activations_of_the_published_formulas) {
+  for (uint32_t p = 2; p <= 8; ++p)
+    for (uint32_t m = p; m <= 4 * p; ++m) {
+      for (const auto& row : rows)
+        for (const auto& b : {equal_parts, measured}) follows_its_formula(row, p, m, 1, 0, b);
+      follows_its_formula(zb_v, p, m, 1, 0, equal_parts);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_zero_stage_takes_the_same_time) {
+  for (const auto& row : rows)
+    for (uint32_t stage = 0; stage <= 3; ++stage) follows_its_formula(row, 3, 6, 2, stage, measured);
+}
+
+BOOST_AUTO_TEST_CASE(more_micro_batches_than_a_window_has_instructions_delay_nothing) {
+  for (const auto& row : rows) follows_its_formula(row, 3, 2 * window_instructions, 1, 0, equal_parts);
+}
+
+BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = plan::random_cut(random, plan::mode::train);
+    scenario s{{plan::plans_of(table, options)}, {plan::plan_choice::train}, arithmetic_only()};
+    s.options.seed = seed;
+    s.options.costs.flops_per_s = 1e8;
+    const auto run = played(s).runs.front();
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      BOOST_TEST(!run.outcome.failure, (run.outcome.failure ? run.outcome.failure->text : ""));
+      BOOST_TEST(std::abs(run.seconds - run.predicted_s) < 1e-3);  // a nanosecond for each message
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behind_it) {
+  // Rank 1's stage takes long, so rank 0 waits for its gradients; what rank 0 does with others of its stage does not.
+  auto made = plan::make_table(*plan::find_schedule("gpipe").value(), {2, 1, 4});
+  auto s = one_step(*made, 2, 3);
+  s.options.fault = {sim_fault_kind::slow_lane, 1, 2, plan::lane::compute, 0, 0, 50.0, {}};
+  const auto result = played(s);
+  BOOST_REQUIRE(!result.runs.front().outcome.failure);
+  const auto& p = *s.plans[0][0];
+  std::map<uint32_t, int64_t> ended_ns, began_ns;
+  for (const auto& e : result.log)
+    if (e.rank == 0) (e.end ? ended_ns : began_ns)[e.id] = e.time_ns;
+  uint32_t overtaken = 0;
+  const auto& fabric = p.lanes[static_cast<size_t>(plan::lane::fabric)];
+  for (size_t i = 0; i < fabric.size(); ++i)
+    for (size_t k = i + 1; k < fabric.size(); ++k) {
+      const auto &first = p.instructions[fabric[i]], &second = p.instructions[fabric[k]];
+      if (first.kind != plan::kind::receive || plan::is_transfer(second.kind)) continue;
+      overtaken += ended_ns[second.id] < ended_ns[first.id] ? 1 : 0;
+    }
+  BOOST_TEST(overtaken > 0U);
+  // No collective of its own stage ends later than it has begun on both, once what it needs is there.
+  for (const uint32_t id : fabric) {
+    const auto& x = p.instructions[id];
+    if (x.kind != plan::kind::gather && x.kind != plan::kind::reduce) continue;
+    BOOST_TEST(double(ended_ns[id] - began_ns[id]) / 1e6 < 1.0, p.describe(id));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_stall_names_stage_micro_batch_and_missing_partner) {
+  auto made = plan::make_table(*plan::find_schedule("1f1b").value(), {3, 1, 4});
+  auto s = one_step(*made, 1, 0);
+  // Rank 1 goes silent in the fabric lane as it sends on, or receives, its third micro-batch.
+  const auto& p = *s.plans[0][1];
+  const auto& fabric = p.lanes[static_cast<size_t>(plan::lane::fabric)];
+  for (const auto kind : {plan::kind::send, plan::kind::receive}) {
+    const auto at = std::ranges::find_if(fabric, [&](uint32_t id) {
+      const auto& x = p.instructions[id];
+      return x.kind == kind && x.use == plan::use::forward && x.micro == 2;
+    });
+    BOOST_REQUIRE(at != fabric.end());
+    s.options.fault = {
+        sim_fault_kind::silence, 1, 1, plan::lane::fabric, static_cast<uint32_t>(at - fabric.begin()), 0, 1, {}};
+    const auto result = played(s);
+    const auto& failure = result.runs.back().outcome.failure;
+    BOOST_REQUIRE(failure);
+    BOOST_TEST((failure->kind == core::error_kind::stalled));
+    BOOST_TEST(failure->text.find("rank 1 (stage 1): nothing has ended for ") == 0U, failure->text);
+    BOOST_TEST(failure->text.find("fabric lane (stage 1) is in " + p.describe(*at) +
+                                  " and waits for rank 1 (stage 1)") != std::string::npos,
+               failure->text);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

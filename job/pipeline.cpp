@@ -41,6 +41,7 @@ class chooser {
         costs_(usual_costs(c)),
         units_(plan::model_units(table, trains, costs_)),
         micros_(trains.accumulation),
+        per_step_(trains.gradients.sum_micro_first),
         budget_(trains.memory_budget_bytes) {}
 
   checked<chosen_pipeline> run(bool searches) {
@@ -112,11 +113,33 @@ class chooser {
   checked<void> check_order() {
     if (!plan::trains(schedule()))
       return refuse(schedule_key, out_.schedule + " has no backward: wanted a schedule that trains");
-    const auto fault = p_.any_order ? std::nullopt : plan::find_reordering(schedule());
+    const auto fault = plan::find_reordering(schedule());
     if (!fault) return {};
+    if (p_.any_order) return sums_whole_steps();
     return refuse(schedule_key, out_.schedule + ", rank " + std::to_string(fault->rank) + ": " + fault->text +
                                     ", so gradients are added in another order and bits differ from those of other "
                                     "schedules: wanted pipeline.any_order: true beside it");
+  }
+
+  // Of schedules that leave the order of micro-batches those run whose gradients are reduced once, with the last one's.
+  checked<void> sums_whole_steps() const {
+    if (!per_step_)
+      return refuse("pipeline.any_order",
+                    "wanted gradient_order: per_step beside it, since " + out_.schedule +
+                        " leaves the order in which micro-batches would be reduced, got per_micro_batch");
+    std::vector<uint32_t> last(stages(), plan::none);
+    for (const auto& order : out_.training.table.orders)
+      for (const auto& each : order)
+        plan::for_each_part(each, [&](const plan::action& a) {
+          if (a.type == plan::action_type::backward || a.type == plan::action_type::backward_weight)
+            last[a.stage] = a.micro;
+        });
+    for (uint32_t s = 0; s < stages(); ++s)
+      if (last[s] + 1 != micros_)
+        return refuse(schedule_key, out_.schedule + ": wanted micro-batch " + std::to_string(micros_ - 1) +
+                                        " as the last whose gradients stage " + std::to_string(s) + " writes, got " +
+                                        std::to_string(last[s]));
+    return {};
   }
 
   checked<plan::stage_offsets> cut_units() {
@@ -267,6 +290,7 @@ class chooser {
   plan::cost_model costs_;
   std::vector<plan::modelled_unit> units_;
   uint32_t micros_;
+  bool per_step_;  // gradients are reduced once
   uint64_t budget_;
   chosen_pipeline out_;
 };

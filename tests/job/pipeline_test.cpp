@@ -204,6 +204,13 @@ BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
   BOOST_TEST(has(said, "bits differ"), said);
   BOOST_TEST(has(said, "pipeline.any_order: true"), said);
   BOOST_TEST(planned({"pipeline.schedule=" + file.string(), "pipeline.any_order=true"}).pipeline.is_cut());
+  // What would be reduced before all is there.
+  const auto by_micro =
+      refusal({"pipeline.schedule=" + file.string(), "pipeline.any_order=true", "gradient_order=per_micro_batch"});
+  BOOST_TEST(by_micro.starts_with("pipeline.any_order: wanted gradient_order: per_step beside it"), by_micro);
+  const auto back = folder.write("back.csv", "0F0,0F1,0F2,0F3,0B3,0B2,0B1,0B0\n1F0,1F1,1F2,1F3,1B3,1B2,1B1,1B0\n");
+  const auto last = refusal({"pipeline.schedule=" + back.string(), "pipeline.any_order=true"});
+  BOOST_TEST(has(last, "wanted micro-batch 3 as the last whose gradients stage 0 writes, got 0"), last);
 }
 
 BOOST_AUTO_TEST_CASE(partitions_that_do_not_fit_are_refused) {

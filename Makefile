@@ -8,7 +8,7 @@ ARGS ?=
 SOURCES = git ls-files '*.cpp' '*.hpp' '*.cu' '*.cuh'
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build test train cut install soak asan tsan fuzz bench peer format tidy docs clean
+.PHONY: help setup build test train cut install soak asan tsan mutants fuzz bench peer format tidy docs clean
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ tsan: setup ## runs the tests of fabric and storage under the thread sanitizer
 	@$(call configure,tsan)
 	@ninja -C build/tsan -j $(JOBS) $(call targets,tsan,tests_fabric\|tests_storage)
 	@ctest --preset tsan $(ARGS)
+
+mutants: setup ## puts faults of one line into a copy of the tree and checks that a named test notices each
+	@JOBS=$(JOBS) python3 tests/mutants/mutants.py $(ARGS)
 
 fuzz: setup ## lets libFuzzer look for inputs that break the readers of files, FUZZ_SECONDS (60) for each format
 	@cmake/setup.sh clang

@@ -50,6 +50,12 @@ BOOST_AUTO_TEST_CASE(every_schedule_of_one_direction_leaves_the_bits) {
               cut(2, "zb_v", 2) + stage(3)});
 }
 
+BOOST_AUTO_TEST_CASE(tied_weights_by_use_leave_the_bits) {
+  check_cuts(tiny_gpt2_with_dropout, settings{"tied_gradients=per_use"} + job_of(2, 3, "per_step"),
+             {cut(2, "1f1b") + stage(3) + small_pieces, cut(3, "zb_h1") + stage(1), cut(2, "zb_v", 2) + stage(2),
+              cut(2, "gpipe")});
+}
+
 BOOST_AUTO_TEST_CASE(one_micro_batch_goes_through_more_stages) {
   check_cuts(tiny_llama, job_of(2, 1, "per_step"), {cut(4, "1f1b") + stage(3), cut(3, "gpipe") + stage(2)});
 }

@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""Faults of one line, and the test that has to notice each: `make mutants`.
+
+Each fault is put into a tree of its own (build/mutants/tree), the program of its test is built there and the test is run.
+A fault that its test does not notice has survived, and is an error. Arguments: words that the names of faults must have.
+"""
+import os
+import pathlib
+import subprocess
+import sys
+
+here = pathlib.Path(__file__).resolve().parents[2]
+home = here / "build" / "mutants"
+tree, build = home / "tree", home / "build"
+jobs = os.environ.get("JOBS", "2")
+
+# Name, file, line as it is, line with the fault, program, test.
+faults = [
+    ("the loss is divided by the stages, too", "actors/step_context.cpp",
+     "  v.loss /= contributions;", "  v.loss /= contributions * p.layout->num_stages();", "parity", "pipeline"),
+    ("a tied weight counts twice in the norm", "plan/describe.cpp",
+     "  if (!trains(parameter) || is_copy(parameter)) return 0;", "  if (!trains(parameter)) return 0;", "plan", "tied"),
+    ("gradients of tied weights are not added", "actors/hands/shard_executor.cpp",
+     "  if (count == 0) return;\n  device_.sum_in_rank_order", "  if (count != 1) return;\n  device_.sum_in_rank_order",
+     "parity", "pipeline"),
+    ("labels are those of another micro-batch", "actors/hands/compute_executor.cpp",
+     "const auto& b = *context_->batches[micro];", "const auto& b = *context_->batches[0];", "parity", "pipeline"),
+    ("a stage takes the activation of the next micro-batch", "plan/write/transfers.cpp",
+     "  slot& s = slots_.at(c);", "  slot& s = slots_.contains({std::get<0>(c), std::get<1>(c) + 1, std::get<2>(c)})\n"
+     "                ? slots_.at({std::get<0>(c), std::get<1>(c) + 1, std::get<2>(c)})\n                : slots_.at(c);",
+     "plan", "stages"),
+    ("a transfer takes the bytes of its receiver", "plan/layout/pieces.cpp",
+     "l_.pipeline_of_stage(from) ? 0 : 1;", "l_.pipeline_of_stage(from) ? 1 : 0;", "parity", "pipeline"),
+    ("sums over micro-batches begin with the second", "actors/hands/fabric_executor.cpp",
+     "x.micro > 0;", "x.micro > 1;", "parity", "pipeline"),
+    ("samples go by rank, not by data position", "actors/rank.cpp",
+     "s.context->plan().layout->data_at(s.setup.rank)", "s.setup.rank", "parity", "pipeline"),
+    ("weight parts write no gradients", "actors/hands/compute_executor.cpp",
+     "    run->backward_weight(*this);", "    if (run == nullptr) run->backward_weight(*this);", "parity", "pipeline"),
+    ("a micro-batch overwrites the gradients of the one before", "actors/hands/compute_executor.cpp",
+     "std::exchange(written_in_[q], slot) == slot;", "std::exchange(written_in_[q], slot) > slot;", "parity", "pipeline"),
+    ("a reduction does not wait for the last weight part", "plan/write/gradients.cpp",
+     "  d_.depend(x, writer);\n", "", "plan", "stages"),
+    ("replicas all vote", "plan/layout/pieces.cpp",
+     "l.replica_at(r) == 0 ? l.slice_of(q, r)", "true ? l.slice_of(q, r)", "plan", "check"),
+]
+
+
+def run(*command, **options):
+    return subprocess.run([str(c) for c in command], **options)
+
+
+def prepare():
+    home.mkdir(parents=True, exist_ok=True)
+    run("git", "-C", here, "worktree", "prune", check=True)
+    if tree.exists():
+        run("git", "-C", tree, "checkout", "--quiet", "--detach", "--force",
+            run("git", "-C", here, "rev-parse", "HEAD", capture_output=True, text=True, check=True).stdout.strip(), check=True)
+    else:
+        run("git", "-C", here, "worktree", "add", "--quiet", "--detach", tree, check=True)
+    if not (tree / ".venv").exists():
+        (tree / ".venv").symlink_to(here / ".venv")
+    run("cmake", "--preset", "release", "-B", build, cwd=tree, check=True, stdout=subprocess.DEVNULL)
+
+
+def made(program):
+    return run("ninja", "-C", build, "-j", jobs, "tests_" + program, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def passes(program, test):
+    return run(build / "tests" / program / ("tests_" + program), "--run_test=" + test, stdout=subprocess.DEVNULL,
+               stderr=subprocess.DEVNULL, timeout=900).returncode == 0
+
+
+def main():
+    wanted = [f for f in faults if all(word in f[0] for word in sys.argv[1:])]
+    prepare()
+    for program, test in sorted({(f[4], f[5]) for f in wanted}):
+        if not made(program) or not passes(program, test):
+            sys.exit(f"mutants: tests_{program} {test} does not pass without a fault")
+    survived = 0
+    for name, file, right, wrong, program, test in wanted:
+        path = tree / file
+        text = path.read_text()
+        if text.count(right) != 1:
+            sys.exit(f"mutants: {file}: wanted once, got {text.count(right)} times: {right}")
+        path.write_text(text.replace(right, wrong))
+        killed = made(program) and not passes(program, test)
+        path.write_text(text)
+        print(f"{'killed' if killed else 'SURVIVED'} by {program}.{test}: {name}", flush=True)
+        survived += not killed
+    print(f"{len(wanted) - survived} of {len(wanted)} faults were noticed")
+    sys.exit(survived > 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -99,14 +99,13 @@ void sequencer::ended(uint32_t id) {
     if (program_->plan->instructions[d].lane == lane_) --waiting_[program_->position[d]];
   if (program_->plan->instructions[id].lane != lane_) return;
   ++num_ended_;
-  --under_way_[program_->line_of[id]];
+  if (next_.size() > 1) --under_way_[program_->line_of[id]];
 }
 
 std::optional<uint32_t> sequencer::next() {
   const bool full = num_started_ >= window_;
   if (next_.size() == 1) {  // the whole lane
-    if (full || num_started_ == size() || waiting_[num_started_] > 0) return std::nullopt;
-    ++under_way_[0];
+    if (full || num_started_ == waiting_.size() || waiting_[num_started_] > 0) return std::nullopt;
     return order()[num_started_++];
   }
   uint32_t line = plan::none, first = plan::none;

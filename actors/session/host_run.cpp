@@ -100,7 +100,7 @@ core::result<void> copy_weights(const session& from, const models::module_model&
       return core::fail(error_kind::bad_input, "copying weights: the unit of '" + from.table().parameters[q].name +
                                                    "' is not built: call models::build first");
     values.resize(from.table().parameters[q].numel());
-    from.read_parameter(q, 0, values);
+    if (auto ok = from.read_parameter(q, 0, values); !ok) return core::fail(ok.error().in("copying weights"));
     parameters[q].copy_(at::from_blob(values.data(), parameters[q].sizes()));
   }
   return {};

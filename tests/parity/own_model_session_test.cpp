@@ -1,5 +1,6 @@
 // A session with a host's own model, beside training: evaluation, random batches, frozen parts, refusals and errors
 // during a run.
+#include "models/host/module_table.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
 
@@ -54,6 +55,35 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
     }
   BOOST_TEST(*got == sum / 6, boost::test_tools::tolerance(1e-6));
   BOOST_TEST(step_of(*s).loss > 0);  // and training continues
+}
+
+BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
+  const auto stage = [](int n) { return settings{"zero_optimization.stage=" + std::to_string(n)}; };
+  const settings copies = {"tied_gradients=per_use"};
+  const std::vector<settings> cuts = {two_ranks + stage(2), two_ranks + stage(1) + copies, sharded + copies,
+                                      stage(3) + settings{"parallel.data=4", "parallel.shard=2"} + copies,
+                                      stage(0) + settings{"parallel.data=1"} + copies};
+  const scratch_folder folder;
+  for (size_t from = 0; from < cuts.size(); ++from) {
+    const auto saves = open_own(cuts[from], own());
+    step_of(*saves);
+    const auto saved = saves->save({.root = folder / std::to_string(from)});
+    BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
+    const auto wanted = plain();
+    BOOST_REQUIRE(actors::copy_weights(*saves, wanted));
+    const auto weights = models::parameters_of(wanted);
+    for (const auto& cut : cuts) BOOST_TEST_CONTEXT(text_of(cuts[from]) << ", then " << text_of(cut)) {
+        const auto loads = open_own(cut + settings{"train_micro_batch_size_per_gpu=3"}, own());
+        const auto did = loads->load(*saved, {.changed_batch = true});
+        BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
+        const auto got = plain();
+        BOOST_REQUIRE(actors::copy_weights(*loads, got));
+        for (size_t q = 0; q < weights.size(); ++q) BOOST_TEST(at::equal(models::parameters_of(got)[q], weights[q]));
+        for (uint32_t q = 0; q < loads->table().parameters.size(); ++q)
+          BOOST_TEST(same_bits({moment_of(*loads, q, 0)}, {moment_of(*saves, loads->table().original(q), 0)}));
+        step_of(*loads);
+      }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(batches_drawn_at_random_are_the_same_in_every_run) {

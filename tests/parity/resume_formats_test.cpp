@@ -163,14 +163,24 @@ BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeeds_pipelines_with_deepspeeds_losse
 layers: {1: transformer.wpe., 2: transformer.h.0., 3: transformer.ln_f.}
 names: {tied_modules\.embed\.weight: transformer.wte.weight}
 )");
-  for (const fs::path& map : {fs::path(), job.folder() / "names.yaml"}) {
-    auto run = resume(job.config(peers_job(2, 1)), fixtures / "pipeline_fp32", {.map = map});
-    BOOST_TEST(run.session->steps_done() == 3U);
-    BOOST_TEST(run.session->client_state() == R"({"note":"kept"})");
-    const auto got = losses_of(*run.session, 3);
-    for (size_t i = 0; i < 3; ++i)
-      BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
-  }
+  const auto stages = [](int ranks, int micro_batches, const std::string& schedule) {
+    return settings{"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
+                    "gradient_accumulation_steps=" + std::to_string(micro_batches),
+                    "train_micro_batch_size_per_gpu=" + std::to_string(6 / micro_batches)};
+  };
+  const auto map = job.folder() / "names.yaml";
+  const std::vector<std::pair<settings, fs::path>> cuts{{peers_job(2, 1), {}},
+                                                        {peers_job(2, 1), map},
+                                                        {peers_job(1, 0) + stages(2, 2, "1f1b"), map},
+                                                        {peers_job(1, 3) + stages(3, 3, "zb_h1"), {}}};
+  for (const auto& [set, names] : cuts) BOOST_TEST_CONTEXT(text_of(set)) {
+      auto run = resume(job.config(set), fixtures / "pipeline_fp32", {.map = names});
+      BOOST_TEST(run.session->steps_done() == 3U);
+      BOOST_TEST(run.session->client_state() == R"({"note":"kept"})");
+      const auto got = losses_of(*run.session, 3);
+      for (size_t i = 0; i < 3; ++i)
+        BOOST_TEST(std::abs(got[i] - wanted[i]) <= 2e-6 * wanted[i], got[i] << " and " << wanted[i]);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(a_run_resumes_in_another_precision) {

@@ -229,6 +229,15 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_its_own_modules_until_they_know_its_p
   BOOST_TEST(r.out.ends_with(" 100 % of fresh pictures recognised\n"), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
+  const command_folder f;
+  const auto r = run({TROUPE_OWN_PIPELINE_BINARY}, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(r.out.starts_with("stage 0: words\n"), r.out);
+  BOOST_TEST(has(r.out, "stage 1: head\n"), r.out);
+  BOOST_TEST(r.out.ends_with(" of 3.4657 for guesses\n"), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   const auto alone = f.folder / "troupe";  // without the program beside it that loads both

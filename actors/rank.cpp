@@ -56,22 +56,30 @@ void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> b
     if ((waiting >> l) & 1U) self->send(s.links->lanes[l], instruction_ended{s.context->order.run, id});
 }
 
-// The control lane: loads ask the loader, or take the batch that the order carries.
+// Evaluation asks for one micro-batch after the other, however many of them a run takes.
+next_batch batch_wanted(const rank_state& s, uint32_t load) {
+  const auto& order = s.context->order;
+  const uint32_t micro = s.context->plan().instructions[load].micro;
+  const uint32_t data = s.context->plan().layout->data_at(s.setup.rank);
+  if (s.which == plan::plan_choice::evaluate) return {order.run, order.step + micro, 0, data, s.which};
+  return {order.run, order.step, micro, data, s.which};
+}
+
+// The control lane: loads ask the loader, or take the batch that the order carries. Nothing is loaded for micro-batches
+// that are passed over.
 void run_control(self_ptr self) {
   auto& s = self->state;
   while (auto id = s.control.next()) {
     const uint32_t load = *id;
     const auto& order = s.context->order;
     s.context->spans[load].start_ns.store(now_ns(self), std::memory_order_relaxed);
-    if (order.given) {
+    if (order.given || s.context->plan().instructions[load].micro >= s.context->micros()) {
       load_ended(self, load, order.given);
       continue;
     }
     const uint64_t run = order.run;
     // No time limit: a loader that reads from a slow disk is working, and a dead one answers with an error.
-    self->request(s.loader, caf::infinite,
-                  next_batch{run, order.step, s.context->plan().instructions[load].micro,
-                             s.context->plan().layout->data_at(s.setup.rank), s.which})
+    self->request(s.loader, caf::infinite, batch_wanted(s, load))
         .then(
             [self, load, run](const batch_ready& m) {
               if (m.run != self->state.context->order.run || m.run != run) return;

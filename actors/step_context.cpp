@@ -39,11 +39,12 @@ double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::sc
 }
 
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
-              const job::scaling_rules& rules) {
+              const job::scaling_rules& rules, uint32_t micros) {
   verdict v;
   for (uint64_t b = 0; b < p.layout->num_blocks; ++b) v.square_sum += votes[b];
-  const double contributions = double(p.options().data()) * p.options().accumulation;
-  for (uint32_t m = 0; m < p.options().accumulation; ++m)
+  if (micros == 0) micros = p.options().accumulation;
+  const double contributions = double(p.options().data()) * micros;
+  for (uint32_t m = 0; m < micros; ++m)
     for (uint32_t r = 0; r < p.options().data(); ++r) v.loss += votes[p.layout->loss_offset(r, m)];
   v.loss /= contributions;
   const double mean_factor = factor_of_mean(p, loss_scale, rules);
@@ -55,8 +56,14 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   return v;
 }
 
+double mean_loss(const plan::rank_plan& p, std::span<const double> votes, uint32_t micro) {
+  double sum = 0;
+  for (uint32_t r = 0; r < p.options().data(); ++r) sum += votes[p.layout->loss_offset(r, micro)];
+  return sum / p.options().data();
+}
+
 const verdict& step_context::decide() {
-  std::call_once(once_, [&] { verdict_ = judge(plan(), votes, order.loss_scale, rules); });
+  std::call_once(once_, [&] { verdict_ = judge(plan(), votes, order.loss_scale, rules, micros()); });
   return verdict_;
 }
 

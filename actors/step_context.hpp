@@ -37,6 +37,12 @@ struct verdict {
 
 class save_target;
 
+/// What the model puts out before the loss, in fp32.
+struct model_output {
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+};
+
 /// The order for a step: equal on all ranks.
 struct step_order {
   uint64_t run = 0;                          ///< counts every run of any plan in this process, from 1
@@ -46,7 +52,11 @@ struct step_order {
   double loss_scale = 1;
   std::vector<uint64_t> collectives_before;  ///< [communicator]: in earlier runs; empty: none
   std::shared_ptr<const data::batch> given;  ///< instead of the loader's (generation); may be null
-  std::shared_ptr<save_target> save;         ///< of plans that save
+  /// Of an evaluation, whose `step` is the first micro-batch: so many follow each other from there, and the rest of the
+  /// plan's are passed over. 0: as many as the plan has.
+  uint32_t micros = 0;
+  bool keeps_logits = false;          ///< of an evaluation: step_context::logits
+  std::shared_ptr<save_target> save;  ///< of plans that save
   uint64_t loads = 0;  ///< how often states were loaded into this session; state kept over steps is dropped then
 
   [[nodiscard]] uint64_t before(uint32_t communicator) const {
@@ -81,11 +91,13 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::vector<span> spans;                                  ///< [id], by its lane
   /// [lane]: when a lane that starts ahead really moved bytes, written by that lane; for other lanes their spans tell.
   std::vector<telemetry::interval> worked[plan::num_lanes];
-  std::vector<float> logits;           ///< generation, by compute
+  std::vector<model_output> logits;    ///< [micro], where the order keeps them and in generation, by compute
   std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: shows that the run is alive
   std::atomic<bool> aborted{false};    ///< by the rank: start nothing more
 
   [[nodiscard]] const plan::rank_plan& plan() const { return *program->plan; }
+  /// Micro-batches that are computed; those of the plan behind them are passed over.
+  [[nodiscard]] uint32_t micros() const { return order.micros > 0 ? order.micros : plan().options().accumulation; }
 
   /// The vote's result; call only after `vote` has ended. The first caller computes it, in block order.
   const verdict& decide();
@@ -103,8 +115,12 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
 /// Pure: the factor that turns the sum of all contributions into a mean.
 double factor_of_mean(const plan::rank_plan& p, double loss_scale, const job::scaling_rules& rules);
 
-/// Pure: the verdict of `votes`. Source: zero.md 2.6 (global norm, clip), with one factor applied once.
+/// Pure: the verdict of `votes`, of which the losses of the first `micros` micro-batches count; 0: all. Source: zero.md
+/// 2.6 (global norm, clip), with one factor applied once.
 verdict judge(const plan::rank_plan& p, std::span<const double> votes, double loss_scale,
-              const job::scaling_rules& rules);
+              const job::scaling_rules& rules, uint32_t micros = 0);
+
+/// Pure: the mean loss of a micro-batch over the data ranks, from the votes of a run.
+double mean_loss(const plan::rank_plan& p, std::span<const double> votes, uint32_t micro);
 
 }  // namespace troupe::actors

@@ -80,7 +80,7 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         auto& first = *m.contexts->front();
         if (s.which == plan::plan_choice::generate) {
           for (const auto& c : *m.contexts)  // of the ranks that have the head
-            if (out.logits.empty()) out.logits = c->logits;
+            if (out.logits.empty() && !c->logits.empty()) out.logits = c->logits.front().values;
         } else if (s.which != plan::plan_choice::save) {
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();

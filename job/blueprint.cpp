@@ -68,6 +68,10 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);
   options.pipeline = b.pipeline.of(options.mode);
+  if (options.mode == plan::mode::evaluate && b.pipeline.is_cut()) {
+    options.accumulation = options.pipeline.table.micro_batches;
+    options.gradients.sum_micro_first = options.stage <= 1;  // states lie as they do for one micro-batch
+  }
   return options;
 }
 

@@ -65,7 +65,11 @@ class chooser {
       return tl::unexpected(ok.error());
     }
     out_.training.first_unit.assign(cut->begin(), cut->end() - 1);
-    out_.forward = {out_.training.first_unit, plan::forward_through(out_.training.table, 1)};
+    const auto forward = [&](uint32_t micros) {
+      return plan::pipeline_options{out_.training.first_unit, plan::forward_through(out_.training.table, micros)};
+    };
+    out_.evaluation = forward(evaluated_together(stages()));
+    out_.forward = forward(1);
     return std::move(out_);
   }
 
@@ -296,6 +300,10 @@ class chooser {
 };
 
 }  // namespace
+
+uint32_t evaluated_together(uint32_t stages) {
+  return static_cast<uint32_t>(std::clamp<uint64_t>(plan::max_stage_micro_batches / stages, 1, 2 * uint64_t{stages}));
+}
 
 core::result<chosen_pipeline> choose_pipeline(const config::job_config& config, const core::model_table& table,
                                               const plan::plan_options& trains) {

@@ -15,11 +15,15 @@
 
 namespace troupe::job {
 
+/// Micro-batches of an evaluation that go through these stages together: idle is then a third at most.
+uint32_t evaluated_together(uint32_t stages);
+
 /// What was chosen, once for all kinds of steps of a run. Nothing is cut where one rank has one stage.
 struct chosen_pipeline {
   plan::pipeline_options training;
-  /// Of a step that does not train, with one micro-batch: the same stages on the same ranks.
-  plan::pipeline_options forward;
+  /// Of steps that do not train: the same stages on the same ranks. An evaluation has several micro-batches in flight,
+  /// everything else has one.
+  plan::pipeline_options evaluation, forward;
   std::string schedule;           ///< its name, its file, or what a search started from
   std::string partition;          ///< as the configuration has it
   plan::pipeline_costs costs;     ///< of the stages, modelled
@@ -30,7 +34,7 @@ struct chosen_pipeline {
   [[nodiscard]] bool is_cut() const { return !training.first_unit.empty(); }
   /// For a kind of step.
   [[nodiscard]] const plan::pipeline_options& of(plan::mode mode) const {
-    return mode == plan::mode::train ? training : forward;
+    return mode == plan::mode::train ? training : mode == plan::mode::evaluate ? evaluation : forward;
   }
 };
 

@@ -58,6 +58,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   core::result<progress> start(const plan::instruction& x) override {
     instruction_ = &x;
     if (auto sound = look_at_losses(); !sound) return core::fail(sound.error());
+    if (x.kind == plan::kind::forward && x.micro >= context_->micros()) return progress::done;
     switch (x.kind) {
       case plan::kind::release:
         release(x);
@@ -131,11 +132,13 @@ class compute_executor final : public executor, private models::gradient_sink {
 
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
-    models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, context_->order.step, training()};
+    const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
+    const uint64_t step = context_->order.step + (evaluates ? micro : 0);
+    models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, step, training()};
     out.document_start = b.document_start;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
-    out.micro = micro;
+    out.micro = evaluates ? 0 : micro;
     out.rank = p().layout->data_at(p().rank);
     if (host_batches_) out.host = &static_cast<const tensor_batch&>(b).tensors;
     return out;
@@ -148,11 +151,14 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     if (auto taken = take_input(x, hidden_); !taken) return taken;
     flight& f = flights_[x.micro];
-    const auto batch = micro_batch(x.micro);
+    auto batch = micro_batch(x.micro);
     if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
-      context_->logits = model_->next_token_logits(batch, hidden_, binding_);
+      const auto logits = model_->next_token_logits(batch, hidden_, binding_);
+      context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
     }
+    at::Tensor logits;
+    if (context_->order.keeps_logits) batch.logits = &logits;
     const bool keep = training() && (!p().options().recompute || x.subject == 0);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());
@@ -165,8 +171,16 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
+    if (logits.defined()) keep_logits(x.micro, logits);
     write_loss(x.micro);
     return look_at_losses();
+  }
+
+  void keep_logits(uint32_t micro, const at::Tensor& logits) {
+    const at::Tensor wide = logits.to(at::kCPU, at::kFloat).contiguous();
+    context_->logits.resize(context_->micros());
+    const auto* values = wide.const_data_ptr<float>();
+    context_->logits[micro] = {wide.sizes().vec(), {values, values + wide.numel()}};
   }
 
   // From the device straight into the vote's memory, so that the host does not wait for the number.

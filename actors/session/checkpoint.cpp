@@ -73,8 +73,7 @@ std::optional<core::error> session::parts::collect_save(unfinished_save what) {
 core::result<void> session::parts::end_saves() {
   auto failure = collect_save(unfinished_save::wait);
   if (saving.waiting != nullptr && !over.why)
-    if (auto did = run_and_tell(plan::plan_choice::save, progress.steps, nullptr); !did && !failure)
-      failure = did.error();
+    if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did && !failure) failure = did.error();
   saving.waiting.reset();
   if (auto second = collect_save(unfinished_save::wait); second && !failure) failure = second;
   if (failure) return core::fail(*failure);

@@ -19,7 +19,7 @@ core::result<void> session::parts::let_go_of_states() {
   if (auto ok = sound(); !ok) return ok;
   if (saving.waiting == nullptr) return {};
   // A save that was asked for is of the states as they are: it takes its copies now.
-  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps, nullptr); !did) return core::fail(did.error());
+  if (auto did = run_and_tell(plan::plan_choice::save, progress.steps); !did) return core::fail(did.error());
   return {};
 }
 

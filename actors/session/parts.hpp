@@ -104,6 +104,13 @@ struct run_over {
       std::make_shared<std::atomic<uint64_t>>(std::numeric_limits<uint64_t>::max());
 };
 
+/// What a run of a plan is told beside its step.
+struct run_wish {
+  std::shared_ptr<const data::batch> given{};  ///< step_order::given
+  uint32_t micros = 0;                         ///< step_order::micros
+  bool keeps_logits = false;                   ///< step_order::keeps_logits
+};
+
 struct session::parts {
   job::blueprint plan;
   std::vector<std::shared_ptr<rank_programs>> programs;  ///< [rank]; an entry of a rank is null until it is wanted
@@ -131,10 +138,9 @@ struct session::parts {
     return (*programs[rank])[static_cast<size_t>(which)];
   }
   /// Runs a plan once. Warnings wait: the caller tells the host after it has booked what the run did.
-  core::result<run_outcome> run(plan::plan_choice which, uint64_t step, std::shared_ptr<const data::batch> given);
+  core::result<run_outcome> run(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
   /// The same, and the host is told at once.
-  core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step,
-                                         std::shared_ptr<const data::batch> given);
+  core::result<run_outcome> run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish = {});
 
   // offload.cpp: may states be used or changed now
   /// Refuses while the run is over or states are elsewhere.

@@ -53,8 +53,7 @@ session::~session() {
   parts_->end_actors();
 }
 
-core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step,
-                                              std::shared_ptr<const data::batch> given) {
+core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t step, const run_wish& wish) {
   if (auto ok = sound(); !ok) return core::fail(ok.error());
   if (auto ok = want(which); !ok) return core::fail(ok.error());
   auto order = std::make_shared<step_order>();
@@ -65,7 +64,9 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   order->loss_scale = progress.scale.cur_scale;
   order->loads = counts.loads;
   order->collectives_before = counts.collectives;
-  order->given = std::move(given);
+  order->given = wish.given;
+  order->micros = wish.micros;
+  order->keeps_logits = wish.keeps_logits;
   if (saves(which)) {
     order->save = saving.waiting;
     saving.writing = std::exchange(saving.waiting, nullptr);
@@ -109,9 +110,8 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   return out;
 }
 
-core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, uint64_t step,
-                                                       std::shared_ptr<const data::batch> given) {
-  auto out = run(which, step, std::move(given));
+core::result<run_outcome> session::parts::run_and_tell(plan::plan_choice which, uint64_t step, const run_wish& wish) {
+  auto out = run(which, step, wish);
   deliver_warnings();
   return out;
 }
@@ -124,8 +124,8 @@ core::result<step_report> session::step() {
   report.lr = job::settings_of(*p.plan.optimizer, p.progress.scheduled).front().lr;
   report.loss_scale = p.progress.scale.cur_scale;
   const int64_t before = core::now_ns();
-  auto did = p.run(p.saving.waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train,
-                   p.progress.steps, nullptr);
+  auto did =
+      p.run(p.saving.waiting != nullptr ? plan::plan_choice::train_saving : plan::plan_choice::train, p.progress.steps);
   if (!did) {
     p.deliver_warnings();
     return core::fail(did.error());
@@ -158,21 +158,6 @@ core::result<step_report> session::step() {
   (void)p.collect_save(unfinished_save::leave);
   if (p.host.hooks.on_step) p.host.hooks.on_step(report);
   return report;
-}
-
-core::result<double> session::evaluate(uint64_t batches) {
-  auto& p = *parts_;
-  const auto n = p.num_evaluations(batches);
-  if (!n) return core::fail(n.error());
-  double sum = 0;
-  for (uint64_t i = 0; i < *n; ++i) {
-    auto did = p.run_and_tell(plan::plan_choice::evaluate, i, nullptr);
-    if (!did) return core::fail(did.error());
-    sum += did->result.loss;
-  }
-  p.record_loss(sum / double(*n));
-  if (p.host.hooks.on_evaluation) p.host.hooks.on_evaluation(p.progress.steps, sum / double(*n));
-  return sum / double(*n);
 }
 
 void session::stop(const std::string& why) {

@@ -101,6 +101,31 @@ uint64_t print_interval(const config::job_config& config);
 /// Warnings kept until the next call of the session; more are counted, not kept.
 inline constexpr size_t warnings_max = 64;
 
+/// The model's output for one micro-batch of one data rank, before the loss: of a family of ours the logits [row,
+/// position, token], of a host's model what its last unit puts out. Rounded to fp32.
+struct evaluated_output {
+  uint64_t batch = 0;  ///< global micro-batch of the evaluation, from 0
+  uint32_t rank = 0;   ///< data coordinate
+  std::span<const int64_t> shape;
+  std::span<const float> values;
+};
+
+/// What is evaluated, and what is asked of it beside the loss.
+struct evaluation_request {
+  uint64_t batches = 0;  ///< global micro-batches at most; 0: all whole ones
+  /// Called batch after batch, in each in the order of data ranks, on the caller's thread; what it is given is gone
+  /// when it returns. Empty: outputs are not kept.
+  std::function<void(const evaluated_output&)> on_output{};
+  /// Outputs that wait for `on_output` at once: fewer micro-batches of a pipeline are in flight where more of them
+  /// would take more than this. One global micro-batch is always kept.
+  uint64_t output_bytes = uint64_t{256} << 20;
+};
+
+struct evaluation_report {
+  double loss = 0;             ///< mean of `losses`, nats per token
+  std::vector<double> losses;  ///< [global micro-batch] means over the data ranks
+};
+
 struct session_options {  ///< what a session is opened with
   std::shared_ptr<const config::job_config> config;
   session_hooks hooks{};
@@ -145,6 +170,10 @@ class session {  ///< a training run
 
   /// Mean loss over the validation part, in nats per token; at most `batches` global micro-batches (0: all whole ones).
   core::result<double> evaluate(uint64_t batches = 0);
+  /// The same with the loss of each micro-batch and, on request, what the model put out. The numbers are those of an
+  /// uncut run of the same data degree, whatever the cut into stages; of a pipeline several micro-batches are in
+  /// flight.
+  core::result<evaluation_report> evaluate(const evaluation_request& request);
 
   /// Continues `prompt` by `tokens` tokens, drawn at `temperature` (0: the likeliest) from the run's seed.
   core::result<std::vector<int64_t>> generate(std::vector<int64_t> prompt, uint64_t tokens, double temperature);

@@ -46,7 +46,7 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
     b->tokens.assign(text.end() - static_cast<long>(seen), text.end());
     b->tokens.push_back(0);  // the target's place; generation computes no loss
     b->samples = {0};
-    auto did = p.run_and_tell(plan::plan_choice::generate, p.progress.steps, b);
+    auto did = p.run_and_tell(plan::plan_choice::generate, p.progress.steps, {.given = b});
     if (!did) return core::fail(did.error());
     const auto bits = kernels::philox({static_cast<uint32_t>(i), 0, 0, 0}, {static_cast<uint32_t>(p.plan.config->seed),
                                                                             0x73616D70U /* the sampler's stream */});

@@ -7,6 +7,7 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "actors/session/host_model.hpp"
@@ -94,11 +95,20 @@ int main() {
       std::printf("step %3llu  loss %.4f  %llu gathers\n", static_cast<unsigned long long>(step->step), step->loss,
                   static_cast<unsigned long long>(step->lanes.gathers));
   }
-  const auto loss = session.evaluate(4);
-  if (!loss) return fail(loss.error().text);
+  // [snippet: evaluate]
+  // What the last unit puts out for a micro-batch of one data rank: scores, [picture, class].
+  const auto show = [](const actors::evaluated_output& x) {
+    const auto best = std::max_element(x.values.begin(), x.values.begin() + classes) - x.values.begin();
+    std::printf("batch %d, rank %u: its first picture is taken for class %d\n", int(x.batch), x.rank, int(best));
+  };
+  const auto evaluated = session.evaluate({.batches = 4, .on_output = show});
+  if (!evaluated) return fail(evaluated.error().text);
+  for (const double loss : evaluated->losses) std::printf("evaluation loss %.4f\n", loss);
+  // [end]
 
   const models::module_model trained = make_classifier();
   if (const auto copied = actors::copy_weights(session, trained); !copied) return fail(copied.error().text);
-  std::printf("evaluation loss %.4f, %.0f %% of fresh pictures recognised\n", *loss, 100 * accuracy(trained));
+  std::printf("mean evaluation loss %.4f, %.0f %% of fresh pictures recognised\n", evaluated->loss,
+              100 * accuracy(trained));
   return 0;
 }

@@ -29,7 +29,11 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
     return embedding(scope);
   }
   return run_segment(scope, input, [&](const at::Tensor& x) {
-    if (unit == spec_.layers + 1) return cross_entropy(scope, logits(scope, x));
+    if (unit == spec_.layers + 1) {
+      const at::Tensor of_tokens = logits(scope, x);
+      if (batch.logits != nullptr) *batch.logits = of_tokens.reshape({x.size(0), x.size(1), of_tokens.size(-1)});
+      return cross_entropy(scope, of_tokens);
+    }
     return segment == 0 ? attention(scope, x) : mlp(scope, x);
   });
 }

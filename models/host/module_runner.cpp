@@ -64,6 +64,7 @@ class module_runner final : public language_model {
     const named_values y = compute(unit, x, batch, out.buffers);
     for (const auto& [name, tensor] : x) out.inputs.push_back(tensor);
     if (unit + 1 == model_.units.size()) {
+      if (batch.logits != nullptr && y.size() > 0) *batch.logits = y.begin()->second;
       out.results.push_back(loss(y, *batch.host));
     } else {
       for (const value_info& v : facts_->inputs[unit + 1]) out.results.push_back(y[v.name]);

@@ -47,6 +47,7 @@ struct micro_batch {
   /// For a host's own model, which has no tokens: its tensors, and the numbers that identify the micro-batch.
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
+  at::Tensor* logits = nullptr;  ///< forward alone: where the last segment leaves what its loss is of; null: nowhere
 };
 
 /// A segment after its forward: its output, and the state that its backward needs.

@@ -1,6 +1,12 @@
 #include "plan/write/transfers.hpp"
 
 namespace troupe::plan {
+namespace {
+
+/// Of activations on their way to the next stage, where nothing trains.
+constexpr uint32_t forward_slots = 2;
+
+}  // namespace
 
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
   for (size_t i = 0; i < d.uses.size(); ++i)
@@ -41,10 +47,15 @@ void transfer_writer::receive(const unit_use& u) {
 
 // `x` makes what crosses: into a slot, and to the neighbour from there. The slot is used again only when the neighbour
 // has surely read it, without being asked: an activation, when its gradient comes back. So nobody waits for a send, and
-// what waits for each other is what the schedule says, whatever the order in which the neighbour reads.
+// what waits for each other is what the schedule says, whatever the order in which the neighbour reads. Where nothing
+// trains nothing comes back: then two slots take turns, and who computes waits for the send before the last. Stages go
+// forward in one order everywhere, so those that wait never do so in a circle.
 void transfer_writer::send(handle x, const crossing& c) {
   const bool forward = std::get<2>(c) == use::forward;
   const uint32_t later = std::get<0>(c), subject = d_.at(x).subject, micro = d_.at(x).micro;
+  if (p_.options().mode != mode::train && micro >= forward_slots)
+    if (const auto sent = sent_.find({later, micro - forward_slots, use::forward}); sent != sent_.end())
+      d_.buffer(sent->second).free_from = x;
   const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
   d_.at(x).output = buffer;
   slots_[c] = {buffer, x};

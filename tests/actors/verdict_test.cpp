@@ -37,6 +37,16 @@ BOOST_AUTO_TEST_CASE(the_loss_is_the_mean_over_ranks_and_micro_batches) {
   BOOST_TEST(judge(*b.p, b.votes, 1, {}).loss == 6.0);
 }
 
+BOOST_AUTO_TEST_CASE(micro_batches_that_are_passed_over_do_not_count_into_the_loss) {
+  ballot b;
+  for (uint32_t r = 0; r < 2; ++r)
+    for (uint32_t m = 0; m < 3; ++m) b.votes[b.p->layout->loss_offset(r, m)] = 10 * r + m;
+  for (uint32_t m = 0; m < 3; ++m) BOOST_TEST(mean_loss(*b.p, b.votes, m) == 5.0 + m);
+  BOOST_TEST(judge(*b.p, b.votes, 1, {}, 1).loss == 5.0);
+  BOOST_TEST(judge(*b.p, b.votes, 1, {}, 2).loss == 5.5);
+  BOOST_TEST(judge(*b.p, b.votes, 1, {}, 3).loss == judge(*b.p, b.votes, 1, {}).loss);
+}
+
 BOOST_AUTO_TEST_CASE(the_norm_is_that_of_the_mean_gradient_without_loss_scale_and_input_scale) {
   ballot b;
   b.votes[0] = 9;

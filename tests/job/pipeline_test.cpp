@@ -161,6 +161,25 @@ BOOST_AUTO_TEST_CASE(a_search_is_planned_and_keeps_to_its_limit) {
   for (const uint32_t n : in_flight) BOOST_TEST(n <= 2U);
 }
 
+BOOST_AUTO_TEST_CASE(an_evaluation_has_several_micro_batches_in_flight_and_no_more_memory) {
+  for (const char* schedule : {"1f1b", "looped_bfs", "interleaved", "zb_v"})
+    for (const char* ranks : {"2", "3"})
+      for (uint32_t stage = 0; stage <= 3; ++stage) {
+        const auto b = planned({"parallel.data=2", std::string("parallel.pipeline=") + ranks,
+                                "zero_optimization.stage=" + std::to_string(stage), "pipeline.any_order=true",
+                                std::string("pipeline.schedule=") + schedule});
+        const auto& o = options_of(b, plan::plan_choice::evaluate);
+        BOOST_TEST(o.accumulation == 2 * b.pipeline.training.table.stages());
+        BOOST_TEST(options_of(b, plan::plan_choice::generate).accumulation == 1U);
+        const auto plans = b.write(plan::plan_choice::evaluate);
+        BOOST_TEST_REQUIRE(plans.has_value());
+        const auto pool = static_cast<size_t>(plan::pool::transfers);
+        for (uint32_t r = 0; r < plans->ranks(); ++r)
+          BOOST_TEST(plans->like(r).pool_bytes[pool] <= b.train.like(r).pool_bytes[pool],
+                     schedule << ", " << ranks << " ranks, ZeRO-" << stage << ", rank " << r);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(degrees_and_chunks_that_do_not_fit_the_model_are_refused) {
   BOOST_TEST(refusal({"parallel.pipeline=9"}) ==
              "parallel.pipeline: wanted at most 8 stages, one for each unit of the model, got 9 ranks x 1 chunk");

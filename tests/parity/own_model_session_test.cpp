@@ -40,6 +40,15 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
   step_of(*s);
   const auto got = s->evaluate(3);
   BOOST_TEST_REQUIRE(got.has_value());
+  std::vector<at::Tensor> outputs;
+  const auto keep = [&](const actors::evaluated_output& x) {
+    const at::IntArrayRef shape(x.shape.data(), x.shape.size());
+    outputs.push_back(at::tensor(at::ArrayRef<float>(x.values.data(), x.values.size())).reshape(shape));
+  };
+  const auto again = s->evaluate({.batches = 3, .on_output = keep});
+  BOOST_TEST_REQUIRE(again.has_value());
+  BOOST_TEST(again->loss == *got);
+  BOOST_TEST_REQUIRE(outputs.size() == 6U);
   const auto copy = plain();
   BOOST_REQUIRE(actors::copy_weights(*s, copy));
   for (const auto& u : copy.units)
@@ -51,6 +60,7 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
       const auto b = own_batch(i, 0, rank);
       at::Tensor x = b.input;
       for (const auto& u : copy.units) x = u.forward(x);
+      BOOST_TEST(at::allclose(outputs[2 * i + rank], x, 1e-5, 1e-6));
       sum += copy.loss(x, b.target).item<double>();
     }
   BOOST_TEST(*got == sum / 6, boost::test_tools::tolerance(1e-6));

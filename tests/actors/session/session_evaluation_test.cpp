@@ -1,0 +1,112 @@
+// Evaluation: the losses of its micro-batches and what the model put out, whatever the cut into stages.
+#include "tests/small_job.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+const settings common = {"parallel.data=2", "data.validation_fraction=0.1", "gradient_accumulation_steps=2",
+                         "gradient_order=per_step"};
+
+settings cut(int ranks, const std::string& schedule, int chunks, int stage) {
+  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
+          "pipeline.chunks=" + std::to_string(chunks), "zero_optimization.stage=" + std::to_string(stage),
+          "zero_optimization.stage3_param_persistence_threshold=0"};
+}
+
+const std::vector<settings> cuts = {cut(2, "1f1b", 1, 1), cut(3, "gpipe", 1, 3), cut(2, "zb_v", 2, 2),
+                                    cut(2, "looped_bfs", 2, 3)};
+
+actors::evaluation_report evaluated(actors::session& s, const actors::evaluation_request& request) {
+  auto did = s.evaluate(request);
+  if (!did) throw std::runtime_error(did.error().text);
+  return *did;
+}
+
+struct output {
+  uint64_t batch = 0;
+  uint32_t rank = 0;
+  std::vector<int64_t> shape;
+  std::vector<float> values;
+  bool operator==(const output&) const = default;
+};
+
+std::vector<output> outputs_of(actors::session& s, uint64_t batches, uint64_t bytes) {
+  std::vector<output> out;
+  const auto keep = [&](const actors::evaluated_output& x) {
+    out.push_back({x.batch, x.rank, {x.shape.begin(), x.shape.end()}, {x.values.begin(), x.values.end()}});
+  };
+  evaluated(s, {.batches = batches, .on_output = keep, .output_bytes = bytes});
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(session_evaluation)
+
+BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_for) {
+  const small_job job(tiny_llama);
+  const auto uncut = job.open(common);
+  const double untrained = uncut->evaluate().value();
+  const auto first = step_of(*uncut), second = step_of(*uncut);
+  const auto all = evaluated(*uncut, {});
+  BOOST_TEST_REQUIRE(all.losses.size() == 6U);
+  BOOST_TEST(all.loss != untrained);
+  double sum = 0;
+  for (const double loss : all.losses) sum += loss;
+  BOOST_TEST(all.loss == sum / 6);
+  for (const auto& each : cuts) BOOST_TEST_CONTEXT(each[0] << " " << each[1]) {
+      const auto s = job.open(common + each);
+      BOOST_TEST(s->evaluate().value() == untrained);
+      BOOST_TEST(step_of(*s).loss == first.loss);
+      BOOST_TEST(step_of(*s).loss == second.loss);
+      const auto got = evaluated(*s, {});
+      BOOST_TEST(got.losses == all.losses, boost::test_tools::per_element());
+      BOOST_TEST(got.loss == all.loss);
+      for (const uint64_t n : {1, 3, 5})
+        BOOST_TEST(
+            evaluated(*s, {.batches = n}).losses == std::vector(all.losses.begin(), all.losses.begin() + long(n)),
+            boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_batch_of_fewer_rows_goes_through_all_stages) {
+  const small_job job(tiny_llama);
+  const settings one_window = {"data.validation_fraction=0.005", "parallel.data=2"};
+  const double wanted = job.open(one_window)->evaluate().value();
+  for (const auto& each : cuts) BOOST_TEST(job.open(one_window + each)->evaluate().value() == wanted);
+}
+
+BOOST_AUTO_TEST_CASE(outputs_are_those_of_the_uncut_run_batch_by_batch) {
+  const small_job job(tiny_llama);
+  const auto uncut = job.open(common);
+  const auto wanted = outputs_of(*uncut, 5, UINT64_MAX);
+  const auto losses = evaluated(*uncut, {.batches = 5}).losses;
+  BOOST_TEST_REQUIRE(wanted.size() == 10U);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    BOOST_TEST(wanted[i].batch == i / 2);
+    BOOST_TEST(wanted[i].rank == i % 2);
+    BOOST_TEST(wanted[i].shape == (std::vector<int64_t>{2, 16, 96}), boost::test_tools::per_element());
+    BOOST_TEST(wanted[i].values.size() == 2U * 16 * 96);
+  }
+  for (const auto& each : cuts) {
+    const auto s = job.open(common + each);
+    for (const uint64_t bytes : {uint64_t{0}, uint64_t{60'000}, UINT64_MAX})
+      BOOST_TEST((outputs_of(*s, 5, bytes) == wanted), each[0] << " " << each[1] << ", " << bytes << " bytes");
+    BOOST_TEST(evaluated(*s, {.batches = 5}).losses == losses, boost::test_tools::per_element());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(what_a_host_throws_leaves_the_evaluation_and_the_run_continues) {
+  const small_job job(tiny_llama);
+  for (const auto& each : {common, common + cuts.front()}) {
+    const auto s = job.open(each);
+    const auto refuse = [](const actors::evaluated_output&) { throw std::runtime_error("enough"); };
+    BOOST_CHECK_THROW((void)s->evaluate({.on_output = refuse}), std::runtime_error);
+    BOOST_TEST(step_of(*s).step == 1U);
+    BOOST_TEST(evaluated(*s, {}).losses.size() == 6U);
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

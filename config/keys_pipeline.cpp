@@ -66,6 +66,20 @@ hand_made partition_field() {
           }};
 }
 
+hand_made profile_field() {
+  return {[](job& c, const node& v) -> std::optional<std::string> {
+            c.pipeline.profile = v.text == "always"  ? profile_choice::always
+                                 : v.text == "never" ? profile_choice::never
+                                                     : profile_choice::automatic;
+            return std::nullopt;
+          },
+          [](const job& c) -> std::string {
+            return c.pipeline.profile == profile_choice::always  ? "always"
+                   : c.pipeline.profile == profile_choice::never ? "never"
+                                                                 : "automatic";
+          }};
+}
+
 }  // namespace
 
 void add_pipeline_keys(key_rows& t) {
@@ -99,6 +113,12 @@ void add_pipeline_keys(key_rows& t) {
       .at_least(0)
       .at_most(1U << 22U)
       .into<&job::pipeline, &pipeline::in_flight_limit>();
+  key("profile", text, "automatic",
+      "When a run leaves the measured times of its units in its folder (profile.csv), which `partition: best` and "
+      "`schedule: search` go by instead of modelled ones: at the end of a pipeline's run where the folder has none of "
+      "the same model, micro-batch and type; always, without a pipeline too; never, nor is one read.")
+      .one_of({"automatic", "always", "never"})
+      .by_hand(profile_field());
   key("stages", integer, "auto", "DeepSpeed reads it and does nothing.")
       .at_least(1)
       .ignored("parallel.pipeline says it");

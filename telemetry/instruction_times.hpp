@@ -24,7 +24,8 @@ class instruction_times {
  public:
   void add(std::span<const rank_spans> step);
 
-  [[nodiscard]] uint64_t steps() const { return steps_; }  ///< in the means
+  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< in the means
+  [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< the first steps are not among them
   /// Those of the steps in the means [rank]; empty before the first.
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::rank_plan>>& plans() const { return plans_; }
   /// Of an instruction of one of these plans.

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "plan/stage_place.hpp"
+#include "telemetry/profile.hpp"
 
 namespace troupe::telemetry {
 
@@ -45,7 +46,7 @@ void recorder::step(const step_values& v, std::vector<rank_spans> spans) {
     note(files_->write_line(json_line(v, times)));
   }
   break_down(v.step, spans);
-  if (options_.facts.pipeline > 1) times_.add(spans);
+  if (options_.facts.pipeline > 1 || options_.profile) times_.add(spans);
   if (options_.communication || options_.report) {
     const bool each = options_.communication && options_.communication_verbose;
     communication_.add(spans, each ? options_.log : std::function<void(const std::string&)>{});
@@ -130,6 +131,7 @@ run_records recorder::close(run_end end, uint64_t num_not_recorded) {
     out.communication_json = communication_json(rows);
   }
   out.pipeline = data_.pipeline = pipeline_of(times_);
+  if (options_.profile && times_.is_warm()) out.profile = plan::write_profile(profile_of(times_));
   data_.end = std::move(end);
   data_.num_not_recorded = num_not_recorded;
   return out;

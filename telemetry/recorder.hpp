@@ -24,6 +24,7 @@ struct recorder_options {
   bool communication_verbose = false;
   communication_options collectives;
   std::optional<flops_table_options> flops;  ///< flops_profiler.enabled
+  bool profile = false;                      ///< keep the times of units (run_records::profile)
   uint64_t print_every = 0;                  ///< wall_clock_breakdown: steps between two lines; 0: none
   std::function<void(const std::string&)> log, warn;
 };
@@ -63,7 +64,7 @@ class recorder {  ///< all that a run writes about itself
   run_curves curves_;
   communication_log communication_;
   profile_sums profile_;
-  instruction_times times_;  // of a pipeline
+  instruction_times times_;  // of a pipeline, and where a profile is wanted
   std::string flops_text_;
   std::vector<step_breakdown> printed_;  // [of stage_leaders]: sums since the last line
   uint64_t num_printed_ = 0;

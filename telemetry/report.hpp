@@ -52,6 +52,7 @@ struct run_records {
   bool curves_complete = true;  ///< every value is in its file
   bool report_written = false;  ///< set by whoever writes the page
   pipeline_figures pipeline;
+  std::string profile;  ///< text of a profile; empty where none was wanted, or too few steps were recorded
 };
 
 /// A step whose update was left out.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <functional>
 #include <random>
 
@@ -164,6 +165,21 @@ BOOST_AUTO_TEST_CASE(never_slower_than_a_named_schedule_of_no_more_memory_and_fa
     }
   BOOST_TEST(ratios / counted <= 0.95);
   BOOST_TEST_MESSAGE("mean against 1F1B: " << ratios / counted);
+}
+
+BOOST_AUTO_TEST_CASE(eight_ranks_and_thirty_two_micro_batches_take_seconds) {
+  for (const uint32_t v : {1U, 2U})
+    for (const bool limited : {false, true}) {
+      std::mt19937_64 random(v);
+      auto r = random_request(random, 8, v, 32);
+      if (limited) r.memory_bytes = peak_of(play_table(named_table("1f1b", 8, v, 32), r.costs));
+      const auto begin = std::chrono::steady_clock::now();
+      const auto found = search_schedule(r);
+      const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+      BOOST_TEST_REQUIRE(found.has_value());
+      BOOST_TEST(took.count() <= 10);
+      BOOST_TEST_MESSAGE(v << " chunks" << (limited ? ", limited: " : ": ") << took.count() << " s");
+    }
 }
 
 BOOST_AUTO_TEST_CASE(the_same_request_gives_the_same_table) {

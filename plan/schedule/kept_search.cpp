@@ -1,0 +1,75 @@
+#include "plan/schedule/kept_search.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <utility>
+
+#include "core/text.hpp"
+#include "plan/schedule/proof.hpp"
+
+namespace troupe::plan {
+namespace {
+
+std::string_view name_of(const std::optional<stage_placement>& p) {
+  return !p ? "any" : *p == stage_placement::folded ? "folded" : "round robin";
+}
+
+std::string text_of(const search_request& r) {
+  using core::number_text;
+  std::string out = "troupe search 1\nranks " + std::to_string(r.ranks) + "\nmicro-batches " +
+                    std::to_string(r.micro_batches) + "\nbytes of a rank " + std::to_string(r.memory_bytes) +
+                    "\nplacement ";
+  out.append(name_of(r.placement)) += "\ntransfer " + number_text(r.costs.transfer_s) + " s\n";
+  for (const stage_cost& s : r.costs.stages)
+    out += "stage F " + number_text(s.forward_s) + " s, I " + number_text(s.backward_input_s) + " s, W " +
+           number_text(s.backward_weight_s) + " s, keeps " + std::to_string(s.activation_bytes) + ", then " +
+           std::to_string(s.weight_part_bytes) + " bytes\n";
+  return out;
+}
+
+// "name value" and the end of the line, which are taken.
+std::optional<std::string_view> take_line(std::string_view& rest, std::string_view name) {
+  const size_t end = rest.find('\n');
+  if (end == rest.npos || !rest.starts_with(name)) return {};
+  const auto out = rest.substr(name.size(), end - name.size());
+  rest.remove_prefix(end + 1);
+  return out;
+}
+
+template <class T>
+bool read_number(const std::optional<std::string_view>& text, T& out) {
+  if (!text) return false;
+  const auto [end, problem] = std::from_chars(text->data(), text->data() + text->size(), out);
+  return problem == std::errc() && end == text->data() + text->size();
+}
+
+}  // namespace
+
+std::string write_search(const search_request& request, const found_schedule& found) {
+  return text_of(request) + "found from " + found.from + "\nbound stage " + std::to_string(found.bound_stage) +
+         "\nbound s " + core::number_text(found.bound_s) + "\n";
+}
+
+std::optional<found_schedule> read_search(const search_request& request, std::string_view text, pipeline_table table) {
+  const std::string asked = text_of(request);
+  if (!text.starts_with(asked)) return {};
+  text.remove_prefix(asked.size());
+  found_schedule out;
+  const auto from = take_line(text, "found from ");
+  if (!from || !read_number(take_line(text, "bound stage "), out.bound_stage) ||
+      !read_number(take_line(text, "bound s "), out.bound_s) || !text.empty())
+    return {};
+  if (table.ranks() != request.ranks || table.stages() != request.costs.stages.size() ||
+      table.micro_batches != request.micro_batches || out.bound_stage >= table.stages() || !trains(table) ||
+      find_reordering(table))
+    return {};
+  const auto timing = play_table(table, request.costs);
+  out.peak_bytes = std::ranges::max_element(timing.ranks, {}, &rank_timing::peak_bytes)->peak_bytes;
+  if (out.peak_bytes > request.memory_bytes) return {};
+  out.from = *from;
+  out.total_s = timing.total_s;
+  out.table = std::move(table);
+  return out;
+}
+
+}  // namespace troupe::plan

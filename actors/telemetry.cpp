@@ -96,6 +96,7 @@ telemetry_actor::behavior_type telemetry_impl(telemetry_actor::stateful_pointer<
         if (!s.setup.recorder) return records_closed{out};
         *out = s.setup.recorder->close(*m.end, m.num_dropped);
         write_if_at_home(s, s.setup.communication_file, out->communication_json);
+        write_if_at_home(s, s.setup.profile_file, out->profile);
         if (!s.setup.report_file.empty())
           out->report_written = write_if_at_home(s, s.setup.report_file, s.setup.recorder->report(files_beside(s)));
         return records_closed{out};

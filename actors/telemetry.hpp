@@ -18,6 +18,7 @@ struct telemetry_setup {                             ///< the files to write
   std::shared_ptr<telemetry::recorder> recorder;     ///< opened before the first message; null: only the trace
   std::filesystem::path report_file;                 ///< empty: none
   std::filesystem::path communication_file;          ///< empty: none
+  std::filesystem::path profile_file;                ///< of units' times; empty: none
   std::filesystem::path flops_file;                  ///< of the flops profiler; empty: to `log`
   std::function<void(const core::error&)> complain;  ///< once for each file that cannot be written
   std::function<void(const std::string&)> log;       ///< lines for people

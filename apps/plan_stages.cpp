@@ -76,7 +76,10 @@ std::string stages_summary(const job::blueprint& b) {
   std::string out = plan::aligned(rows, {true, true, false, true, true, true, true});
   out +=
       "schedule " + p.schedule + ", " + std::to_string(table.micro_batches) + " micro-batches: " + idle_text(p) + "\n";
+  if (p.is_kept) out += "the schedule is the one that the run's folder has\n";
   if (p.least_s) out += text_of("no schedule of these stages takes less than %.1f ms\n", 1e3 * *p.least_s);
+  out += p.profile.empty() ? "times of stages are the cost model's\n"
+                           : "times of stages are measured: " + p.profile.string() + "\n";
   return out + "partition " + p.partition + ": stage " + std::to_string(p.bound) + " (" +
          shown_stage{b, p.bound}.units() + ") bounds the step\n";
 }

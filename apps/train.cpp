@@ -26,6 +26,7 @@
 #include "config/values.hpp"
 #include "core/text.hpp"
 #include "data/documents.hpp"
+#include "plan/schedule/kept_search.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::apps {
@@ -53,10 +54,15 @@ core::result<void> write_files(const fs::path& folder, const std::vector<std::pa
 
 // Makes the run's folder. What could not be started leaves no folder behind that was not there before.
 // `open` makes what else is written there.
-core::result<void> prepare_output(const config::loaded& c, const std::string& tiers,
+core::result<void> prepare_output(const config::loaded& c, const actors::session& s,
                                   const std::function<core::result<void>()>& open) {
   const fs::path folder = fs::absolute(c.config.output).lexically_normal();
   std::vector<fs::path> made;  // innermost first
+  const std::vector<std::pair<const char*, std::string>> texts = {
+      {"config.yaml", config::effective_yaml(c)},
+      {"tiers.yaml", s.chosen_tiers()},
+      {plan::schedule_file_name.data(), s.found_schedule()},
+      {plan::search_file_name.data(), s.found_schedule_note()}};
   std::error_code e;
   for (fs::path p = folder; !p.empty() && !fs::exists(p, e) && p != p.parent_path(); p = p.parent_path())
     made.push_back(p);
@@ -66,8 +72,8 @@ core::result<void> prepare_output(const config::loaded& c, const std::string& ti
     did = core::fail(core::error_kind::io,
                      fmt::format("output: cannot make the folder {}: {}", folder.string(), e.message()));
   else
-    did = write_files(folder, {{"config.yaml", config::effective_yaml(c)}, {"tiers.yaml", tiers}}, open);
-  for (const char* name : {"config.yaml", "tiers.yaml"})
+    did = write_files(folder, texts, open);
+  for (const auto& [name, text] : texts)
     if (!did && !made.empty()) fs::remove(folder / name, e);
   if (!did)
     for (const auto& p : made) fs::remove(p, e);
@@ -270,7 +276,7 @@ class training {
       // a run with nothing left to do leaves its curves as they are
       return session_->steps_done() < config_->steps ? session_->open_records() : core::result<void>();
     };
-    if (auto ok = prepare_output(loaded_, session_->chosen_tiers(), open_records); !ok) return failed(ok.error());
+    if (auto ok = prepare_output(loaded_, *session_, open_records); !ok) return failed(ok.error());
     if (auto ok = saved_.begin(start_, *session_); !ok) return failed(ok.error());
     stop_.steps_begin();
     stop_.on_second([this] { session_->stop("interrupted twice"); });

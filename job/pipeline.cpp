@@ -7,6 +7,7 @@
 #include "core/source_file.hpp"
 #include "core/text.hpp"
 #include "job/blueprint.hpp"
+#include "job/run_folder.hpp"
 #include "plan/choose/stage_costs.hpp"
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/proof.hpp"
@@ -38,6 +39,7 @@ class chooser {
       : c_(c),
         p_(c.pipeline),
         table_(table),
+        trains_(trains),
         costs_(usual_costs(c)),
         units_(plan::model_units(table, trains, costs_)),
         micros_(trains.accumulation),
@@ -51,6 +53,7 @@ class chooser {
                     "wanted at most " + std::to_string(plan::max_stage_micro_batches) +
                         " micro-batches of a pipeline, got " + std::to_string(c_.gradient_accumulation_steps),
                     error_kind::limit);
+    if (auto ok = measure(); !ok) return tl::unexpected(ok.error());
     const bool sought = p_.schedule == "search";
     if (auto ok = sought ? stand_in() : p_.schedule_file.empty() ? take_named() : read_file(); !ok)
       return tl::unexpected(ok.error());
@@ -74,6 +77,20 @@ class chooser {
   }
 
  private:
+  checked<void> measure() {
+    if (c_.pipeline.profile == config::profile_choice::never) return {};
+    const auto found = find_profile(c_.output, table_, trains_.types.parameter);
+    if (!found) return refuse("pipeline.profile", found.error());
+    if (!*found) return {};
+    plan::take_times(**found, table_, trains_, units_);
+    if ((*found)->transfer_s_per_byte > 0) {
+      costs_.latency_s = 0;
+      costs_.copy_bytes_per_s = 1 / (*found)->transfer_s_per_byte;
+    }
+    out_.profile = c_.output / plan::profile_file_name;
+    return {};
+  }
+
   [[nodiscard]] plan::pipeline_table& schedule() { return out_.training.table; }
   [[nodiscard]] uint32_t stages() const { return out_.training.table.stages(); }
 
@@ -256,9 +273,12 @@ class chooser {
       wanted.memory_bytes = parts_in_flight_max();
     else if (p_.memory_limit > 0)
       wanted.memory_bytes = p_.memory_limit;
-    auto found = plan::search_schedule(wanted);
+    auto kept = find_search(c_.output, wanted);
+    out_.is_kept = kept.has_value();
+    auto found = kept ? core::result<plan::found_schedule>(std::move(*kept)) : plan::search_schedule(wanted);
     if (!found)
       return refuse(p_.in_flight_limit > 0 ? "pipeline.in_flight_limit" : "pipeline.memory_limit", found.error());
+    out_.search = plan::write_search(wanted, *found);
     out_.schedule = "search, from " + found->from;
     out_.bound = found->bound_stage;
     out_.least_s = found->bound_s;
@@ -291,6 +311,7 @@ class chooser {
   const config::job_config& c_;
   const config::pipeline_section& p_;
   const core::model_table& table_;
+  const plan::plan_options& trains_;
   plan::cost_model costs_;
   std::vector<plan::modelled_unit> units_;
   uint32_t micros_;

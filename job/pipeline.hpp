@@ -1,8 +1,9 @@
 // The pipeline of a job: which units make which stage, and what every rank does in which order. Owns the choice between
 // what a configuration says and refuses what does not go together, with the key; the rules of cuts and schedules are
-// plan/schedule's. Pure but for reading the file of a schedule.
+// plan/schedule's. Pure but for reading the file of a schedule, and what earlier runs left in the run's folder.
 #pragma once
 
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,10 +27,13 @@ struct chosen_pipeline {
   plan::pipeline_options evaluation, forward;
   std::string schedule;           ///< its name, its file, or what a search started from
   std::string partition;          ///< as the configuration has it
-  plan::pipeline_costs costs;     ///< of the stages, modelled
-  std::vector<double> step_s;     ///< [stage] modelled time of a micro-batch, with its share of the update
+  plan::pipeline_costs costs;     ///< of the stages, measured or modelled
+  std::filesystem::path profile;  ///< the file that they were measured in; empty: they are modelled
+  std::vector<double> step_s;     ///< [stage] time of a micro-batch, with its share of the update
   uint32_t bound = 0;             ///< the stage that bounds the step
   std::optional<double> least_s;  ///< after a search: no schedule of this cut is faster
+  bool is_kept = false;           ///< the run's folder had this search
+  std::string search;             ///< plan::write_search of it; empty where nothing was searched
 
   [[nodiscard]] bool is_cut() const { return !training.first_unit.empty(); }
   /// For a kind of step.
@@ -38,8 +42,9 @@ struct chosen_pipeline {
   }
 };
 
-/// The options of the step that trains, without its pipeline, tell dtypes, ZeRO stage and tiers. Times are those of
-/// `usual_costs`, so that the same file makes the same choice. Errors begin with the key.
+/// The options of the step that trains, without its pipeline, tell dtypes, ZeRO stage and tiers. Times are those of the
+/// profile in the run's folder, if it has one of this model, micro-batch and type, else those of `usual_costs`: the
+/// same file and folder make the same choice. Errors begin with the key.
 core::result<chosen_pipeline> choose_pipeline(const config::job_config& config, const core::model_table& table,
                                               const plan::plan_options& trains);
 

@@ -12,6 +12,7 @@
 #include "core/cores.hpp"
 #include "job/measured_costs.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/schedule/text.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -172,6 +173,12 @@ uint64_t session::sequence() const { return parts_->plan.sequence; }
 const core::model_table& session::table() const { return *parts_->plan.table; }
 const plan::rank_plan& session::training_plan(uint32_t rank) const {
   return *parts_->program_of(plan::plan_choice::train, rank)->plan;
+}
+
+std::string session::found_schedule_note() const { return parts_->plan.pipeline.search; }
+std::string session::found_schedule() const {
+  const auto& p = parts_->plan.pipeline;
+  return p.search.empty() ? std::string() : plan::write_table(p.training.table);
 }
 
 std::string session::chosen_tiers() const {

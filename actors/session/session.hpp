@@ -220,6 +220,10 @@ class session {  ///< a training run
   [[nodiscard]] const core::model_table& table() const;
   [[nodiscard]] const plan::rank_plan& training_plan(uint32_t rank) const;
   [[nodiscard]] std::vector<rank_memory_report> memory() const;
+  /// The table that `pipeline.schedule: search` has found, and beside it what was asked (docs/formats.md): in the run's
+  /// folder they are the order of the next run too. Empty where nothing was searched.
+  [[nodiscard]] std::string found_schedule() const;
+  [[nodiscard]] std::string found_schedule_note() const;
   /// What the plan chose for states that are swapped, as YAML to paste; empty where none are.
   [[nodiscard]] std::string chosen_tiers() const;
 

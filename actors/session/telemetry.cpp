@@ -4,6 +4,7 @@
 #include "actors/host_thread.hpp"
 #include "actors/session/parts.hpp"
 #include "core/clock.hpp"
+#include "plan/choose/profile.hpp"
 #include "plan/stage_place.hpp"
 
 namespace troupe::actors {
@@ -36,6 +37,15 @@ uint64_t parameters_per_rank(const job::step_plans& plans) {
   return most;
 }
 
+/// Whether the end of the run leaves a profile of the model's units: once for a folder, where later runs look for it.
+bool keeps_profile(const job::blueprint& plan) {
+  const auto& c = *plan.config;
+  if (c.output.empty()) return false;
+  if (c.pipeline.profile == config::profile_choice::always) return true;
+  return c.pipeline.profile == config::profile_choice::automatic && plan.pipeline.is_cut() &&
+         plan.pipeline.profile.empty();
+}
+
 telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool tokens_are_bytes) {
   const auto& c = *plan.config;
   telemetry::recorder_options o;
@@ -53,6 +63,7 @@ telemetry::recorder_options recorder_options_of(const job::blueprint& plan, bool
   if (flops.enabled)
     o.flops = {flops.profile_step, flops.recompute_fwd_factor, flops.module_depth, flops.top_modules, flops.detailed};
   if (c.wall_clock_breakdown) o.print_every = print_interval(c);
+  o.profile = keeps_profile(plan);
   const auto& layout = plan.train.layout();
   auto& f = o.facts;
   f.name = c.file.empty() ? "run" : c.file.stem().string();
@@ -90,6 +101,7 @@ telemetry_setup session::parts::make_telemetry() {
   if (options.report) out.report_file = c.output / "report.html";
   if (options.communication && !c.output.empty()) out.communication_file = c.output / "communication.json";
   out.flops_file = c.flops_profiler.output_file;
+  if (keeps_profile(plan)) out.profile_file = c.output / plan::profile_file_name;
   out.recorder = recording.recorder = std::make_shared<telemetry::recorder>(std::move(options));
   return out;
 }

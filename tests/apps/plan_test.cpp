@@ -92,6 +92,37 @@ BOOST_AUTO_TEST_CASE(a_pipeline_is_shown_by_stages_and_its_schedule_can_be_writt
   BOOST_TEST(alone.err == "troupe: error: --transfers: wanted --format schedule beside it\n");
 }
 
+BOOST_AUTO_TEST_CASE(a_run_leaves_the_times_of_its_units_and_the_schedule_that_it_found_for_the_next_run) {
+  const command_folder f;
+  const auto typed = [&](const std::string& command, std::vector<std::string> words = {}) {
+    words.insert(words.begin(), {command, "job.yaml", "--set", "parallel.pipeline=2", "--set",
+                                 "gradient_accumulation_steps=4", "--set", "pipeline.schedule=search"});
+    auto r = f.troupe(words);
+    BOOST_TEST_REQUIRE(r.code == 0, r.err + r.out);
+    return r;
+  };
+  const auto file = [&](const char* name) { return scratch_folder::read(f.folder / "out" / name); };
+  const std::string modelled = "times of stages are the cost model's\n", kept = "the schedule is the one that";
+  const auto before = typed("plan");
+  BOOST_TEST(has(before.out, modelled), before.out);
+  BOOST_TEST(!has(before.out, kept), before.out);
+  typed("train");
+  BOOST_TEST(file("profile.csv").starts_with("troupe profile,1\ndtype,fp32\nsteps,4\n"), file("profile.csv"));
+  BOOST_TEST(file("schedule.csv").starts_with("0F0,"), file("schedule.csv"));
+  BOOST_TEST(has(typed("plan", {"--set", "pipeline.profile=never"}).out, kept));
+  const auto after = typed("plan");
+  BOOST_TEST(has(after.out, "times of stages are measured: "), after.out);
+  BOOST_TEST(has(after.out, "out/profile.csv\n"), after.out);
+  const auto profile = file("profile.csv");
+  typed("train", {"--fresh"});
+  const auto schedule = file("schedule.csv");
+  BOOST_TEST(file("profile.csv") == profile);
+  typed("train", {"--fresh"});
+  BOOST_TEST(file("schedule.csv") == schedule);
+  BOOST_TEST(has(typed("plan").out, kept));
+  BOOST_TEST(has(typed("plan", {"--set", "train_micro_batch_size_per_gpu=2"}).out, modelled));
+}
+
 BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {
   const command_folder f(smallest + "pipeline: {schedule: own.csv}\n");
   f.folder.write("own.csv", "0F0,0B0\n1F0\n");

@@ -8,6 +8,7 @@
 
 #include "config/load.hpp"
 #include "job/blueprint.hpp"
+#include "plan/choose/profile.hpp"
 #include "plan/schedule/named.hpp"
 #include "plan/schedule/text.hpp"
 #include "plan/schedule/transfers.hpp"
@@ -178,6 +179,59 @@ BOOST_AUTO_TEST_CASE(an_evaluation_has_several_micro_batches_in_flight_and_no_mo
           BOOST_TEST(plans->like(r).pool_bytes[pool] <= b.train.like(r).pool_bytes[pool],
                      schedule << ", " << ranks << " ranks, ZeRO-" << stage << ", rank " << r);
       }
+}
+
+BOOST_AUTO_TEST_CASE(a_profile_in_the_folder_of_the_run_says_what_units_take) {
+  const tests::scratch_folder folder;
+  const std::string at = "output=" + folder.path().string();
+  const auto modelled = planned({at});
+  BOOST_TEST(modelled.pipeline.profile.empty());
+  plan::model_profile p{.dtype = "fp32", .steps = 5, .units = plan::units_to_profile(*modelled.table)};
+  for (auto& u : p.units) u.forward_s = u.backward_input_s = u.backward_weight_s = 1e-3;
+  p.units.front().forward_s = 0.02;  // the embedding alone takes as long as all others
+  folder.write("profile.csv", plan::write_profile(p));
+  const auto measured = planned({at});
+  BOOST_TEST(measured.pipeline.profile == folder / "profile.csv");
+  BOOST_TEST(cut_at(measured, {0, 1}));
+  BOOST_TEST((planned({at}).pipeline.training == measured.pipeline.training));
+  BOOST_TEST(measured.pipeline.step_s[0] >= 0.022);
+  BOOST_TEST((planned({at, "pipeline.profile=never"}).pipeline.training == modelled.pipeline.training));
+  BOOST_TEST(planned({at, "train_micro_batch_size_per_gpu=3"}).pipeline.profile.empty());
+  BOOST_TEST(planned({at, "bf16.enabled=true"}).pipeline.profile.empty());
+  BOOST_TEST(!planned({at, "pipeline.partition=uniform"}).pipeline.profile.empty());
+  folder.write("profile.csv", "troupe profile,1\ndtype\n");
+  BOOST_TEST(has(refusal({at}), "profile.csv:2: wanted 'dtype,NAME' of a profile"));
+}
+
+BOOST_AUTO_TEST_CASE(a_search_in_the_folder_of_the_run_is_taken_while_nothing_changes) {
+  const tests::scratch_folder folder;
+  const settings search = {"output=" + folder.path().string(), "pipeline.schedule=search",
+                           "gradient_accumulation_steps=6"};
+  const auto first = planned(search);
+  BOOST_TEST(!first.pipeline.is_kept);
+  folder.write("schedule.csv", plan::write_table(first.pipeline.training.table));
+  folder.write("schedule.txt", first.pipeline.search);
+  const auto second = planned(search);
+  BOOST_TEST(second.pipeline.is_kept);
+  BOOST_TEST((second.pipeline.training == first.pipeline.training));
+  BOOST_TEST(second.pipeline.search == first.pipeline.search);
+  BOOST_TEST(second.pipeline.schedule == first.pipeline.schedule);
+  BOOST_TEST(second.pipeline.bound == first.pipeline.bound);
+  const auto changed = [&](const std::string& setting) {
+    auto with = search;
+    with.push_back(setting);
+    return !planned(with).pipeline.is_kept;
+  };
+  BOOST_TEST(changed("gradient_accumulation_steps=5"));
+  BOOST_TEST(changed("pipeline.partition=[0, 2]"));
+  BOOST_TEST(changed("pipeline.in_flight_limit=3"));
+  BOOST_TEST(changed("train_micro_batch_size_per_gpu=3"));
+  folder.write("schedule.csv", plan::write_table(plan::with_transfers(first.pipeline.training.table)));
+  BOOST_TEST(planned(search).pipeline.is_kept);
+  folder.write("schedule.csv", "0F0\n1F0\n");
+  const auto again = planned(search);
+  BOOST_TEST(!again.pipeline.is_kept);
+  BOOST_TEST((again.pipeline.training == first.pipeline.training));
 }
 
 BOOST_AUTO_TEST_CASE(degrees_and_chunks_that_do_not_fit_the_model_are_refused) {

@@ -121,7 +121,7 @@ struct evaluation_request {
   uint64_t output_bytes = uint64_t{256} << 20;
 };
 
-struct evaluation_report {
+struct evaluation_report {     ///< what an evaluation found
   double loss = 0;             ///< mean of `losses`, nats per token
   std::vector<double> losses;  ///< [global micro-batch] means over the data ranks
 };

@@ -81,14 +81,16 @@ BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
     BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
     const auto wanted = plain();
     BOOST_REQUIRE(actors::copy_weights(*saves, wanted));
-    const auto weights = models::parameters_of(wanted);
+    const auto weights = models::parameters_of(wanted, saves->table());
     for (const auto& cut : cuts) BOOST_TEST_CONTEXT(text_of(cuts[from]) << ", then " << text_of(cut)) {
         const auto loads = open_own(cut + settings{"train_micro_batch_size_per_gpu=3"}, own());
         const auto did = loads->load(*saved, {.changed_batch = true});
         BOOST_TEST_REQUIRE(did.has_value(), (did ? "" : did.error().text));
         const auto got = plain();
         BOOST_REQUIRE(actors::copy_weights(*loads, got));
-        for (size_t q = 0; q < weights.size(); ++q) BOOST_TEST(at::equal(models::parameters_of(got)[q], weights[q]));
+        const auto loaded = models::parameters_of(got, loads->table());  // with copies, if there are any, at the end
+        for (size_t q = 0; q < std::min(loaded.size(), weights.size()); ++q)
+          BOOST_TEST(at::equal(loaded[q], weights[q]));
         for (uint32_t q = 0; q < loads->table().parameters.size(); ++q)
           BOOST_TEST(same_bits({moment_of(*loads, q, 0)}, {moment_of(*saves, loads->table().original(q), 0)}));
         step_of(*loads);

@@ -6,6 +6,7 @@
 
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -261,6 +262,33 @@ BOOST_AUTO_TEST_CASE(values_that_do_not_fit_or_have_other_names_end_the_step_wit
                  b.others = {{"input", b.input}};
                })}),
       "training batch of step 1, micro-batch 0, rank 0: wanted values on the CPU beside 'input', got 'input'");
+}
+
+BOOST_AUTO_TEST_CASE(a_run_of_modules_saved_in_one_cut_resumes_in_any_other) {
+  const scratch_folder folder;
+  std::map<std::string, int> made;
+  const actors::host_model model{
+      [&] { return make_own_model_by_factories(0.2, [&](const std::string& unit) { ++made[unit]; }); }, &own_batch,
+      &own_batch};
+  const settings common = job_of(2, 2, "per_step");
+  const std::vector<settings> cuts = {stage(1), cut(2, "1f1b", "[0,4]") + stage(3),
+                                      cut(2, "zb_v", "[0,2,4,6]", 2) + stage(2)};
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    auto s = open_own(common + cuts[i], model);
+    step_of(*s);
+    step_of(*s);
+    const auto saved = s->save({.root = folder / std::to_string(i)});
+    BOOST_TEST_REQUIRE(saved.has_value());
+    const auto wanted = result_of(*s, 2);
+    for (const auto& other : cuts) BOOST_TEST_CONTEXT(text_of(cuts[i]) << " to " << text_of(other)) {
+        made.clear();
+        auto t = actors::session::open(
+            {.config = own_config(common + other), .resume = *saved, .model = actors::own_model(model)});
+        BOOST_TEST_REQUIRE(t.has_value(), (t ? std::string() : t.error().text));
+        BOOST_TEST(made["mix"] == 3);  // for the dry run and on its ranks, although no first values were wanted
+        check_same(result_of(**t, 2), wanted);
+      }
+  }
 }
 
 BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_are_in_flight) {

@@ -94,6 +94,46 @@ BOOST_AUTO_TEST_CASE(a_model_that_was_cut_into_stages_is_the_same_model) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(every_command_gives_the_same_of_a_run_in_stages_as_of_one_that_is_whole) {
+  const command_folder f(job_of(gpt2) +
+                         "gradient_accumulation_steps: 2\ngradient_order: per_step\ntied_gradients: per_use\n");
+  for (const char* folder : {"a", "b"}) fs::create_directories(f.folder / folder);
+  check_well(f.troupe({"train", "job.yaml", "--quiet", "--export", "a/exported"}));
+  check_well(f.troupe({"train", "job.yaml", "--quiet", "--export", "b/exported", "--set", "output=stages", "--set",
+                       "parallel.pipeline=2", "--set", "pipeline={schedule: zb_v, chunks: 2}", "--set",
+                       "zero_optimization.stage=3"}));
+  for (const char* file : {"config.json", "model.safetensors"})
+    BOOST_TEST(
+        (scratch_folder::read(f.folder / "a/exported" / file) == scratch_folder::read(f.folder / "b/exported" / file)));
+  const std::string whole = "out/checkpoints", stages = "stages/checkpoints";
+  const auto inspected = json::parse(f.troupe({"checkpoint", "inspect", stages, "--json"}).out);
+  BOOST_TEST(inspected["files"].size() == 4U);
+  const auto tensors = inspected["tensors"].size();
+  BOOST_TEST(tensors == 3 * 40U);  // a tied weight once
+  check_well(f.troupe({"checkpoint", "verify", stages}), "good: " + std::to_string(tensors) + " tensors");
+  check_well(f.troupe({"checkpoint", "diff", whole, stages}), std::to_string(tensors) + " tensors compared, ");
+  const std::vector<std::vector<std::string>> commands = {{"to-hf"},
+                                                          {"to-fp32"},
+                                                          {"to-universal"},
+                                                          {"to-deepspeed", "--stage", "1", "--ranks", "2"},
+                                                          {"reshape", "--pp", "2", "--partition", "0,3"}};
+  for (const auto& command : commands) BOOST_TEST_CONTEXT(command.front()) {
+      for (const auto& [from, to] : {std::pair{whole, std::string("a/")}, {stages, "b/"}}) {
+        std::vector<std::string> line{"checkpoint", command.front(), from, to + command.front()};
+        line.insert(line.end(), command.begin() + 1, command.end());
+        check_well(f.troupe(line));
+      }
+      check_well(f.troupe({"checkpoint", "diff", "a/" + command.front(), "b/" + command.front()}), ": equal");
+      check_well(f.troupe({"checkpoint", "diff", "b/" + command.front(), stages}), ": equal");
+    }
+  BOOST_TEST(fs::exists(f.folder / "b/reshape/global_step2/layer_04-model_00-model_states.pt"));
+  const double wanted = next_loss(f, whole, "next");
+  for (const std::string from : {"stages/checkpoints", "b/to-universal", "b/reshape"})
+    BOOST_TEST(next_loss(f, from, "next_of_" + fs::path(from).filename().string()) == wanted, from);
+  check_refused(f.troupe({"checkpoint", "reshape", stages, "none", "--pp", "2", "--partition", "0,2,4"}), 2,
+                "partition: wanted the first layer of each of 2 stages, ascending from 0 on, got 0,2,4");
+}
+
 BOOST_AUTO_TEST_CASE(layers_that_deepspeed_wrote_get_names_by_their_model_or_by_a_file) {
   const command_folder f;
   const auto theirs = (fixtures / "deepspeed_gpt2/pipeline_fp32").string();

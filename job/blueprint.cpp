@@ -64,6 +64,8 @@ plan::plan_options options_of(const blueprint& b, plan::plan_choice which, const
   options.updates.rules = updates_of(*b.optimizer);
   options.saving.staging_bytes = c.checkpoint.staging_bytes;
   take_sizes(sized, options);
+  // One layout of the swap file for all kinds of steps: theirs have one micro-batch, where buckets would not stay.
+  if (plan::mode_of(which) != plan::mode::train && sized.buckets_stay()) options.tiers.swap_gradients = false;
   // A host may save at any time; the budget has to cover saves only if the configuration has them.
   if (plan::saves(which) && !c.checkpoint.is_on()) options.memory_budget_bytes = 0;
   options.saving.on = plan::saves(which);

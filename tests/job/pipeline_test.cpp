@@ -269,6 +269,21 @@ BOOST_AUTO_TEST_CASE(a_file_that_is_wrong_is_refused_with_its_line) {
   BOOST_TEST(has(of(good), "it has lines for 1 ranks, the pipeline has 2"));
 }
 
+BOOST_AUTO_TEST_CASE(steps_that_train_and_steps_that_evaluate_have_one_layout_of_the_swap_file) {
+  const std::string zero = "zero_optimization.";
+  for (const char* pipeline : {"1", "2"})
+    for (const char* order : {"per_step", "per_micro_batch"}) {
+      const auto b = planned({std::string("parallel.pipeline=") + pipeline, std::string("gradient_order=") + order,
+                              zero + "stage=3", zero + "offload_optimizer.device=nvme",
+                              zero + "offload_param.device=nvme", zero + "offload_optimizer.nvme_path=/swap",
+                              zero + "offload_param.nvme_path=/swap", "cluster.swap_gradients=true"});
+      const auto evaluates = b.write(plan::plan_choice::evaluate);
+      BOOST_TEST_REQUIRE(evaluates.has_value());
+      BOOST_TEST(evaluates->like(0).swap_file_bytes == b.train.like(0).swap_file_bytes);
+      BOOST_TEST(evaluates->layout().swaps_gradients() == b.train.layout().swaps_gradients());
+    }
+}
+
 BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
   const tests::scratch_folder folder;
   const auto file = folder.write("own.csv", "0F0,0F1,0F2,0F3,0B1,0B0,0B2,0B3\n1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3\n");

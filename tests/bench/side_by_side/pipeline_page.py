@@ -78,8 +78,9 @@ def own_comparisons(case, results):
 
 
 def idle_beyond_plan(end):
-    """Percent of a step, of the rank that lost most; None where the end record does not tell."""
-    return max((100 * s["idle_beyond_plan_share"] for s in end.get("pipeline", {}).get("stages", ())), default=None)
+    """Percent of a step; None where the end record does not tell."""
+    share = end.get("pipeline", {}).get("idle_beyond_plan")
+    return None if share is None else 100 * share
 
 
 def idle_comparisons(case, results):

@@ -48,13 +48,13 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
   });
   for (auto& r : ranks) {
     c.ranks.push_back(r.links);
-    for (uint32_t l = 1; l < plan::num_lanes; ++l) {
-      const auto which = static_cast<plan::lane>(l);
+    r.links->lanes.resize(r.lanes.size());
+    for (seat l = 1; l < r.lanes.size(); ++l) {
       const maker make = [mine = makers.emplace_back(std::make_shared<maker>(std::move(r.lanes[l])))] {
         return (*mine)();
       };
-      r.links->lanes[l] = own ? spawn_on_thread(system, lane_impl, which, make, r.links)
-                              : system.spawn(lane_impl, which, make, r.links);
+      r.links->lanes[l] =
+          own ? spawn_on_thread(system, lane_impl, l, make, r.links) : system.spawn(lane_impl, l, make, r.links);
     }
     r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c.agent, c.loader);
   }
@@ -73,11 +73,20 @@ core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::
     dismiss_and_wait(system, *c);
     for (const auto& m : makers) *m = nullptr;
     for (const auto& r : ranks) *r.links = {};
-    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(threads_of(ranks.size())) +
+    size_t wanted = 1;
+    for (const auto& r : ranks) wanted += r.lanes.size() - 1;
+    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(wanted) +
                                                    " for the lanes of " + std::to_string(ranks.size()) +
                                                    " ranks, the system refused one: " + e.what());
   }
   return c;
+}
+
+size_t threads_of(const plan::plan_options& job) {
+  const size_t stages = std::max<size_t>(1, job.pipeline.first_unit.size());  // one of each for every whole pipeline
+  const size_t pipelines = job.ranks() / job.mesh.degree(core::axis::pipeline);
+  constexpr size_t others = plan::num_lanes - 2;  // of a rank, without control and compute
+  return pipelines * stages + job.ranks() * others + 1;
 }
 
 void dismiss(const company& c) {

@@ -18,8 +18,15 @@ namespace troupe::actors {
 /// The parts of one rank. Executors are made by the caller: real ones or modelled ones.
 struct rank_parts {
   rank_setup setup;
-  std::function<std::unique_ptr<executor>()> lanes[plan::num_lanes];  ///< control stays empty
+  /// [seat]: control stays empty.
+  std::vector<std::function<std::unique_ptr<executor>()>> lanes =
+      std::vector<std::function<std::unique_ptr<executor>()>>(plan::num_lanes);
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
+
+  /// For executors that are alike: further chunks of the rank get what the compute lane has.
+  void share_compute(const plan::rank_plan& p) {
+    lanes.resize(num_seats(*p.layout, p.layout->pipeline_at(p.rank)), lanes[static_cast<size_t>(plan::lane::compute)]);
+  }
 };
 
 /// Makes the parts those of `rank`, which joins its communicators among `all`. `groups` are fabric/'s, of one kind, one
@@ -71,8 +78,8 @@ enum class lane_threads : uint8_t { own, scheduler };
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
                                                 loader_setup loader, telemetry_setup telemetry, lane_threads threads);
 
-/// Threads that a company of so many ranks has of its own.
-constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
+/// Threads that a company has of its own for a job.
+size_t threads_of(const plan::plan_options& job);
 
 /// Calls `visit` with the handle of every actor of the company.
 template <class Visitor>
@@ -82,7 +89,7 @@ void for_each_actor(const company& c, Visitor&& visit) {
   };
   for (const auto& r : c.ranks) {
     there(r->rank);
-    for (uint32_t l = 1; l < plan::num_lanes; ++l) there(r->lanes[l]);
+    for (const auto& lane : r->lanes) there(lane);
   }
   there(c.agent);
   there(c.supervisor);

@@ -21,20 +21,19 @@ void finish(self_ptr self, uint32_t id) {
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   const uint64_t run = s.context->order.run;
-  const uint8_t waiting = s.context->program->lanes_waiting[id];
-  for (uint32_t l = 0; l < plan::num_lanes; ++l)
-    if ((waiting >> l) & 1U) self->send(s.links->lanes[l], instruction_ended{run, id});
+  for (const seat other : s.context->program->seats_waiting[id])
+    self->send(s.links->lanes[other], instruction_ended{run, id});
   s.order.ended(id);
   if (s.order.num_ended() - s.reported >= progress_batch || s.order.all_ended()) {
     s.reported = s.order.num_ended();
-    self->send(s.links->rank, lane_progress{run, static_cast<uint8_t>(s.mine), s.reported});
+    self->send(s.links->rank, lane_progress{run, s.mine, s.reported});
   }
 }
 
 // Only before the run has ended: until then it is not read.
 void note_work(self_ptr self, int64_t begin_ns) {
   auto& s = self->state;
-  if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
+  if (plan::starts_ahead(lane_of(s.mine))) s.context->worked[s.mine].push_back({begin_ns, now_ns(self)});
 }
 
 // Starts every instruction that may start. Continues without a message while its own instructions make each other
@@ -43,7 +42,7 @@ void note_work(self_ptr self, int64_t begin_ns) {
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
-    if (s.num_pending > 0 && !plan::starts_ahead(s.mine)) return;
+    if (s.num_pending > 0 && !plan::starts_ahead(lane_of(s.mine))) return;
     const auto id = s.order.next();
     if (!id) return;
     const int64_t begin = now_ns(self);
@@ -60,14 +59,14 @@ void pump(self_ptr self) {
 
 }  // namespace
 
-lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
+lane_actor::behavior_type lane_impl(self_ptr self, seat mine,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links) {
   auto& s = self->state;
   s.mine = mine;
   s.links = std::move(links);
   be_robust(self, [](auto* me, const std::string& text) {
-    fail(me, {core::error_kind::bug, std::string(plan::name_of(me->state.mine)) + " lane: " + text});
+    fail(me, {core::error_kind::bug, name_of(me->state.mine) + ": " + text});
   });
   s.hands = make_executor();
   s.hands->attach(
@@ -77,9 +76,8 @@ lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine,
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
-        if (plan::starts_ahead(s.mine))
-          s.context->worked[static_cast<size_t>(s.mine)].reserve(
-              2 * m.context->plan().lanes[static_cast<size_t>(s.mine)].size());
+        if (plan::starts_ahead(lane_of(s.mine)))
+          s.context->worked[s.mine].reserve(2 * m.context->program->orders[s.mine].size());
         s.order.begin(m.context->program, s.mine);
         s.order.extend(m.window);
         s.hands->begin(m.context);

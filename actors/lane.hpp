@@ -1,26 +1,29 @@
-// The lane actor: stage, collective and shard owner are lanes with different executors. Owns the decision when an
+// The lane actor: stages, collective and shard owner are lanes with different executors. Owns the decision when an
 // instruction starts; its executor does the work. The same code runs in production and in simulation.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/executor.hpp"
 #include "actors/messages.hpp"
+#include "actors/program.hpp"
 
 namespace troupe::actors {
 
 /// Handles of one rank's actors. Filled once, where the system is assembled, before the first message.
 struct rank_links {
   rank_actor rank;
-  lane_actor lanes[plan::num_lanes];  ///< control stays empty: the rank itself runs that lane
+  /// [seat]: control stays empty, the rank itself runs that lane. Several stages share the compute lane.
+  std::vector<lane_actor> lanes = std::vector<lane_actor>(plan::num_lanes);
 };
 
 struct lane_state {        ///< a lane's state between messages
   lane_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "lane";
 
-  plan::lane mine = plan::lane::compute;
+  seat mine = 0;
   std::unique_ptr<executor> hands;
   std::shared_ptr<rank_links> links;
   sequencer order;
@@ -35,7 +38,7 @@ struct lane_state {        ///< a lane's state between messages
 inline constexpr uint32_t progress_batch = 16;
 
 /// The caller of spawn chooses `detached`: a thread of its own in production, the test scheduler in simulation.
-lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, plan::lane mine,
+lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, seat mine,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links);
 

@@ -80,10 +80,10 @@ struct instruction_ended {
   uint64_t run = 0;
   uint32_t id = 0;
 };
-/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end.
+/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end. `lane`: its seat.
 struct lane_progress {
   uint64_t run = 0;
-  uint8_t lane = 0;
+  uint32_t lane = 0;
   uint32_t num_ended = 0;
 };
 /// fabric or timer -> lane: `executor::advance(sequence)` has something to do.

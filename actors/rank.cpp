@@ -30,15 +30,15 @@ void stop_lanes(self_ptr self, const give_up& m) {
   auto& s = self->state;
   s.failed = true;
   if (s.context) s.context->aborted = true;
-  for (uint32_t l = 1; l < plan::num_lanes; ++l) self->send(s.links->lanes[l], m);
+  for (seat l = 1; l < s.links->lanes.size(); ++l) self->send(s.links->lanes[l], m);
 }
 
 void end_when_complete(self_ptr self) {
   auto& s = self->state;
   if (!s.running || !s.control.all_ended()) return;
-  const auto& lanes = s.context->plan().lanes;
-  for (uint32_t l = 1; l < plan::num_lanes; ++l)
-    if (s.ended[l] < lanes[l].size()) return;
+  const auto& orders = s.context->program->orders;
+  for (seat l = 1; l < orders.size(); ++l)
+    if (s.ended[l] < orders[l].size()) return;
   s.running = false;
   (void)s.context->decide();  // now, since the next run may overwrite the votes before anyone else asks
   self->send(s.agent, rank_ended{s.setup.rank, s.context});
@@ -51,9 +51,8 @@ void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> b
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   s.control.ended(id);
-  const uint8_t waiting = s.context->program->lanes_waiting[id];
-  for (uint32_t l = 1; l < plan::num_lanes; ++l)
-    if ((waiting >> l) & 1U) self->send(s.links->lanes[l], instruction_ended{s.context->order.run, id});
+  for (const seat other : s.context->program->seats_waiting[id])
+    self->send(s.links->lanes[other], instruction_ended{s.context->order.run, id});
 }
 
 // Evaluation asks for one micro-batch after the other, however many of them a run takes.
@@ -149,13 +148,11 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
     auto& s = self->state;
     if (s.agent.address() == d.source)
       return stop_lanes(self, {core::error_kind::stopped, "node agent ended: " + self->system().render(d.reason)});
-    for (uint32_t l = 1; l < plan::num_lanes; ++l)
+    for (seat l = 1; l < s.links->lanes.size(); ++l)
       if (s.links->lanes[l].address() == d.source)
-        report_failure(
-            self, core::error_kind::peer_lost,
-            std::string(plan::name_of(static_cast<plan::lane>(l))) + " lane ended: " + self->system().render(d.reason));
+        report_failure(self, core::error_kind::peer_lost, name_of(l) + " ended: " + self->system().render(d.reason));
   });
-  for (uint32_t l = 1; l < plan::num_lanes; ++l) self->monitor(s.links->lanes[l]);
+  for (seat l = 1; l < s.links->lanes.size(); ++l) self->monitor(s.links->lanes[l]);
   self->monitor(s.agent);
   return {
       [self](const run_plan& m) {
@@ -167,13 +164,13 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         s.running = true;
         s.clock.begin(now_ns(self));
         show_pulse(s);
-        s.control.begin(program, plan::lane::control);
+        s.control.begin(program, static_cast<seat>(plan::lane::control));
         s.control.extend(s.control.size());
-        for (uint32_t l = 1; l < plan::num_lanes; ++l) {
-          s.ended[l] = 0;
-          s.window[l] = s.setup.window;
+        assert(s.links->lanes.size() == program->orders.size());
+        s.ended.assign(program->orders.size(), 0);
+        s.window.assign(program->orders.size(), s.setup.window);
+        for (seat l = 1; l < s.links->lanes.size(); ++l)
           self->send(s.links->lanes[l], begin_run{s.context, s.window[l]});
-        }
         run_control(self);
         watch(self);
       },
@@ -181,7 +178,7 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         auto& s = self->state;
         if (!s.running || m.run != s.context->order.run) return;
         s.ended[m.lane] = m.num_ended;
-        const auto size = static_cast<uint32_t>(s.context->plan().lanes[m.lane].size());
+        const auto size = static_cast<uint32_t>(s.context->program->orders[m.lane].size());
         if (s.window[m.lane] < size) {
           s.window[m.lane] = std::min(size, m.num_ended + s.setup.window);
           self->send(s.links->lanes[m.lane], extend_window{m.run, s.window[m.lane]});

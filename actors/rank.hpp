@@ -51,7 +51,7 @@ struct rank_state {        ///< a rank's state between messages
   loader_actor loader;
   std::shared_ptr<step_context> context;
   sequencer control;
-  uint32_t window[plan::num_lanes] = {}, ended[plan::num_lanes] = {};
+  std::vector<uint32_t> window, ended;  // [seat]
   bool running = false, failed = false;
   plan::plan_choice which = plan::plan_choice::train;
   silence_clock clock;

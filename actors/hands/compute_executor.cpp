@@ -7,12 +7,13 @@
 #include <utility>
 
 #include "actors/aten_threads.hpp"
+#include "actors/hands/bound_model.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
+#include "actors/program.hpp"
 #include "core/tied_copies.hpp"
-#include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
@@ -29,19 +30,14 @@ constexpr uint32_t bad_steps_max = 50;
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
-  compute_executor(std::unique_ptr<models::language_model> model, compute_setup setup,
-                   std::shared_ptr<rank_memory> memory, const plan::rank_plan& p)
-      : model_(std::move(model)),
+  compute_executor(std::shared_ptr<bound_model> units, compute_setup setup, std::shared_ptr<rank_memory> memory,
+                   const plan::rank_plan& p)
+      : units_(std::move(units)),
         setup_(std::move(setup)),
         memory_(std::move(memory)),
         host_batches_(setup_.own != nullptr),
-        binding_(p.table(), p.options().types.parameter, model_->own_parameters(), memory_->device()),
-        bound_at_(p.table().parameters.size(), nullptr),
         written_in_(p.table().parameters.size(), plan::none) {
     setup_.own = nullptr;  // it holds the values that the run began with
-    if (p.layout->gathers()) return;
-    for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
-      if (p.layout->holds(p.rank, q)) bind(q, memory_->parameter(q, 0));
   }
 
   void begin(std::shared_ptr<step_context> context) override {
@@ -90,22 +86,12 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
 
-  void bind(uint32_t q, void* at) {
-    if (bound_at_[q] == at) return;
-    binding_.bind(q, at);
-    bound_at_[q] = at;
-    for (const uint32_t other : binding_.sharing(q)) bound_at_[other] = nullptr;
-  }
-  void bind_set(uint32_t set, uint32_t buffer) {
-    auto* base = memory_->at(plan::pool::gathered) + p().buffers[buffer].offset;
-    for (const auto& x : p().layout->gather_sets[set].parameters)
-      bind(x.parameter, base + x.offset * core::size_of(p().options().types.parameter));
-  }
   // A gather carries a slot and is bound at use: a unit may be prefetched again while an earlier use is resident.
   void bind_for(const plan::instruction& x) {
     if (!p().layout->gathers()) return;
-    if (x.buffer != plan::none) bind_set(x.subject, x.buffer);
-    if (persistent_buffer_ != plan::none) bind_set(p().layout->persistent_set(p().rank), persistent_buffer_);
+    if (x.buffer != plan::none) units_->bind_set(p(), x.subject, x.buffer);
+    if (persistent_buffer_ != plan::none)
+      units_->bind_set(p(), p().layout->persistent_set(p().rank), persistent_buffer_);
   }
   // Tables that every instruction of a plan needs, looked up once.
   void look_up() {
@@ -121,14 +107,10 @@ class compute_executor final : public executor, private models::gradient_sink {
       if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent) persistent_buffer_ = b;
   }
   void release(const plan::instruction& x) {
-    auto* base = memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset;
-    if (x.near) memory_->keep_near(p(), x.subject, base);
-    for (const auto& place : p().layout->gather_sets[x.subject].parameters) {
-      if (bound_at_[place.parameter] != base + place.offset * core::size_of(p().options().types.parameter)) continue;
-      binding_.release(place.parameter);
-      bound_at_[place.parameter] = nullptr;
-    }
+    if (x.near) memory_->keep_near(p(), x.subject, memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset);
+    units_->release_set(p(), x.subject, x.buffer);
   }
+  [[nodiscard]] const models::parameter_binding& binding() const { return units_->binding(); }
 
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
@@ -153,7 +135,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     flight& f = flights_[x.micro];
     auto batch = micro_batch(x.micro);
     if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
-      const auto logits = model_->next_token_logits(batch, hidden_, binding_);
+      const auto logits = units_->model().next_token_logits(batch, hidden_, binding());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
     }
@@ -165,7 +147,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
-    auto run = model_->forward(x.subject, x.segment, batch, hidden_, binding_);
+    auto run = units_->model().forward(x.subject, x.segment, batch, hidden_, binding());
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
@@ -208,11 +190,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " +
-                                                       first_nonfinite(p().table(), binding_, flights_));
+                                                       first_nonfinite(p().table(), binding(), flights_));
     if (bad_steps_ >= bad_steps_max)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
                                                        std::to_string(bad_steps_) + "th step in a row; " +
-                                                       first_nonfinite(p().table(), binding_, flights_));
+                                                       first_nonfinite(p().table(), binding(), flights_));
     return {};
   }
 
@@ -251,7 +233,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
-      f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, binding_);
+      f.runs[x.subject][s] = units_->model().forward(x.subject, s, batch, hidden, binding());
       hidden = f.runs[x.subject][s]->outputs();
     }
     f.unit_inputs[x.subject] = {};
@@ -291,12 +273,10 @@ class compute_executor final : public executor, private models::gradient_sink {
             o.bucket_type(), accumulate};
   }
 
-  std::unique_ptr<models::language_model> model_;
+  std::shared_ptr<bound_model> units_;  // the rank's; this stage runs its own among them
   compute_setup setup_;
   std::shared_ptr<rank_memory> memory_;
   bool host_batches_;  // batches are tensor_batch
-  models::parameter_binding binding_;
-  std::vector<void*> bound_at_;               // [parameter]
   std::vector<uint32_t> written_in_;          // [parameter]: the bucket's slot that holds a contribution of it
   std::shared_ptr<const program> looked_up_;  // the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
@@ -314,15 +294,19 @@ class compute_executor final : public executor, private models::gradient_sink {
 
 }  // namespace
 
-core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
-                                                              std::shared_ptr<rank_memory> memory) {
+core::result<std::vector<std::unique_ptr<executor>>> make_stages(const compute_setup& setup,
+                                                                 std::shared_ptr<rank_memory> memory) {
   const auto& p = memory->plan();
   auto model = setup.own ? setup.own()
                          : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
                                                        setup.columns, memory->device());
   if (!model) return core::fail(model.error());
   if (core::has_copies(p.table())) (*model)->read_copies();
-  return std::make_unique<compute_executor>(std::move(*model), setup, std::move(memory), p);
+  const auto units = std::make_shared<bound_model>(std::move(*model), memory);
+  std::vector<std::unique_ptr<executor>> out;
+  for (uint32_t s = num_seats(*p.layout, p.layout->pipeline_at(p.rank)); s >= plan::num_lanes; --s)
+    out.push_back(std::make_unique<compute_executor>(units, setup, memory, p));
+  return out;
 }
 
 }  // namespace troupe::actors

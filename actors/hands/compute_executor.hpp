@@ -1,8 +1,10 @@
-// The stage's hands: runs segments of the model on bound parameters. One of the few files that see Torch's tensors.
+// A stage's hands: runs segments of the model on bound parameters. Owns the activations in flight and the autograd of
+// its stage; the model, whose units it runs, is the rank's. One of the few files that see Torch's tensors.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "actors/executor.hpp"
 #include "actors/memory/rank_memory.hpp"
@@ -23,8 +25,9 @@ struct compute_setup {
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };
 
-/// Refuses whatever the model refuses. Called on any thread; the executor is then used by its lane's thread alone.
-core::result<std::unique_ptr<executor>> make_compute_executor(const compute_setup& setup,
-                                                              std::shared_ptr<rank_memory> memory);
+/// The stages of a rank, [chunk]: one where the model is not cut. Refuses whatever the model refuses. Called on any
+/// thread; each is then used by its lane's thread alone, and only one of them at a time.
+core::result<std::vector<std::unique_ptr<executor>>> make_stages(const compute_setup& setup,
+                                                                 std::shared_ptr<rank_memory> memory);
 
 }  // namespace troupe::actors

@@ -130,6 +130,13 @@ class world {
   [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
     return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
+  // Of the stages that share the compute lane, one that goes by the fault's position.
+  [[nodiscard]] const lane_actor& struck_lane() const {
+    const auto& f = options_.fault;
+    const auto& lanes = company_->ranks[f.rank]->lanes;
+    const size_t chunk = f.lane == plan::lane::compute ? f.position % (lanes.size() - plan::num_lanes + 1) : 0;
+    return chunk == 0 ? lane_of(f.rank, f.lane) : lanes[plan::num_lanes - 1 + chunk];
+  }
   [[nodiscard]] const lane_actor& fabric_lane(uint32_t rank) const { return lane_of(rank, plan::lane::fabric); }
 
   [[nodiscard]] std::chrono::nanoseconds longest_predicted() const {
@@ -186,6 +193,7 @@ class world {
     x.setup.window = options_.window;
     for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
       x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
+    x.share_compute(*plans_.front()[r]);
     // Handed over, not shared: memberships end with the lane, as its peers must notice.
     auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), groups_));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {
@@ -220,7 +228,7 @@ class world {
       models_->struck = true;
     };
     if (due && f.kind == sim_fault_kind::kill_rank) kill(company_->ranks[f.rank]->rank);
-    if (due && f.kind == sim_fault_kind::kill_lane) kill(company_->ranks[f.rank]->lanes[static_cast<size_t>(f.lane)]);
+    if (due && f.kind == sim_fault_kind::kill_lane) kill(struck_lane());
     if (due && f.kind == sim_fault_kind::kill_agent) kill(company_->agent);
     if (due && f.kind == sim_fault_kind::kill_supervisor) kill(company_->supervisor);
     if (due && f.kind == sim_fault_kind::kill_loader) kill(company_->loader);
@@ -235,7 +243,7 @@ class world {
   void freeze() {
     const auto& f = options_.fault;
     models_->struck = true;
-    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(lane_of(f.rank, f.lane).id(), f.delay);
+    if (f.kind == sim_fault_kind::freeze_lane) schedule_.freeze(struck_lane().id(), f.delay);
     if (f.kind == sim_fault_kind::freeze_rank) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay);
     if (f.kind == sim_fault_kind::freeze_watcher) schedule_.freeze(company_->ranks[f.rank]->rank.id(), f.delay, true);
     if (f.kind == sim_fault_kind::freeze_loader) schedule_.freeze(company_->loader.id(), f.delay);

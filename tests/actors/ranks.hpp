@@ -82,6 +82,7 @@ inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, c
       x.lanes[static_cast<size_t>(l)] = [says, mine = l == plan::lane::fabric ? joined : memberships{}]() mutable {
         return std::make_unique<scripted_executor>(says, std::move(mine));
       };
+    x.share_compute(*plans[r]);
   }
   return parts;
 }

@@ -1,9 +1,11 @@
 #include "actors/company.hpp"
 
+#include <optional>
 #include <system_error>
 
 #include "actors/host_thread.hpp"
 #include "actors/node_agent.hpp"
+#include "actors/stage_thread.hpp"
 #include "actors/supervisor.hpp"
 
 namespace troupe::actors {
@@ -22,6 +24,26 @@ auto spawn_on_thread(caf::actor_system& system, Ts&&... xs) {
     system.dec_detached_threads();
     system.registry().dec_running();
     throw;
+  }
+}
+
+/// The lane actors of a rank. Of a rank with several chunks the compute lane is a stage for each, all on one thread.
+void spawn_lanes(caf::actor_system& system, rank_parts& r, std::vector<std::shared_ptr<maker>>& makers, bool own) {
+  auto& made = r.links->lanes;
+  made.resize(r.lanes.size());
+  std::optional<stage_thread> shared;
+  if (own && made.size() > plan::num_lanes) shared.emplace(system);
+  for (uint32_t seat = 1; seat < made.size(); ++seat) {
+    const uint32_t chunk = seat < plan::num_lanes ? 0 : seat - plan::num_lanes + 1;
+    const auto which = chunk > 0 ? plan::lane::compute : static_cast<plan::lane>(seat);
+    const maker make = [mine = makers.emplace_back(std::make_shared<maker>(std::move(r.lanes[seat])))] {
+      return (*mine)();
+    };
+    if (shared && which == plan::lane::compute)
+      made[seat] = shared->spawn(chunk, make, r.links);
+    else
+      made[seat] = own ? spawn_on_thread(system, lane_impl, which, chunk, make, r.links)
+                       : system.spawn(lane_impl, which, chunk, make, r.links);
   }
 }
 
@@ -48,14 +70,7 @@ void spawn_all(const std::shared_ptr<company>& made, caf::actor_system& system, 
   });
   for (auto& r : ranks) {
     c.ranks.push_back(r.links);
-    r.links->lanes.resize(r.lanes.size());
-    for (seat l = 1; l < r.lanes.size(); ++l) {
-      const maker make = [mine = makers.emplace_back(std::make_shared<maker>(std::move(r.lanes[l])))] {
-        return (*mine)();
-      };
-      r.links->lanes[l] =
-          own ? spawn_on_thread(system, lane_impl, l, make, r.links) : system.spawn(lane_impl, l, make, r.links);
-    }
+    spawn_lanes(system, r, makers, own);
     r.links->rank = system.spawn(rank_impl, std::move(r.setup), r.links, c.agent, c.loader);
   }
 }
@@ -73,20 +88,11 @@ core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::
     dismiss_and_wait(system, *c);
     for (const auto& m : makers) *m = nullptr;
     for (const auto& r : ranks) *r.links = {};
-    size_t wanted = 1;
-    for (const auto& r : ranks) wanted += r.lanes.size() - 1;
-    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(wanted) +
+    return core::fail(core::error_kind::limit, "threads: wanted " + std::to_string(threads_of(ranks.size())) +
                                                    " for the lanes of " + std::to_string(ranks.size()) +
                                                    " ranks, the system refused one: " + e.what());
   }
   return c;
-}
-
-size_t threads_of(const plan::plan_options& job) {
-  const size_t stages = std::max<size_t>(1, job.pipeline.first_unit.size());  // one of each for every whole pipeline
-  const size_t pipelines = job.ranks() / job.mesh.degree(core::axis::pipeline);
-  constexpr size_t others = plan::num_lanes - 2;  // of a rank, without control and compute
-  return pipelines * stages + job.ranks() * others + 1;
 }
 
 void dismiss(const company& c) {

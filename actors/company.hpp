@@ -18,15 +18,10 @@ namespace troupe::actors {
 /// The parts of one rank. Executors are made by the caller: real ones or modelled ones.
 struct rank_parts {
   rank_setup setup;
-  /// [seat]: control stays empty.
+  /// [seat], as many as programs have (num_seats); control stays empty.
   std::vector<std::function<std::unique_ptr<executor>()>> lanes =
       std::vector<std::function<std::unique_ptr<executor>()>>(plan::num_lanes);
   std::shared_ptr<rank_links> links = std::make_shared<rank_links>();
-
-  /// For executors that are alike: further chunks of the rank get what the compute lane has.
-  void share_compute(const plan::rank_plan& p) {
-    lanes.resize(num_seats(*p.layout, p.layout->pipeline_at(p.rank)), lanes[static_cast<size_t>(plan::lane::compute)]);
-  }
 };
 
 /// Makes the parts those of `rank`, which joins its communicators among `all`. `groups` are fabric/'s, of one kind, one
@@ -69,8 +64,8 @@ struct company {
   std::vector<std::shared_ptr<rank_links>> ranks;
 };
 
-/// Where lanes and telemetry run: each on a thread of its own, or on the system's scheduler as all the others do
-/// (simulation).
+/// Where lanes and telemetry run: each on a thread of its own, which the stages of a rank share, or on the system's
+/// scheduler as all the others do (simulation).
 enum class lane_threads : uint8_t { own, scheduler };
 
 /// Spawns loader, telemetry, supervisor, node agent, ranks and lanes. Errors: limit where a thread is refused; then
@@ -78,8 +73,8 @@ enum class lane_threads : uint8_t { own, scheduler };
 core::result<std::shared_ptr<company>> assemble(caf::actor_system& system, std::vector<rank_parts> ranks,
                                                 loader_setup loader, telemetry_setup telemetry, lane_threads threads);
 
-/// Threads that a company has of its own for a job.
-size_t threads_of(const plan::plan_options& job);
+/// Threads that a company of so many ranks has of its own.
+constexpr size_t threads_of(size_t ranks) { return ranks * (plan::num_lanes - 1) + 1; }
 
 /// Calls `visit` with the handle of every actor of the company.
 template <class Visitor>

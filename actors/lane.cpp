@@ -21,19 +21,19 @@ void finish(self_ptr self, uint32_t id) {
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   const uint64_t run = s.context->order.run;
-  for (const seat other : s.context->program->seats_waiting[id])
-    self->send(s.links->lanes[other], instruction_ended{run, id});
+  for (const uint32_t seat : s.context->program->told[id])
+    self->send(s.links->lanes[seat], instruction_ended{run, id});
   s.order.ended(id);
   if (s.order.num_ended() - s.reported >= progress_batch || s.order.all_ended()) {
     s.reported = s.order.num_ended();
-    self->send(s.links->rank, lane_progress{run, s.mine, s.reported});
+    self->send(s.links->rank, lane_progress{run, seat_of(s.mine, s.chunk), s.reported});
   }
 }
 
 // Only before the run has ended: until then it is not read.
 void note_work(self_ptr self, int64_t begin_ns) {
   auto& s = self->state;
-  if (plan::starts_ahead(lane_of(s.mine))) s.context->worked[s.mine].push_back({begin_ns, now_ns(self)});
+  if (plan::starts_ahead(s.mine)) s.context->worked[static_cast<size_t>(s.mine)].push_back({begin_ns, now_ns(self)});
 }
 
 // Starts every instruction that may start. Continues without a message while its own instructions make each other
@@ -42,7 +42,7 @@ void note_work(self_ptr self, int64_t begin_ns) {
 void pump(self_ptr self) {
   auto& s = self->state;
   while (!s.failed && !s.context->aborted.load(std::memory_order_relaxed)) {
-    if (s.num_pending > 0 && !plan::starts_ahead(lane_of(s.mine))) return;
+    if (s.num_pending > 0 && !plan::starts_ahead(s.mine)) return;
     const auto id = s.order.next();
     if (!id) return;
     const int64_t begin = now_ns(self);
@@ -59,14 +59,26 @@ void pump(self_ptr self) {
 
 }  // namespace
 
-lane_actor::behavior_type lane_impl(self_ptr self, seat mine,
+std::string name_of_seat(uint32_t seat, size_t seats) {
+  const auto compute = static_cast<uint32_t>(plan::lane::compute);
+  const bool extra = seat >= plan::num_lanes;
+  std::string out = std::string(plan::name_of(static_cast<plan::lane>(extra ? compute : seat))) + " lane";
+  if (extra || (seat == compute && seats > plan::num_lanes))
+    out += ", chunk " + std::to_string(extra ? seat + 1 - plan::num_lanes : 0);
+  return out;
+}
+
+lane_actor::behavior_type lane_impl(self_ptr self, plan::lane mine, uint32_t chunk,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links) {
   auto& s = self->state;
   s.mine = mine;
+  s.chunk = chunk;
   s.links = std::move(links);
   be_robust(self, [](auto* me, const std::string& text) {
-    fail(me, {core::error_kind::bug, name_of(me->state.mine) + ": " + text});
+    const auto& s = me->state;
+    const auto who = name_of_seat(seat_of(s.mine, s.chunk), s.links ? s.links->lanes.size() : plan::num_lanes);
+    fail(me, {core::error_kind::bug, who + ": " + text});
   });
   s.hands = make_executor();
   s.hands->attach(
@@ -76,9 +88,10 @@ lane_actor::behavior_type lane_impl(self_ptr self, seat mine,
         auto& s = self->state;
         s.context = m.context;
         s.reported = s.num_pending = 0;
-        if (plan::starts_ahead(lane_of(s.mine)))
-          s.context->worked[s.mine].reserve(2 * m.context->program->orders[s.mine].size());
-        s.order.begin(m.context->program, s.mine);
+        if (plan::starts_ahead(s.mine))
+          s.context->worked[static_cast<size_t>(s.mine)].reserve(
+              2 * m.context->plan().lanes[static_cast<size_t>(s.mine)].size());
+        s.order.begin(m.context->program, s.mine, s.chunk);
         s.order.extend(m.window);
         s.hands->begin(m.context);
         // No one waits for a lane without instructions in a run: endings of a later run may have arrived already.

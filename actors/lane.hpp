@@ -1,21 +1,22 @@
-// The lane actor: stages, collective and shard owner are lanes with different executors. Owns the decision when an
-// instruction starts; its executor does the work. The same code runs in production and in simulation.
+// The lane actor: stage, collective and shard owner are lanes with different executors. The compute lane of a rank with
+// several chunks is one such actor for each, the stages, which take turns in the plan's order. Owns the decision when
+// an instruction starts; its executor does the work. The same code runs in production and in simulation.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "actors/executor.hpp"
 #include "actors/messages.hpp"
-#include "actors/program.hpp"
 
 namespace troupe::actors {
 
 /// Handles of one rank's actors. Filled once, where the system is assembled, before the first message.
 struct rank_links {
   rank_actor rank;
-  /// [seat]: control stays empty, the rank itself runs that lane. Several stages share the compute lane.
+  /// [seat], as many as the rank has. Control stays empty: the rank itself runs that lane.
   std::vector<lane_actor> lanes = std::vector<lane_actor>(plan::num_lanes);
 };
 
@@ -23,7 +24,8 @@ struct lane_state {        ///< a lane's state between messages
   lane_state() = default;  // no aggregate: CAF would try to initialise its first member with the actor
   static inline const char* name = "lane";
 
-  seat mine = 0;
+  plan::lane mine = plan::lane::compute;
+  uint32_t chunk = 0;  ///< of the rank, where the compute lane is several stages
   std::unique_ptr<executor> hands;
   std::shared_ptr<rank_links> links;
   sequencer order;
@@ -37,8 +39,11 @@ struct lane_state {        ///< a lane's state between messages
 /// Endings between two reports to the rank; the rank's window (rank.hpp) is several times that.
 inline constexpr uint32_t progress_batch = 16;
 
-/// The caller of spawn chooses `detached`: a thread of its own in production, the test scheduler in simulation.
-lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, seat mine,
+/// "compute lane", "compute lane, chunk 1" where the rank has several.
+std::string name_of_seat(uint32_t seat, size_t seats);
+
+/// The caller of spawn chooses where it runs: a thread of its own, one that stages share, or the test scheduler.
+lane_actor::behavior_type lane_impl(lane_actor::stateful_pointer<lane_state> self, plan::lane mine, uint32_t chunk,
                                     std::function<std::unique_ptr<executor>()> make_executor,
                                     std::shared_ptr<rank_links> links);
 

@@ -80,10 +80,10 @@ struct instruction_ended {
   uint64_t run = 0;
   uint32_t id = 0;
 };
-/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end. `lane`: its seat.
+/// lane -> rank: `num_ended` of its instructions have ended; sent in batches and at the end.
 struct lane_progress {
   uint64_t run = 0;
-  uint32_t lane = 0;
+  uint32_t seat = 0;
   uint32_t num_ended = 0;
 };
 /// fabric or timer -> lane: `executor::advance(sequence)` has something to do.
@@ -186,7 +186,7 @@ typename I::result_type inspect(I& f, instruction_ended& x) {
 }
 template <class I>
 typename I::result_type inspect(I& f, lane_progress& x) {
-  return f(x.run, x.lane, x.num_ended);
+  return f(x.run, x.seat, x.num_ended);
 }
 template <class I>
 typename I::result_type inspect(I& f, wake& x) {

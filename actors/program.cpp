@@ -8,6 +8,11 @@
 
 namespace troupe::actors {
 
+uint32_t num_seats(const plan::rank_plan& p) {
+  const auto chunks = plan::stages_of(*p.layout, p.layout->pipeline_at(p.rank)).size();
+  return plan::num_lanes + static_cast<uint32_t>(std::max<size_t>(chunks, 1)) - 1;
+}
+
 namespace {
 
 // Loads are asked for ahead, too.
@@ -38,63 +43,54 @@ std::vector<uint32_t> to_hear(const plan::rank_plan& p, const std::vector<uint32
 
 }  // namespace
 
-uint32_t num_seats(const plan::job_layout& l, uint32_t pipeline) {
-  return plan::num_lanes - 1 + std::max<uint32_t>(1, static_cast<uint32_t>(plan::stages_of(l, pipeline).size()));
-}
-
-std::string name_of(seat s) {
-  const std::string lane = std::string(plan::name_of(lane_of(s))) + " lane";
-  return s < plan::num_lanes ? lane : lane + " of chunk " + std::to_string(s - plan::num_lanes + 1);
-}
-
 program::program(std::shared_ptr<const plan::rank_plan> p) : plan(std::move(p)) {
   const auto& all = plan->instructions;
-  num_dependencies.assign(all.size(), 0);
+  num_dependencies.resize(all.size());
+  position.resize(all.size());
   dependents.resize(all.size());
-  seats_waiting.resize(all.size());
+  told.resize(all.size());
   line_of.assign(all.size(), 0);
   collectives.resize(plan->num_collectives.size());
+  for (const auto& order : plan->lanes)
+    for (uint32_t i = 0; i < order.size(); ++i) position[order[i]] = i;
   take_seats();
   for (uint32_t l = 0; l < plan::num_lanes; ++l) {
     draw_lines(l);
     for (const auto& line : lines[l]) {
       std::array<uint32_t, plan::num_lanes> heard{};
+      uint32_t before = plan::none;  // in the line
       for (const uint32_t at : line) {
         const uint32_t id = plan->lanes[l][at];
-        for (const uint32_t on : to_hear(*plan, position, all[id], heard)) wait_for(id, on);
+        auto on_these = to_hear(*plan, position, all[id], heard);
+        // The stages of a rank take turns: one tells the next, which so knows what all before it had to be told of.
+        if (before != plan::none && seat[before] != seat[id]) on_these.push_back(before);
+        before = id;
+        num_dependencies[id] = static_cast<uint32_t>(on_these.size());
+        for (uint32_t on : on_these) {
+          dependents[on].push_back(id);
+          auto& who = told[on];
+          if (seat[on] != seat[id] && std::ranges::find(who, seat[id]) == who.end()) who.push_back(seat[id]);
+        }
       }
     }
   }
-  const auto& compute = plan->lanes[static_cast<size_t>(plan::lane::compute)];
-  for (size_t i = 1; i < compute.size(); ++i)
-    if (seat_of[compute[i - 1]] != seat_of[compute[i]]) wait_for(compute[i], compute[i - 1]);
-}
-
-void program::wait_for(uint32_t id, uint32_t on) {
-  ++num_dependencies[id];
-  dependents[on].push_back(id);
-  const seat mine = seat_of[id];
-  auto& others = seats_waiting[on];
-  if (mine != seat_of[on] && std::ranges::find(others, mine) == others.end()) others.push_back(mine);
 }
 
 void program::take_seats() {
-  const auto& l = *plan->layout;
-  const auto stages = plan::stages_of(l, l.pipeline_at(plan->rank));
-  orders.resize(num_seats(l, l.pipeline_at(plan->rank)));
-  seat_of.resize(plan->instructions.size());
-  position.resize(plan->instructions.size());
-  for (const auto& order : plan->lanes)
-    for (uint32_t i = 0; i < order.size(); ++i) {
-      const auto& x = plan->instructions[order[i]];
-      seat s = static_cast<seat>(x.lane);
-      if (x.lane == plan::lane::compute) {  // what is of no stage is the first chunk's
-        const auto chunk = std::ranges::find(stages, plan::stage_served(l, x)) - stages.begin();
-        if (chunk != 0 && chunk != std::ssize(stages)) s = plan::num_lanes - 1 + static_cast<seat>(chunk);
+  const auto stages = plan::stages_of(*plan->layout, plan->layout->pipeline_at(plan->rank));
+  seat.resize(plan->instructions.size());
+  place.resize(plan->instructions.size());
+  orders.resize(num_seats(*plan));
+  for (uint32_t l = 0; l < plan::num_lanes; ++l)
+    for (const uint32_t id : plan->lanes[l]) {
+      seat[id] = l;
+      if (static_cast<plan::lane>(l) == plan::lane::compute) {
+        const auto own = std::ranges::find(stages, plan::stage_served(*plan->layout, plan->instructions[id]));
+        const auto chunk = own == stages.end() ? 0 : own - stages.begin();
+        seat[id] = seat_of(plan::lane::compute, static_cast<uint32_t>(chunk));
       }
-      seat_of[x.id] = s;
-      position[x.id] = i;
-      orders[s].push_back(i);
+      place[id] = static_cast<uint32_t>(orders[seat[id]].size());
+      orders[seat[id]].push_back(id);
     }
 }
 
@@ -118,30 +114,30 @@ void program::draw_lines(uint32_t lane) {
   }
 }
 
-void sequencer::begin(std::shared_ptr<const program> what, seat mine) {
+void sequencer::begin(std::shared_ptr<const program> what, plan::lane mine, uint32_t chunk) {
   program_ = std::move(what);
-  seat_ = mine;
+  lane_ = mine;
+  seat_ = seat_of(mine, chunk);
   num_started_ = window_ = num_ended_ = 0;
-  next_.assign(lane_of(seat_) == plan::lane::fabric ? lines().size() : 1, 0);
+  next_.assign(lines().size(), 0);
   under_way_ = next_;
   waiting_.clear();
-  for (uint32_t id : program_->plan->lanes[static_cast<size_t>(lane_of(seat_))])
-    waiting_.push_back(program_->num_dependencies[id]);
+  for (uint32_t id : order()) waiting_.push_back(program_->num_dependencies[id]);
 }
 
 void sequencer::ended(uint32_t id) {
   for (uint32_t d : program_->dependents[id])
-    if (program_->seat_of[d] == seat_) --waiting_[program_->position[d]];
-  if (program_->seat_of[id] != seat_) return;
+    if (program_->seat[d] == seat_) --waiting_[program_->place[d]];
+  if (program_->seat[id] != seat_) return;
   ++num_ended_;
   if (next_.size() > 1) --under_way_[program_->line_of[id]];
 }
 
 std::optional<uint32_t> sequencer::next() {
   const bool full = num_started_ >= window_;
-  if (next_.size() == 1) {  // all that the seat runs
-    if (full || num_started_ == order().size() || waiting_[order()[num_started_]] > 0) return std::nullopt;
-    return id_at(order()[num_started_++]);
+  if (next_.size() == 1) {  // all that it runs
+    if (full || num_started_ == waiting_.size() || waiting_[num_started_] > 0) return std::nullopt;
+    return order()[num_started_++];
   }
   uint32_t line = plan::none, first = plan::none;
   for (uint32_t k = 0; k < next_.size(); ++k) {
@@ -153,7 +149,7 @@ std::optional<uint32_t> sequencer::next() {
   ++next_[line];
   ++under_way_[line];
   ++num_started_;
-  return id_at(first);
+  return order()[first];
 }
 
 }  // namespace troupe::actors

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <span>
 #include <utility>
 
 #include "core/text.hpp"
@@ -18,6 +19,9 @@ std::string own_name(const rank_state& s) {
   return "rank " + std::to_string(s.setup.rank) + (stages.empty() ? "" : " (" + stages + ")");
 }
 
+// The lane actors: all seats but control's.
+std::span<const lane_actor> lanes_of(const rank_state& s) { return std::span(s.links->lanes).subspan(1); }
+
 void report_failure(self_ptr self, core::error_kind kind, const std::string& text) {
   auto& s = self->state;
   if (s.failed) return;
@@ -30,14 +34,14 @@ void stop_lanes(self_ptr self, const give_up& m) {
   auto& s = self->state;
   s.failed = true;
   if (s.context) s.context->aborted = true;
-  for (seat l = 1; l < s.links->lanes.size(); ++l) self->send(s.links->lanes[l], m);
+  for (const auto& lane : lanes_of(s)) self->send(lane, m);
 }
 
 void end_when_complete(self_ptr self) {
   auto& s = self->state;
   if (!s.running || !s.control.all_ended()) return;
   const auto& orders = s.context->program->orders;
-  for (seat l = 1; l < orders.size(); ++l)
+  for (uint32_t l = 1; l < orders.size(); ++l)
     if (s.ended[l] < orders[l].size()) return;
   s.running = false;
   (void)s.context->decide();  // now, since the next run may overwrite the votes before anyone else asks
@@ -51,8 +55,8 @@ void load_ended(self_ptr self, uint32_t id, std::shared_ptr<const data::batch> b
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   s.control.ended(id);
-  for (const seat other : s.context->program->seats_waiting[id])
-    self->send(s.links->lanes[other], instruction_ended{s.context->order.run, id});
+  for (const uint32_t seat : s.context->program->told[id])
+    self->send(s.links->lanes[seat], instruction_ended{s.context->order.run, id});
 }
 
 // Evaluation asks for one micro-batch after the other, however many of them a run takes.
@@ -148,11 +152,13 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
     auto& s = self->state;
     if (s.agent.address() == d.source)
       return stop_lanes(self, {core::error_kind::stopped, "node agent ended: " + self->system().render(d.reason)});
-    for (seat l = 1; l < s.links->lanes.size(); ++l)
-      if (s.links->lanes[l].address() == d.source)
-        report_failure(self, core::error_kind::peer_lost, name_of(l) + " ended: " + self->system().render(d.reason));
+    const auto& lanes = s.links->lanes;
+    for (uint32_t l = 1; l < lanes.size(); ++l)
+      if (lanes[l].address() == d.source)
+        report_failure(self, core::error_kind::peer_lost,
+                       name_of_seat(l, lanes.size()) + " ended: " + self->system().render(d.reason));
   });
-  for (seat l = 1; l < s.links->lanes.size(); ++l) self->monitor(s.links->lanes[l]);
+  for (const auto& lane : lanes_of(s)) self->monitor(lane);
   self->monitor(s.agent);
   return {
       [self](const run_plan& m) {
@@ -164,24 +170,23 @@ rank_actor::behavior_type rank_impl(self_ptr self, rank_setup setup, std::shared
         s.running = true;
         s.clock.begin(now_ns(self));
         show_pulse(s);
-        s.control.begin(program, static_cast<seat>(plan::lane::control));
+        s.control.begin(program, plan::lane::control);
         s.control.extend(s.control.size());
-        assert(s.links->lanes.size() == program->orders.size());
-        s.ended.assign(program->orders.size(), 0);
-        s.window.assign(program->orders.size(), s.setup.window);
-        for (seat l = 1; l < s.links->lanes.size(); ++l)
-          self->send(s.links->lanes[l], begin_run{s.context, s.window[l]});
+        assert(program->orders.size() == s.links->lanes.size());
+        s.ended.assign(s.links->lanes.size(), 0);
+        s.window.assign(s.links->lanes.size(), s.setup.window);
+        for (const auto& lane : lanes_of(s)) self->send(lane, begin_run{s.context, s.setup.window});
         run_control(self);
         watch(self);
       },
       [self](const lane_progress& m) {
         auto& s = self->state;
         if (!s.running || m.run != s.context->order.run) return;
-        s.ended[m.lane] = m.num_ended;
-        const auto size = static_cast<uint32_t>(s.context->program->orders[m.lane].size());
-        if (s.window[m.lane] < size) {
-          s.window[m.lane] = std::min(size, m.num_ended + s.setup.window);
-          self->send(s.links->lanes[m.lane], extend_window{m.run, s.window[m.lane]});
+        s.ended[m.seat] = m.num_ended;
+        const auto size = static_cast<uint32_t>(s.context->program->orders[m.seat].size());
+        if (s.window[m.seat] < size) {
+          s.window[m.seat] = std::min(size, m.num_ended + s.setup.window);
+          self->send(s.links->lanes[m.seat], extend_window{m.run, s.window[m.seat]});
         }
         end_when_complete(self);
       },

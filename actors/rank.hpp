@@ -51,7 +51,7 @@ struct rank_state {        ///< a rank's state between messages
   loader_actor loader;
   std::shared_ptr<step_context> context;
   sequencer control;
-  std::vector<uint32_t> window, ended;  // [seat]
+  std::vector<uint32_t> window, ended;  ///< [seat]
   bool running = false, failed = false;
   plan::plan_choice which = plan::plan_choice::train;
   silence_clock clock;

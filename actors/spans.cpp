@@ -14,7 +14,7 @@ std::vector<telemetry::rank_spans> spans_of(const run_contexts& ranks) {
     for (const auto& s : c->spans)
       r.spans.push_back({s.start_ns.load(std::memory_order_relaxed), s.end_ns.load(std::memory_order_relaxed)});
     std::ranges::copy(c->worked, r.moved);
-    for (const auto& others : c->program->seats_waiting) r.told_others.push_back(!others.empty());
+    for (const auto& seats : c->program->told) r.told_others.push_back(!seats.empty());
     out.push_back(std::move(r));
   }
   return out;

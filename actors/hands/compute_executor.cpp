@@ -7,13 +7,13 @@
 #include <utility>
 
 #include "actors/aten_threads.hpp"
-#include "actors/hands/bound_model.hpp"
+#include "actors/hands/bound_parameters.hpp"
 #include "actors/hands/flight.hpp"
 #include "actors/hands/tensor_batch.hpp"
 #include "actors/hands/transferred.hpp"
 #include "actors/memory/ledger.hpp"
-#include "actors/program.hpp"
 #include "core/tied_copies.hpp"
+#include "models/families/language_model.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
@@ -30,24 +30,22 @@ constexpr uint32_t bad_steps_max = 50;
 
 class compute_executor final : public executor, private models::gradient_sink {
  public:
-  compute_executor(std::shared_ptr<bound_model> units, compute_setup setup, std::shared_ptr<rank_memory> memory,
-                   const plan::rank_plan& p)
-      : units_(std::move(units)),
-        setup_(std::move(setup)),
+  compute_executor(std::shared_ptr<models::language_model> model, std::shared_ptr<bound_parameters> parameters,
+                   const compute_setup& setup, std::shared_ptr<rank_memory> memory)
+      : model_(std::move(model)),
+        parameters_(std::move(parameters)),
         memory_(std::move(memory)),
-        host_batches_(setup_.own != nullptr),
-        written_in_(p.table().parameters.size(), plan::none) {
-    setup_.own = nullptr;  // it holds the values that the run began with
-  }
+        seed_(setup.seed),
+        ledger_owner_(setup.ledger_owner),
+        host_batches_(setup.own != nullptr) {}
 
   void begin(std::shared_ptr<step_context> context) override {
     keep_to_one_aten_thread();
-    attribute_allocations(setup_.ledger_owner);  // the lane's thread: everything ATen allocates here is this rank's
+    attribute_allocations(ledger_owner_);  // the lane's thread: everything ATen allocates here is this rank's
     context_ = std::move(context);
     losses_written_.clear();
     losses_seen_ = 0;
-    look_up();
-    written_in_.assign(written_in_.size(), plan::none);
+    parameters_->begin(*context_);
     while (flights_.size() < p().options().accumulation) flights_.emplace_back(p().table());
     if (training() && !std::exchange(bad_step_, false)) bad_steps_ = 0;
   }
@@ -57,18 +55,18 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (x.kind == plan::kind::forward && x.micro >= context_->micros()) return progress::done;
     switch (x.kind) {
       case plan::kind::release:
-        release(x);
+        parameters_->release(x);
         break;
       case plan::kind::forward:
-        bind_for(x);
+        parameters_->bind_for(x);
         if (auto did = forward(x); !did) return core::fail(did.error());
         break;
       case plan::kind::recompute:
-        bind_for(x);
+        parameters_->bind_for(x);
         if (auto did = recompute(x); !did) return core::fail(did.error());
         break;
       case plan::kind::backward:
-        bind_for(x);
+        parameters_->bind_for(x);
         if (auto did = backward(x); !did) return core::fail(did.error());
         break;
       case plan::kind::weigh:
@@ -86,37 +84,11 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool training() const { return p().options().mode == plan::mode::train; }
   [[nodiscard]] bool is_head(uint32_t unit) const { return unit + 1 == p().table().units.size(); }
 
-  // A gather carries a slot and is bound at use: a unit may be prefetched again while an earlier use is resident.
-  void bind_for(const plan::instruction& x) {
-    if (!p().layout->gathers()) return;
-    if (x.buffer != plan::none) units_->bind_set(p(), x.subject, x.buffer);
-    if (persistent_buffer_ != plan::none)
-      units_->bind_set(p(), p().layout->persistent_set(p().rank), persistent_buffer_);
-  }
-  // Tables that every instruction of a plan needs, looked up once.
-  void look_up() {
-    if (looked_up_ == context_->program) return;
-    looked_up_ = context_->program;
-    bucket_offset_.assign(p().table().parameters.size(), 0);
-    for (const auto& b : p().layout->buckets)
-      for (const auto& x : b.parameters) bucket_offset_[x.parameter] = x.offset;
-    persistent_buffer_ = plan::none;
-    const uint32_t persistent = p().layout->persistent_set(p().rank);
-    if (!p().layout->gathers() || p().layout->gather_sets[persistent].numel == 0) return;
-    for (uint32_t b = 0; b < p().buffers.size() && persistent_buffer_ == plan::none; ++b)
-      if (p().buffers[b].pool == plan::pool::gathered && p().buffers[b].subject == persistent) persistent_buffer_ = b;
-  }
-  void release(const plan::instruction& x) {
-    if (x.near) memory_->keep_near(p(), x.subject, memory_->at(plan::pool::gathered) + p().buffers[x.buffer].offset);
-    units_->release_set(p(), x.subject, x.buffer);
-  }
-  [[nodiscard]] const models::parameter_binding& binding() const { return units_->binding(); }
-
   [[nodiscard]] models::micro_batch micro_batch(uint32_t micro) const {
     const auto& b = *context_->batches[micro];
     const bool evaluates = p().options().mode == plan::mode::evaluate;  // micro-batches are counted as steps are
     const uint64_t step = context_->order.step + (evaluates ? micro : 0);
-    models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, setup_.seed, step, training()};
+    models::micro_batch out{b.tokens, b.rows, b.columns - 1, b.samples, seed_, step, training()};
     out.document_start = b.document_start;
     out.by_token = &b.by_token;
     out.by_column = &b.by_column;
@@ -135,7 +107,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     flight& f = flights_[x.micro];
     auto batch = micro_batch(x.micro);
     if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
-      const auto logits = units_->model().next_token_logits(batch, hidden_, binding());
+      const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
     }
@@ -147,7 +119,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
-    auto run = units_->model().forward(x.subject, x.segment, batch, hidden_, binding());
+    auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
@@ -190,11 +162,11 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (training() && !std::exchange(bad_step_, true)) ++bad_steps_;
     if (!context_->rules.skip_overflow)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + "; " +
-                                                       first_nonfinite(p().table(), binding(), flights_));
+                                                       first_nonfinite(p().table(), parameters_->tensors(), flights_));
     if (bad_steps_ >= bad_steps_max)
       return core::fail(core::error_kind::numeric, "the loss is " + text_of_nonfinite(loss) + " for the " +
                                                        std::to_string(bad_steps_) + "th step in a row; " +
-                                                       first_nonfinite(p().table(), binding(), flights_));
+                                                       first_nonfinite(p().table(), parameters_->tensors(), flights_));
     return {};
   }
 
@@ -233,7 +205,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
-      f.runs[x.subject][s] = units_->model().forward(x.subject, s, batch, hidden, binding());
+      f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, parameters_->tensors());
       hidden = f.runs[x.subject][s]->outputs();
     }
     f.unit_inputs[x.subject] = {};
@@ -262,25 +234,16 @@ class compute_executor final : public executor, private models::gradient_sink {
     run->backward_weight(*this);
   }
 
-  models::gradient_target target(uint32_t q) override {
-    const auto& o = p().options();
-    const uint32_t b = p().layout->bucket_of[q];
-    // Buckets that stay sum all micro-batches; slots of one micro-batch start empty.
-    const uint32_t slot = p().bucket_buffer[b * o.accumulation + instruction_->micro];
-    const auto& buffer = p().buffers[slot];
-    const bool accumulate = std::exchange(written_in_[q], slot) == slot;
-    return {memory_->at(plan::pool::buckets) + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()),
-            o.bucket_type(), accumulate};
-  }
+  models::gradient_target target(uint32_t q) override { return parameters_->target(q, instruction_->micro); }
 
-  std::shared_ptr<bound_model> units_;  // the rank's; this stage runs its own among them
-  compute_setup setup_;
+  // Of the rank: its stages have them in common, and run on one thread.
+  std::shared_ptr<models::language_model> model_;
+  std::shared_ptr<bound_parameters> parameters_;
   std::shared_ptr<rank_memory> memory_;
+  uint64_t seed_;
+  uint32_t ledger_owner_;
   bool host_batches_;  // batches are tensor_batch
-  std::vector<uint32_t> written_in_;          // [parameter]: the bucket's slot that holds a contribution of it
-  std::shared_ptr<const program> looked_up_;  // the next two belong to its plan
-  std::vector<uint64_t> bucket_offset_;       // [parameter]: in its bucket, in elements
-  uint32_t persistent_buffer_ = plan::none;   // slot of the parameters that stay gathered
+  // This stage's own.
   std::vector<flight> flights_;               // [micro]
   models::values hidden_;                     // output of the latest forward, until a stage ends
   models::values gradient_;                   // of the latest backward's input
@@ -294,18 +257,19 @@ class compute_executor final : public executor, private models::gradient_sink {
 
 }  // namespace
 
-core::result<std::vector<std::unique_ptr<executor>>> make_stages(const compute_setup& setup,
-                                                                 std::shared_ptr<rank_memory> memory) {
+core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(const compute_setup& setup,
+                                                                            const std::shared_ptr<rank_memory>& memory) {
   const auto& p = memory->plan();
-  auto model = setup.own ? setup.own()
-                         : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
-                                                       setup.columns, memory->device());
-  if (!model) return core::fail(model.error());
-  if (core::has_copies(p.table())) (*model)->read_copies();
-  const auto units = std::make_shared<bound_model>(std::move(*model), memory);
+  auto made = setup.own ? setup.own()
+                        : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
+                                                      setup.columns, memory->device());
+  if (!made) return core::fail(made.error());
+  const std::shared_ptr<models::language_model> model = std::move(*made);
+  if (core::has_copies(p.table())) model->read_copies();
+  const auto parameters = std::make_shared<bound_parameters>(memory, model->own_parameters());
   std::vector<std::unique_ptr<executor>> out;
-  for (uint32_t s = num_seats(*p.layout, p.layout->pipeline_at(p.rank)); s >= plan::num_lanes; --s)
-    out.push_back(std::make_unique<compute_executor>(units, setup, memory, p));
+  for (uint32_t seat = plan::num_lanes - 1; seat < num_seats(p); ++seat)
+    out.push_back(std::make_unique<compute_executor>(model, parameters, setup, memory));
   return out;
 }
 

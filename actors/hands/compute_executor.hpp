@@ -1,5 +1,5 @@
-// A stage's hands: runs segments of the model on bound parameters. Owns the activations in flight and the autograd of
-// its stage; the model, whose units it runs, is the rank's. One of the few files that see Torch's tensors.
+// A stage's hands: run segments of its units on bound parameters, and own what is in flight through them and autograd.
+// One of the few files that see Torch's tensors.
 #pragma once
 
 #include <functional>
@@ -25,9 +25,9 @@ struct compute_setup {
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };
 
-/// The stages of a rank, [chunk]: one where the model is not cut. Refuses whatever the model refuses. Called on any
-/// thread; each is then used by its lane's thread alone, and only one of them at a time.
-core::result<std::vector<std::unique_ptr<executor>>> make_stages(const compute_setup& setup,
-                                                                 std::shared_ptr<rank_memory> memory);
+/// One for each chunk of the rank, in their order. Refuses whatever the model refuses. Called on any thread; they are then
+/// used by one thread alone.
+core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(const compute_setup& setup,
+                                                                            const std::shared_ptr<rank_memory>& memory);
 
 }  // namespace troupe::actors

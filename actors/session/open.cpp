@@ -87,7 +87,7 @@ core::result<void> session::parts::take_memory(first_weights weights, opening_wa
 
 // With the threads of the actors that follow, too: neither can be refused half-way.
 core::result<void> session::parts::make_own_system() {
-  const size_t lanes = threads_of(plan.train.layout().options);
+  const size_t lanes = threads_of(plan.train.ranks());
   if (auto ok = check_thread_room(lanes + (actors.system == nullptr ? threads_of_system(own_workers) : 0)); !ok)
     return ok;
   if (actors.system != nullptr) return {};
@@ -118,14 +118,12 @@ core::result<void> session::parts::start_actors() {
     compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed,
                               memory.ledger->owner(r)};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
-    auto stages = make_stages(stage_setup, memory.ranks[r]);
+    auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
     if (!stages) return core::fail(stages.error());
-    for (size_t chunk = 0; chunk < stages->size(); ++chunk) {
+    x.lanes.resize(num_seats(memory.ranks[r]->plan()));
+    for (uint32_t chunk = 0; chunk < stages->size(); ++chunk) {
       auto held = std::make_shared<std::unique_ptr<executor>>(std::move((*stages)[chunk]));
-      if (chunk > 0) x.lanes.emplace_back();
-      (chunk > 0 ? x.lanes.back() : x.lanes[static_cast<size_t>(plan::lane::compute)]) = [held] {
-        return std::move(*held);
-      };
+      x.lanes[seat_of(plan::lane::compute, chunk)] = [held] { return std::move(*held); };
     }
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [joined, mine = memory.ranks[r], everybody = memory.ranks] {
       return std::make_unique<fabric_executor>(joined, mine, everybody);

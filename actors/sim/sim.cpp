@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <random>
+#include <span>
 
 #include "actors/company.hpp"
 #include "actors/sim/scheduler.hpp"
@@ -130,12 +131,16 @@ class world {
   [[nodiscard]] const lane_actor& lane_of(uint32_t rank, plan::lane l) const {
     return company_->ranks[rank]->lanes[static_cast<size_t>(l)];
   }
-  // Of the stages that share the compute lane, one that goes by the fault's position.
+  // Whom a fault of a lane strikes: of several stages the one whose instruction is at the fault's position.
   [[nodiscard]] const lane_actor& struck_lane() const {
     const auto& f = options_.fault;
-    const auto& lanes = company_->ranks[f.rank]->lanes;
-    const size_t chunk = f.lane == plan::lane::compute ? f.position % (lanes.size() - plan::num_lanes + 1) : 0;
-    return chunk == 0 ? lane_of(f.rank, f.lane) : lanes[plan::num_lanes - 1 + chunk];
+    for (const auto& which : plans_) {
+      if (f.rank >= which.size()) continue;
+      const auto& order = which[f.rank]->lanes[static_cast<size_t>(f.lane)];
+      if (f.position >= order.size()) continue;
+      return company_->ranks[f.rank]->lanes[program(which[f.rank]).seat[order[f.position]]];
+    }
+    return lane_of(f.rank, f.lane);
   }
   [[nodiscard]] const lane_actor& fabric_lane(uint32_t rank) const { return lane_of(rank, plan::lane::fabric); }
 
@@ -184,16 +189,17 @@ class world {
   void furnish(rank_parts& x, uint32_t r) {
     rank_programs programs;
     for (size_t which = 0; which < plans_.size(); ++which)
-      if (r < plans_[which].size()) programs[which] = std::make_shared<const program>(plans_[which][r]);
+      if (r < plans_[which].size()) {
+        programs[which] = std::make_shared<const program>(plans_[which][r]);
+        x.lanes.resize(num_seats(*plans_[which][r]));
+      }
     x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
     x.setup.rules.skip_overflow = true;
     x.setup.patience = patience_;
     x.setup.pulses = pulses_;
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };
     x.setup.window = options_.window;
-    for (auto l : {plan::lane::compute, plan::lane::shard, plan::lane::writer, plan::lane::io})
-      x.lanes[static_cast<size_t>(l)] = [m = models_] { return make_modelled_executor(m); };
-    x.share_compute(*plans_.front()[r]);
+    for (auto& lane : std::span(x.lanes).subspan(1)) lane = [m = models_] { return make_modelled_executor(m); };
     // Handed over, not shared: memberships end with the lane, as its peers must notice.
     auto held = std::make_shared<memberships>(join_fabric(x, r, communicators(), groups_));
     x.lanes[static_cast<size_t>(plan::lane::fabric)] = [m = models_, held] {

@@ -40,7 +40,7 @@ struct fixture {
               [](const look_around&) {}};
     });
     lane = world.spawn(
-        lane_impl, static_cast<seat>(which), [s = hands] { return std::make_unique<watched_executor>(s); }, links);
+        lane_impl, which, 0U, [s = hands] { return std::make_unique<watched_executor>(s); }, links);
     for (auto& l : links->lanes) l = lane;
   }
   ~fixture() {

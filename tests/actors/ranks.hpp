@@ -49,8 +49,7 @@ class scripted_executor final : public executor {
     auto first = says_ ? says_(*context_, x) : core::result<progress>(progress::done);
     if (!first || *first == progress::pending || communicators_.empty()) return first;
     fabric::request r;
-    r.id = {context_->order.step, x.communicator, context_->order.meeting_of(x).sequence,
-            context_->plan().describe(x.id)};
+    r.id = describe_collective(*context_, x, {}).id;
     return meet(*communicators_[x.communicator], r);
   }
   core::result<std::optional<uint32_t>> advance(uint64_t number) override {
@@ -77,12 +76,11 @@ inline std::vector<rank_parts> scripted_ranks(const plan::shared_plans& plans, c
     x.setup.programs = std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
     x.setup.patience = p;
     x.setup.pulses = pulses;
-    for (const auto l :
-         {plan::lane::compute, plan::lane::fabric, plan::lane::shard, plan::lane::writer, plan::lane::io})
-      x.lanes[static_cast<size_t>(l)] = [says, mine = l == plan::lane::fabric ? joined : memberships{}]() mutable {
+    x.lanes.resize(num_seats(*plans[r]));
+    for (uint32_t l = 1; l < x.lanes.size(); ++l)
+      x.lanes[l] = [says, mine = l == seat_of(plan::lane::fabric) ? joined : memberships{}]() mutable {
         return std::make_unique<scripted_executor>(says, std::move(mine));
       };
-    x.share_compute(*plans[r]);
   }
   return parts;
 }

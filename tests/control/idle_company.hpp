@@ -45,7 +45,8 @@ class idle_company {
       const auto joined = join_fabric(x, r, plans.front()->layout->communicators, groups);
       x.setup.programs =
           std::make_shared<const rank_programs>(rank_programs{std::make_shared<const program>(plans[r])});
-      for (uint32_t l = 1; l < plan::num_lanes; ++l)
+      x.lanes.resize(num_seats(*plans[r]));
+      for (uint32_t l = 1; l < x.lanes.size(); ++l)
         x.lanes[l] = [held = static_cast<plan::lane>(l) == plan::lane::fabric ? joined : memberships{}] {
           return std::make_unique<idle_executor>(held);
         };

@@ -1,0 +1,50 @@
+// The parameters of a rank as its stages compute with them: where each is bound now, and which slot its gradient is in.
+// Stages of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket
+// that adds up both uses. The bytes are rank_memory's.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/memory/rank_memory.hpp"
+#include "actors/step_context.hpp"
+#include "models/layers/parameter_binding.hpp"
+#include "models/layers/segment.hpp"
+
+namespace troupe::actors {
+
+/// Not thread-safe: the stages of a rank run on one thread (stage_thread.hpp).
+class bound_parameters {
+ public:
+  /// Where nothing is gathered, all that the rank holds are bound once and for all. `own`: as in parameter_binding.
+  bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own);
+
+  /// A run begins; every stage says so, and the first one counts.
+  void begin(const step_context& context);
+  /// Before a segment of unit `x.subject`. A gather carries a slot and is bound at use: a unit may be prefetched again
+  /// while an earlier use is resident.
+  void bind_for(const plan::instruction& x);
+  void release(const plan::instruction& x);
+  /// Where a contribution of micro-batch `micro` to the gradient of parameter `q` goes.
+  models::gradient_target target(uint32_t q, uint32_t micro);
+
+  [[nodiscard]] const models::parameter_binding& tensors() const { return binding_; }
+
+ private:
+  [[nodiscard]] const plan::rank_plan& p() const { return *program_->plan; }
+  void bind(uint32_t q, void* at);
+  void bind_set(uint32_t set, uint32_t buffer);
+  void look_up();
+
+  std::shared_ptr<rank_memory> memory_;
+  models::parameter_binding binding_;
+  std::vector<void*> bound_at_;              // [parameter]
+  std::vector<uint32_t> written_in_;         // [parameter]: the bucket's slot that holds a contribution of it
+  uint64_t run_ = 0;                         // the latest that has begun
+  std::shared_ptr<const program> program_;   // of it; the next two belong to its plan
+  std::vector<uint64_t> bucket_offset_;      // [parameter]: in its bucket, in elements
+  uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
+};
+
+}  // namespace troupe::actors

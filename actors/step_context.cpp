@@ -27,7 +27,10 @@ step_context::step_context(std::shared_ptr<const actors::program> what, const st
       rules(r),
       losses_written(program->plan->options().accumulation),
       batches(program->plan->options().accumulation),
-      spans(program->plan->instructions.size()) {
+      spans(program->plan->instructions.size()),
+      gradients_written(plan().options().mode == plan::mode::train
+                            ? plan().table().parameters.size() * plan().options().accumulation
+                            : 0) {
   const vote_memory m = memory.owner != nullptr ? memory : plain_votes(plan());
   votes = zeroed(m.votes.first(plan().layout->vote_elements()));
   norms = zeroed(m.norms.first(plan().layout->measured_elements()));

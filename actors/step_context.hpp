@@ -91,6 +91,10 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   std::vector<span> spans;                                  ///< [id], by its lane
   /// [lane]: when a lane that starts ahead really moved bytes, written by that lane; for other lanes their spans tell.
   std::vector<telemetry::interval> worked[plan::num_lanes];
+  /// [parameter * micro-batches + micro] Its bucket holds a contribution; by the stages of the rank, which take turns
+  /// and may share a parameter. Of buckets that stay for all micro-batches the first place counts. Where the plan
+  /// trains.
+  std::vector<bool> gradients_written;
   std::vector<model_output> logits;    ///< [micro], where the order keeps them and in generation, by compute
   std::atomic<uint64_t> num_ended{0};  ///< instructions of all lanes: shows that the run is alive
   std::atomic<bool> aborted{false};    ///< by the rank: start nothing more

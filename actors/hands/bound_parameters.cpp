@@ -7,8 +7,7 @@ namespace troupe::actors {
 bound_parameters::bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own)
     : memory_(std::move(memory)),
       binding_(memory_->plan().table(), memory_->plan().options().types.parameter, std::move(own), memory_->device()),
-      bound_at_(memory_->plan().table().parameters.size(), nullptr),
-      written_in_(bound_at_.size(), plan::none) {
+      bound_at_(memory_->plan().table().parameters.size(), nullptr) {
   const auto& first = memory_->plan();
   if (first.layout->gathers()) return;
   for (uint32_t q = 0; q < bound_at_.size(); ++q)
@@ -18,7 +17,6 @@ bound_parameters::bound_parameters(std::shared_ptr<rank_memory> memory, std::vec
 void bound_parameters::begin(const step_context& context) {
   if (program_ != nullptr && context.order.run <= run_) return;
   run_ = context.order.run;
-  written_in_.assign(written_in_.size(), plan::none);
   if (std::exchange(program_, context.program) != context.program) look_up();
 }
 
@@ -38,13 +36,14 @@ void bound_parameters::release(const plan::instruction& x) {
   }
 }
 
-models::gradient_target bound_parameters::target(uint32_t q, uint32_t micro) {
+models::gradient_target bound_parameters::target(uint32_t q, uint32_t micro, step_context& run) {
   const auto& o = p().options();
   const uint32_t b = p().layout->bucket_of[q];
-  // Buckets that stay sum all micro-batches; slots of one micro-batch start empty.
-  const uint32_t slot = p().bucket_buffer[b * o.accumulation + micro];
-  const auto& buffer = p().buffers[slot];
-  const bool accumulate = std::exchange(written_in_[q], slot) == slot;
+  // Buckets that stay sum all micro-batches; slots of one micro-batch start empty, and several may be open.
+  const auto& buffer = p().buffers[p().bucket_buffer[b * o.accumulation + micro]];
+  const size_t place = size_t{q} * o.accumulation + (o.buckets_stay() ? 0 : micro);
+  const bool accumulate = run.gradients_written[place];
+  run.gradients_written[place] = true;
   return {memory_->at(plan::pool::buckets) + buffer.offset + bucket_offset_[q] * core::size_of(o.bucket_type()),
           o.bucket_type(), accumulate};
 }

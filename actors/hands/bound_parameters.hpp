@@ -1,6 +1,6 @@
-// The parameters of a rank as its stages compute with them: where each is bound now, and which slot its gradient is in.
-// Stages of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket
-// that adds up both uses. The bytes are rank_memory's.
+// The parameters of a rank as its stages compute with them: where each is bound now, and where its gradient goes. Stages
+// of a rank share them, since a parameter may be used by several of these: a host's tied module, or a bucket that adds
+// up both uses. The bytes are rank_memory's.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ class bound_parameters {
   /// while an earlier use is resident.
   void bind_for(const plan::instruction& x);
   void release(const plan::instruction& x);
-  /// Where a contribution of micro-batch `micro` to the gradient of parameter `q` goes.
-  models::gradient_target target(uint32_t q, uint32_t micro);
+  /// Where a contribution of micro-batch `micro` to the gradient of parameter `q` goes; the run remembers that it did.
+  models::gradient_target target(uint32_t q, uint32_t micro, step_context& run);
 
   [[nodiscard]] const models::parameter_binding& tensors() const { return binding_; }
 
@@ -40,7 +40,6 @@ class bound_parameters {
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;              // [parameter]
-  std::vector<uint32_t> written_in_;         // [parameter]: the bucket's slot that holds a contribution of it
   uint64_t run_ = 0;                         // the latest that has begun
   std::shared_ptr<const program> program_;   // of it; the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;      // [parameter]: in its bucket, in elements

@@ -234,7 +234,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     run->backward_weight(*this);
   }
 
-  models::gradient_target target(uint32_t q) override { return parameters_->target(q, instruction_->micro); }
+  models::gradient_target target(uint32_t q) override { return parameters_->target(q, instruction_->micro, *context_); }
 
   // Of the rank: its stages have them in common, and run on one thread.
   std::shared_ptr<models::language_model> model_;

@@ -38,7 +38,7 @@ faults = [
     ("weight parts write no gradients", "actors/hands/compute_executor.cpp",
      "    run->backward_weight(*this);", "    if (run == nullptr) run->backward_weight(*this);", "parity", "pipeline"),
     ("a micro-batch overwrites the gradients of the one before", "actors/hands/compute_executor.cpp",
-     "std::exchange(written_in_[q], slot) == slot;", "std::exchange(written_in_[q], slot) > slot;", "parity", "pipeline"),
+     "accumulate = context_->gradients_written[place];", "accumulate = q > place;", "parity", "pipeline"),
     ("a reduction does not wait for the last weight part", "plan/write/gradients.cpp",
      "  d_.depend(x, writer);\n", "", "plan", "stages"),
     ("replicas all vote", "plan/layout/pieces.cpp",

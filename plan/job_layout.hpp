@@ -86,10 +86,12 @@ struct job_layout {  ///< of one kind of step
   std::vector<bool> cached;               ///< [gather set]: swapped slices that stay in memory as well
   std::vector<bool> persistent;           ///< [parameter]
   std::vector<uint32_t> bucket_of;        ///< [parameter]; none where frozen
-  std::vector<uint32_t> matrix_owner;     ///< [parameter]: the shard that orthogonalises it; none: no rank does
-  std::vector<uint64_t> full_offset;      ///< [parameter]: in the full layout of the ranks that hold it, elements
-  std::vector<uint64_t> full_elements;    ///< [pipeline coordinate]
-  std::vector<uint64_t> block_offset;     ///< [parameter]: first block in the vote; a copy's is its original's
+  /// [bucket]: micro-batches in the order in which its gradients are whole; empty: everywhere as they are numbered.
+  std::vector<std::vector<uint32_t>> bucket_order;
+  std::vector<uint32_t> matrix_owner;   ///< [parameter]: the shard that orthogonalises it; none: no rank does
+  std::vector<uint64_t> full_offset;    ///< [parameter]: in the full layout of the ranks that hold it, elements
+  std::vector<uint64_t> full_elements;  ///< [pipeline coordinate]
+  std::vector<uint64_t> block_offset;   ///< [parameter]: first block in the vote; a copy's is its original's
   uint64_t num_blocks = 0;
   std::vector<tied_uses> ties;          ///< trained parameters with copies
   std::vector<uint32_t> tie_of;         ///< [parameter]; none: it is not tied, or frozen
@@ -185,6 +187,13 @@ struct job_layout {  ///< of one kind of step
   }
   /// Blocks of `parameter` that the vote counts.
   [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;
+  /// The micro-batch whose gradients in `bucket` are whole as the n-th of the step, counted from 0. Sums begin with the
+  /// first one and are whole with the last: nobody else decides by a micro-batch's number what comes first or last.
+  [[nodiscard]] uint32_t nth_micro(uint32_t bucket, uint32_t n) const {
+    return bucket_order.empty() ? n : bucket_order[bucket][n];
+  }
+  [[nodiscard]] uint32_t first_micro(uint32_t bucket) const { return nth_micro(bucket, 0); }
+  [[nodiscard]] uint32_t last_micro(uint32_t bucket) const { return nth_micro(bucket, options.accumulation - 1); }
   /// The update need of `parameter`; `elements` if it is frozen.
   [[nodiscard]] update_need need_of(uint32_t parameter) const {
     return trains(parameter) ? options.update_of(parameter).need : update_need::elements;

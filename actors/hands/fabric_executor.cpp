@@ -60,7 +60,7 @@ fabric::request describe_collective(step_context& context, const plan::instructi
     r.communication = o.types.communication;
     r.output_type = o.types.accumulation;
     r.input_scale = static_cast<float>(context.rules.input_scale);
-    r.accumulate = !o.buckets_stay() && x.micro > 0;
+    r.accumulate = !o.buckets_stay() && x.micro != p.layout->first_micro(x.subject);
   }
   return r;
 }

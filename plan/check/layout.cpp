@@ -5,6 +5,7 @@
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
 #include "plan/layout/communicators.hpp"
+#include "plan/layout/sets.hpp"
 
 namespace troupe::plan::rules {
 namespace {
@@ -204,10 +205,45 @@ core::result<void> sets(const job_layout& l) {
   return {};
 }
 
+// Sums follow the stages that write to a bucket: a micro-batch's gradients are whole when the last of these has
+// written.
+core::result<void> sums(const job_layout& l) {
+  const auto& pipeline = l.options.pipeline;
+  const uint32_t micros = l.options.accumulation;
+  for (const auto& order : l.bucket_order)
+    if (order.size() != micros || std::ranges::any_of(order, [&](uint32_t m) { return m >= micros; }))
+      return broken(l, "a bucket has another number of micro-batches than a step");
+  if (l.bucket_order.size() != (l.bucket_order.empty() ? 0 : l.buckets.size()))
+    return broken(l, "it does not say of each bucket in which order its sums are made");
+  if (pipeline.first_unit.empty())
+    return l.bucket_order.empty() ? core::result<void>{} : broken(l, "its sums leave the order of micro-batches");
+  std::vector<uint32_t> written(size_t{l.num_stages()} * micros, none);  // [stage, micro]: place in its rank's order
+  for (const auto& order : pipeline.table.orders)
+    for (uint32_t i = 0; i < order.size(); ++i)
+      for_each_part(order[i], [&](const action& a) {
+        if (a.type == action_type::backward || a.type == action_type::backward_weight)
+          written[size_t{a.stage} * micros + a.micro] = i;
+      });
+  const auto all = contributions(*l.table);
+  const auto whole_at = [&](const parameter_set& bucket, uint32_t micro) {
+    uint32_t at = 0;
+    for (const auto& x : bucket.parameters)
+      for (const auto& c : all[x.parameter])
+        at = std::max(at, written[size_t{l.stage_of_unit[c.unit]} * micros + micro]);
+    return at;
+  };
+  for (uint32_t b = 0; b < l.buckets.size(); ++b)
+    for (uint32_t k = 1; k < micros; ++k)
+      if (whole_at(l.buckets[b], l.nth_micro(b, k - 1)) >= whole_at(l.buckets[b], l.nth_micro(b, k)))
+        return broken(l, l.buckets[b].name + " adds micro-batch " + std::to_string(l.nth_micro(b, k)) +
+                             " elsewhere than where its stages write it");
+  return {};
+}
+
 }  // namespace
 
 core::result<void> layout(const job_layout& l) {
-  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets})
+  for (auto rule : {model_is_sound, sizes, stages, meetings, cuts, places, sets, sums})
     if (auto ok = rule(l); !ok) return ok;
   return {};
 }

@@ -79,6 +79,10 @@ struct roll {
   [[nodiscard]] uint32_t writer(size_t segment) const {
     return weigh[segment] == none ? backward[segment] : weigh[segment];
   }
+  /// The reduction that makes the sum of a bucket whole.
+  [[nodiscard]] uint32_t last_reduce(const job_layout& l, uint32_t bucket) const {
+    return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
+  }
 
   uint32_t num_stages = 1;
   /// In `send` and `receive`: what goes forward into stage `later`, or back out of it.

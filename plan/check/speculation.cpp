@@ -12,8 +12,7 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (const auto& x : p.sub_groups[g].pieces) {
-    const uint32_t reduced =
-        r.reduce[size_t{p.layout->bucket_of[x.parameter]} * p.options().accumulation + p.options().accumulation - 1];
+    const uint32_t reduced = r.last_reduce(*p.layout, p.layout->bucket_of[x.parameter]);
     if (reduced == none) return broken(p, r.update[g], "has no gradient to read");
     if (auto ok = in_order(w, rank, reduced, r.update[g], "whose result it reads"); !ok) return ok;
   }

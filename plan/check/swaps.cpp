@@ -45,7 +45,7 @@ core::result<void> states_move(const world& w, uint32_t rank, uint32_t g) {
     if (auto ok = in_order(w, rank, update, out, "which changes what it writes"); !ok) return ok;
   if (in != none && b.holds(state_part::gradient)) {
     const uint32_t bucket = p.layout->bucket_of[b.pieces.front().parameter];
-    const uint32_t last = r.gradient_out[(bucket + 1) * p.options().accumulation - 1];
+    const uint32_t last = r.gradient_out[bucket * p.options().accumulation + p.layout->last_micro(bucket)];
     if (last == none) return broken(p, in, "reads gradients that are never written");
     return in_order(w, rank, last, in, "which writes the gradients that it reads");
   }
@@ -58,16 +58,17 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
   const uint32_t micros = p.options().accumulation;
   const uint64_t bytes = (p.offsets.bucket_begin[bucket + 1] - p.offsets.bucket_begin[bucket]) *
                          core::size_of(p.options().types.accumulation);
-  for (uint32_t m = 0; m < micros; ++m) {
-    const uint32_t reduce = r.reduce[bucket * micros + m], in = r.gradient_in[bucket * micros + m];
-    const uint32_t out = r.gradient_out[bucket * micros + m];
+  uint32_t written = none;  // the write of the sum so far
+  for (uint32_t k = 0; k < micros; ++k) {
+    const size_t at = size_t{bucket} * micros + p.layout->nth_micro(bucket, k);
+    const uint32_t reduce = r.reduce[at], in = r.gradient_in[at], out = r.gradient_out[at];
     if (bytes == 0) {
       if (in != none || out != none || p.instructions[reduce].staged != none)
         return broken(p, reduce, "has a window for a sum of which this rank owns nothing");
       continue;
     }
     if (out == none) return broken(p, reduce, "has a sum that is never written to the file");
-    if ((in != none) != (m > 0))
+    if ((in != none) != (k > 0))
       return broken(p, reduce, "adds to a sum that is not read back, or reads one back without adding to it");
     for (uint32_t id : {reduce, in, out}) {
       if (id == none) continue;
@@ -75,17 +76,17 @@ core::result<void> gradients_move(const world& w, uint32_t rank, uint32_t bucket
       if (p.instructions[id].staged != p.instructions[out].staged) return broken(p, id, "uses another window");
     }
     if (in != none) {
-      if (auto ok = in_order(w, rank, r.gradient_out[bucket * micros + m - 1], in, "which writes what it reads"); !ok)
-        return ok;
+      if (auto ok = in_order(w, rank, written, in, "which writes what it reads"); !ok) return ok;
       if (auto ok = in_order(w, rank, in, reduce, "which reads what it adds to"); !ok) return ok;
     }
     const uint32_t tie = p.layout->tie_of_bucket(bucket), added = tie == none ? reduce : r.tied_sum[tie];
     const bool voted_on = p.layout->is_voted_on(bucket);
-    const uint32_t last = m + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
-    if (m + 1 == micros && voted_on && p.instructions[last].staged != p.instructions[out].staged)
+    const uint32_t last = k + 1 < micros ? reduce : voted_on ? r.norm[bucket] : added;
+    if (k + 1 == micros && voted_on && p.instructions[last].staged != p.instructions[out].staged)
       return broken(p, last, "does not read the window of its sum");
-    for (uint32_t id : {reduce, m + 1 < micros ? reduce : added, last})
+    for (uint32_t id : {reduce, k + 1 < micros ? reduce : added, last})
       if (auto ok = in_order(w, rank, id, out, "which still uses what it writes"); !ok) return ok;
+    written = out;
   }
   return {};
 }

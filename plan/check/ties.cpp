@@ -90,10 +90,7 @@ core::result<void> others_have_come(const world& w, uint32_t rank, uint32_t tie)
     if (slot == none || p.instructions[x].buffer != slot)
       return broken(p, x, "does not fill the slot that " + name(p, sum) + " reads");
     if (given != none)
-      if (auto ok = in_order(w, rank, r.reduce[(l.bucket_of[given] + 1) * p.options().accumulation - 1], x,
-                             "whose result it gives");
-          !ok)
-        return ok;
+      if (auto ok = in_order(w, rank, r.last_reduce(l, l.bucket_of[given]), x, "whose result it gives"); !ok) return ok;
     if (auto ok = in_order(w, rank, x, sum, "which brings what it adds"); !ok) return ok;
   }
   const uint64_t bytes = received_elements(l, tie, here) * core::size_of(p.options().types.accumulation);
@@ -179,7 +176,7 @@ core::result<void> ties(const world& w, uint32_t rank) {
       if (!l.holds(p.rank, q)) continue;
       here = true;
       if (sum == none) return broken(p, "nothing adds the gradients of the uses of " + name_of(l, t));
-      const uint32_t reduced = r.reduce[(l.bucket_of[q] + 1) * p.options().accumulation - 1];
+      const uint32_t reduced = r.last_reduce(l, l.bucket_of[q]);
       if (auto ok = in_order(w, rank, reduced, sum, "whose result it adds"); !ok) return ok;
     }
     if (!here) continue;

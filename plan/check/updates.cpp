@@ -25,7 +25,9 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   const roll& r = w.rolls[rank];
   const uint32_t micros = p.options().accumulation, row = b * micros;
   uint32_t last = none;
-  for (uint32_t m = 0; m < micros; ++m) {
+  std::vector<uint32_t> done;  // micro-batches, in the order in which their gradients are whole
+  for (uint32_t k = 0; k < micros; ++k) {
+    const uint32_t m = done.emplace_back(p.layout->nth_micro(b, k));
     const uint32_t held = p.bucket_buffer[row + m];
     const buffer& memory = p.buffers[held];
     if (memory.pool != pool::buckets || memory.subject != b ||
@@ -33,20 +35,20 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
       return broken(p, p.layout->buckets[b].name + " has a buffer that is not its own: pool, bucket or size differ");
     if (p.options().buckets_stay() && held != p.bucket_buffer[row])
       return broken(p, p.layout->buckets[b].name + " stays for the whole step but has several buffers");
-    for (uint32_t before = 0; before < m && !p.options().buckets_stay(); ++before)
-      if (held == p.bucket_buffer[row + before])
+    for (uint32_t before = 0; before < k && !p.options().buckets_stay(); ++before)
+      if (held == p.bucket_buffer[row + done[before]])
         return broken(
             p, p.layout->buckets[b].name + " has one buffer for several micro-batches but is reduced after each");
     const uint32_t reduce = r.reduce[row + m];
-    const bool wanted = !p.options().buckets_stay() || m + 1 == micros;
+    const bool wanted = !p.options().buckets_stay() || k + 1 == micros;
     if (!wanted && reduce != none) return broken(p, reduce, "comes before all micro-batches are summed");
     if (!wanted) continue;
     if (reduce == none)
       return broken(p, p.layout->buckets[b].name + " is not reduced after micro-batch " + std::to_string(m));
     if (p.instructions[reduce].buffer != held) return broken(p, reduce, "does not read its bucket's buffer");
-    for (uint32_t n = p.options().buckets_stay() ? 0 : m; n <= m; ++n)
+    for (uint32_t n = p.options().buckets_stay() ? 0 : k; n <= k; ++n)
       for (uint32_t writer : writers)
-        if (auto ok = in_order(w, rank, r.writer(n * r.num_segments + writer), reduce, "which writes to it"); !ok)
+        if (auto ok = in_order(w, rank, r.writer(done[n] * r.num_segments + writer), reduce, "which writes to it"); !ok)
           return ok;
     if (last != none)
       if (auto ok = in_order(w, rank, last, reduce, "to whose sum it adds"); !ok) return ok;
@@ -59,7 +61,7 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
     return norm == none ? core::result<void>{}
                         : broken(p, norm, "counts the gradient of a tied parameter in the vote a second time");
   if (norm == none || p.instructions[norm].micro + 1 != micros)
-    return broken(p, p.layout->buckets[b].name + " has no norm after the last micro-batch");
+    return broken(p, p.layout->buckets[b].name + " has no norm of the whole step");
   if (auto ok = in_order(w, rank, last, norm, "whose result it reads"); !ok) return ok;
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }

@@ -8,6 +8,7 @@
 
 #include "core/math.hpp"
 #include "core/tied_copies.hpp"
+#include "plan/layout/bucket_order.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
@@ -314,6 +315,7 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
     l.bucket_of.clear();
     return out;
   }
+  l.bucket_order = bucket_orders(l);
   make_matrix_sets(l);
   make_publish_sets(l);
   if (l.buckets.empty())

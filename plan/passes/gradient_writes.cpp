@@ -18,12 +18,13 @@ class gradient_writes {
       if (d_.at(x).kind == kind::norm) {
         const uint32_t bucket = d_.at(x).subject;
         d_.at(x).staged = slot_[bucket];
-        write(x, bucket);
+        write(x, bucket, p_.layout->last_micro(bucket));
       }
       // An original's gradient has a norm behind its sum.
       if (d_.at(x).kind == kind::tied_sum)
         for (const uint32_t q : p_.layout->ties[d_.at(x).subject].parameters)
-          if (p_.layout->is_copy(q) && p_.layout->holds(p_.rank, q)) write(x, p_.layout->bucket_of[q]);
+          if (p_.layout->is_copy(q) && p_.layout->holds(p_.rank, q))
+            write(x, p_.layout->bucket_of[q], p_.layout->last_micro(p_.layout->bucket_of[q]));
     }
     d_.bucket_windows = slot_;
     return "reduced gradients go to their file and back";
@@ -41,7 +42,7 @@ class gradient_writes {
       d_.depend(x, read_back(x, bytes));
     }
     d_.at(x).staged = slot_[bucket];
-    if (d_.at(x).micro + 1 < p_.options().accumulation) write(x, bucket);
+    if (d_.at(x).micro != p_.layout->last_micro(bucket)) write(x, bucket, d_.at(x).micro);
   }
   // The sum so far, which the reduction adds to.
   handle read_back(handle reduction, uint64_t bytes) {
@@ -55,10 +56,10 @@ class gradient_writes {
     d_.depend(x, written_[bucket]);
     return x;
   }
-  // `last`, the reduction, the norm or the sum with other uses' gradients, has used the window.
-  void write(handle last, uint32_t bucket) {
+  // `last`, the reduction of `micro`, the norm or the sum with other uses' gradients, has used the window.
+  void write(handle last, uint32_t bucket, uint32_t micro) {
     if (slot_[bucket] == none) return;
-    const handle x = d_.insert_after(last, kind::swap_out, bucket, d_.at(last).micro);
+    const handle x = d_.insert_after(last, kind::swap_out, bucket, micro);
     d_.at(x).what = swapped::gradients;
     d_.at(x).use = use::backward;
     d_.at(x).bytes = window_bytes(bucket);

@@ -34,11 +34,12 @@ class speculation {
         p_(p),
         seen_(d.begin),
         readers_(p_.sub_groups.size()),
-        last_reader_(p_.sub_groups.size(), none),
         update_(p_.sub_groups.size(), none),
         whole_(p_.layout->buckets.size(), none),
         last_use_(p_.layout->gather_sets.size(), none),
-        gathers_(p_.layout->gather_sets.size()) {
+        gathers_(p_.layout->gather_sets.size()),
+        ends_(p_.table().units.size(), 0) {
+    for (uint32_t i = 0; i < d.uses.size(); ++i) ends_[d.uses[i].unit] = i;
     find_readers();
     for (handle x = d_.vote; x != none; x = d_.next(x))
       if (!d_.is_mark(x) && d_.at(x).kind == kind::update) update_[d_.at(x).subject] = x;
@@ -47,10 +48,9 @@ class speculation {
   std::string run() {
     const auto groups = waiting_.size();
     for (uint32_t i = 0; i < d_.uses.size() && !waiting_.empty(); ++i) {
-      const unit_use& u = d_.uses[i];
-      if (!writes_gradients(u.kind) || u.micro + 1 != p_.options().accumulation) continue;
+      if (ends_[d_.uses[i].unit] != i) continue;
       look_until(d_.marks[i].ends);
-      after_backward(u.unit, d_.marks[i].ends);
+      after_use(i);
     }
     return "updates that need nothing of the vote: " + std::to_string(groups - waiting_.size());
   }
@@ -69,7 +69,6 @@ class speculation {
       }
       std::sort(readers.begin(), readers.end());
       readers.erase(std::unique(readers.begin(), readers.end()), readers.end());
-      last_reader_[g] = readers.empty() ? 0 : readers.front();
       if (persistent) readers.push_back(p_.layout->persistent_set(p_.rank));
     }
   }
@@ -96,17 +95,22 @@ class speculation {
   // Windows onto files are filled in one order: sub-groups that have one do not overtake each other.
   [[nodiscard]] bool has_window(uint32_t group) const { return !p_.blocks.empty() && p_.blocks[group].swapped != 0; }
 
-  // Moves the updates that have become possible; the last micro-batch's backward of `unit` stands before `end`.
-  void after_backward(uint32_t unit, handle end) {
+  // No use behind this one reads the parameters of a sub-group.
+  [[nodiscard]] bool read(uint32_t group, uint32_t use) const {
+    return std::ranges::all_of(readers_[group], [&](uint32_t x) { return x >= ends_.size() || ends_[x] <= use; });
+  }
+
+  // Moves the updates that have become possible; `use` is the last of its unit.
+  void after_use(uint32_t use) {
     for (size_t i = 0; i < waiting_.size();) {
       const uint32_t g = waiting_[i];
-      if (last_reader_[g] < unit || !reduced(g)) {
+      if (!read(g, use) || !reduced(g)) {
         if (has_window(g)) return;
         ++i;
         continue;
       }
       waiting_.erase(waiting_.begin() + static_cast<std::ptrdiff_t>(i));
-      move(g, end);
+      move(g, d_.marks[use].ends);
     }
   }
 
@@ -130,11 +134,11 @@ class speculation {
   const rank_plan& p_;
   handle seen_;                                 // instructions up to here are done
   std::vector<std::vector<uint32_t>> readers_;  // [sub-group]: units that read its parameters, and the persistent set
-  std::vector<uint32_t> last_reader_;           // [sub-group]: the unit whose backward comes last
   std::vector<uint32_t> waiting_;               // sub-groups
   std::vector<handle> update_;                  // [sub-group]
   std::vector<handle> whole_, last_use_;        // [bucket]: the last to read or sum its gradients; [unit]: so far
   std::vector<std::vector<handle>> gathers_;    // [gather set]: so far
+  std::vector<uint32_t> ends_;                  // [unit]: its last use; of those that others compute the first
 };
 
 bool speculates(const rank_plan& p) {

@@ -14,7 +14,8 @@ class state_swaps {
         p_(p),
         slot_(p.sub_groups.size(), none),
         read_(p.sub_groups.size(), none),
-        gradients_(p.layout->buckets.size(), none) {
+        gradients_(p.layout->buckets.size(), none),
+        last_backward_(find_last_backward()) {
     for (uint32_t g = 0; g < slot_.size(); ++g)
       if (is_swapped(g)) groups_.push_back(g);
     // The next step begins with the slices of the first units, which are last in the layout: they are written first.
@@ -65,14 +66,18 @@ class state_swaps {
   // last backward, spread evenly if slices of parameters are read from the same disk.
   void begin(uint32_t use, handle computes) {
     if (p_.layout->swaps_gradients()) return;
-    const auto last_micro = [&](const unit_use& u) {
-      return u.kind != use::forward && u.micro + 1 == p_.options().accumulation;
-    };
-    const auto first_update = static_cast<uint32_t>(std::ranges::find_if(d_.uses, last_micro) - d_.uses.begin());
     if (p_.options().tiers.parameters != tier::nvme)
       read_until(1, 1, computes);
-    else if (use <= first_update)
-      read_until(use + 1, first_update + 1, computes);
+    else if (use <= last_backward_)
+      read_until(use + 1, last_backward_ + 1, computes);
+  }
+  // The first use, of those backward, of a micro-batch whose gradients its unit writes last.
+  [[nodiscard]] uint32_t find_last_backward() const {
+    std::vector<uint32_t> last(p_.table().units.size(), none);  // [unit]: micro-batch
+    for (const unit_use& u : d_.uses)
+      if (writes_gradients(u.kind)) last[u.unit] = u.micro;
+    const auto begins = [&](const unit_use& u) { return u.kind != use::forward && u.micro == last[u.unit]; };
+    return static_cast<uint32_t>(std::ranges::find_if(d_.uses, begins) - d_.uses.begin());
   }
   // `done` of `all` windows are filled.
   void read_until(uint64_t done, uint64_t all, handle where) {
@@ -129,6 +134,7 @@ class state_swaps {
   std::vector<uint32_t> slot_;     // [sub-group]: its window
   std::vector<handle> read_;       // [sub-group]
   std::vector<handle> gradients_;  // [bucket]: the write that puts its gradients into the file
+  uint32_t last_backward_ = 0;     // use
   size_t next_ = 0;
   handle last_update_ = none, last_write_ = none;
 };

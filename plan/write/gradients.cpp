@@ -9,13 +9,13 @@ namespace troupe::plan {
 gradient_writer::gradient_writer(draft& d, const rank_plan& p)
     : d_(d),
       p_(p),
-      last_(p.table().parameters.size(), {none, none}),
       open_(p.layout->buckets.size() * p.options().accumulation, none),
+      missing_(open_.size(), 0),
       reduced_(p.layout->buckets.size(), none) {
-  for (uint32_t u = 0; u < p.table().units.size(); ++u)
-    for (uint32_t s = 0; s < p.table().units[u].segments.size(); ++s)
-      for (const uint32_t q : p.table().units[u].segments[s].parameters)
-        if (last_[q].unit == none) last_[q] = {u, s};  // the first in the model is the last in backward
+  const auto writes = contributions(p.table());
+  for (uint32_t q = 0; q < writes.size() && !open_.empty(); ++q)
+    for (uint32_t m = 0; m < p.options().accumulation && !writes[q].empty(); ++m)
+      missing_[place_of(p.layout->bucket_of[q], m)] += static_cast<uint32_t>(writes[q].size());
 }
 
 void gradient_writer::backward(handle x) {
@@ -28,14 +28,11 @@ void gradient_writer::backward(handle x) {
     if (b == none) continue;  // frozen
     if (open_for(b, micro) == none) open(x, b);
     d_.bucket_buffers[size_t{b} * p_.options().accumulation + micro] = open_for(b, micro);
-    if (q == p_.layout->buckets[b].parameters.back().parameter && last_[q].unit == unit && last_[q].segment == segment)
-      completed_.push_back(b);
+    if (--missing_[place_of(b, micro)] == 0) completed_.push_back(b);
   }
-  const bool last_micro = micro + 1 == p_.options().accumulation;
-  if (p_.options().buckets_stay() && !last_micro) return;
   for (const uint32_t b : completed_) {
     reduce(b, x);
-    if (last_micro && p_.layout->tie_of_bucket(b) == none) norm(b, micro);
+    if (micro == p_.layout->last_micro(b) && p_.layout->tie_of_bucket(b) == none) norm(b);
   }
 }
 
@@ -62,12 +59,12 @@ void gradient_writer::reduce(uint32_t bucket, handle writer) {
   buffer = none;
 }
 
-void gradient_writer::norm(uint32_t bucket, uint32_t micro) {
-  const handle x = d_.append(kind::norm, bucket, micro);
+void gradient_writer::norm(uint32_t bucket) {
+  const handle x = d_.append(kind::norm, bucket, p_.options().accumulation - 1);
   d_.at(x).bytes =
       p_.layout->buckets[bucket].numel * core::size_of(p_.options().types.accumulation) / p_.options().shards();
   d_.depend(x, reduced_[bucket]);
-  if (p_.options().buckets_stay()) d_.buffer(open_for(bucket, micro)).last = x;
+  if (p_.options().buckets_stay()) d_.buffer(open_for(bucket, 0)).last = x;
   norms_.push_back(x);
 }
 
@@ -103,8 +100,7 @@ handle gradient_writer::exchange(uint32_t tie) {
 void gradient_writer::add_up(uint32_t tie, handle received) {
   const job_layout& l = *p_.layout;
   const auto& uses = l.ties[tie].parameters;
-  const uint32_t micro = p_.options().accumulation - 1;
-  const handle x = d_.append(kind::tied_sum, tie, micro);
+  const handle x = d_.append(kind::tied_sum, tie, p_.options().accumulation - 1);
   d_.at(x).use = use::backward;
   d_.at(x).bytes = uses.size() * tied_room(l, tie) * core::size_of(p_.options().types.accumulation);
   d_.depend(x, received);
@@ -118,9 +114,9 @@ void gradient_writer::add_up(uint32_t tie, handle received) {
     const uint32_t b = l.bucket_of[q];
     d_.depend(x, reduced_[b]);
     reduced_[b] = x;
-    if (p_.options().buckets_stay()) d_.buffer(open_for(b, micro)).last = x;
+    if (p_.options().buckets_stay()) d_.buffer(open_for(b, 0)).last = x;
   }
-  if (l.holds(p_.rank, uses.front())) norm(l.bucket_of[uses.front()], micro);
+  if (l.holds(p_.rank, uses.front())) norm(l.bucket_of[uses.front()]);
 }
 
 }  // namespace troupe::plan

@@ -28,21 +28,22 @@ class gradient_writer {  ///< follows the writer of a step through backward
  private:
   /// The buffer of `bucket` for a micro-batch. One that stays is every micro-batch's; of the others several are open
   /// where stages of this rank share a parameter, since one may be micro-batches ahead of another.
-  [[nodiscard]] uint32_t& open_for(uint32_t bucket, uint32_t micro) {
-    return open_[size_t{bucket} * p_.options().accumulation + (p_.options().buckets_stay() ? 0 : micro)];
+  [[nodiscard]] uint32_t& open_for(uint32_t bucket, uint32_t micro) { return open_[place_of(bucket, micro)]; }
+  [[nodiscard]] size_t place_of(uint32_t bucket, uint32_t micro) const {
+    return size_t{bucket} * p_.options().accumulation + (p_.options().buckets_stay() ? 0 : micro);
   }
   void open(handle x, uint32_t bucket);
   void reduce(uint32_t bucket, handle writer);
-  void norm(uint32_t bucket, uint32_t micro);
+  void norm(uint32_t bucket);
   handle exchange(uint32_t tie);
   void add_up(uint32_t tie, handle received);
 
   draft& d_;
   const rank_plan& p_;
-  std::vector<contribution> last_;  // [parameter]: the last to write to it
-  std::vector<uint32_t> open_;      // [bucket * accumulation + micro]: open_for
-  std::vector<handle> reduced_;     // [bucket]: its last reduction, then its sum with other uses' gradients
-  std::deque<uint32_t> reducing_;   // buffers that are not yet reusable
+  std::vector<uint32_t> open_;     // [place_of]: open_for
+  std::vector<uint32_t> missing_;  // [place_of]: contributions that are still to come
+  std::vector<handle> reduced_;    // [bucket]: its last reduction, then its sum with other uses' gradients
+  std::deque<uint32_t> reducing_;  // buffers that are not yet reusable
   handle last_reduce_ = none;
   std::vector<handle> norms_;
   std::vector<uint32_t> completed_;  // buckets, by the backward at hand

@@ -11,6 +11,19 @@ constexpr uint32_t forward_slots = 2;
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
   for (size_t i = 0; i < d.uses.size(); ++i)
     if (begins_action(i)) actions_.push_back(i);
+  if (l_.num_stages() > 1) await_neighbours();
+}
+
+void transfer_writer::await_neighbours() {
+  for (const auto& order : l_.options.pipeline.table.orders)
+    for (const action& each : order)
+      for_each_part(each, [&](const action& a) {
+        const bool forward = a.type == action_type::forward;
+        if (is_here(a.stage) || a.type == action_type::backward_weight) return;
+        if (forward ? a.stage + 1 == l_.num_stages() : a.stage == 0) return;
+        if (!is_here(forward ? a.stage + 1 : a.stage - 1)) return;
+        to_come_[{forward ? a.stage + 1 : a.stage, forward ? use::forward : use::backward}].push_back(a.micro);
+      });
 }
 
 bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
@@ -37,9 +50,18 @@ void transfer_writer::receive(const unit_use& u) {
   if (forward ? stage == 0 : stage + 1 == l_.num_stages()) return;
   if (is_here(forward ? stage - 1 : stage + 1)) return;
   const crossing c{forward ? stage : stage + 1, u.micro, way_of(u.kind)};
-  const handle x = d_.append(kind::receive, forward ? l_.first_computing(stage) : l_.last_computing(stage), u.micro);
-  const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), d_.at(x).subject);
-  d_.at(x).use = way_of(u.kind);
+  while (!slots_.contains(c)) receive_next(std::get<0>(c), std::get<2>(c));
+}
+
+// The one that the neighbour sends next, whichever is needed first: so both ends come to their transfers in one order.
+void transfer_writer::receive_next(uint32_t later, use way) {
+  auto& sent = to_come_.at({later, way});
+  const crossing c{later, sent.front(), way};
+  sent.pop_front();
+  const uint32_t subject = way == use::forward ? l_.first_computing(later) : l_.last_computing(later - 1);
+  const handle x = d_.append(kind::receive, subject, std::get<1>(c));
+  const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
+  d_.at(x).use = way;
   d_.at(x).bytes = bytes_of(c);
   d_.at(x).staged = buffer;
   slots_[c] = {buffer, x};

@@ -4,8 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "plan/draft.hpp"
@@ -34,7 +36,9 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   [[nodiscard]] bool is_here(uint32_t stage) const;
   [[nodiscard]] uint64_t bytes_of(const crossing& c) const;
   [[nodiscard]] bool begins_action(size_t i) const;
+  void await_neighbours();
   void receive(const unit_use& u);
+  void receive_next(uint32_t later, use way);
   void send(handle x, const crossing& c);
   slot& take(handle x, const crossing& c);
   void read_last(uint32_t buffer, handle x);
@@ -49,6 +53,8 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   const job_layout& l_;
   std::vector<size_t> actions_;         // first uses of actions, in order
   size_t next_action_ = 0, asked_ = 0;  // the action that begins next; actions below are received for
+  /// [later stage, direction]: micro-batches that a neighbour has yet to send, in its order
+  std::map<std::pair<uint32_t, use>, std::deque<uint32_t>> to_come_;
   std::map<crossing, slot> slots_;
   std::map<crossing, uint32_t> sent_;  // buffers of activations on their way
   std::vector<uint32_t> read_;         // buffers that nobody reads any more since the computation before

@@ -58,6 +58,32 @@ inline pipeline_table random_table_of(std::vector<uint32_t> rank_of_stage, uint3
   }
 }
 
+/// The same, whose stages leave the order of micro-batches, too, each part of them in its own way.
+inline pipeline_table shuffled_table_of(std::vector<uint32_t> rank_of_stage, uint32_t ranks, uint32_t micros,
+                                        std::mt19937_64& random) {
+  pipeline_table out{micros, std::move(rank_of_stage), std::vector<std::vector<action>>(ranks)};
+  const uint32_t stages = out.stages();
+  const bool splits = random() % 2 == 0;
+  const auto backward = splits ? action_type::backward_input : action_type::backward;
+  std::vector<bool> forwards(size_t{stages} * micros, false), backwards = forwards, weights = forwards;
+  for (std::vector<action> ready;; ready.clear()) {
+    for (uint32_t k = 0; k < stages; ++k)
+      for (uint32_t m = 0; m < micros; ++m) {
+        const uint32_t at = k * micros + m;
+        if (!forwards[at] && (k == 0 || forwards[at - micros])) ready.push_back({action_type::forward, k, m});
+        if (forwards[at] && !backwards[at] && (k + 1 == stages || backwards[at + micros]))
+          ready.push_back({backward, k, m});
+        if (splits && backwards[at] && !weights[at]) ready.push_back({action_type::backward_weight, k, m});
+      }
+    if (ready.empty()) return out;
+    const action a = ready[random() % ready.size()];
+    out.orders[out.rank_of_stage[a.stage]].push_back(a);
+    (a.type == action_type::forward ? forwards
+     : a.type == backward           ? backwards
+                                    : weights)[a.stage * micros + a.micro] = true;
+  }
+}
+
 /// A named schedule of any chunks, or an order of nobody's on stages that lie anywhere; at most as many as `units`.
 inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t micros, std::mt19937_64& random) {
   if (random() % 2 == 0) {
@@ -70,7 +96,7 @@ inline pipeline_table random_schedule(uint32_t ranks, uint32_t units, uint32_t m
   std::vector<uint32_t> lies(ranks + random() % (units - ranks + 1));
   for (uint32_t k = 0; k < lies.size(); ++k) lies[k] = k < ranks ? k : static_cast<uint32_t>(random() % ranks);
   std::ranges::shuffle(lies, random);
-  return random_table_of(std::move(lies), ranks, micros, random);
+  return (random() % 2 == 0 ? shuffled_table_of : random_table_of)(std::move(lies), ranks, micros, random);
 }
 
 /// Options of a job without a pipeline become those of one with stages at random places, of at most 8 ranks. What

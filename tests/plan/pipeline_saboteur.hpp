@@ -83,6 +83,41 @@ class pipeline_saboteur {
     }
     return true;
   }
+  /// Two reductions of a bucket add each other's micro-batch, on all ranks of their stage.
+  bool add_in_another_order() {
+    const auto x = any([](const instruction& i) { return i.kind == kind::reduce; });
+    if (!x) return false;
+    const auto y = any_of(x->rank, [&](const instruction& i) {
+      return i.kind == kind::reduce && i.subject == at(*x).subject && i.id != x->id;
+    });
+    if (!y) return false;
+    const uint32_t communicator = at(*x).communicator, first = at(*x).sequence, second = at(*y).sequence;
+    for (const uint32_t r : layout_of(all_).communicators[communicator].members) {
+      auto &a = at(found(r, communicator, first)), &b = at(found(r, communicator, second));
+      std::swap(a.micro, b.micro);
+      std::swap(a.buffer, b.buffer);
+    }
+    return true;
+  }
+  /// The layout says of a bucket that two micro-batches have traded their places, or of all that none has left its.
+  bool say_another_order_of_sums() {
+    job_layout& l = own_layout();
+    const uint32_t micros = l.options.accumulation;
+    if (l.buckets.empty() || micros < 2) return false;
+    auto& orders = l.bucket_order;
+    const bool in_order = orders.empty();
+    if (!in_order && below(3) == 0) {
+      orders.clear();
+      return true;
+    }
+    orders.resize(l.buckets.size());
+    for (auto& order : orders)
+      for (uint32_t m = 0; in_order && m < micros; ++m) order.push_back(m);
+    auto& order = orders[below(orders.size())];
+    const size_t a = below(micros);
+    std::swap(order[a], order[(a + 1 + below(micros - 1)) % micros]);
+    return true;
+  }
   /// Two transfers in the same bytes.
   bool share_a_slot() {
     const auto x = any_transfer();

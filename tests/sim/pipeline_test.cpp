@@ -211,6 +211,24 @@ BOOST_AUTO_TEST_CASE(any_cut_takes_the_time_that_its_plan_predicts) {
   }
 }
 
+// Neighbours that send and receive in orders of their own, whatever comes first, with and without latency.
+BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_ends_whatever_the_order_of_messages) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    std::mt19937_64 random(seed);
+    std::vector<uint32_t> lies = {0, 1, 2, 1, 0, 2};
+    std::ranges::shuffle(lies, random);
+    const auto table = plan::shuffled_table_of(lies, 3, 5, random);
+    auto s = one_step(table, 2, static_cast<uint32_t>(seed % 4));
+    s.options.seed = seed;
+    s.options.latency_max = std::chrono::microseconds(seed % 2 == 0 ? 0 : 400);
+    s.options.noise = double(seed % 3);
+    BOOST_TEST_CONTEXT("seed " << seed) {
+      const auto run = played(s).runs.front();
+      BOOST_TEST(!run.outcome.failure, (run.outcome.failure ? run.outcome.failure->text : ""));
+    }
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_late_partner_of_a_transfer_holds_back_no_collective_behind_it) {
   // Rank 1's stage takes long, so rank 0 waits for its gradients; what rank 0 does with others of its stage does not.
   auto made = plan::make_table(*plan::find_schedule("gpipe").value(), {2, 1, 4});

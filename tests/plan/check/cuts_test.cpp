@@ -21,6 +21,8 @@ const std::map<std::string, bool (pipeline_saboteur::*)()> breakages = {
     {"cross two receives", &pipeline_saboteur::cross_two_receives},
     {"misdirect a transfer", &pipeline_saboteur::misdirect_a_transfer},
     {"reduce too early", &pipeline_saboteur::reduce_too_early},
+    {"add in another order", &pipeline_saboteur::add_in_another_order},
+    {"say another order of sums", &pipeline_saboteur::say_another_order_of_sums},
     {"share a slot", &pipeline_saboteur::share_a_slot},
     {"vote without an axis", &pipeline_saboteur::vote_without_an_axis},
     {"swap micro-batches", &pipeline_saboteur::swap_micro_batches},

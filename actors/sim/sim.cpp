@@ -315,6 +315,8 @@ sim_fault draw_fault(uint64_t seed, const std::vector<shared_rank_plans>& plans,
   const auto& ranks = plans[static_cast<size_t>(order[run])];
   f.rank = static_cast<uint32_t>(random() % ranks.size());
   const auto& p = *ranks[f.rank];
+  const auto idle = [](const auto& order_of_lane) { return order_of_lane.empty(); };
+  if (std::all_of(p.lanes.begin() + 1, p.lanes.end(), idle)) return f;  // it has nothing to save
   do f.lane = static_cast<plan::lane>(1 + random() % (plan::num_lanes - 1));
   while (p.lanes[static_cast<size_t>(f.lane)].empty());
   do f.kind = static_cast<sim_fault_kind>(random() % (static_cast<size_t>(sim_fault_kind::silence) + 1));

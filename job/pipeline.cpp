@@ -43,7 +43,6 @@ class chooser {
         costs_(usual_costs(c)),
         units_(plan::model_units(table, trains, costs_)),
         micros_(trains.accumulation),
-        per_step_(trains.gradients.sum_micro_first),
         budget_(trains.memory_budget_bytes) {}
 
   checked<chosen_pipeline> run(bool searches) {
@@ -67,6 +66,8 @@ class chooser {
     } else if (auto ok = keeps_to_limits(); !ok) {
       return tl::unexpected(ok.error());
     }
+    if (!sought || searches)
+      if (auto ok = check_shared_sums(*cut); !ok) return tl::unexpected(ok.error());
     out_.training.first_unit.assign(cut->begin(), cut->end() - 1);
     const auto forward = [&](uint32_t micros) {
       return plan::pipeline_options{out_.training.first_unit, plan::forward_through(out_.training.table, micros)};
@@ -135,31 +136,42 @@ class chooser {
     if (!plan::trains(schedule()))
       return refuse(schedule_key, out_.schedule + " has no backward: wanted a schedule that trains");
     const auto fault = plan::find_reordering(schedule());
-    if (!fault) return {};
-    if (p_.any_order) return sums_whole_steps();
-    return refuse(schedule_key, out_.schedule + ", rank " + std::to_string(fault->rank) + ": " + fault->text +
+    if (!fault || p_.any_order) return {};
+    return refuse(schedule_key, text_of(*fault) +
                                     ", so gradients are added in another order and bits differ from those of other "
                                     "schedules: wanted pipeline.any_order: true beside it");
   }
 
-  // Of schedules that leave the order of micro-batches those run whose gradients are reduced once, with the last one's.
-  checked<void> sums_whole_steps() const {
-    if (!per_step_)
-      return refuse("pipeline.any_order",
-                    "wanted gradient_order: per_step beside it, since " + out_.schedule +
-                        " leaves the order in which micro-batches would be reduced, got per_micro_batch");
-    std::vector<uint32_t> last(stages(), plan::none);
-    for (const auto& order : out_.training.table.orders)
-      for (const auto& each : order)
-        plan::for_each_part(each, [&](const plan::action& a) {
-          if (a.type == plan::action_type::backward || a.type == plan::action_type::backward_weight)
-            last[a.stage] = a.micro;
-        });
-    for (uint32_t s = 0; s < stages(); ++s)
-      if (last[s] + 1 != micros_)
-        return refuse(schedule_key, out_.schedule + ": wanted micro-batch " + std::to_string(micros_ - 1) +
-                                        " as the last whose gradients stage " + std::to_string(s) + " writes, got " +
-                                        std::to_string(last[s]));
+  // With the line of a file, which is the rank's.
+  [[nodiscard]] std::string text_of(const plan::table_fault& f) const {
+    const bool named = p_.schedule_file.empty();
+    return out_.schedule + (named ? ", rank " + std::to_string(f.rank) : ":" + std::to_string(f.rank + 1)) + ": " +
+           f.text;
+  }
+
+  // A weight in one bucket whose units lie in several stages of a rank is summed as these take turns.
+  checked<void> check_shared_sums(const plan::stage_offsets& cut) const {
+    if (p_.any_order || trains_.gradients.tied != plan::tied_gradients::in_bucket) return {};
+    std::vector<std::vector<uint32_t>> stages_of(table_.parameters.size());
+    for (uint32_t s = 0; s + 1 < cut.size(); ++s)
+      for (uint32_t u = cut[s]; u < cut[s + 1]; ++u)
+        for (const auto& segment : table_.units[u].segments)
+          for (const uint32_t q : segment.parameters)
+            if (stages_of[q].empty() || stages_of[q].back() != s) stages_of[q].push_back(s);
+    const auto& table = out_.training.table;
+    for (uint32_t q = 0; q < stages_of.size(); ++q) {
+      const auto& stages = stages_of[q];
+      const auto on_one_rank = [&](uint32_t s) {
+        return table.rank_of_stage[s] == table.rank_of_stage[stages.front()];
+      };
+      if (stages.size() < 2 || !table_.parameters[q].trainable || !std::ranges::all_of(stages, on_one_rank)) continue;
+      const auto fault = plan::find_reordering(table, stages, trains_.buckets_stay());
+      if (!fault) continue;
+      return refuse("tied_gradients", "wanted per_use, or pipeline.any_order: true beside it, got in_bucket: " +
+                                          text_of(*fault) + " that write to " + table_.parameters[q].name +
+                                          ", so its gradients are added in another order and bits differ from those "
+                                          "of other schedules");
+    }
     return {};
   }
 
@@ -315,7 +327,6 @@ class chooser {
   plan::cost_model costs_;
   std::vector<plan::modelled_unit> units_;
   uint32_t micros_;
-  bool per_step_;  // gradients are reduced once
   uint64_t budget_;
   chosen_pipeline out_;
 };

@@ -167,4 +167,21 @@ std::optional<table_fault> find_reordering(const pipeline_table& t) {
   return {};
 }
 
+std::optional<table_fault> find_reordering(const pipeline_table& t, const std::vector<uint32_t>& stages, bool of_step) {
+  const uint32_t rank = t.rank_of_stage[stages.front()];
+  std::vector<size_t> written(t.micro_batches, 0);  // [micro]: by how many of the stages, so far
+  uint32_t due = 0;
+  std::optional<table_fault> out;
+  for (const action& a : t.orders[rank])
+    for_each_part(a, [&](const action& part) {
+      const auto at = std::ranges::find(stages, part.stage);
+      if (out || at == stages.end() || (part.type != type::backward && part.type != type::backward_weight)) return;
+      const size_t before = written[part.micro]++;
+      if (stages[stages.size() - 1 - before] != part.stage || (of_step && part.micro != due))
+        out = table_fault{rank, name_of(part) + " leaves the order of micro-batches and stages"};
+      if (before + 1 == stages.size()) ++due;
+    });
+  return out;
+}
+
 }  // namespace troupe::plan

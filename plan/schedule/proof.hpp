@@ -29,4 +29,9 @@ std::optional<table_fault> find_fault(const pipeline_table& t);
 /// such a table adds gradients in another order, so bits differ.
 std::optional<table_fault> find_reordering(const pipeline_table& t);
 
+/// The same of a sum that several stages of one rank write to, given in the order of the model: the first W or B of
+/// these that does not come micro-batch by micro-batch, later stages first, as without a cut. `of_step`: one sum is of
+/// the whole step; else each micro-batch has its own, and only the order of stages counts.
+std::optional<table_fault> find_reordering(const pipeline_table& t, const std::vector<uint32_t>& stages, bool of_step);
+
 }  // namespace troupe::plan

@@ -288,17 +288,38 @@ BOOST_AUTO_TEST_CASE(an_order_that_changes_bits_has_to_be_allowed) {
   const tests::scratch_folder folder;
   const auto file = folder.write("own.csv", "0F0,0F1,0F2,0F3,0B1,0B0,0B2,0B3\n1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3\n");
   const auto said = refusal({"pipeline.schedule=" + file.string()});
-  BOOST_TEST(has(said, "own.csv, rank 0: 0B1 leaves the order of micro-batches"), said);
+  BOOST_TEST(has(said, "own.csv:1: 0B1 leaves the order of micro-batches"), said);
   BOOST_TEST(has(said, "bits differ"), said);
   BOOST_TEST(has(said, "pipeline.any_order: true"), said);
-  BOOST_TEST(planned({"pipeline.schedule=" + file.string(), "pipeline.any_order=true"}).pipeline.is_cut());
-  // What would be reduced before all is there.
-  const auto by_micro =
-      refusal({"pipeline.schedule=" + file.string(), "pipeline.any_order=true", "gradient_order=per_micro_batch"});
-  BOOST_TEST(by_micro.starts_with("pipeline.any_order: wanted gradient_order: per_step beside it"), by_micro);
+  const auto later = folder.write("later.csv", "0F0,0F1,0F2,0F3,0B0,0B1,0B2,0B3\n1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3\n");
+  BOOST_TEST(has(refusal({"pipeline.schedule=" + later.string()}), "later.csv:2: 1B1 leaves the order"));
   const auto back = folder.write("back.csv", "0F0,0F1,0F2,0F3,0B3,0B2,0B1,0B0\n1F0,1F1,1F2,1F3,1B3,1B2,1B1,1B0\n");
-  const auto last = refusal({"pipeline.schedule=" + back.string(), "pipeline.any_order=true"});
-  BOOST_TEST(has(last, "wanted micro-batch 3 as the last whose gradients stage 0 writes, got 0"), last);
+  for (const auto& each : {file, later, back})
+    for (const char* order : {"per_step", "per_micro_batch"})
+      for (uint32_t stage = 0; stage <= 3; ++stage)
+        BOOST_TEST(planned({"pipeline.schedule=" + each.string(), "pipeline.any_order=true", "parallel.data=2",
+                            std::string("gradient_order=") + order, "zero_optimization.stage=" + std::to_string(stage)})
+                       .pipeline.is_cut());
+}
+
+// Head and embedding lie on one rank and take turns.
+BOOST_AUTO_TEST_CASE(a_weight_that_stages_of_a_rank_sum_in_turns_has_to_be_allowed) {
+  const settings shared = {"model.tie_word_embeddings=true", "tied_gradients=in_bucket", "pipeline.schedule=zb_v"};
+  const auto with = [&](const settings& more) {
+    auto all = shared;
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  };
+  const auto said = refusal(with({"gradient_order=per_step"}));
+  BOOST_TEST(said.starts_with("tied_gradients: wanted per_use, or pipeline.any_order: true beside it, got in_bucket: "
+                              "zb_v, rank 0: 3W1 leaves the order of micro-batches and stages that write to "
+                              "transformer.wte.weight"),
+             said);
+  BOOST_TEST(planned(with({"gradient_order=per_step", "pipeline.any_order=true"})).pipeline.is_cut());
+  BOOST_TEST(planned(with({"gradient_order=per_micro_batch"})).pipeline.is_cut());
+  BOOST_TEST(planned(with({"gradient_order=per_step", "tied_gradients=per_use"})).pipeline.is_cut());
+  // One micro-batch has one order.
+  BOOST_TEST(planned(with({"gradient_order=per_step", "gradient_accumulation_steps=1"})).pipeline.is_cut());
 }
 
 BOOST_AUTO_TEST_CASE(partitions_that_do_not_fit_are_refused) {

@@ -15,8 +15,6 @@ bound_parameters::bound_parameters(std::shared_ptr<rank_memory> memory, std::vec
 }
 
 void bound_parameters::begin(const step_context& context) {
-  if (program_ != nullptr && context.order.run <= run_) return;
-  run_ = context.order.run;
   if (std::exchange(program_, context.program) != context.program) look_up();
 }
 

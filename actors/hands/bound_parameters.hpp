@@ -20,7 +20,7 @@ class bound_parameters {
   /// Where nothing is gathered, all that the rank holds are bound once and for all. `own`: as in parameter_binding.
   bound_parameters(std::shared_ptr<rank_memory> memory, std::vector<at::Tensor> own);
 
-  /// A run begins; every stage says so, and the first one counts.
+  /// A run begins; every stage says so.
   void begin(const step_context& context);
   /// Before a segment of unit `x.subject`. A gather carries a slot and is bound at use: a unit may be prefetched again
   /// while an earlier use is resident.
@@ -40,8 +40,7 @@ class bound_parameters {
   std::shared_ptr<rank_memory> memory_;
   models::parameter_binding binding_;
   std::vector<void*> bound_at_;              // [parameter]
-  uint64_t run_ = 0;                         // the latest that has begun
-  std::shared_ptr<const program> program_;   // of it; the next two belong to its plan
+  std::shared_ptr<const program> program_;   // of the run; the next two belong to its plan
   std::vector<uint64_t> bucket_offset_;      // [parameter]: in its bucket, in elements
   uint32_t persistent_buffer_ = plan::none;  // slot of the parameters that stay gathered
 };

@@ -11,7 +11,8 @@ import sys
 
 here = pathlib.Path(__file__).resolve().parents[2]
 home = here / "build" / "mutants"
-tree, build = home / "tree", home / "build"
+tree = home / "tree"
+build = tree / "build" / "release"  # as in a checkout, so that a compiler cache knows the files
 jobs = os.environ.get("JOBS", "2")
 
 # Name, file, line as it is, line with the fault, program, test.

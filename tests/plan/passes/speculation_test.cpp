@@ -4,6 +4,7 @@
 #include "plan/check/check.hpp"
 #include "plan/choose/cost.hpp"
 #include "plan/passes/speculation.hpp"
+#include "tests/plan/cuts.hpp"
 #include "tests/plan/reorder.hpp"
 #include "tests/plan/samples.hpp"
 
@@ -103,6 +104,17 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       ++proved;
     }
   BOOST_TEST(proved > 250U);
+}
+
+BOOST_AUTO_TEST_CASE(plans_of_random_cuts_that_speculate_are_proved) {
+  for (uint64_t seed = 0; seed < 150; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
+      std::mt19937_64 random(seed);
+      auto [table, options] = random_cut(random, mode::train);
+      options.updates.speculate = true;
+      options.updates.may_skip = seed % 2 == 0;
+      const auto ok = troupe::plan::check(plans_of(table, options));
+      BOOST_TEST(ok.has_value(), (ok ? "" : ok.error().text));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_no_step_is_skipped) {

@@ -56,6 +56,7 @@ verdict judge(const plan::rank_plan& p, std::span<const double> votes, double lo
   v.skipped = v.overflow && rules.skip_overflow;
   const double clip = rules.clip > 0 ? std::max(1.0, (v.grad_norm + 1e-6) / rules.clip) : 1.0;
   v.gradient_scale = static_cast<float>(mean_factor / clip);
+  v.clipped = !v.skipped && v.gradient_scale != static_cast<float>(mean_factor);
   return v;
 }
 
@@ -70,9 +71,7 @@ const verdict& step_context::decide() {
   return verdict_;
 }
 
-bool step_context::acts(plan::guard g) {
-  return g == plan::guard::always || (g == plan::guard::skipped) == decide().skipped;
-}
+bool step_context::acts(plan::guard g) { return g == plan::guard::always || plan::acts(g, decide().taken()); }
 
 float step_context::unclipped_scale() const {
   return static_cast<float>(factor_of_mean(plan(), order.loss_scale, rules));

@@ -32,7 +32,11 @@ struct verdict {
   double grad_norm = 0;      ///< of the mean gradient; not finite on overflow
   bool overflow = false;     ///< the gradient has a NaN or an infinity
   bool skipped = false;      ///< overflow, and the precision's rule is to skip such a step
+  bool clipped = false;      ///< the norm is so far above its limit that the factor below is another one
   float gradient_scale = 1;  ///< factor of gradients in `update`
+  [[nodiscard]] plan::branch taken() const {
+    return skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped;
+  }
 };
 
 class save_target;
@@ -107,7 +111,7 @@ struct step_context {  ///< one rank's run of one plan, shared by its lanes
   const verdict& decide();
   /// Whether an instruction with this guard acts; call only after `vote` has ended.
   bool acts(plan::guard g);
-  /// The vote's factor of gradients if nothing is clipped: known before the vote.
+  /// The vote's factor of gradients if it clips none: known before the vote.
   [[nodiscard]] float unclipped_scale() const;
 
  private:

@@ -171,6 +171,7 @@ plan::plan_options options_from(const config::job_config& c, plan::mode mode) {
   o.tiers = tiers_from(c);
   o.updates.speculate = z.offload_optimizer.speculates;
   o.updates.may_skip = c.skips_overflow();
+  o.updates.may_clip = c.gradient_clipping > 0;
   o.updates.late = late_from(z.zenflow);
   o.memory_budget_bytes = c.host_memory_budget / std::max(1U, c.parallel.ranks());
   return o;

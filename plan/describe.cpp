@@ -47,6 +47,8 @@ std::string_view name_of(kind k) {
       return "update";
     case kind::undo:
       return "undo";
+    case kind::redo:
+      return "redo";
     case kind::publish:
       return "publish";
     case kind::snapshot:
@@ -122,6 +124,7 @@ lane lane_of(kind k) {
     case kind::orthogonalise:
     case kind::update:
     case kind::undo:
+    case kind::redo:
       return lane::shard;
     case kind::snapshot:
     case kind::write:
@@ -216,6 +219,7 @@ std::string rank_plan::describe(uint32_t id) const {
     case kind::prepare:
     case kind::update:
     case kind::undo:
+    case kind::redo:
       out.append(" sub-group ").append(std::to_string(x.subject));
       break;
     case kind::publish:

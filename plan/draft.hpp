@@ -138,4 +138,7 @@ class draft {
   draft_changes changes_;
 };
 
+/// `x` reads the gradients of sub-group `group`: buckets that stay live at least until then.
+void read_gradients(draft& d, const rank_plan& p, uint32_t group, handle x);
+
 }  // namespace troupe::plan

@@ -38,6 +38,7 @@ enum class kind : uint8_t {  ///< of an instruction
   spread,         ///< fabric: the orthogonal matrices of matrix set `subject` to all
   update,         ///< shard: optimizer step of sub-group `subject`
   undo,           ///< shard: undoes a speculative update of sub-group `subject`
+  redo,           ///< shard: updates it again, with gradients that the vote has clipped
   publish,        ///< fabric: updated parameters of publish set `subject` to all
   snapshot,       ///< writer: copies block `subject` of the checkpoint into its staging slot `buffer`
   write,          ///< writer: hands that block to the disk; it may arrive there after the step's end
@@ -54,8 +55,29 @@ enum class swapped : uint8_t {
   activations,  ///< the input of a unit
 };
 
-/// A condition that all ranks share. `not_skipped`: the vote found no overflow; `skipped`: it found one.
-enum class guard : uint8_t { always, not_skipped, skipped };
+/// How the step's vote turns out, for all ranks alike: it finds an overflow and the step is skipped; or it finds none,
+/// and a norm above its limit, so that gradients are clipped; or neither.
+enum class branch : uint8_t { not_skipped, clipped, skipped };
+
+/// The branches in which an instruction acts. `not_skipped`: whether clipped or not; `undone`: clipped or skipped, so
+/// that what was updated before the vote is undone.
+enum class guard : uint8_t { always, not_skipped, clipped, skipped, undone };
+
+constexpr bool acts(guard g, branch taken) {
+  switch (g) {
+    case guard::always:
+      return true;
+    case guard::not_skipped:
+      return taken != branch::skipped;
+    case guard::clipped:
+      return taken == branch::clipped;
+    case guard::skipped:
+      return taken == branch::skipped;
+    case guard::undone:
+      return taken != branch::not_skipped;
+  }
+  return false;
+}
 
 /// A use of a unit: forward, backward, or one of the two parts of backward.
 enum class use : uint8_t {

@@ -73,8 +73,11 @@ struct update_options {
   uint64_t allgather_bucket = 500'000'000;  ///< elements
   bool speculate = false;  ///< sub-groups are updated before the vote where only elements are needed (SuperOffload)
   bool may_skip = true;    ///< a gradient that is not finite skips the step; otherwise it ends the run
+  bool may_clip = false;   ///< a norm above a limit scales the gradients
   late_updates late = {};
   std::vector<parameter_update> rules = {};  ///< [parameter]; empty: each as parameter_update's default
+  /// The vote may find that what was updated before it has to be undone.
+  [[nodiscard]] bool may_undo() const { return may_skip || may_clip; }
   bool operator==(const update_options&) const = default;
 };
 

@@ -155,7 +155,7 @@ struct rank_plan {  ///< one rank's step
 
   [[nodiscard]] const plan_options& options() const { return layout->options; }
   [[nodiscard]] const core::model_table& table() const { return *layout->table; }
-  /// Sub-group `g` is updated before the vote, and the update undone if the step is skipped.
+  /// Sub-group `g` is updated before the vote, and the update undone if the step is skipped or clipped.
   [[nodiscard]] bool speculates(uint32_t g) const { return undo_offset[g] != no_undo; }
   /// The elements of `parameter` that this rank keeps states of.
   [[nodiscard]] slice own_states(uint32_t parameter) const { return layout->state_slice(parameter, rank); }

@@ -49,6 +49,7 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
     case kind::spread:
     case kind::update:
     case kind::undo:
+    case kind::redo:
     case kind::publish:
     case kind::snapshot:
     case kind::write:

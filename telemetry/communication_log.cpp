@@ -54,7 +54,7 @@ void communication_log::add(const rank_spans& rank, const posted_times& posted,
   const auto& p = *rank.plan;
   for (const auto& x : p.instructions) {
     if (x.sequence == plan::none || !speaks(p, x)) continue;
-    if (x.guard == plan::guard::not_skipped && rank.skipped) continue;
+    if (!rank.acted(x.guard)) continue;
     communication_row row = row_of(p, x);
     const auto wanted = [&](const std::string& name) {
       return name == row.op || name == row.purpose || row.op.starts_with(name + "_");

@@ -62,7 +62,7 @@ class collector {
     std::map<const segment_times::mean*, bool> heard;
     for (const auto& x : p.instructions) {
       const double s = times_.seconds(p, x);
-      if (x.kind == plan::kind::prepare || x.kind == plan::kind::update) update_s_ += s;
+      if (x.kind == plan::kind::prepare || x.kind == plan::kind::update || x.kind == plan::kind::redo) update_s_ += s;
       if (x.kind == plan::kind::send) {
         transfer_s_ += s;
         transferred_ += x.bytes;

@@ -10,13 +10,13 @@ inline constexpr const char* report_style = R"css(
 --forward:#6aa3d8;--backward:#2f5f98;--weigh:#4a9aa6;--recompute:#a99ad6;--gather:#e3ab45;--send:#7fb59a;--receive:#a8cdb9;
 --tie:#8f7a5c;--tied_sum:#c9bfae;--reduce:#cd6a3c;--publish:#d78fae;
 --vote:#8b929b;--norm:#90c39b;--update:#3d8b5b;--load:#b9bec6;--prepare:#c2cf7d;
---measure:#a9b2bc;--collect:#e0c98a;--orthogonalise:#86873a;--spread:#b98a5e;--snapshot:#9fb4c7;--write:#54728c;--swap_in:#7fb3a4;--swap_out:#4c8474;--undo:#b5524a}
+--measure:#a9b2bc;--collect:#e0c98a;--orthogonalise:#86873a;--spread:#b98a5e;--snapshot:#9fb4c7;--write:#54728c;--swap_in:#7fb3a4;--swap_out:#4c8474;--undo:#b5524a;--redo:#6f7f3a}
 @media(prefers-color-scheme:dark){:root{--page:#15181c;--card:#1b1f24;--ink:#e4e7ea;--soft:#949ca6;--line:#2c3138;
 --grid:#262b31;--c1:#6db0ee;--c2:#eb9150;--good:#68bd8b;--warn:#d8ab4e;--bad:#ee7d72;--lane:#20252b;
 --forward:#6aa9e2;--backward:#3d74b4;--weigh:#3f8e9b;--recompute:#a394d4;--gather:#d9a441;--send:#5f9c80;--receive:#86b59f;
 --tie:#9c8766;--tied_sum:#7d7568;--reduce:#cf7046;--publish:#cf88a8;
 --vote:#8a929c;--norm:#86b892;--update:#4a9e6b;--load:#6b737d;--prepare:#aab863;
---measure:#6e7781;--collect:#bda25c;--orthogonalise:#a5a64c;--spread:#b08257;--snapshot:#8aa0b5;--write:#5e7f9c;--swap_in:#6fa394;--swap_out:#5b9483;--undo:#c4665e}}
+--measure:#6e7781;--collect:#bda25c;--orthogonalise:#a5a64c;--spread:#b08257;--snapshot:#8aa0b5;--write:#5e7f9c;--swap_in:#6fa394;--swap_out:#5b9483;--undo:#c4665e;--redo:#8fa052}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:15px/1.5 system-ui,-apple-system,"Segoe UI",Roboto,
 "DejaVu Sans",sans-serif;font-variant-numeric:tabular-nums;-webkit-text-size-adjust:100%}
@@ -75,7 +75,7 @@ inline constexpr const char* report_colours = R"css(
 .x-collect{fill:var(--collect);background:var(--collect)}.x-spread{fill:var(--spread);background:var(--spread)}
 .x-orthogonalise{fill:var(--orthogonalise);background:var(--orthogonalise)}
 .x-snapshot{fill:var(--snapshot);background:var(--snapshot)}.x-write{fill:var(--write);background:var(--write)}
-.x-swap_in{fill:var(--swap_in);background:var(--swap_in)}.x-swap_out{fill:var(--swap_out);background:var(--swap_out)}.x-undo{fill:var(--undo);background:var(--undo)}
+.x-swap_in{fill:var(--swap_in);background:var(--swap_in)}.x-swap_out{fill:var(--swap_out);background:var(--swap_out)}.x-undo{fill:var(--undo);background:var(--undo)}.x-redo{fill:var(--redo);background:var(--redo)}
 .m0{background:var(--backward)}.m1{background:var(--gather)}.m2{background:var(--forward)}.m3{background:var(--update)}
 .m4{background:var(--reduce)}.m5{background:var(--publish)}.m6{background:var(--recompute)}.m7{background:var(--orthogonalise)}.m8{background:var(--vote)}.m9{background:var(--snapshot)}
 )css";

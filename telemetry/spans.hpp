@@ -20,13 +20,15 @@ struct interval {
 struct rank_spans {
   std::shared_ptr<const plan::rank_plan> plan;
   std::vector<interval> spans;  ///< [id]: fabric from its posting on
-  bool skipped = false;         ///< the vote switched off what has the guard `not_skipped`
+  bool skipped = false;         ///< the vote found an overflow
   /// [lane]: when the hands of a lane that starts ahead moved bytes; the others' work is their spans.
   std::vector<interval> moved[plan::num_lanes] = {};
   std::vector<bool> told_others = {};  ///< [id]: another lane was told of its end
+  bool clipped = false;                ///< the vote found none, and clipped the gradients
 
+  /// Whether an instruction with this guard did something.
   [[nodiscard]] bool acted(plan::guard g) const {
-    return g == plan::guard::always || (g == plan::guard::skipped) == skipped;
+    return plan::acts(g, skipped ? plan::branch::skipped : clipped ? plan::branch::clipped : plan::branch::not_skipped);
   }
 };
 

@@ -164,7 +164,7 @@ void shard_executor::speculate(const plan::instruction& x) {
   const auto& p = context_->plan();
   std::byte* window = x.staged == plan::none ? nullptr : memory_->window(p, x.staged);
   const auto& updates = device_.updates<State>();
-  std::byte* kept = p.options().updates.may_skip ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
+  std::byte* kept = p.options().updates.may_undo() ? memory_->at(plan::pool::undo) + p.undo_offset[x.subject] : nullptr;
   for (const auto& piece : p.sub_groups[x.subject].pieces) {
     const uint32_t q = piece.parameter;
     const kernels::optimizer_step step{context_->order.applied + 1, context_->order.settings[groups_->group_of[q]].lr,
@@ -193,7 +193,9 @@ void shard_executor::take_back(uint32_t group) {
 
 // If steps are not skipped, a gradient that is not finite ends the run here, before anything is published.
 core::result<void> shard_executor::undo(const plan::instruction& x) {
-  if (!context_->decide().skipped) return sound();
+  if (!context_->decide().skipped)
+    if (auto ok = sound(); !ok) return ok;
+  if (!context_->acts(x.guard)) return {};
   context_->plan().options().master() == core::dtype::f64 ? take_back<double>(x.subject) : take_back<float>(x.subject);
   return {};
 }
@@ -228,7 +230,9 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
     return progress::done;
   }
   if (x.kind == plan::kind::update && x.guard == plan::guard::always) {
-    if (context_->rules.clip > 0) return core::fail(core::error_kind::bug, "an update before the vote cannot clip");
+    if (context_->rules.clip > 0 && !context_->plan().options().updates.may_clip)
+      return core::fail(core::error_kind::bug,
+                        "an update before the vote, in a plan that does not do it again clipped");
     fp64 ? speculate<double>(x) : speculate<float>(x);
     return progress::done;
   }
@@ -243,6 +247,7 @@ core::result<progress> shard_executor::start(const plan::instruction& x) {
       fp64 ? orthogonalise<double>(x) : orthogonalise<float>(x);
       return progress::done;
     case plan::kind::update:
+    case plan::kind::redo:
       fp64 ? update<double>(x) : update<float>(x);
       return progress::done;
     default:

@@ -38,7 +38,7 @@ class shard_executor final : public executor {
   void orthogonalise(const plan::instruction& x);
   template <class State>
   void update(const plan::instruction& x);
-  /// An update before the vote: it keeps a copy of the data that it overwrites.
+  /// An update before the vote, as if it clipped nothing: it keeps a copy of the data that it overwrites.
   template <class State>
   void speculate(const plan::instruction& x);
   /// Leaves sub-group `group` as it was before `speculate`.

@@ -138,6 +138,8 @@ class modelled_fabric_executor final : public executor {
     const auto& p = context_->plan();
     auto& votes = context_->votes;
     for (size_t i = 0; i < votes.size(); ++i) votes[i] = 1 + double(i % 7) / 8;
+    if (world_->clip_in_run == context_->order.run && p.layout->num_blocks > 0)
+      votes[world_->seed % p.layout->num_blocks] = 1e6 * modelled_norm_limit * modelled_norm_limit;
     if (world_->overflow_in_run == context_->order.run && p.layout->num_blocks > 0)
       votes[world_->seed % p.layout->num_blocks] = std::numeric_limits<double>::infinity();
     for (const auto& piece : plan::collective_pieces(*p.layout).vote())

@@ -65,6 +65,9 @@ struct sim_event {
   bool operator==(const sim_event&) const = default;
 };
 
+/// The largest norm of gradients that is not clipped: above those of runs that no one asked to clip.
+inline constexpr double modelled_norm_limit = 1e3;
+
 /// State that all simulated lanes share. Single-threaded.
 struct modelled_world {
   plan::cost_model costs;
@@ -73,6 +76,7 @@ struct modelled_world {
   sim_fault fault;
   bool struck = false;           ///< the fault has happened
   uint64_t overflow_in_run = 0;  ///< the run whose gradient is not finite; 0: none
+  uint64_t clip_in_run = 0;      ///< the run whose gradient is above `modelled_norm_limit`; 0: none
   std::function<int64_t()> now_ns;
   int64_t disk_free_ns = 0;          ///< when the disk has written all that was handed to it
   int64_t disk_frozen_until_ns = 0;  ///< no request to it ends before

@@ -34,6 +34,7 @@ class world {
     models_->seed = o.seed;
     models_->fault = o.fault;
     models_->overflow_in_run = o.overflow_in_run;
+    models_->clip_in_run = o.clip_in_run;
     models_->now_ns = [this] { return schedule_.now_ns(); };
     for (const auto& p : plans) num_ranks_ = std::max(num_ranks_, static_cast<uint32_t>(p.size()));
     for (uint32_t c = 0; c < communicators().size(); ++c) groups_.push_back(make_group(c));
@@ -195,6 +196,7 @@ class world {
       }
     x.setup.programs = std::make_shared<const rank_programs>(std::move(programs));
     x.setup.rules.skip_overflow = true;
+    x.setup.rules.clip = models_->clip_in_run > 0 ? modelled_norm_limit : 0;
     x.setup.patience = patience_;
     x.setup.pulses = pulses_;
     x.setup.tell = [this](const std::string& line) { told_.push_back(line); };

@@ -26,6 +26,7 @@ struct sim_options {  ///< how a simulated world behaves
   std::chrono::nanoseconds work_min{150'000'000};    ///< the least limit for working lanes
   uint32_t window = window_instructions;
   uint64_t overflow_in_run = 0;  ///< that run's gradient is not finite and its update skipped; 0: none
+  uint64_t clip_in_run = 0;      ///< that run's gradient is above the limit; 0: none
   sim_fault fault;
 };
 

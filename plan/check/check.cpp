@@ -36,8 +36,8 @@ core::result<void> guards(const world& w, uint32_t rank) {
   for (const auto& x : p.instructions) {
     if (!runs(x, w.taken)) continue;
     const bool speculates = x.kind == kind::update && p.speculates(x.subject);  // proved in speculation.cpp
-    const bool changes_states =
-        (x.kind == kind::update && !speculates) || x.kind == kind::publish || x.kind == kind::prepare;
+    const bool changes_states = (x.kind == kind::update && !speculates) || x.kind == kind::redo ||
+                                x.kind == kind::publish || x.kind == kind::prepare;
     if (x.guard == guard::always) {
       if (changes_states) return broken(p, x.id, "runs even if the vote finds an overflow");
       if (x.lane == lane::io && vote != none && w.before(rank, vote, x.id))
@@ -99,8 +99,18 @@ core::result<void> prove(const world& w) {
 
 namespace {
 
-bool guarded(const instruction& x) { return x.guard != guard::always; }
-bool speculated(uint64_t offset) { return offset != no_undo; }
+/// Whether a plan differs between this branch and that of a step which is neither skipped nor clipped.
+bool is_one_of_its_own(const rank_plan& p, branch taken) {
+  const bool undoes = taken == branch::skipped || p.options().updates.may_clip;
+  if (undoes && std::ranges::any_of(p.undo_offset, [](uint64_t offset) { return offset != no_undo; })) return true;
+  return std::ranges::any_of(p.instructions,
+                             [=](const instruction& x) { return runs(x, taken) != runs(x, branch::not_skipped); });
+}
+
+/// How an error names a branch.
+std::string when(branch taken) {
+  return taken == branch::skipped ? "when the step is skipped" : "when the gradients are clipped";
+}
 
 core::result<void> well_formed(rank_plans plans) {
   if (plans.empty()) return core::fail(core::error_kind::bug, "a check needs at least one rank's plan, got none");
@@ -129,19 +139,17 @@ core::result<void> whole_columns(rank_plans plans) {
 
 /// Order and memory: every instruction, its waits and its slots.
 core::result<void> runs_well(rank_plans plans) {
-  for (const branch taken : {branch::not_skipped, branch::skipped}) {
-    // Without guarded instructions and without undo, both branches are the same.
-    if (taken == branch::skipped && std::none_of(plans.begin(), plans.end(), [](const auto& p) {
-          return std::ranges::any_of(p->undo_offset, speculated) || std::ranges::any_of(p->instructions, guarded);
-        }))
-      break;
+  for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
+    if (taken != branch::not_skipped &&
+        std::ranges::none_of(plans, [=](const auto& p) { return is_one_of_its_own(*p, taken); }))
+      continue;
     auto world = rules::look_at(plans, taken);
     if (!world) return core::fail(world.error());
     if (taken == branch::not_skipped)
       for (const auto& p : plans)
         if (auto ok = rules::serial(*p); !ok) return ok;
     if (auto ok = rules::prove(*world); !ok)
-      return core::fail(taken == branch::skipped ? ok.error().in("when the step is skipped") : ok.error());
+      return core::fail(taken == branch::not_skipped ? ok.error() : ok.error().in(when(taken)));
   }
   for (const auto& p : plans)
     if (auto ok = rules::memory(*p); !ok) return ok;

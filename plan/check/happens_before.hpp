@@ -15,12 +15,7 @@
 
 namespace troupe::plan {
 
-/// How the step's vote turns out: which guarded instructions run.
-enum class branch : uint8_t { not_skipped, skipped };
-
-[[nodiscard]] inline bool runs(const instruction& x, branch taken) {
-  return x.guard == guard::always || (x.guard == guard::not_skipped) == (taken == branch::not_skipped);
-}
+[[nodiscard]] inline bool runs(const instruction& x, branch taken) { return acts(x.guard, taken); }
 
 class happens_before {
  public:

@@ -110,6 +110,8 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
       return &r.update[x.subject];
     case kind::undo:
       return &r.undo[x.subject];
+    case kind::redo:
+      return &r.redo[x.subject];
     case kind::publish:
       return &r.publish[x.subject];
     case kind::snapshot:
@@ -156,7 +158,7 @@ void note_accessors(roll& r, const rank_plan& p, const instruction& x) {
   if (x.kind == kind::tied_sum)
     for (const uint32_t q : p.layout->ties[x.subject].parameters) note_use(q);
   if (x.kind == kind::norm && stays) note(p.bucket_buffer[size_t{x.subject} * p.options().accumulation + x.micro]);
-  if ((x.kind == kind::prepare || x.kind == kind::update) && stays)
+  if ((x.kind == kind::prepare || x.kind == kind::update || x.kind == kind::redo) && stays)
     for (const auto& piece : p.sub_groups[x.subject].pieces)
       note(p.bucket_buffer[size_t{p.layout->bucket_of[piece.parameter]} * p.options().accumulation + x.micro]);
 }
@@ -186,7 +188,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.collect.assign(p.layout->matrix_sets.size(), none);
   r.orthogonalise = r.spread = r.collect;
   r.update.assign(p.sub_groups.size(), none);
-  r.undo = r.update;
+  r.undo = r.redo = r.update;
   r.state_in = r.state_out = r.update;
   r.gradient_in.assign(micros * p.layout->buckets.size(), none);
   r.gradient_out = r.gradient_in;

@@ -61,7 +61,7 @@ struct roll {
   std::vector<uint32_t> reduce;                          ///< [bucket * accumulation + micro]
   std::vector<uint32_t> norm, update, publish;           ///< [bucket], [sub-group], [publish set]
   std::vector<uint32_t> tie, tied_sum;                   ///< [exchange], [tie]
-  std::vector<uint32_t> prepare, undo;                   ///< [sub-group]
+  std::vector<uint32_t> prepare, undo, redo;             ///< [sub-group]
   std::vector<uint32_t> collect, orthogonalise, spread;  ///< [matrix set]
   std::vector<uint32_t> gather, release;                 ///< [buffer]
   std::vector<uint32_t> snapshot, write;                 ///< [block of the checkpoint]

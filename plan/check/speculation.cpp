@@ -1,5 +1,6 @@
 // Updates before the vote: they read whole gradients, overwrite nothing that is still read, and a step that is
-// skipped undoes each of them from a copy of its own. Where no step is ever skipped there are no copies.
+// skipped or clipped undoes each of them from a copy of its own; a clipped one then does each again, once. Where no
+// step is ever skipped or clipped there are no copies.
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
@@ -19,16 +20,32 @@ core::result<void> reads_whole_gradients(const world& w, uint32_t rank, uint32_t
   return {};
 }
 
-// In the skipped branch; in the other one nothing is undone.
+// In the branches that do not keep the update; in the other one nothing is undone.
 core::result<void> is_taken_back(const world& w, uint32_t rank, uint32_t g) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
-  const bool wanted = w.taken == branch::skipped && p.speculates(g);
+  const bool clips = w.taken == branch::clipped && p.options().updates.may_clip;
+  const bool wanted = p.speculates(g) && (clips || w.taken == branch::skipped);
   if (!wanted && r.undo[g] != none) return broken(p, r.undo[g], "undoes an update that has to stay");
   if (!wanted) return {};
-  if (r.undo[g] == none) return broken(p, r.update[g], "is not undone though the vote finds an overflow");
+  if (r.undo[g] == none)
+    return broken(p, r.update[g],
+                  clips ? "is not undone though the vote clips its gradients"
+                        : "is not undone though the vote finds an overflow");
   if (auto ok = in_order(w, rank, r.vote, r.undo[g], "which says whether to"); !ok) return ok;
   return in_order(w, rank, r.update[g], r.undo[g], "which it undoes");
+}
+
+// Where the vote clips, what was updated with gradients as they are is updated with clipped ones: undone, then done
+// again. Which of the two an update is says its kind, and with it the factor of its gradients.
+core::result<void> is_done_again(const world& w, uint32_t rank, uint32_t g) {
+  const rank_plan& p = *w.ranks[rank];
+  const roll& r = w.rolls[rank];
+  const bool wanted = w.taken == branch::clipped && p.options().updates.may_clip && p.speculates(g);
+  if (!wanted && r.redo[g] != none) return broken(p, r.redo[g], "updates a second time");
+  if (!wanted) return {};
+  if (r.redo[g] == none) return broken(p, r.undo[g], "is not followed by an update with clipped gradients");
+  return in_order(w, rank, r.undo[g], r.redo[g], "which restores what it changes");
 }
 
 // In a run that does not skip such steps, a gradient that is not finite ends the run: the undo fails, and since nothing
@@ -66,9 +83,10 @@ core::result<void> speculation(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
   const roll& r = w.rolls[rank];
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g) {
+    if (p.speculates(g) && r.update[g] == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
     if (auto ok = is_taken_back(w, rank, g); !ok) return ok;
+    if (auto ok = is_done_again(w, rank, g); !ok) return ok;
     if (!p.speculates(g)) continue;
-    if (r.update[g] == none) return broken(p, "nothing updates sub-group " + std::to_string(g));
     if (p.instructions[r.update[g]].guard != guard::always)
       return broken(p, r.update[g], "is guarded, though it is to run before the vote");
     if (auto ok = reads_whole_gradients(w, rank, g); !ok) return ok;

@@ -67,6 +67,7 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::prepare:
     case kind::update:
     case kind::undo:
+    case kind::redo:
       return x.subject < p.sub_groups.size();
     case kind::collect:
     case kind::orthogonalise:

@@ -66,6 +66,9 @@ core::result<void> bucket_is_reduced(const world& w, uint32_t rank, uint32_t b, 
   return in_order(w, rank, norm, r.vote, "whose square sums it carries");
 }
 
+// The one whose result the step leaves.
+uint32_t last_update(const roll& r, uint32_t g) { return r.redo[g] != none ? r.redo[g] : r.update[g]; }
+
 // Without overlap_comm nothing is computed beside a reduction.
 core::result<void> does_not_overlap(const world& w, uint32_t rank) {
   const rank_plan& p = *w.ranks[rank];
@@ -158,7 +161,8 @@ core::result<void> publishes(const world& w) {
     if (p.layout->publish_sets.empty()) continue;
     for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
       for (const auto& x : p.sub_groups[g].pieces)
-        if (auto ok = in_order(w, rank, r.update[g], r.publish[set_of[x.parameter]], "whose result it publishes"); !ok)
+        if (auto ok = in_order(w, rank, last_update(r, g), r.publish[set_of[x.parameter]], "whose result it publishes");
+            !ok)
           return ok;
   }
   return {};

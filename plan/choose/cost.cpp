@@ -53,6 +53,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     case kind::spread:
     case kind::update:
     case kind::undo:
+    case kind::redo:
     case kind::publish:
     case kind::snapshot:
       return x.bytes;
@@ -257,7 +258,6 @@ cost_model default_costs(core::dtype parameter, bool native_products) {
 }
 
 double predicted_seconds(const rank_plan& p, const instruction& x, const cost_model& costs) {
-  if (x.guard == guard::skipped) return 0;  // the predicted step is not skipped
   if (x.kind == kind::write) return static_cast<double>(x.bytes) / costs.disk_bytes_per_s;
   // The ranks share a disk and use it at the same time.
   if (x.lane == lane::io) {
@@ -273,7 +273,9 @@ timeline play(rank_plans ranks, const instruction_price& price, double latency_s
 }
 
 timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for) {
-  const auto price = [&costs](const rank_plan& p, const instruction& x) { return predicted_seconds(p, x, costs); };
+  const auto price = [&costs](const rank_plan& p, const instruction& x) {
+    return acts(x.guard, branch::not_skipped) ? predicted_seconds(p, x, costs) : 0;
+  };
   return play(ranks, price, costs.latency_s, std::move(stands_for));
 }
 

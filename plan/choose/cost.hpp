@@ -53,14 +53,14 @@ struct timeline {                                       ///< all ranks' step
 /// Seconds of an instruction alone, once it may start; of a collective the longest of its members' counts.
 using instruction_price = std::function<double(const rank_plan& p, const instruction& x)>;
 
-/// Plays a step that is not skipped: lanes in order, dependencies, collectives one after the other once all members
-/// have posted them; `latency_s` from the end of an instruction to a start on another lane or rank. The plans have
-/// passed check(). Deterministic. For many ranks, one plan of each class may be given, with the number of ranks it
-/// stands for; empty: each plan stands for one rank.
+/// Plays a step that is neither skipped nor clipped: lanes in order, dependencies, collectives one after the other once
+/// all members have posted them; `latency_s` from the end of an instruction to a start on another lane or rank. The
+/// plans have passed check(). Deterministic. For many ranks, one plan of each class may be given, with the number of
+/// ranks it stands for; empty: each plan stands for one rank.
 timeline play(rank_plans ranks, const instruction_price& price, double latency_s,
               std::vector<uint32_t> stands_for = {});
 
-/// The same with the prices of a cost model.
+/// The same with the prices of a cost model; what only acts in skipped or clipped steps takes no time.
 timeline predict(rank_plans ranks, const cost_model& costs, std::vector<uint32_t> stands_for = {});
 
 }  // namespace troupe::plan

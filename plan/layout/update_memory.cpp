@@ -10,7 +10,7 @@ uint64_t updated_bytes(const job_layout& l, const sub_group& group) {
 }
 
 uint64_t undo_bytes(const job_layout& l, const owned_piece& piece) {
-  if (!l.options.updates.may_skip) return 0;
+  if (!l.options.updates.may_undo()) return 0;
   const auto rounded = [&](core::dtype type) {
     return core::round_up(piece.range.count * core::size_of(type), core::parameter_alignment_bytes);
   };
@@ -20,7 +20,7 @@ uint64_t undo_bytes(const job_layout& l, const owned_piece& piece) {
 }
 
 bool may_speculate(const job_layout& l) {
-  return !l.options.tiers.swaps() || (!l.options.updates.may_skip && !l.swaps_gradients());
+  return !l.options.tiers.swaps() || (!l.options.updates.may_undo() && !l.swaps_gradients());
 }
 
 void place_undo_copies(rank_plan& p) {

@@ -11,7 +11,7 @@ namespace troupe::plan {
 uint64_t updated_bytes(const job_layout& l, const sub_group& group);
 
 /// Bytes of the undo copy of a piece: weights, moments and the 16-bit copy, each rounded up to 64 bytes, as
-/// kernels::update_keeping lays them out. 0 where no step is ever skipped, so that nothing is undone.
+/// kernels::update_keeping lays them out. 0 where no step is ever skipped or clipped, so that nothing is undone.
 uint64_t undo_bytes(const job_layout& l, const owned_piece& piece);
 
 /// Whether sub-groups may be updated before the vote. Swapped ones only where nothing is ever undone, as there are too

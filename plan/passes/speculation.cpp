@@ -141,6 +141,29 @@ class speculation {
   std::vector<uint32_t> ends_;                  // [unit]: its last use; of those that others compute the first
 };
 
+/// Behind `last`, the last of `undo` [sub-group]: those updates again, in the order of updates behind a vote, since the
+/// first of these are published first.
+void add_redo(draft& d, const rank_plan& p, const std::vector<handle>& undo, handle last) {
+  std::vector<handle> redo(undo.size(), none);
+  for (uint32_t g = 0; g < undo.size(); ++g) {
+    if (undo[g] == none) continue;
+    last = redo[g] = d.insert_after(last, kind::redo, g, p.options().accumulation - 1);
+    d.at(last).guard = guard::clipped;
+    d.at(last).bytes = updated_bytes(*p.layout, p.sub_groups[g]);
+    d.depend(last, undo[g]);
+    read_gradients(d, p, g, last);
+  }
+  std::vector<handle> waits;
+  for (handle x = d.vote; x != none; x = d.next(x)) {
+    if (d.is_mark(x) || d.at(x).kind != kind::publish) continue;
+    waits.clear();
+    d.for_each_before(x, [&](handle on) {
+      if (d.at(on).kind == kind::update) waits.push_back(redo[d.at(on).subject]);
+    });
+    for (const handle on : waits) d.depend(x, on);
+  }
+}
+
 bool speculates(const rank_plan& p) {
   for (uint32_t g = 0; g < p.sub_groups.size(); ++g)
     if (p.speculates(g)) return true;
@@ -153,22 +176,25 @@ std::string speculate(draft& d, const rank_plan& p) { return speculates(p) ? spe
 
 std::string add_undo(draft& d, const rank_plan& p) {
   if (!speculates(p)) return {};
+  const bool may_clip = p.options().updates.may_clip;
+  std::vector<handle> undo(p.sub_groups.size(), none);
   handle last = none;
-  uint32_t undone = 0;
   for (handle x = d.begin; x != d.vote; x = d.next(x)) {
     if (d.is_mark(x) || d.at(x).kind != kind::update) continue;
     const uint32_t g = d.at(x).subject;
-    last = d.insert_after(last == none ? d.vote : last, kind::undo, g, p.options().accumulation - 1);
-    d.at(last).guard = guard::skipped;
+    last = undo[g] = d.insert_after(last == none ? d.vote : last, kind::undo, g, p.options().accumulation - 1);
+    d.at(last).guard = may_clip ? guard::undone : guard::skipped;
     for (const auto& piece : p.sub_groups[g].pieces) d.at(last).bytes += 2 * undo_bytes(*p.layout, piece);
     d.depend(last, d.vote);
     d.depend(last, x);
-    ++undone;
   }
+  if (last == none) return {};
   // The last one fails where a gradient is not finite: then nothing is published.
   for (handle x = d.vote; x != none; x = d.next(x))
     if (!d.is_mark(x) && d.at(x).kind == kind::publish) d.depend(x, last);
-  return undone == 0 ? "" : "a skipped step undoes the updates before its vote";
+  if (!may_clip) return "a skipped step undoes the updates before its vote";
+  add_redo(d, p, undo, last);
+  return "a skipped step undoes the updates before its vote, one that clips also does them again";
 }
 
 }  // namespace troupe::plan

@@ -49,6 +49,23 @@ std::string named(const char* what, uint32_t process, const std::string& thread,
          ",\"args\":{\"name\":" + core::json_string(name) + "}}";
 }
 
+/// Behind what only happens in some outcomes of the vote.
+std::string mark_of(guard g) {
+  switch (g) {
+    case guard::always:
+      return "";
+    case guard::not_skipped:
+      return " ?";
+    case guard::clipped:
+      return " ? clipped";
+    case guard::skipped:
+      return " ? skipped";
+    case guard::undone:
+      return " ? skipped or clipped";
+  }
+  return "";
+}
+
 }  // namespace
 
 std::string aligned(const std::vector<std::vector<std::string>>& rows, const std::vector<bool>& right) {
@@ -71,10 +88,9 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, const std
 std::string as_table(const rank_plan& p) {
   std::vector<row> rows{{"id", "lane", "what", "micro", "buffer", "bytes", "flops", "after"}};
   for (const auto& x : p.instructions)
-    rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)),
-                    p.describe(x.id) + (x.guard == guard::always ? "" : " ?"), std::to_string(x.micro), place_of(p, x),
-                    x.bytes == 0 ? "-" : std::to_string(x.bytes), x.flops == 0 ? "-" : core::text_of("%.3g", x.flops),
-                    list_of(x.after)});
+    rows.push_back({std::to_string(x.id), std::string(name_of(x.lane)), p.describe(x.id) + mark_of(x.guard),
+                    std::to_string(x.micro), place_of(p, x), x.bytes == 0 ? "-" : std::to_string(x.bytes),
+                    x.flops == 0 ? "-" : core::text_of("%.3g", x.flops), list_of(x.after)});
   return aligned(rows, {true, false, false, true, false, true, true, false});
 }
 

@@ -56,18 +56,10 @@ class update_writer {
     d_.depend(x, d_.vote);
     return x;
   }
-  // Buckets that stay live until the last reader of the gradients of a sub-group.
-  void read_gradients(handle x, uint32_t g) {
-    if (!p_.options().buckets_stay()) return;
-    for (const auto& piece : p_.sub_groups[g].pieces) {
-      const size_t bucket = p_.layout->bucket_of[piece.parameter];
-      d_.read(d_.bucket_buffers[(bucket + 1) * p_.options().accumulation - 1], x);
-    }
-  }
   void prepare(uint32_t g) {
     const handle x = prepared_[g] = append(kind::prepare, g);
     d_.at(x).bytes = p_.sub_groups[g].elements * 4 * core::size_of(p_.options().master());
-    read_gradients(x, g);
+    read_gradients(d_, p_, g, x);
   }
   void measure() {
     measure_ = append(kind::measure, none);
@@ -120,7 +112,7 @@ class update_writer {
       d_.at(x).buffer = slot;
       d_.close(slot, x);
     }
-    read_gradients(x, g);
+    read_gradients(d_, p_, g, x);
   }
 
   void publish() {

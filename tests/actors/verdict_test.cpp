@@ -80,6 +80,25 @@ BOOST_AUTO_TEST_CASE(a_gradient_above_the_limit_is_scaled_down_to_it) {
     }
 }
 
+// Updates that ran with the factor of a step that clips nothing have to be done again just where this one has other
+// bits.
+BOOST_AUTO_TEST_CASE(a_step_is_clipped_if_its_factor_is_another_one) {
+  job::scaling_rules rules;
+  rules.clip = 2;
+  for (const auto& [norm, clipped] : {std::pair{1.9, false}, {2.0 - 1e-6 + 2e-8, false}, {2.0, true}, {2.1, true}}) {
+    ballot b(1, 1);
+    b.votes[0] = norm * norm;
+    const auto v = judge(*b.p, b.votes, 1, rules);
+    BOOST_TEST(v.clipped == clipped, norm);
+    BOOST_TEST((v.gradient_scale != 1.0F) == clipped, norm);
+    BOOST_TEST((v.taken() == (clipped ? plan::branch::clipped : plan::branch::not_skipped)));
+  }
+  ballot b(1, 1);
+  b.votes[0] = infinity;
+  rules.skip_overflow = true;
+  BOOST_TEST((judge(*b.p, b.votes, 1, rules).taken() == plan::branch::skipped));
+}
+
 BOOST_AUTO_TEST_CASE(a_limit_of_zero_means_no_clipping) {
   ballot b;
   b.votes[0] = 1e12;
@@ -113,6 +132,14 @@ BOOST_AUTO_TEST_CASE(guarded_instructions_act_unless_the_step_is_skipped) {
   skipped->votes[0] = infinity;
   BOOST_TEST(!skipped->acts(plan::guard::not_skipped));
   BOOST_TEST(skipped->acts(plan::guard::always));
+  BOOST_TEST(skipped->acts(plan::guard::undone));
+  BOOST_TEST(!skipped->acts(plan::guard::clipped));
+  rules.clip = 1;
+  auto clipped = context_of(small_plans(1, 1).front(), {}, rules);
+  clipped->votes[0] = 1e6;
+  for (const auto g : {plan::guard::always, plan::guard::not_skipped, plan::guard::clipped, plan::guard::undone})
+    BOOST_TEST(clipped->acts(g));
+  BOOST_TEST(!clipped->acts(plan::guard::skipped));
 }
 
 BOOST_AUTO_TEST_CASE(ranks_that_saw_the_same_vote_agree) {

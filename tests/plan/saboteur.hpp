@@ -480,6 +480,31 @@ class saboteur {
     return true;
   }
   bool drop_an_undo() { return drop(kind::undo); }
+  bool drop_a_redo() { return drop(kind::redo); }
+  // As if the writer had taken the one for the other.
+  bool redo_before_undo() {
+    auto* x = any([](const instruction& i) { return i.kind == kind::redo; });
+    if (x == nullptr) return false;
+    auto* y = any([x](const instruction& i) { return i.kind == kind::undo && i.subject == x->subject; });
+    std::swap(static_cast<operation&>(*x), static_cast<operation&>(*y));
+    return true;
+  }
+  // Which of the two an update is decides about the factor of its gradients.
+  bool take_the_factor_of_another_branch() {
+    auto* x = any([this](const instruction& i) {
+      return i.kind == kind::redo || (i.kind == kind::update && p_.speculates(i.subject));
+    });
+    if (x == nullptr) return false;
+    x->kind = x->kind == kind::redo ? kind::update : kind::redo;
+    return true;
+  }
+  bool act_in_other_branches() {
+    auto* x = any([](const instruction& i) { return i.guard != guard::always; });
+    if (x == nullptr) return false;
+    const auto next = (static_cast<uint32_t>(x->guard) + below(3)) % 4;  // any but its own, and not always
+    x->guard = static_cast<guard>(next + 1);
+    return true;
+  }
   bool change_size() {
     switch (below(4)) {
       case 0:
@@ -525,8 +550,11 @@ class saboteur {
   [[nodiscard]] bool implied(const shared_plans& now, uint32_t id, uint32_t on) const {
     for (const uint32_t waits : p_.instructions[id].after)
       if (p_.instructions[id].guard == guard::always && p_.instructions[waits].guard != guard::always) return false;
-    for (const branch taken : {branch::not_skipped, branch::skipped})
-      if (runs(p_.instructions[id], taken) && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id)) return false;
+    for (const branch taken : {branch::not_skipped, branch::clipped, branch::skipped}) {
+      const bool idle = p_.instructions[on].kind == kind::redo && !runs(p_.instructions[on], taken);
+      if (runs(p_.instructions[id], taken) && !idle && !order_oracle(now, taken).before(p_.rank, on, p_.rank, id))
+        return false;
+    }
     return true;
   }
   /// For bytes that two buffers share: all uses of the earlier one are over before the other begins. Uses lie within a

@@ -8,30 +8,52 @@ using namespace troupe::actors;
 
 BOOST_AUTO_TEST_SUITE(seeds)
 
+namespace {
+
+/// Whether some plan of the seed updates before its vote and, if it clips, again.
+bool may_redo(const scenario& s) {
+  const auto& all = s.plans.front();
+  return std::ranges::any_of(all, [](const auto& p) {
+    return std::ranges::any_of(p->instructions, [](const auto& x) { return x.kind == plan::kind::redo; });
+  });
+}
+
+}  // namespace
+
 BOOST_AUTO_TEST_CASE(without_faults_every_run_follows_its_plan) {
   const auto [first, last] = actors::seeds(500);
-  uint64_t skipped = 0, messages = 0;
+  uint64_t skipped = 0, redone = 0, messages = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const auto result = play(seed, false);
     messages += result.messages;
-    for (const auto& r : result.runs) skipped += r.outcome.result.skipped;
+    for (const auto& r : result.runs) {
+      skipped += r.outcome.result.skipped;
+      if (r.which == plan::plan_choice::train && r.outcome.result.clipped)
+        redone += may_redo(scenario_of(seed, false)) ? 1 : 0;
+    }
   }
-  BOOST_TEST_MESSAGE(messages << " messages, " << skipped << " skipped updates");
+  BOOST_TEST_MESSAGE(messages << " messages, " << skipped << " skipped updates, " << redone << " done again");
   if (last - first < 100) return;
   BOOST_TEST(skipped > 0U);
+  BOOST_TEST(redone > 10U);
 }
 
 BOOST_AUTO_TEST_CASE(with_a_fault_every_run_ends_right_or_with_one_error_that_names_it) {
   const auto [first, last] = actors::seeds(500);
   std::map<sim_fault_kind, uint64_t> failed, passed;
+  uint64_t while_clipped = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const auto result = play(seed, true);
-    const auto kind = scenario_of(seed, true).options.fault.kind;
+    const auto s = scenario_of(seed, true);
+    const auto kind = s.options.fault.kind;
     if (result.runs.empty()) continue;
+    if (result.fault_struck && s.options.fault.run == s.options.clip_in_run && may_redo(s)) ++while_clipped;
     ++(result.runs.back().outcome.failure ? failed : passed)[kind];
   }
   if (last - first < 100) return;
   // The test is worth little unless faults strike.
+  BOOST_TEST_MESSAGE(while_clipped << " faults struck a run that does updates again");
+  BOOST_TEST(while_clipped > 10U);
   for (auto kind = size_t{0}; kind <= static_cast<size_t>(sim_fault_kind::silence); ++kind) {
     const auto k = static_cast<sim_fault_kind>(kind);
     BOOST_TEST_MESSAGE(name_of(k) << ": " << failed[k] << " failed, " << passed[k] << " ended right");

@@ -50,7 +50,8 @@ inline std::vector<shared_rank_plans> all_plans(const plan::shared_table& table,
 inline scenario scenario_of(uint64_t seed, bool with_fault) {
   std::mt19937_64 random(seed);
   scenario s;
-  const auto [table, options] = job_of(seed, random);
+  auto [table, options] = job_of(seed, random);
+  options.updates.speculate = options.updates.may_clip = seed % 2 == 1;
   s.plans = all_plans(table, options);
   const uint64_t runs = 2 + random() % 2;
   for (uint64_t i = 0; i < runs; ++i)
@@ -61,6 +62,7 @@ inline scenario scenario_of(uint64_t seed, bool with_fault) {
   o.noise = double(random() % 3);
   o.window = progress_batch + static_cast<uint32_t>(random() % 20);
   if (random() % 4 == 0) o.overflow_in_run = 1 + random() % runs;
+  if (options.updates.may_clip) o.clip_in_run = 1 + seed / 2 % runs;
   if (with_fault) o.fault = draw_fault(seed, s.plans, s.order, o.stall_after);
   return s;
 }

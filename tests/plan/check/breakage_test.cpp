@@ -122,17 +122,23 @@ BOOST_AUTO_TEST_CASE(every_break_of_a_step_that_updates_before_its_vote_is_caugh
   const std::map<std::string, breakage_kind> of_speculation = {
       {"change an undo copy", {&saboteur::change_an_undo_copy}},
       {"drop an undo", {&saboteur::drop_an_undo}},
+      {"drop a redo", {&saboteur::drop_a_redo}},
+      {"redo before undo", {&saboteur::redo_before_undo}},
+      {"take the factor of another branch", {&saboteur::take_the_factor_of_another_branch}},
+      {"act in other branches", {&saboteur::act_in_other_branches}},
   };
   auto breakages = all_breakages;
   breakages.insert(of_speculation.begin(), of_speculation.end());
   std::map<std::string, uint32_t> caught;
-  for (uint64_t seed = 1000; seed < 1250; ++seed) {
+  for (uint64_t seed = 1000; seed < 1300; ++seed) {
     std::mt19937_64 random(seed);
     const auto table = random_table(random);
     auto options = random_options(*table, random);
     options.mode = mode::train;
     options.updates.speculate = true;
-    options.updates.may_skip = !options.tiers.swaps();  // swapped states speculate only if nothing is undone
+    const bool undoes = !options.tiers.swaps();  // swapped states speculate only if nothing is undone
+    options.updates.may_skip = undoes && seed % 4 != 0;
+    options.updates.may_clip = undoes && seed % 4 != 1;
     if (!make_layout(table, options)) continue;
     const auto whole = plans_of(table, options);
     for (const auto& [name, kind] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {

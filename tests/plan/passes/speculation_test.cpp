@@ -20,6 +20,12 @@ plan_options ahead(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
   return o;
 }
 
+plan_options ahead_of_a_clip(uint32_t ranks, uint32_t stage, uint32_t accumulation = 1) {
+  auto o = ahead(ranks, stage, accumulation);
+  o.updates.may_clip = true;
+  return o;
+}
+
 uint32_t vote_of(const rank_plan& p) {
   const auto x = std::find_if(p.instructions.begin(), p.instructions.end(),
                               [](const instruction& i) { return i.kind == kind::vote; });
@@ -77,16 +83,18 @@ BOOST_AUTO_TEST_CASE(every_plan_that_speculates_is_proved) {
         for (const uint32_t accumulation : {1U, 3U})
           for (const bool micro_first : {false, true})
             for (const bool saves : {false, true})
-              for (const uint64_t sub_group : {1ULL, 20'000ULL, 500'000'000ULL})
-                for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL}) {
-                  auto o = ahead(ranks, stage, accumulation);
-                  o.gradients.sum_micro_first = micro_first;
-                  o.saving.on = saves;
-                  o.updates.sub_group = sub_group;
-                  o.gathering.persistence_threshold = persistence;
-                  const auto proved = troupe::plan::check(plans_of(gpt_table(2, 64, 256, tied), o));
-                  BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
-                }
+              for (const bool may_clip : {false, true})
+                for (const uint64_t sub_group : {1ULL, 20'000ULL, 500'000'000ULL})
+                  for (const uint64_t persistence : {0ULL, 200ULL, 1'000'000ULL}) {
+                    auto o = ahead(ranks, stage, accumulation);
+                    o.gradients.sum_micro_first = micro_first;
+                    o.saving.on = saves;
+                    o.updates.may_clip = may_clip;
+                    o.updates.sub_group = sub_group;
+                    o.gathering.persistence_threshold = persistence;
+                    const auto proved = troupe::plan::check(plans_of(gpt_table(2, 64, 256, tied), o));
+                    BOOST_TEST(proved.has_value(), "stage " << stage << ": " << (proved ? "" : proved.error().text));
+                  }
 }
 
 BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
@@ -97,6 +105,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
       auto options = random_options(*table, random);
       options.updates.speculate = true;
       options.updates.may_skip = random() % 2 == 0;
+      options.updates.may_clip = random() % 2 == 0;
       if (!make_layout(table, options)) continue;
       const auto plans = plans_of(table, options);
       const auto ok = troupe::plan::check(plans);
@@ -107,17 +116,22 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_that_speculate_are_proved) {
 }
 
 BOOST_AUTO_TEST_CASE(plans_of_random_cuts_that_speculate_are_proved) {
+  uint32_t again = 0;
   for (uint64_t seed = 0; seed < 150; ++seed) BOOST_TEST_CONTEXT("seed " << seed) {
       std::mt19937_64 random(seed);
       auto [table, options] = random_cut(random, mode::train);
       options.updates.speculate = true;
       options.updates.may_skip = seed % 2 == 0;
-      const auto ok = troupe::plan::check(plans_of(table, options));
+      options.updates.may_clip = seed % 3 != 0;
+      const auto plans = plans_of(table, options);
+      const auto ok = troupe::plan::check(plans);
       BOOST_TEST(ok.has_value(), (ok ? "" : ok.error().text));
+      for (const auto& p : plans) again += all_of(*p, kind::redo).empty() ? 0 : 1;
     }
+  BOOST_TEST(again > 50U);
 }
 
-BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_no_step_is_skipped) {
+BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_nothing_is_undone) {
   for (const bool tied : {false, true})
     for (uint32_t stage = 1; stage <= 3; ++stage)
       for (const uint32_t accumulation : {1U, 2U})
@@ -144,6 +158,9 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_updated_before_the_vote_if_no_step_is_s
             BOOST_TEST(updated(true));
             o.updates.may_skip = true;
             BOOST_TEST(updated(false));
+            o.updates.may_skip = false;
+            o.updates.may_clip = true;
+            BOOST_TEST(updated(false));
           }
 }
 
@@ -161,6 +178,44 @@ BOOST_AUTO_TEST_CASE(sub_groups_are_updated_during_backward_and_undone_after_the
     for (const auto* x : updates) BOOST_TEST((x->guard == guard::always));
     for (const auto* x : undos) BOOST_TEST((x->guard == guard::skipped));
   }
+}
+
+BOOST_AUTO_TEST_CASE(a_step_that_clips_undoes_its_updates_and_does_each_again_before_it_is_published) {
+  for (uint32_t stage = 1; stage <= 3; ++stage) {
+    const auto p = *plans_of(gpt_table(4, 64, 256, false), ahead_of_a_clip(2, stage)).front();
+    const auto undos = all_of(p, kind::undo), redos = all_of(p, kind::redo), publishes = all_of(p, kind::publish);
+    BOOST_TEST_REQUIRE(undos.size() == p.sub_groups.size());
+    BOOST_TEST_REQUIRE(redos.size() == p.sub_groups.size());
+    for (const auto* x : undos) BOOST_TEST((x->guard == guard::undone));
+    for (uint32_t g = 0; g < redos.size(); ++g) {
+      BOOST_TEST(redos[g]->subject == g);
+      BOOST_TEST((redos[g]->guard == guard::clipped));
+      BOOST_TEST(redos[g]->id > undos.back()->id);
+    }
+    BOOST_TEST(publishes.empty() == (stage == 3));
+    // Some sets have no element of this rank.
+    const auto waits = [&](const instruction* x) {
+      return std::ranges::any_of(x->after, [&](uint32_t on) { return p.instructions[on].kind == kind::redo; });
+    };
+    BOOST_TEST((publishes.empty() || std::ranges::any_of(publishes, waits)));
+  }
+}
+
+// Without the copies that a clipped step needs, and with them.
+BOOST_AUTO_TEST_CASE(a_step_that_may_be_clipped_keeps_undo_copies_though_none_is_skipped) {
+  auto o = ahead(2, 3);
+  o.updates.may_skip = false;
+  const auto table = gpt_table(2, 64, 256, false);
+  BOOST_TEST(plans_of(table, o).front()->undo_bytes == 0U);
+  o.updates.may_clip = true;
+  const auto clipping = plans_of(table, o);
+  o.updates.may_skip = true;
+  BOOST_TEST(clipping.front()->undo_bytes > 0U);
+  BOOST_TEST(clipping.front()->undo_bytes == plans_of(table, o).front()->undo_bytes);
+  // The predicted step is not clipped.
+  o.updates.may_clip = false;
+  const auto costs = default_costs(o.types.parameter);
+  BOOST_TEST(predict(clipping, costs).step_s == predict(plans_of(table, o), costs).step_s);
 }
 
 BOOST_AUTO_TEST_CASE(updates_that_need_more_than_elements_wait_for_the_vote) {
@@ -266,6 +321,43 @@ BOOST_AUTO_TEST_CASE(an_update_that_is_not_undone_is_named) {
         for (const auto* x : all_of(p, kind::undo)) std::erase(p.instructions[x->id].after, vote_of(p));
       },
       "when the step is skipped: ");
+}
+
+BOOST_AUTO_TEST_CASE(an_update_that_is_not_done_again_with_clipped_gradients_is_named) {
+  const auto o = ahead_of_a_clip(2, 2);
+  const auto guarded = [](kind k, guard g) {
+    return [=](rank_plan& p) { p.instructions[all_of(p, k).front()->id].guard = g; };
+  };
+  refused(o, guarded(kind::redo, guard::skipped), "is not followed by an update with clipped gradients");
+  refused(o, guarded(kind::redo, guard::not_skipped), "updates a second time");
+  refused(o, guarded(kind::redo, guard::undone), "when the step is skipped: ");
+  refused(o, guarded(kind::redo, guard::always), "updates a second time");
+  refused(o, guarded(kind::undo, guard::skipped), "is not undone though the vote clips its gradients");
+  refused(o, guarded(kind::undo, guard::clipped), "is not undone though the vote finds an overflow");
+  refused(
+      ahead_of_a_clip(2, 3),  // without publishes, which name the last undo first
+      [](rank_plan& p) {
+        const auto *undo = all_of(p, kind::undo).back(), *redo = all_of(p, kind::redo).front();
+        std::swap(static_cast<operation&>(p.instructions[undo->id]), static_cast<operation&>(p.instructions[redo->id]));
+      },
+      "which restores what it changes");
+  refused(
+      o, [](rank_plan& p) { p.instructions[all_of(p, kind::update).front()->id].kind = kind::redo; },
+      "nothing updates sub-group");
+  refused(
+      o, [](rank_plan& p) { p.instructions[all_of(p, kind::redo).front()->id].kind = kind::update; },
+      "repeats update sub-group 0");
+}
+
+BOOST_AUTO_TEST_CASE(a_clipped_update_is_published_only_after_it_is_done_again) {
+  refused(
+      ahead_of_a_clip(2, 2),
+      [](rank_plan& p) {
+        for (const auto* x : all_of(p, kind::publish))
+          std::erase_if(p.instructions[x->id].after,
+                        [&](uint32_t on) { return p.instructions[on].kind == kind::redo; });
+      },
+      "when the gradients are clipped: ");
 }
 
 BOOST_AUTO_TEST_CASE(undo_copies_that_share_bytes_are_named) {

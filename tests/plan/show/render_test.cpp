@@ -63,6 +63,16 @@ BOOST_AUTO_TEST_CASE(a_table_has_a_line_for_each_instruction_under_its_headings)
   BOOST_TEST(count_of(as_table(*p), " ?") == p->sub_groups.size());
 }
 
+BOOST_AUTO_TEST_CASE(a_table_says_in_which_outcomes_of_the_vote_something_happens) {
+  auto o = small_options(2, 3);
+  o.updates.speculate = o.updates.may_clip = true;
+  const auto p = plans_of(odd_names(), o).front();
+  BOOST_TEST(count_of(as_table(*p), " ? skipped or clipped") == p->sub_groups.size());
+  BOOST_TEST(count_of(as_table(*p), " ? clipped") == p->sub_groups.size());
+  o.updates.may_clip = false;
+  BOOST_TEST(count_of(as_table(*plans_of(odd_names(), o).front()), " ? skipped") == p->sub_groups.size());
+}
+
 BOOST_AUTO_TEST_CASE(a_trace_is_json_with_a_process_for_each_rank_and_a_thread_for_each_lane) {
   const auto plans = plans_of(odd_names(), small_options(2, 3));
   const auto t = predict(plans, default_costs(troupe::core::dtype::f32));

@@ -105,6 +105,7 @@ BOOST_AUTO_TEST_CASE(plans_of_random_models_with_copies_are_proved) {
       auto options = per_use(random_options(*table, random));
       follow_originals(*table, options.updates.rules);
       if (random() % 3 == 0) options.updates.speculate = true;
+      options.updates.may_clip = seed % 2 == 0;
       if (!make_layout(table, options)) continue;  // fewer blocks than ranks
       (void)proved(table, options);
       ++proved_plans;

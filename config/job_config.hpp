@@ -28,7 +28,7 @@ struct model_section {            ///< `model`
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
   std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
-  uint32_t shard = 0;  ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
+  uint32_t shard = 0;           ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     const uint32_t group = shard == 0 ? data : shard;
@@ -118,7 +118,8 @@ struct job_config {            ///< a validated job, never changed once loaded
   std::filesystem::path output;  ///< folder for the run's outputs; default runs/<file stem> beside the current folder
   double stall_after_s = 0;      ///< cluster.stall_after; 0: 30 s
   uint64_t host_memory_budget = 0;  ///< cluster.host_memory_budget in bytes, of all ranks of a process; 0: none
-  bool swap_checksums = true;       ///< cluster.*, as the three below
+  early_choice early_updates = early_choice::automatic;  ///< cluster.*, as the four below
+  bool swap_checksums = true;
   swap_choice swap_gradients = swap_choice::automatic;
   offload_device offload_activations = offload_device::none;
   std::optional<uint64_t> offload_activations_units;  ///< the first so many units; none: all

@@ -84,10 +84,7 @@ void add_optimizer(key_rows& t) {
   add_shared<part>(key, optimizer_device(), "4",
                    "Device nvme: buffers of a sub-group's size, of which four (gradient, master weights, two moments) "
                    "hold one; not given: as many as the plan chooses.");
-  key("pipeline_read", boolean, "false",
-      "Device nvme: read the next sub-group while one is updated. With gradient_clipping: 0, and where an overflow "
-      "ends "
-      "the run instead of skipping the step, updates begin in backward.")
+  key("pipeline_read", boolean, "false", "Device nvme: read the next sub-group while one is updated.")
       .into<section_of, part, &optimizer::pipeline_read>()
       .tells<section_of, part, &optimizer::pipeline_given>();
   key("pipeline_write", boolean, "false", "Device nvme: write the last sub-group while one is updated.")
@@ -104,7 +101,7 @@ void add_optimizer(key_rows& t) {
       .into<section_of, part, &optimizer::ratio>();
   key("super_offload", boolean, "false",
       "Stage 3, device cpu: update a sub-group as soon as its gradients are there, and take that back on overflow; "
-      "ahead of the norm only with gradient_clipping: 0.")
+      "with gradient_clipping only if cluster.early_updates asks for it.")
       .into<section_of, part, &optimizer::super_offload>();
   key("cpuadam_cores_perc", number, "0.8", "The share of cores that updates with super_offload.")
       .at_least(0)
@@ -214,28 +211,36 @@ void add_aio(key_rows& t) {
       .into<&job::aio, &aio::use_gds>();
 }
 
-hand_made swap_gradients_field() {
+/// Of a key that is auto, true or false.
+template <auto Field>
+hand_made open_choice() {
+  using choice = std::remove_cvref_t<decltype(std::declval<job>().*Field)>;
   return {[](job& c, const node& v) -> std::optional<std::string> {
-            c.swap_gradients = boolean_in(v) == true ? swap_choice::always : swap_choice::never;
+            c.*Field = boolean_in(v) == true ? choice::always : choice::never;
             return std::nullopt;
           },
           [](const job& c) -> std::string {
-            return c.swap_gradients == swap_choice::automatic ? "auto"
-                   : c.swap_gradients == swap_choice::always  ? "true"
-                                                              : "false";
+            return c.*Field == choice::automatic ? "auto" : c.*Field == choice::always ? "true" : "false";
           }};
 }
 
 }  // namespace
 
 void add_swap_keys(key_rows& t) {
+  t.row("cluster.early_updates", boolean)
+      .by_default("auto")
+      .by_hand(open_choice<&job::early_updates>())
+      .means(
+          "Updates run during backward, ahead of the gradient's norm; a step that is skipped undoes them, one that "
+          "clips also does them again. auto: with super_offload, or with states in files if none is ever undone, and "
+          "never with gradient_clipping.");
   t.row("cluster.swap_checksums", boolean)
       .by_default("true")
       .into<&job::swap_checksums>()
       .means("Hold every page read from a swap file against what was written.");
   t.row("cluster.swap_gradients", boolean)
       .by_default("auto")
-      .by_hand(swap_gradients_field())
+      .by_hand(open_choice<&job::swap_gradients>())
       .means("Reduced gradients go to the swap files too; auto: where the budget of host memory asks for it.");
   t.row("cluster.offload_activations", text)
       .by_default("none")

@@ -39,11 +39,9 @@ struct offload_optimizer_section : offload_section {  ///< `zero_optimization.of
   bool pipeline_given = false;                        ///< either of the two; false: the plan chooses
   bool fast_init = false;                             ///< no effect
   double ratio = 1;                 ///< stage 3: the share of sub-groups that `device` has, the last ones; others stay
-  bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive, undo on overflow
+  bool super_offload = false;       ///< stage 3, cpu: update sub-groups as their gradients arrive
   double cpuadam_cores_perc = 0.8;  ///< no effect
-  /// Updates may run ahead of norm and overflow, without clipping: super_offload, or states in files that no overflow
-  /// has to take back. Derived.
-  bool speculates = false;
+  bool speculates = false;          ///< updates may run ahead of norm and overflow; derived
 };
 
 /// When ZenFlow selects columns anew.
@@ -75,5 +73,8 @@ struct aio_section {                  ///< `aio`
 
 /// What `cluster.swap_gradients` says: auto, true or false.
 enum class swap_choice : uint8_t { automatic, always, never };
+
+/// What `cluster.early_updates` says: auto, true or false.
+enum class early_choice : uint8_t { automatic, always, never };
 
 }  // namespace troupe::config

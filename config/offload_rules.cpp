@@ -115,18 +115,42 @@ class placement {
       unable(key,
              fmt::format("wanted an optimizer that updates element by element, got {}, which needs whole parameters",
                          core::name_of(config_.optimizer.type)));
-    if (config_.gradient_clipping != 0)
-      warn(key, fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 lets them begin in backward",
-                            config_.gradient_clipping));
+    if (config_.early_updates == early_choice::never) return;
+    if (config_.gradient_clipping != 0 && config_.early_updates == early_choice::automatic)
+      warn(key,
+           fmt::format("updates wait for the norm, since gradient_clipping is {}; 0 or cluster.early_updates: true "
+                       "lets them begin in backward",
+                       config_.gradient_clipping));
     else if (zero_.offload_param.device == offload_device::nvme && config_.skips_overflow())
       warn(key, "updates wait for the norm, since offload_param.device is nvme: what is swapped cannot be taken back");
   }
 
   // What lives in files is updated ahead wherever nothing is ever taken back: it costs no memory and hides the disk.
+  // Clipping is no accident that a run hardly ever has, as an overflow is: a step that clips pays for an undo and a
+  // second update, and many runs clip most steps. So only who asks for it has early updates with it.
   void updates_ahead() {
     auto& part = zero_.offload_optimizer;
+    if (config_.early_updates == early_choice::always) must_update_ahead();
     const bool may = zero_.swaps() ? !config_.skips_overflow() : part.super_offload;
-    part.speculates = may && config_.gradient_clipping == 0;
+    part.speculates = config_.early_updates == early_choice::automatic ? may && config_.gradient_clipping == 0
+                                                                       : config_.early_updates == early_choice::always;
+  }
+  void must_update_ahead() {
+    constexpr std::string_view key = "cluster.early_updates";
+    if (needs_whole_parameters())
+      error(key, fmt::format("true: wanted an optimizer that updates element by element, got {}, which needs whole "
+                             "parameters",
+                             core::name_of(config_.optimizer.type)));
+    if (given_.mappings.contains(zenflow_name)) error(key, "wanted auto or false with zenflow, got true");
+    if (!zero_.swaps()) return;
+    constexpr std::string_view wanted =
+        "true: wanted states in memory, got device nvme: what is swapped cannot be undone, ";
+    if (config_.gradient_clipping != 0)
+      error(key, fmt::format("{}and gradient_clipping is {}", wanted, config_.gradient_clipping));
+    else if (config_.skips_overflow())
+      error(key, fmt::format("{}and steps whose gradient overflows are skipped", wanted));
+    else if (config_.swap_gradients == swap_choice::always)
+      error(key, "true: wanted cluster.swap_gradients auto or false, got true");
   }
 
   void zenflow() {

@@ -205,7 +205,7 @@ BOOST_AUTO_TEST_CASE(clipping_keeps_updates_behind_the_norm) {
   const std::string text = smallest_with("stage: 3", "stage: 3, offload_optimizer: {device: cpu, super_offload: true}");
   BOOST_TEST(warnings_of(text) ==
              "j.yaml:8:79: warning: zero_optimization.offload_optimizer.super_offload: updates wait for the norm, "
-             "since gradient_clipping is 1; 0 lets them begin in backward\n");
+             "since gradient_clipping is 1; 0 or cluster.early_updates: true lets them begin in backward\n");
   BOOST_TEST(!must_load(text).config.zero_optimization.offload_optimizer.speculates);
   const loaded ahead = must_load(text + "gradient_clipping: 0\n");
   BOOST_TEST(ahead.warnings.empty());
@@ -233,6 +233,31 @@ BOOST_AUTO_TEST_CASE(states_in_files_are_updated_ahead_if_no_step_is_skipped) {
   BOOST_TEST(!ahead(""));
   BOOST_TEST(!ahead("gradient_clipping: 0\nfp16: {enabled: true}\n"));
   BOOST_TEST(!ahead("gradient_clipping: 0\nbf16: {enabled: true}\n"));
+}
+
+BOOST_AUTO_TEST_CASE(early_updates_are_the_runs_own_choice) {
+  const auto ahead = [](const std::string& zero_section, const std::string& more) {
+    const loaded l = zero(zero_section, more);
+    BOOST_TEST(l.warnings.empty());
+    return l.config.zero_optimization.offload_optimizer.speculates;
+  };
+  const std::string yes = "cluster: {early_updates: true}\n", no = "cluster: {early_updates: false}\n";
+  const std::string super = "stage: 3, offload_optimizer: {device: cpu, super_offload: true}";
+  const std::string files = "stage: 2, offload_optimizer: {device: nvme, nvme_path: a}";
+  for (const char* stage : {"stage: 0", "stage: 1", "stage: 2", "stage: 3"}) {
+    BOOST_TEST(!ahead(stage, ""));
+    BOOST_TEST(ahead(stage, yes));
+    BOOST_TEST(ahead(stage, yes + "fp16: {enabled: true}\n"));
+    BOOST_TEST(!ahead(stage, no));
+  }
+  BOOST_TEST(ahead(super, yes));
+  BOOST_TEST(!ahead(super, no));
+  BOOST_TEST(!ahead(super, no + "gradient_clipping: 0\n"));
+  BOOST_TEST(ahead(files, yes + "gradient_clipping: 0\n"));
+  BOOST_TEST(!ahead(files, no + "gradient_clipping: 0\n"));
+  const loaded first = zero("stage: 1", yes), open = zero("stage: 1");
+  BOOST_TEST((must_load(effective_yaml(first)).config.early_updates == early_choice::always));
+  BOOST_TEST((must_load(effective_yaml(open)).config.early_updates == early_choice::automatic));
 }
 
 BOOST_AUTO_TEST_CASE(explain_says_which_keys_have_no_effect) {

@@ -63,6 +63,7 @@ inline bool is_free(const key_info& row) {
                                                    "zero_optimization.mics_shard_size",
                                                    "zero_optimization.zero_hpz_partition_size",
                                                    "aio.block_size",
+                                                   "cluster.early_updates",
                                                    "cluster.swap_gradients",
                                                    "cluster.offload_activations",
                                                    "activation_checkpointing.cpu_checkpointing"};

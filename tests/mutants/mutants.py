@@ -46,6 +46,10 @@ faults = [
      "  d_.depend(x, writer);\n", "", "plan", "stages"),
     ("replicas all vote", "plan/layout/pieces.cpp",
      "l.replica_at(r) == 0 ? l.slice_of(q, r)", "true ? l.slice_of(q, r)", "plan", "check"),
+    ("a clipped step updates what it has not undone", "actors/hands/shard_executor.cpp",
+     "  if (!context_->acts(x.guard)) return {};", "  if (!context_->decide().skipped) return {};", "parity", "speculation"),
+    ("a clipped step keeps the updates before its vote", "actors/step_context.cpp",
+     "v.clipped = !v.skipped &&", "v.clipped = v.skipped &&", "parity", "speculation"),
 ]
 
 

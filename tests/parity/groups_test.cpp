@@ -57,6 +57,7 @@ BOOST_AUTO_TEST_CASE(skipped_steps_and_updates_before_the_vote_leave_the_bits_to
   const settings ahead = {"gradient_clipping=0", zero + "offload_optimizer.device=cpu",
                           zero + "offload_optimizer.super_offload=true"};
   check_groups(job, ahead + fp16, 4, {2}, 3);
+  check_groups(job, settings{"cluster.early_updates=true", "gradient_clipping=1.5"} + fp16, 4, {2}, 3);
 }
 
 BOOST_AUTO_TEST_CASE(deepspeeds_key_is_that_of_stage_3) {

@@ -108,6 +108,7 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
     out.other = out.other + settings{"activation_checkpointing.enabled=true",
                                      "cluster.offload_activations=" +
                                          (files ? d.one_of({"none", "cpu", "nvme"}) : d.one_of({"none", "cpu"}))};
+  if (!files && out.by_element && d.one_in(3)) out.other.push_back("cluster.early_updates=true");
 }
 
 }  // namespace

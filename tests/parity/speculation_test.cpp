@@ -1,5 +1,9 @@
-// Updates before the vote give the bits of updates that wait for it, also if steps are skipped and undone in the middle
-// of a run, and however the model is cut.
+// Updates before the vote give the bits of updates that wait for it, also if steps are skipped or clipped and undone in
+// the middle of a run, and however the model is cut.
+#include <algorithm>
+#include <cmath>
+
+#include "core/text.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -29,6 +33,62 @@ uint64_t speculated(const actors::session& s) {
   for (const auto& x : s.training_plan(0).instructions)
     n += x.kind == plan::kind::update && x.guard == plan::guard::always ? 1 : 0;
   return n;
+}
+
+// The same with states where the stage has them, and clipping.
+settings clipping(int ranks, int stage, int accumulation) {
+  auto out = base(ranks, stage, accumulation);
+  std::erase_if(out, [](const std::string& x) {
+    return x.find("device=cpu") != std::string::npos || x == "gradient_clipping=0";
+  });
+  return out;
+}
+const settings early = {"cluster.early_updates=true"}, late = {"cluster.early_updates=false"};
+settings limit_of(double norm) { return {"gradient_clipping=" + core::number_text(norm)}; }
+settings pipeline(int ranks, const std::string& schedule, int chunks = 1) {
+  return {"parallel.pipeline=" + std::to_string(ranks), "pipeline.schedule=" + schedule,
+          "pipeline.chunks=" + std::to_string(chunks)};
+}
+
+std::vector<double> finite_norms(const run_result& r) {
+  std::vector<double> out;
+  for (const uint64_t bits : r.norms)
+    if (const auto norm = std::bit_cast<double>(bits); std::isfinite(norm)) out.push_back(norm);
+  return out;
+}
+
+/// A limit that some steps exceed.
+settings middle_limit(const small_job& job, const settings& set) {
+  auto norms = finite_norms(train(job, set + settings{"gradient_clipping=0"}, steps));
+  std::ranges::nth_element(norms, norms.begin() + static_cast<std::ptrdiff_t>(norms.size() / 2));
+  return limit_of(norms[norms.size() / 2]);
+}
+
+uint64_t redone(const actors::session& s) {
+  return static_cast<uint64_t>(
+      std::ranges::count_if(s.training_plan(0).instructions, [](const auto& x) { return x.kind == plan::kind::redo; }));
+}
+
+/// Runs both orders with a limit that some steps exceed and others do not; `cut` is the early one's alone.
+void check_clipped(const settings& set, const settings& cut = {}, const std::string& model = tiny_gpt2) {
+  const small_job job(model);
+  const auto limited = set + middle_limit(job, set);
+  BOOST_TEST_CONTEXT(text_of(limited + cut)) {
+    const auto wanted = train(job, limited + late, steps);
+    auto s = job.open(limited + cut + early);
+    BOOST_TEST(speculated(*s) >= 3U);
+    BOOST_TEST(redone(*s) == speculated(*s));
+    const auto got = result_of(*s, steps);
+    check_same(got, wanted);
+    BOOST_TEST(got.skipped == wanted.skipped);
+    BOOST_TEST(got.memory.undo > 0U);
+    BOOST_TEST(wanted.memory.undo == 0U);
+    const auto norms = finite_norms(wanted);
+    const double limit = job.config(limited)->gradient_clipping;
+    const auto above = std::ranges::count_if(norms, [&](double x) { return x > limit; });
+    BOOST_TEST(above > 0);
+    BOOST_TEST(above < static_cast<std::ptrdiff_t>(norms.size()));
+  }
 }
 
 /// Runs both orders; returns how many steps were skipped.
@@ -68,21 +128,62 @@ BOOST_AUTO_TEST_CASE(every_precision_and_optimizer_keeps_its_bits) {
 // The step that takes the checkpoint also updates before its vote; its updates wait for the snapshots.
 BOOST_AUTO_TEST_CASE(a_run_resumes_from_a_checkpoint_in_either_order) {
   const small_job job(tiny_gpt2);
-  const settings set = base(2, 3, 1) + restless_fp16;
-  const auto folder = job.folder() / "saved";
-  auto s = job.open(set + ahead);
-  for (int i = 0; i < 4; ++i) step_of(*s);
-  BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
-  const auto wanted = result_of(*s, steps);
-  BOOST_TEST(wanted.skipped > 0U);
-  for (const auto& more : {settings{}, ahead}) {
-    auto again = actors::session::open({.config = job.config(set + more), .resume = folder});
-    BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
-    check_same(result_of(**again, steps), wanted);
+  const settings unclipped = base(2, 3, 1) + restless_fp16, plain = clipping(2, 3, 1) + restless_fp16;
+  for (const auto& [set, sooner] : {std::pair{unclipped, ahead}, {plain + middle_limit(job, plain), early}}) {
+    const auto folder = job.folder() / ("saved" + std::to_string(set.size()));
+    auto s = job.open(set + sooner);
+    for (int i = 0; i < 4; ++i) step_of(*s);
+    BOOST_TEST_REQUIRE(s->save({.root = folder}).has_value());
+    const auto wanted = result_of(*s, steps);
+    BOOST_TEST(wanted.skipped > 0U);
+    for (const auto& more : {settings{}, sooner}) {
+      auto again = actors::session::open({.config = job.config(set + more), .resume = folder});
+      BOOST_TEST_REQUIRE(again.has_value(), (again ? "" : again.error().text));
+      check_same(result_of(**again, steps), wanted);
+    }
   }
 }
 
-BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm) {
+BOOST_AUTO_TEST_CASE(steps_that_clip_are_done_again_bit_for_bit_at_every_stage) {
+  const settings bf16 = {"bf16.enabled=true"}, per_step = {"gradient_order=per_step"},
+                 per_micro = {"gradient_order=per_micro_batch"};
+  for (int stage = 0; stage <= 3; ++stage) {
+    check_clipped(clipping(2, stage, 1));
+    check_clipped(clipping(2, stage, 2) + bf16 + (stage % 2 == 0 ? per_micro : per_step));
+    check_clipped(clipping(1 + stage % 2, stage, 2) + restless_fp16 + (stage % 2 == 0 ? per_step : per_micro));
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_optimizer_of_elements_keeps_its_bits_where_steps_clip) {
+  check_clipped(clipping(2, 3, 1) + settings{"optimizer={type: Lion, params: {lr: 1.0e-3}}"});
+  check_clipped(clipping(3, 2, 2) + settings{"optimizer={type: Adagrad, params: {lr: 1.0e-2}}"});
+  check_clipped(clipping(2, 1, 1) + settings{"optimizer={type: SGD, params: {lr: 1.0e-2, momentum: 0.9}}"});
+  check_clipped(base(2, 3, 2) + settings{"bf16.enabled=true"}, ahead);
+}
+
+BOOST_AUTO_TEST_CASE(pipelines_that_clip_keep_the_bits_of_the_uncut_run) {
+  check_clipped(clipping(1, 0, 4), pipeline(2, "1f1b"), tiny_llama);
+  check_clipped(clipping(2, 1, 3) + restless_fp16, pipeline(2, "zb_h1"), tiny_llama);
+  check_clipped(clipping(2, 2, 4), pipeline(2, "interleaved", 2), tiny_llama);
+  check_clipped(clipping(2, 3, 3) + settings{"tied_gradients=per_use", "gradient_order=per_step"},
+                pipeline(2, "gpipe"));
+}
+
+// Swapped states are updated early only where nothing is undone; what asks for more is refused (tests/config).
+BOOST_AUTO_TEST_CASE(states_in_files_keep_their_bits_early_and_late) {
+  const small_job job(tiny_gpt2);
+  for (const int stage : {1, 3}) {
+    auto set = clipping(2, stage, 2) +
+               settings{"gradient_clipping=0", "zero_optimization.offload_optimizer.device=nvme",
+                        "zero_optimization.offload_optimizer.nvme_path=" + (job.folder().path() / "swap").string()};
+    const auto wanted = train(job, set + late, steps);
+    auto s = job.open(set + early);
+    BOOST_TEST(speculated(*s) >= 4U);
+    check_same(result_of(*s, steps), wanted);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(with_clipping_updates_wait_for_the_norm_unless_asked) {
   const small_job job(tiny_gpt2);
   auto s = job.open(base(2, 3, 1) + ahead + settings{"gradient_clipping=1.0"});
   BOOST_TEST(speculated(*s) == 0U);

@@ -1,6 +1,7 @@
 #include "telemetry/instruction_times.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -71,6 +72,7 @@ void instruction_times::begin(std::span<const rank_spans> step) {
       mine.group_of.push_back(
           groups.try_emplace({x.kind, x.use, x.what, x.subject, x.segment}, groups.size()).first->second);
     mine.groups.resize(groups.size());
+    mine.least_s.assign(mine.group_of.size(), std::numeric_limits<double>::infinity());
   }
 }
 
@@ -95,6 +97,7 @@ void instruction_times::add(std::span<const rank_spans> step) {
       auto& to = mine.groups[mine.group_of[id]];
       to.seconds += own[r][id];
       ++to.count;
+      mine.least_s[id] = std::min(mine.least_s[id], own[r][id]);
     }
     std::vector<interval> busy;
     for (const uint32_t id : step[r].plan->lanes[static_cast<size_t>(plan::lane::compute)])
@@ -108,6 +111,10 @@ double instruction_times::seconds(const plan::rank_plan& p, const plan::instruct
   const auto& mine = ranks_[p.rank];
   const auto& mean = mine.groups[mine.group_of[x.id]];
   return mean.seconds / double(std::max<uint64_t>(1, mean.count));
+}
+
+double instruction_times::least_seconds(const plan::rank_plan& p, const plan::instruction& x) const {
+  return ranks_[p.rank].least_s[x.id];
 }
 
 double instruction_times::step_s() const { return step_s_ / double(std::max<uint64_t>(1, steps_)); }

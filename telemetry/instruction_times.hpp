@@ -1,5 +1,5 @@
-// How long a run's instructions take by themselves, in the mean, and how long compute lanes stand idle: what it needs
-// to play a run's own plan with its own times.
+// How long a run's instructions take by themselves, in the mean and at the least, and how long compute lanes stand idle:
+// what it needs to play a run's own plan with its own times, and what its profile is made of.
 #pragma once
 
 #include <cstdint>
@@ -18,18 +18,20 @@ std::vector<std::vector<double>> own_seconds(std::span<const rank_spans> ranks);
 /// The first steps pay for what later ones find in place; they count only in a run without later ones.
 inline constexpr uint64_t warm_up_steps = 2;
 
-/// Means over the steps of a run. Instructions of a rank that do the same with the same (kind, use, subject, segment)
+/// Times over the steps of a run. Instructions of a rank that do the same with the same (kind, use, subject, segment)
 /// share a mean over all micro-batches. Skipped steps do not count, and steps that save only where all do.
 class instruction_times {
  public:
   void add(std::span<const rank_spans> step);
 
-  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< in the means
+  [[nodiscard]] uint64_t steps() const { return steps_; }               ///< in the times
   [[nodiscard]] bool is_warm() const { return seen_ > warm_up_steps; }  ///< the first steps are not among them
-  /// Those of the steps in the means [rank]; empty before the first.
+  /// Those of the steps in the times [rank]; empty before the first.
   [[nodiscard]] const std::vector<std::shared_ptr<const plan::rank_plan>>& plans() const { return plans_; }
-  /// Of an instruction of one of these plans.
+  /// Of an instruction of one of these plans: the mean.
   [[nodiscard]] double seconds(const plan::rank_plan& p, const plan::instruction& x) const;
+  /// Of this instruction alone, in the step in which it took least: what others do on the machine only adds.
+  [[nodiscard]] double least_seconds(const plan::rank_plan& p, const plan::instruction& x) const;
   /// From the first start to the last end, over all ranks.
   [[nodiscard]] double step_s() const;
   /// Of that, the time in which the compute lane of `rank` did nothing.
@@ -43,6 +45,7 @@ class instruction_times {
   struct rank_times {
     std::vector<uint32_t> group_of;  // [id]
     std::vector<total> groups;
+    std::vector<double> least_s;  // [id]
     double compute_idle_s = 0;
   };
 

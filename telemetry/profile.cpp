@@ -6,16 +6,16 @@
 namespace troupe::telemetry {
 namespace {
 
-/// Mean times of one segment of a unit: sums over the ranks that compute it, each with one value for a kind.
+/// Times of one segment of a unit: means over the micro-batches and the ranks that compute it.
 struct segment_times {
   struct mean {
     double seconds = 0;
-    uint32_t ranks = 0;
+    uint64_t count = 0;
     void add(double s) {
       seconds += s;
-      ++ranks;
+      ++count;
     }
-    [[nodiscard]] double value() const { return ranks > 0 ? seconds / ranks : 0; }
+    [[nodiscard]] double value() const { return count > 0 ? seconds / double(count) : 0; }
   };
   mean forward, whole, input, weights, recompute;
 
@@ -46,7 +46,7 @@ class collector {
       to.forward_s += t.forward.value();
       to.recompute_s += t.recompute.value();
       const auto& s = any.table().units[unit].segments[segment];
-      const bool split = t.input.ranks > 0 && t.weights.ranks > 0;
+      const bool split = t.input.count > 0 && t.weights.count > 0;
       const double of_weights = share(s.weight_flops, 2 * s.forward_flops) * t.whole.value();
       to.backward_input_s += split ? t.input.value() : t.whole.value() - of_weights;
       to.backward_weight_s += split ? t.weights.value() : of_weights;
@@ -57,19 +57,16 @@ class collector {
  private:
   static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
-  // All instructions of a group share a mean, so the first of each speaks for them.
   void add(const plan::rank_plan& p) {
-    std::map<const segment_times::mean*, bool> heard;
     for (const auto& x : p.instructions) {
-      const double s = times_.seconds(p, x);
+      const double s = times_.least_seconds(p, x);
       if (x.kind == plan::kind::prepare || x.kind == plan::kind::update || x.kind == plan::kind::redo) update_s_ += s;
       if (x.kind == plan::kind::send) {
         transfer_s_ += s;
         transferred_ += x.bytes;
       }
       if (x.lane != plan::lane::compute || x.kind == plan::kind::release) continue;
-      auto& mean = segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].of(x);
-      if (!std::exchange(heard[&mean], true)) mean.add(s);
+      segments_[{x.subject, x.segment == plan::none ? 0 : x.segment}].of(x).add(s);
     }
     for (uint32_t q = 0; q < p.table().parameters.size(); ++q)
       if (p.layout->holds(p.rank, q) && p.layout->trains(q)) updated_ += p.own_states(q).count;

@@ -1,4 +1,4 @@
-// The profile of a run: what the units of its model took in the mean, for cuts and schedules of later runs.
+// The profile of a run: what the units of its model took, for cuts and schedules of later runs.
 #pragma once
 
 #include "plan/choose/profile.hpp"
@@ -6,7 +6,8 @@
 
 namespace troupe::telemetry {
 
-/// Of a run whose steps are recorded; without steps it has no units. Where backward was computed whole, its time is
+/// Of a run whose steps are recorded; without steps it has no units. Of each instruction it takes the least time over the
+/// steps, since other work on the machine only adds, and of a unit the mean over its micro-batches and ranks. Where backward was computed whole, its time is
 /// shared out between the two parts as their products are.
 plan::model_profile profile_of(const instruction_times& times);
 

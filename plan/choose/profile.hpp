@@ -17,7 +17,7 @@ inline constexpr std::string_view profile_file_name = "profile.csv";
 /// Of a file that is read.
 inline constexpr uint64_t max_profile_bytes = uint64_t{16} << 20;
 
-/// A unit: what tells whether another one is the same, then the mean time of one micro-batch.
+/// A unit: what tells whether another one is the same, then the time of one micro-batch.
 struct profiled_unit {
   std::string name;
   uint64_t elements = 0;  ///< of its parameters
@@ -30,7 +30,7 @@ struct profiled_unit {
 /// A model on a machine. No time depends on the cut or the degrees at which it was measured.
 struct model_profile {
   std::string dtype;                ///< of parameters
-  uint64_t steps = 0;               ///< in the means
+  uint64_t steps = 0;               ///< measured
   double update_s_per_element = 0;  ///< of the elements that a rank updates
   double transfer_s_per_byte = 0;   ///< between stages; 0 where nothing crossed
   std::vector<profiled_unit> units;

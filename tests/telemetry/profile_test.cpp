@@ -63,6 +63,34 @@ BOOST_AUTO_TEST_CASE(updates_and_transfers_are_rates) {
   BOOST_TEST(plan::is_of(p, step[0].plan->table(), core::dtype::f32));
 }
 
+BOOST_AUTO_TEST_CASE(of_each_instruction_the_least_time_over_the_steps_counts) {
+  const auto quiet = played_pipeline("zb_h1");
+  // Steps in which, by turns, half the instructions of every rank take a thousand times as long.
+  const auto disturbed = [&](uint32_t turn) {
+    auto step = quiet;
+    for (auto& r : step)
+      for (const auto& lane : r.plan->lanes) {
+        int64_t now_ns = 1;
+        for (const uint32_t id : lane) {
+          const int64_t took_ns = r.spans[id].length_ns();
+          r.spans[id] = {now_ns, now_ns + (id % 2 == turn ? 1000 : 1) * took_ns};
+          now_ns = r.spans[id].end_ns;
+        }
+      }
+    return step;
+  };
+  telemetry::instruction_times times;
+  for (const uint32_t turn : {0U, 1U, 0U, 1U, 0U}) times.add(disturbed(turn));
+  const auto wanted = profiled(quiet), got = profile_of(times);
+  BOOST_TEST(got.steps == 3U);
+  BOOST_TEST(got.update_s_per_element == wanted.update_s_per_element, near);
+  for (size_t u = 0; u < wanted.units.size(); ++u) {
+    BOOST_TEST(got.units[u].forward_s == wanted.units[u].forward_s, near);
+    BOOST_TEST(got.units[u].backward_input_s == wanted.units[u].backward_input_s, near);
+    BOOST_TEST(got.units[u].backward_weight_s == wanted.units[u].backward_weight_s, near);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_run_without_steps_has_no_units) { BOOST_TEST(profiled({}).units.empty()); }
 
 BOOST_AUTO_TEST_SUITE_END()

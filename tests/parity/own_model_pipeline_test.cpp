@@ -315,4 +315,24 @@ BOOST_AUTO_TEST_CASE(running_statistics_count_a_micro_batch_once_however_many_ar
   }
 }
 
+BOOST_AUTO_TEST_CASE(a_schedule_in_any_order_has_the_same_bits_at_every_zero_stage) {
+  const scratch_folder folder;
+  const auto file = folder.write("own.csv",
+                                 "0F1,0F0,0F2,0F3,0I2,0I1,0W1,0I3,0W2,0I0,0W0,0W3\n"
+                                 "1F1,1F2,1B2,1F0,1B1,1F3,1B3,1B0\n");
+  const auto any = cut(2, file.string(), "[0, 2]") + settings{"pipeline.any_order=true"};
+  for (const std::string order : {"per_step", "per_micro_batch"}) BOOST_TEST_CONTEXT(order) {
+      const auto uncut = train_own(own(), job_of(2, 4, order) + stage(0));
+      const auto wanted = train_own(own(), job_of(2, 4, order) + any + stage(0));
+      for (size_t i = 0; i < steps; ++i)
+        BOOST_TEST(std::bit_cast<double>(wanted.trained.losses[i]) == std::bit_cast<double>(uncut.trained.losses[i]),
+                   boost::test_tools::tolerance(1e-6));
+      for (const int n : {1, 2, 3}) {
+        const auto got = train_own(own(), job_of(2, 4, order) + any + stage(n));
+        check_same(got.trained, wanted.trained);
+        BOOST_TEST(got.evaluation == wanted.evaluation);
+      }
+    }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

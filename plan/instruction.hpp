@@ -63,6 +63,7 @@ enum class branch : uint8_t { not_skipped, clipped, skipped };
 /// that what was updated before the vote is undone.
 enum class guard : uint8_t { always, not_skipped, clipped, skipped, undone };
 
+/// Whether an instruction with this guard acts in a step whose vote took that branch.
 constexpr bool acts(guard g, branch taken) {
   switch (g) {
     case guard::always:

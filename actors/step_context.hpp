@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "actors/meetings.hpp"
@@ -60,6 +61,8 @@ struct step_order {
   /// plan's are passed over. 0: as many as the plan has.
   uint32_t micros = 0;
   bool keeps_logits = false;          ///< of an evaluation: step_context::logits
+  std::string output{};               ///< which of them, where a host's last unit puts out several; empty: the only one
+  bool computes_loss = true;          ///< false: an evaluation of outputs alone
   std::shared_ptr<save_target> save;  ///< of plans that save
   uint64_t loads = 0;  ///< how often states were loaded into this session; state kept over steps is dropped then
 

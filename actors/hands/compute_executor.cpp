@@ -113,6 +113,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     }
     at::Tensor logits;
     if (context_->order.keeps_logits) batch.logits = &logits;
+    batch.output = context_->order.output;
+    batch.computes_loss = context_->order.computes_loss;
     const bool keep = training() && (!p().options().recompute || x.subject == 0);
     if (x.staged != plan::none) {
       if (auto put = put_input(x); !put) return core::fail(put.error());

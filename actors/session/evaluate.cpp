@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "actors/session/parts.hpp"
+#include "core/text.hpp"
 
 namespace troupe::actors {
 namespace {
@@ -25,31 +26,54 @@ void hand_over(const std::vector<std::shared_ptr<step_context>>& ranks, const ev
     for (const auto& [data, all] : of) request.on_output({first.order.step + m, data, all[m].shape, all[m].values});
 }
 
+/// Refuses what the last unit does not put out; `names` are those of a host's, empty for a family of ours.
+core::result<void> check(const evaluation_request& request, const std::vector<std::string>& names) {
+  const auto refuse = [](const std::string& why) {
+    return core::fail(core::error_kind::bad_input, "evaluation: " + why);
+  };
+  if (!request.on_output && !request.compute_loss)
+    return refuse("wanted compute_loss or on_output in evaluation_request, got neither");
+  if (!request.on_output || (request.output.empty() && names.size() <= 1)) return {};
+  if (std::ranges::find(names, request.output) != names.end()) return {};
+  std::string all;
+  for (const auto& name : names) all.append(all.empty() ? "'" : ", '").append(name).append("'");
+  return refuse(names.empty() ? "wanted no name in evaluation_request::output, since the model puts out its logits "
+                                "alone, got '" + core::shown(request.output) + "'"
+                              : "wanted in evaluation_request::output one of the values of the last unit, " + all +
+                                    ", got " + (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));
+}
+
 }  // namespace
 
 core::result<evaluation_report> session::evaluate(const evaluation_request& request) {
   auto& p = *parts_;
+  if (auto ok = check(request, p.modules.outputs); !ok) return core::fail(ok.error());
   const auto n = p.num_evaluations(request.batches);
   if (!n) return core::fail(n.error());
   const uint64_t together = p.plan.options[static_cast<size_t>(plan::plan_choice::evaluate)].accumulation;
   const bool keeps = static_cast<bool>(request.on_output);
   uint64_t at_once = keeps ? 1 : together;  // until it is known what an output takes
   evaluation_report out;
-  while (out.losses.size() < *n) {
-    const auto micros = static_cast<uint32_t>(std::min(*n - out.losses.size(), at_once));
-    auto did =
-        p.run_and_tell(plan::plan_choice::evaluate, out.losses.size(), {.micros = micros, .keeps_logits = keeps});
+  for (uint64_t done = 0; done < *n;) {
+    const auto micros = static_cast<uint32_t>(std::min(*n - done, at_once));
+    auto did = p.run_and_tell(plan::plan_choice::evaluate, done,
+                              {.micros = micros,
+                               .keeps_logits = keeps,
+                               .output = request.output,
+                               .computes_loss = request.compute_loss});
     if (!did) return core::fail(did.error());
+    done += micros;
     const auto& ranks = *did->contexts;
-    for (uint32_t m = 0; m < micros; ++m)
+    for (uint32_t m = 0; m < micros && request.compute_loss; ++m)
       out.losses.push_back(mean_loss(ranks.front()->plan(), ranks.front()->votes, m));
-    for (uint32_t m = micros; m > 0; --m) out.loss += out.losses[out.losses.size() - m];
+    for (uint32_t m = request.compute_loss ? micros : 0; m > 0; --m) out.loss += out.losses[out.losses.size() - m];
     if (!keeps) continue;
     uint64_t bytes = 0;
     for (const auto& c : ranks) bytes += output_bytes(*c);
     at_once = std::clamp<uint64_t>(request.output_bytes / std::max<uint64_t>(1, bytes / micros), 1, together);
     hand_over(ranks, request);
   }
+  if (!request.compute_loss) return out;
   out.loss /= double(*n);
   p.record_loss(out.loss);
   if (p.host.hooks.on_evaluation) p.host.hooks.on_evaluation(p.progress.steps, out.loss);

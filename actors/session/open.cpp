@@ -164,6 +164,7 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
     auto prepared = prepare(p->modules.model, *options.config);
     if (!prepared) return core::fail(prepared.error());
     p->modules.instances = std::move(*prepared);
+    p->modules.outputs = p->modules.instances->outputs();
   }
   if (auto ok = watch.begin("writing and proving the plans"); !ok) return core::fail(ok.error());
   std::optional<plan::cost_model> costs;

@@ -41,6 +41,7 @@ enum class unfinished_save : uint8_t { leave, wait };
 struct host_modules {
   std::shared_ptr<const host_model> model;              ///< null: the configuration's model is trained
   std::shared_ptr<models::prepared_modules> instances;  ///< of `model`, until the actors take them over
+  std::vector<std::string> outputs{};                   ///< names of what the last unit puts out
 };
 
 /// What the session has to tell its host.
@@ -109,6 +110,8 @@ struct run_wish {
   std::shared_ptr<const data::batch> given{};  ///< step_order::given
   uint32_t micros = 0;                         ///< step_order::micros
   bool keeps_logits = false;                   ///< step_order::keeps_logits
+  std::string output{};                        ///< step_order::output
+  bool computes_loss = true;                   ///< step_order::computes_loss
 };
 
 struct session::parts {

@@ -68,6 +68,8 @@ core::result<run_outcome> session::parts::run(plan::plan_choice which, uint64_t 
   order->given = wish.given;
   order->micros = wish.micros;
   order->keeps_logits = wish.keeps_logits;
+  order->output = wish.output;
+  order->computes_loss = wish.computes_loss;
   if (saves(which)) {
     order->save = saving.waiting;
     saving.writing = std::exchange(saving.waiting, nullptr);

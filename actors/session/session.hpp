@@ -119,11 +119,15 @@ struct evaluation_request {
   /// Outputs that wait for `on_output` at once: fewer micro-batches of a pipeline are in flight where more of them
   /// would take more than this. One global micro-batch is always kept.
   uint64_t output_bytes = uint64_t{256} << 20;
+  /// The value that `on_output` is given, by its name, where a host's last unit puts out several. Empty: the only one.
+  std::string output{};
+  /// False: outputs alone, of batches that need no target; nothing is recorded, and the report has no losses.
+  bool compute_loss = true;
 };
 
 struct evaluation_report {     ///< what an evaluation found
-  double loss = 0;             ///< mean of `losses`, nats per token
-  std::vector<double> losses;  ///< [global micro-batch] means over the data ranks
+  double loss = 0;             ///< mean of `losses`, nats per token; 0 without any
+  std::vector<double> losses;  ///< [global micro-batch] means over the data ranks; empty where none was asked for
 };
 
 struct session_options {  ///< what a session is opened with

@@ -2,6 +2,7 @@
 #include "models/families/family_model.hpp"
 
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include "core/tied_copies.hpp"
 #include "models/layers/documents.hpp"
@@ -32,6 +33,7 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
     if (unit == spec_.layers + 1) {
       const at::Tensor of_tokens = logits(scope, x);
       if (batch.logits != nullptr) *batch.logits = of_tokens.reshape({x.size(0), x.size(1), of_tokens.size(-1)});
+      if (!batch.computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
       return cross_entropy(scope, of_tokens);
     }
     return segment == 0 ? attention(scope, x) : mlp(scope, x);

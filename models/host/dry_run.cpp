@@ -141,6 +141,7 @@ core::result<void> dry_run::end(const module_model& model) {
 void dry_run::tell(module_facts& facts) const {
   facts.draws = draws_;
   facts.inputs = inputs_;
+  for (const auto& [name, tensor] : x_) facts.outputs.push_back(name);
 }
 
 }  // namespace troupe::models

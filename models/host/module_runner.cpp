@@ -2,6 +2,7 @@
 
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <optional>
@@ -64,8 +65,9 @@ class module_runner final : public language_model {
     const named_values y = compute(unit, x, batch, out.buffers);
     for (const auto& [name, tensor] : x) out.inputs.push_back(tensor);
     if (unit + 1 == model_.units.size()) {
-      if (batch.logits != nullptr && y.size() > 0) *batch.logits = y.begin()->second;
-      out.results.push_back(loss(y, *batch.host));
+      if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
+      out.results.push_back(batch.computes_loss ? loss(y, *batch.host)
+                                                : at::zeros({}, at::device(torch_device(facts_->device))));
     } else {
       for (const value_info& v : facts_->inputs[unit + 1]) out.results.push_back(y[v.name]);
     }

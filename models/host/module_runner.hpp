@@ -24,6 +24,7 @@ struct module_facts {
   core::model_table table;
   std::vector<bool> draws;                      ///< [unit]: draws numbers from torch's generator
   std::vector<std::vector<value_info>> inputs;  ///< [unit]: in the order in which they are handed on
+  std::vector<std::string> outputs;             ///< names of what the last unit puts out
   core::dtype type = core::dtype::f32;
   device::device_id device = {};  ///< where the modules compute
   /// The micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.

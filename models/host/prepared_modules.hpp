@@ -24,6 +24,8 @@ class prepared_modules {
                                                               device::device_id device = {});
 
   [[nodiscard]] const core::model_table& table() const { return facts_->table; }
+  /// Names of what the last unit puts out.
+  [[nodiscard]] const std::vector<std::string>& outputs() const { return facts_->outputs; }
 
   /// Rank `rank` computes the units where this is true; without this call, all.
   void keep(uint32_t rank, std::vector<bool> units) { instances_.at(rank).computes = std::move(units); }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 #include "core/dtype.hpp"
 #include "core/token_order.hpp"
@@ -48,6 +49,9 @@ struct micro_batch {
   const host_batch* host = nullptr;
   uint32_t micro = 0, rank = 0;
   at::Tensor* logits = nullptr;  ///< forward alone: where the last segment leaves what its loss is of; null: nowhere
+  /// Of several values that a host's last unit puts out, the one that is left there; empty: the only one.
+  std::string_view output = {};
+  bool computes_loss = true;  ///< false, in evaluation alone: the last segment gives 0 and reads no target
 };
 
 /// A segment after its forward: its output, and the state that its backward needs.

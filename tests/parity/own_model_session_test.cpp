@@ -67,6 +67,46 @@ BOOST_AUTO_TEST_CASE(evaluation_is_the_mean_loss_without_dropout) {
   BOOST_TEST(step_of(*s).loss > 0);  // and training continues
 }
 
+BOOST_AUTO_TEST_CASE(outputs_alone_want_no_target_and_several_values_a_name) {
+  const auto two_values = [] {
+    auto model = plain();
+    model.units.push_back(models::unit("both", [](const models::named_values& x) {
+      return models::named_values{{"first", x.only()}, {"doubled", 2 * x.only()}};
+    }));
+    auto inner = std::move(model.loss);
+    model.loss = [inner](const models::named_values& y, const models::host_batch& b) {
+      return inner(models::named_values(y["first"]), b);
+    };
+    return model;
+  };
+  const auto without_target = [](uint64_t step, uint32_t micro, uint32_t rank) {
+    auto out = own_batch(step, micro, rank);
+    out.target = at::Tensor();
+    return out;
+  };
+  for (const auto& set : {two_ranks, settings{"parallel.pipeline=2"}}) {
+    const auto s = open_own(set, {two_values, &own_batch, without_target});
+    std::vector<std::vector<float>> outputs;
+    const auto asked = [&](const std::string& name) {
+      const auto did = s->evaluate({.batches = 1,
+                                    .on_output = [&](const auto& x) { outputs.emplace_back(x.values.begin(), x.values.end()); },
+                                    .output = name,
+                                    .compute_loss = false});
+      return did ? std::string() : did.error().text;
+    };
+    const std::string wanted = "evaluation: wanted in evaluation_request::output one of the values of the last unit, 'first', 'doubled', got ";
+    BOOST_TEST(asked("") == wanted + "no name");
+    BOOST_TEST(asked("third") == wanted + "'third'");
+    BOOST_TEST(asked("first") == "");
+    const auto first = std::exchange(outputs, {});
+    BOOST_TEST(asked("doubled") == "");
+    BOOST_TEST_REQUIRE(first.size() == outputs.size());
+    for (size_t r = 0; r < first.size(); ++r)
+      for (size_t i = 0; i < first[r].size(); ++i) BOOST_TEST(outputs[r][i] == 2 * first[r][i]);
+    step_of(*s);
+  }
+}
+
 BOOST_AUTO_TEST_CASE(a_checkpoint_of_one_cut_loads_in_any_other) {
   const auto stage = [](int n) { return settings{"zero_optimization.stage=" + std::to_string(n)}; };
   const settings copies = {"tied_gradients=per_use"};

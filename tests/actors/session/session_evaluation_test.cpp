@@ -45,6 +45,34 @@ std::vector<output> outputs_of(actors::session& s, uint64_t batches, uint64_t by
 
 BOOST_AUTO_TEST_SUITE(session_evaluation)
 
+BOOST_AUTO_TEST_CASE(outputs_alone_are_those_of_an_evaluation_with_losses) {
+  const small_job job(tiny_llama);
+  const auto s = job.open(common + cuts.front());
+  const auto wanted = outputs_of(*s, 2, 0);
+  std::vector<output> got;
+  const auto keep = [&](const actors::evaluated_output& x) {
+    got.push_back({x.batch, x.rank, {x.shape.begin(), x.shape.end()}, {x.values.begin(), x.values.end()}});
+  };
+  const auto report = evaluated(*s, {.batches = 2, .on_output = keep, .compute_loss = false});
+  BOOST_TEST((got == wanted));
+  BOOST_TEST(report.losses.empty());
+  BOOST_TEST(report.loss == 0);
+  BOOST_TEST(evaluated(*s, {.batches = 2}).losses.size() == 2U);
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_of_nothing_is_refused_and_the_session_goes_on) {
+  const small_job job(tiny_llama);
+  const auto s = job.open(common);
+  const auto refusal = [&](const actors::evaluation_request& request) {
+    const auto did = s->evaluate(request);
+    return did ? std::string("accepted") : did.error().text;
+  };
+  BOOST_TEST(refusal({.compute_loss = false}) ==
+             "evaluation: wanted compute_loss or on_output in evaluation_request, got neither");
+  BOOST_TEST(refusal({.on_output = [](const auto&) {}, .output = "scores"}).starts_with("evaluation: wanted no name"));
+  BOOST_TEST(evaluated(*s, {.batches = 1}).losses.size() == 1U);
+}
+
 BOOST_AUTO_TEST_CASE(losses_are_those_of_the_uncut_run_whatever_number_is_asked_for) {
   const small_job job(tiny_llama);
   const auto uncut = job.open(common);

@@ -44,7 +44,7 @@ struct scheduler_section {
   std::optional<double> warmup_max_lr;
   uint64_t warmup_num_steps = 1000;
   uint64_t total_num_steps = 0;
-  std::string warmup_type = "log";
+  core::warmup_shape warmup_type = core::warmup_shape::log;
   double warmup_min_ratio = 0.0;
   double cos_min_ratio = 1e-4;
   double lr_range_test_min_lr = 1e-3;

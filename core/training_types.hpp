@@ -16,6 +16,11 @@ enum class optimizer_type : uint8_t { adam, adamw, adagrad, lion, sgd, lamb, muo
 inline constexpr std::array<std::string_view, 7> optimizer_names{"adam", "adamw", "adagrad", "lion",
                                                                  "sgd",  "lamb",  "muon"};
 
+/// How the rate rises while it warms up: with the logarithm of the step, or with the step.
+enum class warmup_shape : uint8_t { log, linear };
+/// Their names in a configuration, in the order of the enumerators.
+inline constexpr std::array<std::string_view, 2> warmup_shape_names{"log", "linear"};
+
 /// How the learning rate changes over the steps; `constant`: it does not.
 enum class schedule_type : uint8_t {
   constant,
@@ -38,6 +43,9 @@ constexpr std::string_view name_of(optimizer_type t) { return optimizer_names[st
 /// The name in a configuration; empty for `constant`.
 constexpr std::string_view name_of(schedule_type t) { return schedule_names[static_cast<size_t>(t)]; }
 
+/// The name in a configuration.
+constexpr std::string_view name_of(warmup_shape s) { return warmup_shape_names[static_cast<size_t>(s)]; }
+
 /// The optimizer of that name, in this spelling; none: there is no such one.
 constexpr std::optional<optimizer_type> optimizer_type_from(std::string_view name) {
   const auto at = std::ranges::find(optimizer_names, name);
@@ -49,6 +57,12 @@ constexpr std::optional<schedule_type> schedule_type_from(std::string_view name)
   const auto at = std::ranges::find(schedule_names, name);
   if (at == schedule_names.end()) return std::nullopt;
   return static_cast<schedule_type>(at - schedule_names.begin());
+}
+/// The shape of that name, in this spelling; none: there is no such one.
+constexpr std::optional<warmup_shape> warmup_shape_from(std::string_view name) {
+  const auto at = std::ranges::find(warmup_shape_names, name);
+  if (at == warmup_shape_names.end()) return std::nullopt;
+  return static_cast<warmup_shape>(at - warmup_shape_names.begin());
 }
 
 }  // namespace troupe::core

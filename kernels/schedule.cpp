@@ -18,7 +18,7 @@ struct spans {
 };
 
 double warmup_fraction(const schedule_options& o, const spans& s, double it) {
-  return o.warmup_type == "linear" ? it / s.warmup : std::log(it + 1) / std::log(s.warmup);
+  return o.warmup_type == core::warmup_shape::linear ? it / s.warmup : std::log(it + 1) / std::log(s.warmup);
 }
 
 double cosine_ratio(const schedule_options& o, const spans& s, double it) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "core/training_types.hpp"
 
@@ -17,8 +16,8 @@ struct schedule_options {
   std::optional<double> warmup_max_lr = std::nullopt;  ///< none: `base_lr` for WarmupLR, 0.001 for WarmupDecayLR
   uint64_t warmup_num_steps = 1000;                    ///< N = max(2, this)
   uint64_t total_num_steps = 0;                        ///< T, of WarmupDecayLR and WarmupCosineLR
-  std::string warmup_type = "log";                     ///< or "linear"
-  double warmup_min_ratio = 0;                         ///< of WarmupCosineLR, as cos_min_ratio
+  core::warmup_shape warmup_type = core::warmup_shape::log;
+  double warmup_min_ratio = 0;  ///< of WarmupCosineLR, as cos_min_ratio
   double cos_min_ratio = 1e-4;
   double base_lr = 1e-3;  ///< the optimizer's own
 

@@ -25,7 +25,7 @@ core::result<void> late_updater::prepare(const plan::rank_plan& p) {
 
 void late_updater::begin_afresh() {
   for (auto& m : matrices_) {
-    m.put_by = 0;
+    m.summed = 0;
     m.selected.clear();
   }
   if (prepared_) std::memset(deferred_.data(), 0, deferred_.bytes());
@@ -42,17 +42,17 @@ void late_updater::update(const plan::rank_plan& p, const plan::owned_piece& pie
   const kernels::matrix_slice slice{piece.range.first, m.sums.size()};
   auto* deferred = reinterpret_cast<State*>(deferred_.data()) + m.offset;
   // Deferred gradients have landed at the step before a choice, so no column keeps old ones.
-  if (m.put_by == 0 && (m.selected.empty() || rules.chooses(step.step))) {
+  if (m.summed == 0 && (m.selected.empty() || rules.chooses(step.step))) {
     std::fill(m.sums.begin(), m.sums.end(), 0.0);
     updates.add_column_sums(states, slice, m.sums);
     m.selected.resize(m.sums.size());
     kernels::select_columns(m.sums, kernels::num_selected(m.sums.size(), rules.share), m.selected);
   }
   updates.update_selected(options, step, states, slice, m.selected, deferred);
-  ++m.put_by;
+  ++m.summed;
   if (!rules.lands(step.step)) return;
-  updates.update_deferred(options, step, states, slice, m.selected, deferred, m.put_by);
-  m.put_by = 0;
+  updates.update_deferred(options, step, states, slice, m.selected, deferred, m.summed);
+  m.summed = 0;
 }
 
 template void late_updater::update(const plan::rank_plan&, const plan::owned_piece&, const kernels::optimizer_options&,

@@ -31,7 +31,7 @@ class late_updater {
  private:
   struct matrix {
     uint64_t offset = 0;              ///< of its deferred gradients, in elements
-    uint64_t put_by = 0;              ///< gradients in its sums
+    uint64_t summed = 0;              ///< gradients in its sums
     std::vector<uint8_t> selected{};  ///< [column]; empty before the first choice
     std::vector<double> sums{};       ///< [column]
   };

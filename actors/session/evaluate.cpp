@@ -37,10 +37,12 @@ core::result<void> check(const evaluation_request& request, const std::vector<st
   if (std::ranges::find(names, request.output) != names.end()) return {};
   std::string all;
   for (const auto& name : names) all.append(all.empty() ? "'" : ", '").append(name).append("'");
-  return refuse(names.empty() ? "wanted no name in evaluation_request::output, since the model puts out its logits "
-                                "alone, got '" + core::shown(request.output) + "'"
-                              : "wanted in evaluation_request::output one of the values of the last unit, " + all +
-                                    ", got " + (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));
+  return refuse(names.empty()
+                    ? "wanted no name in evaluation_request::output, since the model puts out its logits "
+                      "alone, got '" +
+                          core::shown(request.output) + "'"
+                    : "wanted in evaluation_request::output one of the values of the last unit, " + all + ", got " +
+                          (request.output.empty() ? "no name" : "'" + core::shown(request.output) + "'"));
 }
 
 }  // namespace
@@ -56,11 +58,9 @@ core::result<evaluation_report> session::evaluate(const evaluation_request& requ
   evaluation_report out;
   for (uint64_t done = 0; done < *n;) {
     const auto micros = static_cast<uint32_t>(std::min(*n - done, at_once));
-    auto did = p.run_and_tell(plan::plan_choice::evaluate, done,
-                              {.micros = micros,
-                               .keeps_logits = keeps,
-                               .output = request.output,
-                               .computes_loss = request.compute_loss});
+    auto did = p.run_and_tell(
+        plan::plan_choice::evaluate, done,
+        {.micros = micros, .keeps_logits = keeps, .output = request.output, .computes_loss = request.compute_loss});
     if (!did) return core::fail(did.error());
     done += micros;
     const auto& ranks = *did->contexts;

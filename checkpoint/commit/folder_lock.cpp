@@ -7,14 +7,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include "checkpoint/commit/names.hpp"
 #include "checkpoint/files/file_system.hpp"
+#include "core/lock_holder.hpp"
 #include "core/system_error.hpp"
 
 namespace troupe::checkpoint {
@@ -26,21 +25,6 @@ namespace fs = std::filesystem;
 
 /// Folders that may vanish under the hand that reaches for them, one after the other.
 constexpr int max_vanished_folders = 100;
-
-/// `process 1234`, as the holder wrote it; a holder that has not written yet is `another process`.
-std::string holder(int fd) {
-  std::array<char, 20> text{};
-  const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-  pid_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + (n > 0 ? n : 0), number);
-  return problem == std::errc() && number > 0 ? fmt::format("process {}", number) : "another process";
-}
-
-/// For messages only: a disk that is too full for it does not end a run here.
-void write_holder(int fd) {
-  const auto text = fmt::format("{}\n", ::getpid());
-  if (::ftruncate(fd, 0) == 0) (void)!::pwrite(fd, text.data(), text.size(), 0);
-}
 
 }  // namespace
 
@@ -99,14 +83,15 @@ core::result<std::optional<folder_lock>> folder_lock::try_take(const fs::path& r
   do locked = ::flock(fd, LOCK_EX | LOCK_NB);
   while (locked != 0 && errno == EINTR);
   if (locked != 0 && errno == EWOULDBLOCK)
-    return give_up(fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
-                                                           root.string(), holder(fd), purpose, path.string())));
+    return give_up(
+        fail(error_kind::bad_input, fmt::format("'{}' is in use: {} {} there (it holds the lock on '{}')",
+                                                root.string(), core::lock_holder(fd), purpose, path.string())));
   if (locked != 0) return give_up(fail(core::path_error("lock", path, errno)));
   struct stat named {};
   if (::lstat(path.c_str(), &named) != 0 || named.st_ino != status.st_ino || named.st_dev != status.st_dev)
     return give_up(std::optional<folder_lock>());
   out.fd_ = fd;
-  write_holder(fd);
+  core::write_lock_holder(fd);
   return std::optional(std::move(out));
 }
 

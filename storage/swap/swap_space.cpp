@@ -9,12 +9,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <utility>
 
+#include "core/lock_holder.hpp"
 #include "core/math.hpp"
 #include "core/system_error.hpp"
 
@@ -45,15 +44,6 @@ tl::unexpected<core::error> refused(const std::string& deed, const fs::path& pat
 tl::unexpected<core::error> is_link(const fs::path& path) {
   return fail(error_kind::bad_input,
               "swap folder: " + quoted(path) + " is a symbolic link, which is not followed here; remove it");
-}
-
-std::string holder(int lock) {
-  std::array<char, 20> text{};
-  const ssize_t n = ::pread(lock, text.data(), text.size(), 0);
-  pid_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + (n > 0 ? n : 0), number);
-  if (problem != std::errc() || number <= 0) return "another process";
-  return number == ::getpid() ? "this process" : "process " + std::to_string(number);
 }
 
 uint64_t add_up(uint64_t a, uint64_t b) { return a + b < a ? ~uint64_t{0} : a + b; }
@@ -153,8 +143,8 @@ core::result<void> swap_space::take_lock() {
     do locked = ::flock(lock, LOCK_EX | LOCK_NB);
     while (locked != 0 && errno == EINTR);
     if (locked != 0 && errno == EWOULDBLOCK)
-      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is in use: " + holder(lock) +
-                                                     " holds the lock on " + quoted(path)));
+      return give_up(fail(error_kind::bad_input, "swap folder: " + quoted(parent_) + " is in use: " +
+                                                     core::lock_holder(lock) + " holds the lock on " + quoted(path)));
     if (locked != 0) return give_up(refused("lock", path, errno));
     // The lock of a folder that was just taken away protects nothing.
     if (::lstat(path.c_str(), &named) != 0 || named.st_ino != mine.st_ino || named.st_dev != mine.st_dev) {
@@ -162,8 +152,7 @@ core::result<void> swap_space::take_lock() {
       continue;
     }
     lock_ = lock;
-    const std::string text = std::to_string(::getpid()) + "\n";
-    if (::ftruncate(lock, 0) == 0) (void)!::pwrite(lock, text.data(), text.size(), 0);  // for messages only
+    core::write_lock_holder(lock);
     return {};
   }
   return refused("make and lock", path, ENOENT);

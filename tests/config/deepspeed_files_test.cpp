@@ -204,7 +204,7 @@ BOOST_AUTO_TEST_CASE(texts_that_deepspeed_converts_are_values) {
   BOOST_TEST(l.config.zero_optimization.reduce_bucket_size == 500'000'000U);
   BOOST_TEST(l.config.fp16.enabled);
   BOOST_TEST(l.config.scheduler.warmup_max_lr.value_or(0) == 0.1);
-  BOOST_TEST(l.config.scheduler.warmup_type == "log");
+  BOOST_TEST((l.config.scheduler.warmup_type == troupe::core::warmup_shape::log));
   BOOST_TEST(render(l.warnings) ==
              "ds.json:1:24: warning: zero_optimization.stage: \"2\" is read as 2\n"
              "ds.json:1:38: warning: zero_optimization.reduce_bucket_size: \"5e8\" is read as 5e8\n"

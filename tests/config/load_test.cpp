@@ -153,7 +153,7 @@ BOOST_AUTO_TEST_CASE(schedulers_get_their_numbers) {
   const auto s = loaded_config(smallest + params).scheduler;
   BOOST_TEST((s.type == core::schedule_type::warmup_decay));
   BOOST_TEST(s.total_num_steps == 100U);
-  BOOST_TEST(s.warmup_type == "linear");
+  BOOST_TEST((s.warmup_type == core::warmup_shape::linear));
   BOOST_TEST((s.warmup_max_lr == 0.001));
   BOOST_TEST(!loaded_config(smallest + "scheduler: {type: WarmupLR}\n").scheduler.warmup_max_lr.has_value());
 }

@@ -125,6 +125,12 @@ BOOST_AUTO_TEST_CASE(units_are_cut_as_the_partition_says) {
                     {0, 2, 4, 6}));
 }
 
+BOOST_AUTO_TEST_CASE(by_parameters_only_what_trains_is_weighed) {
+  // All of it in the last two units.
+  const std::string frozen = R"(parameter_groups=[{match: '^(wte|wpe|h\.[0-4])', trainable: false}])";
+  BOOST_TEST(cut_at(planned({"pipeline.partition=parameters", frozen}), {0, 7}));
+}
+
 BOOST_AUTO_TEST_CASE(the_best_cut_counts_embedding_and_head_and_is_the_same_every_time) {
   const auto heavy_head = settings{"model.vocab_size=20000"};
   const auto best = planned(heavy_head), again = planned(heavy_head);

@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(warmup_may_be_linear_from_a_least_rate) {
                            .warmup_min_lr = 0.02,
                            .warmup_max_lr = 0.1,
                            .warmup_num_steps = 4,
-                           .warmup_type = "linear"};
+                           .warmup_type = core::warmup_shape::linear};
   check_rates(o, -1, {.02, .02, .04, .06, .08, .1, .1});
 }
 
@@ -149,7 +149,7 @@ BOOST_AUTO_TEST_CASE(cosine_warms_up_from_its_least_ratio_and_scales_with_the_op
   const schedule_options o{.type = curve::warmup_cosine,
                            .warmup_num_steps = 4,
                            .total_num_steps = 20,
-                           .warmup_type = "linear",
+                           .warmup_type = core::warmup_shape::linear,
                            .warmup_min_ratio = 0.2,
                            .base_lr = 0.5};
   check_rates(o, -1, {0, .1, .2, .3, .4});

@@ -77,8 +77,10 @@ BOOST_AUTO_TEST_CASE(an_overflow_in_fp16_skips_the_whole_step) {
     auto s = job.open({stage, "parallel.data=2", "fp16.enabled=true", "fp16.initial_scale_power=24",
                        "scheduler.type=WarmupLR", "scheduler.params.warmup_num_steps=4",
                        "scheduler.params.warmup_type=linear"});
-    const kernels::schedule_options schedule{
-        .type = core::schedule_type::warmup, .warmup_num_steps = 4, .warmup_type = "linear", .base_lr = 1e-2};
+    const kernels::schedule_options schedule{.type = core::schedule_type::warmup,
+                                             .warmup_num_steps = 4,
+                                             .warmup_type = core::warmup_shape::linear,
+                                             .base_lr = 1e-2};
     const auto weights = weights_of(*s);
     const auto moments = moments_of(*s);
     int64_t applied = 0;

@@ -71,9 +71,9 @@ BOOST_AUTO_TEST_CASE(a_folder_in_use_is_refused_with_its_process_until_that_ends
   other.kill();
   auto mine = checkpoint::folder_lock::take(root);
   check_ok(mine);
-  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, process(::getpid()));
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "this process");
   auto moved = std::move(*mine);
-  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, process(::getpid()));
+  check_failed(checkpoint::folder_lock::take(root), error_kind::bad_input, "this process");
   { const auto gone = std::move(moved); }
   check_ok(checkpoint::folder_lock::take(root));
 }

@@ -2,16 +2,14 @@
 // one rank's plan alone are saboteur.hpp's.
 #pragma once
 
-#include <optional>
-
 #include "plan/layout/communicators.hpp"
-#include "tests/plan/saboteur.hpp"
+#include "tests/plan/plan_breaker.hpp"
 
 namespace troupe::plan {
 
-class pipeline_saboteur {
+class pipeline_saboteur : public plan_breaker {
  public:
-  pipeline_saboteur(plans& all, std::mt19937_64& random) : random_(random), all_(all) {}
+  pipeline_saboteur(plans& all, std::mt19937_64& random) : plan_breaker(all, random) {}
 
   /// One end of it, or both.
   bool drop_a_transfer() {
@@ -68,7 +66,7 @@ class pipeline_saboteur {
   bool reduce_too_early() {
     const auto x = any([](const instruction& i) { return i.kind == kind::reduce; });
     if (!x) return false;
-    if (below(2) == 0) return wait_for_no_computation(*x);
+    if (below(2) == 0) return wait_for_none(*x, [](const instruction& i) { return i.lane == lane::compute; });
     const auto y = any_of(x->rank, [&](const instruction& i) {
       return i.kind == kind::reduce && i.subject != at(*x).subject && i.micro == at(*x).micro;
     });
@@ -226,35 +224,8 @@ class pipeline_saboteur {
     return slot != old;
   }
 
-  /// True if the change is known to be harmless.
-  [[nodiscard]] bool excused(const shared_plans& now) const { return excuse_ && excuse_(now); }
-
  private:
-  /// An instruction of a rank.
-  struct place {
-    uint32_t rank = 0, id = 0;
-  };
-
   static bool computes(const instruction& i) { return i.lane == lane::compute && i.kind != kind::release; }
-  static const job_layout& layout_of(const plans& all) { return *all.front().layout; }
-  instruction& at(const place& x) { return all_[x.rank].instructions[x.id]; }
-  size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
-
-  template <class F>
-  std::optional<place> any(F wanted) {
-    std::vector<place> out;
-    for (const auto& p : all_)
-      for (const auto& x : p.instructions)
-        if (wanted(x)) out.push_back({p.rank, x.id});
-    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
-  }
-  template <class F>
-  std::optional<place> any_of(uint32_t rank, F wanted) {
-    std::vector<place> out;
-    for (const auto& x : all_[rank].instructions)
-      if (wanted(x)) out.push_back({rank, x.id});
-    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
-  }
   std::optional<place> any_transfer() {
     return any([](const instruction& i) { return is_transfer(i.kind); });
   }
@@ -272,7 +243,6 @@ class pipeline_saboteur {
     return x ? x->id : none;
   }
 
-  void remove(const place& x) { saboteur(all_[x.rank], random_).remove(x.id); }
   /// As if it had always met there: its place in its lane stays.
   void move_to(const place& x, uint32_t communicator) {
     auto& p = all_[x.rank];
@@ -284,28 +254,6 @@ class pipeline_saboteur {
     for (const uint32_t id : p.lanes[static_cast<size_t>(lane::fabric)])
       p.instructions[id].sequence = next[p.instructions[id].communicator]++;
   }
-  bool wait_for_no_computation(const place& x) {
-    auto& p = all_[x.rank];
-    std::vector<uint32_t> gone;
-    for (const uint32_t on : at(x).after)
-      if (p.instructions[on].lane == lane::compute) gone.push_back(on);
-    std::erase_if(at(x).after, [&](uint32_t on) { return p.instructions[on].lane == lane::compute; });
-    excuse_ = [this, x, gone](const shared_plans& now) {
-      const saboteur s(all_[x.rank], random_);
-      return std::ranges::all_of(gone, [&](uint32_t on) { return s.implied(now, x.id, on); });
-    };
-    return !gone.empty();
-  }
-  /// A layout that all plans share, to be changed.
-  job_layout& own_layout() {
-    auto own = std::make_shared<job_layout>(layout_of(all_));
-    for (auto& p : all_) p.layout = own;
-    return *own;
-  }
-
-  std::mt19937_64& random_;
-  plans& all_;
-  excuse excuse_;
 };
 
 }  // namespace troupe::plan

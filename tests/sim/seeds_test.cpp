@@ -18,24 +18,34 @@ bool may_redo(const scenario& s) {
   });
 }
 
+/// Whether stages of the seed's pipeline add the gradients of a tied weight.
+bool exchanges_ties(const scenario& s) {
+  const auto& all = s.plans.front();
+  return !all.front()->layout->exchanges.empty();
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_CASE(without_faults_every_run_follows_its_plan) {
   const auto [first, last] = actors::seeds(500);
-  uint64_t skipped = 0, redone = 0, messages = 0;
+  uint64_t skipped = 0, redone = 0, tied = 0, messages = 0;
   for (uint64_t seed = first; seed < last; ++seed) {
     const auto result = play(seed, false);
     messages += result.messages;
     for (const auto& r : result.runs) {
       skipped += r.outcome.result.skipped;
-      if (r.which == plan::plan_choice::train && r.outcome.result.clipped)
-        redone += may_redo(scenario_of(seed, false)) ? 1 : 0;
+      if (r.which != plan::plan_choice::train) continue;
+      const auto s = scenario_of(seed, false);
+      if (r.outcome.result.clipped && may_redo(s)) ++redone;
+      if (exchanges_ties(s)) ++tied;
     }
   }
-  BOOST_TEST_MESSAGE(messages << " messages, " << skipped << " skipped updates, " << redone << " done again");
+  BOOST_TEST_MESSAGE(messages << " messages, " << skipped << " skipped updates, " << redone << " done again, " << tied
+                              << " with a tied weight across stages");
   if (last - first < 100) return;
   BOOST_TEST(skipped > 0U);
   BOOST_TEST(redone > 10U);
+  BOOST_TEST(tied > 10U);
 }
 
 BOOST_AUTO_TEST_CASE(with_a_fault_every_run_ends_right_or_with_one_error_that_names_it) {

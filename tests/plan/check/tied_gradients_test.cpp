@@ -1,6 +1,10 @@
 // Sums of tied gradients that come early, twice, never or without what they add are found, on one rank or on all alike.
+#include <map>
+#include <string>
+
 #include "plan/check/check.hpp"
-#include "tests/plan/tied_samples.hpp"
+#include "tests/plan/cuts.hpp"
+#include "tests/plan/tied_saboteur.hpp"
 
 using namespace troupe::plan;
 
@@ -47,6 +51,12 @@ job_layout& changeable(rank_plan& p) {
   p.layout = own;
   return *own;
 }
+
+const std::map<std::string, bool (tied_saboteur::*)()> breakages = {
+    {"exchange early", &tied_saboteur::exchange_early}, {"exchange twice", &tied_saboteur::exchange_twice},
+    {"exchange never", &tied_saboteur::exchange_never}, {"add early", &tied_saboteur::add_early},
+    {"add twice", &tied_saboteur::add_twice},           {"add never", &tied_saboteur::add_never},
+};
 
 struct sample {
   shared_table table = copied(gpt_table(4, 32, 100, true));
@@ -154,6 +164,30 @@ BOOST_AUTO_TEST_CASE(a_copy_that_is_cut_otherwise_is_found) {
         changeable(p).partition = make_partition(other, 2, uneven_blocks::to_least);
       },
       "is not cut as its original is");
+}
+
+BOOST_AUTO_TEST_CASE(every_break_of_a_sum_of_tied_gradients_is_caught_in_any_cut) {
+  std::map<std::string, uint32_t> caught, harmless;
+  for (uint64_t seed = 0; seed < 400; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto [table, options] = random_cut(random, mode::train);
+    const auto whole = plans_of(table, options);
+    for (const auto& [name, change] : breakages) BOOST_TEST_CONTEXT("seed " << seed << ", " << name) {
+        plans broken;
+        for (const auto& p : whole) broken.push_back(*p);
+        tied_saboteur breaks(broken, random);
+        if (!(breaks.*change)()) continue;
+        const auto now = shared(broken);
+        const bool excused = breaks.excused(now);
+        const auto proved = troupe::plan::check(now);
+        BOOST_TEST(proved.has_value() == excused, (proved ? "passed" : proved.error().text));
+        ++(excused ? harmless : caught)[name];
+      }
+  }
+  for (const auto& [name, change] : breakages) {
+    BOOST_TEST_MESSAGE(name << ": " << caught[name] << " caught, " << harmless[name] << " harmless");
+    BOOST_TEST(caught[name] >= 50U, name << ": " << caught[name]);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

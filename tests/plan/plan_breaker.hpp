@@ -1,0 +1,72 @@
+// What those who break plans of several ranks have in common: instructions anywhere, one taken away, a layout of their
+// own, and what makes a change harmless.
+#pragma once
+
+#include <optional>
+
+#include "tests/plan/saboteur.hpp"
+
+namespace troupe::plan {
+
+class plan_breaker {
+ public:
+  /// True if the change is known to be harmless.
+  [[nodiscard]] bool excused(const shared_plans& now) const { return excuse_ && excuse_(now); }
+
+ protected:
+  plan_breaker(plans& all, std::mt19937_64& random) : random_(random), all_(all) {}
+
+  /// An instruction of a rank.
+  struct place {
+    uint32_t rank = 0, id = 0;
+  };
+
+  static const job_layout& layout_of(const plans& all) { return *all.front().layout; }
+  instruction& at(const place& x) { return all_[x.rank].instructions[x.id]; }
+  size_t below(size_t n) { return n == 0 ? 0 : random_() % n; }
+
+  template <class F>
+  std::optional<place> any(F wanted) {
+    std::vector<place> out;
+    for (const auto& p : all_)
+      for (const auto& x : p.instructions)
+        if (wanted(x)) out.push_back({p.rank, x.id});
+    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
+  }
+  template <class F>
+  std::optional<place> any_of(uint32_t rank, F wanted) {
+    std::vector<place> out;
+    for (const auto& x : all_[rank].instructions)
+      if (wanted(x)) out.push_back({rank, x.id});
+    return out.empty() ? std::nullopt : std::optional(out[below(out.size())]);
+  }
+
+  void remove(const place& x) { saboteur(all_[x.rank], random_).remove(x.id); }
+  /// It waits for none of those that `wanted` names any more. Harmless if it still starts after each; false if it
+  /// waited for none.
+  template <class F>
+  bool wait_for_none(const place& x, F wanted) {
+    const auto& p = all_[x.rank];
+    std::vector<uint32_t> gone;
+    for (const uint32_t on : at(x).after)
+      if (wanted(p.instructions[on])) gone.push_back(on);
+    std::erase_if(at(x).after, [&](uint32_t on) { return wanted(p.instructions[on]); });
+    excuse_ = [this, x, gone](const shared_plans& now) {
+      const saboteur s(all_[x.rank], random_);
+      return std::ranges::all_of(gone, [&](uint32_t on) { return s.implied(now, x.id, on); });
+    };
+    return !gone.empty();
+  }
+  /// A layout that all plans share, to be changed.
+  job_layout& own_layout() {
+    auto own = std::make_shared<job_layout>(layout_of(all_));
+    for (auto& p : all_) p.layout = own;
+    return *own;
+  }
+
+  std::mt19937_64& random_;
+  plans& all_;
+  excuse excuse_;
+};
+
+}  // namespace troupe::plan

@@ -127,7 +127,7 @@ class search {
       };
     };
     std::vector<std::function<void(plan_options&)>> windows;
-    for (uint32_t n : {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64}) windows.emplace_back(slots(n));
+    for (uint32_t n : {1U, 2U, 3U, 4U, 6U, 8U, 12U, 16U, 24U, 32U, 48U, 64U}) windows.emplace_back(slots(n));
     add(open.state_slots && swaps_states, windows);
     add_sizes(open.parameter_slots && o.tiers.parameters == tier::nvme, {1, 2, 3, 4, 6, 8},
               [](plan_options& x, uint64_t n) { x.tiers.parameter_slots = static_cast<uint32_t>(n); });

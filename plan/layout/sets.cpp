@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 #include <map>
-#include <ranges>
 #include <utility>
 
 #include "core/math.hpp"
@@ -108,7 +107,8 @@ void make_buckets(job_layout& l) {
   }
   packer.close();
   for (const auto& uses : l.ties)
-    for (const uint32_t q : std::views::reverse(uses.parameters)) {
+    for (size_t k = uses.parameters.size(); k-- > 0;) {
+      const uint32_t q = uses.parameters[k];
       if (writes[q].empty()) continue;
       l.bucket_of[q] = packer.add(q);
       packer.close();

@@ -37,7 +37,7 @@ struct shown_stage {
     for (uint32_t u = begin(); u < end(); ++u)
       held.insert(held.end(), b.table->units[u].parameters.begin(), b.table->units[u].parameters.end());
     std::ranges::sort(held);
-    held.erase(std::ranges::unique(held).begin(), held.end());
+    held.erase(std::unique(held.begin(), held.end()), held.end());
     uint64_t n = 0;
     for (const uint32_t q : held) n += b.table->parameters[q].numel();
     return n;

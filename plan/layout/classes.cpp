@@ -17,8 +17,7 @@ using numbers = std::vector<uint64_t>;
 template <class Of>
 void add_set(numbers& to, std::vector<Of> all) {
   std::ranges::sort(all);
-  const auto [end, last] = std::ranges::unique(all);
-  all.erase(end, last);
+  all.erase(std::unique(all.begin(), all.end()), all.end());
   to.push_back(all.size());
   to.insert(to.end(), all.begin(), all.end());
 }

@@ -45,8 +45,7 @@ std::vector<std::pair<uint32_t, uint32_t>> tied_pairs(const std::vector<tie_exch
   std::vector<std::pair<uint32_t, uint32_t>> out;
   for (const auto& e : exchanges) out.emplace_back(e.pipeline[0], e.pipeline[1]);
   std::ranges::sort(out);
-  const auto [end, last] = std::ranges::unique(out);
-  out.erase(end, last);
+  out.erase(std::unique(out.begin(), out.end()), out.end());
   return out;
 }
 

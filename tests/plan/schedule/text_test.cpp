@@ -74,7 +74,9 @@ BOOST_AUTO_TEST_CASE(faults_name_the_line_of_the_rank) {
   BOOST_TEST(why("0F0,0B0\n2F0,2B0", {2, 2, 1}) == "a.csv:2: 2F0: unknown stage, there are 2");
   BOOST_TEST(why("0F0,0B0\n1F0,1B0,1F7", {2, 2, 1}) == "a.csv:2: 1F7: unknown micro-batch, there are 1");
   BOOST_TEST(why("0F0,0B0\n1F0,1B0", {3, 3, 1}) == "a.csv:2: it has lines for 2 ranks, the pipeline has 3");
-  BOOST_TEST(why("") == "a.csv:1: a line of actions for each rank was wanted, got none");
+  for (const char* nothing : {"", ",", "\n0F0,0B0"})
+    BOOST_TEST(why(nothing) == "a.csv:1: a line of actions for each rank was wanted, got none");
+  BOOST_TEST(why("0F0,0B0\n,\n1F0,1B0") == "a.csv:2: a line of actions for each rank was wanted, got none");
   BOOST_TEST(why("0F0,0SEND_F0,0RECV_B0,0B0\n1F0,1B0,1SEND_B0") == "a.csv:2: 1RECV_F0 is missing");
   BOOST_TEST(why("0B0,0F0") == "a.csv:1: deadlock: 0B0 waits for 0F0 of rank 0 behind 0B0");
 }

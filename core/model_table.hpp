@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/layer_table.hpp"
@@ -15,6 +16,32 @@ namespace troupe::core {
 
 /// How a parameter starts its life.
 enum class initial_value : uint8_t { zeros, ones, normal };
+
+/// What a parameter is to the ranks of a tensor group, which compute a segment together.
+enum class tensor_share : uint8_t {
+  alike,   ///< each has all of it and forms the same gradient
+  summed,  ///< each has all of it; its gradient is the sum of what they form
+  cut      ///< each has a share of its elements
+};
+
+/// How a tensor between segments is made of what the ranks of a tensor group have.
+enum class exchange_op : uint8_t {
+  none,    ///< each has the tensor
+  sum,     ///< each has a summand
+  gather,  ///< each has a part; all parts are wanted, one behind the other
+};
+
+/// "none", "sum" or "gather".
+constexpr std::string_view name_of(exchange_op op) {
+  return op == exchange_op::none ? "none" : op == exchange_op::sum ? "sum" : "gather";
+}
+
+/// Of the last tensor that a segment hands on; the others stay on their rank.
+struct segment_exchange {
+  exchange_op op = exchange_op::none;
+  uint64_t bytes = 0;  ///< of a rank's summand or part, one micro-batch
+  bool operator==(const segment_exchange&) const = default;
+};
 
 /// One tensor of weights. Its index in `model_table::parameters` is its identity everywhere.
 struct parameter_info {
@@ -26,11 +53,13 @@ struct parameter_info {
   bool trainable = true;   ///< false: frozen, without gradient, master weight and moments
   /// The parameter whose weights, states and summed gradient it repeats (tied_copies.hpp).
   std::optional<uint32_t> copy_of = std::nullopt;
+  tensor_share share = tensor_share::alike;
   [[nodiscard]] bool is_copy() const { return copy_of.has_value(); }
   [[nodiscard]] uint64_t numel() const { return numel_of(shape); }
 };
 
-/// A part of a unit with its own autograd segment; communication lies between segments.
+/// A part of a unit with its own autograd segment; communication lies between segments. Where it is cut over the tensor
+/// axis, widths, flops and bytes are those of one rank.
 struct segment_info {
   std::string name;                  ///< "attention", "mlp", "embedding", "head"
   std::vector<uint32_t> parameters;  ///< indices whose gradients this segment's backward writes
@@ -40,6 +69,8 @@ struct segment_info {
   /// weight part, out of 2 * forward_flops of a whole backward.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
+  /// Between the ranks of a tensor group: behind its forward, and behind the input part of its backward.
+  segment_exchange output = {}, input_gradient = {};
 };
 
 /// Where tensors that lie behind each other begin.

@@ -1,5 +1,6 @@
 // The plain table of a model: layers with the names, shapes and initial values of their parameters, units, segments and
 // their costs. No Torch here.
+#include <algorithm>
 #include <cmath>
 #include <span>
 #include <utility>
@@ -179,27 +180,30 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
   return l;
 }
 
-model_table gpt2_table(const model_spec& s, const extent& e) {
+model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
   constexpr auto conv1d = weight_layout::in_out;
   model_table table;
-  layer_writer w(table, "transformer.", s.initializer_range);
+  const model_spec ends = local_ends(whole, split);
+  layer_writer w(table, "transformer.", whole.initializer_range);
   // Residual projections start smaller, by the number of residual additions (GPT-2's paper, section 2.3).
-  const auto residual_std = static_cast<float>(s.initializer_range / std::sqrt(2.0 * s.layers));
-  std::vector<layer_info> embeddings{w.embedding("wte", layer_kind::embedding, s.vocabulary, s.width),
-                                     w.embedding("wpe", layer_kind::position_embedding, s.positions, s.width)};
+  const auto residual_std = static_cast<float>(whole.initializer_range / std::sqrt(2.0 * whole.layers));
+  std::vector<layer_info> embeddings{w.embedding("wte", layer_kind::embedding, ends.vocabulary, ends.width),
+                                     w.embedding("wpe", layer_kind::position_embedding, ends.positions, ends.width)};
   const uint32_t wte = *embeddings.front().weight;
   add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(embeddings)}}, table);
-  for (uint32_t block = 0; block < s.layers; ++block) {
+  for (uint32_t block = 0; block < whole.layers; ++block) {
     const std::string h = "h." + std::to_string(block) + ".";
+    const model_spec s = local_block(whole, split, block);
+    const uint32_t heads_width = s.heads * s.head_width;
     segment_layers attention{{"attention", {}, attention_flops(s, e), attention_saved(s, e)}, {}};
     attention.layers.push_back(w.norm(h + "ln_1", s.width, with_bias::yes));
-    layer_info packed = w.linear(h + "attn.c_attn", conv1d, s.width, 3 * s.width, with_bias::yes);
+    layer_info packed = w.linear(h + "attn.c_attn", conv1d, s.width, 3 * heads_width, with_bias::yes);
     for (const part_role role : {part_role::query, part_role::key, part_role::value})
-      packed.parts.push_back({role, s.width});
+      packed.parts.push_back({role, heads_width});
     attention.layers.push_back(of_heads(std::move(packed), s.heads, s.kv_heads));
     attention.layers.push_back(attention_layer(w, s, h + "attn"));
     attention.layers.push_back(
-        of_heads(w.linear(h + "attn.c_proj", conv1d, s.width, s.width, with_bias::yes, residual_std), s.heads, 0));
+        of_heads(w.linear(h + "attn.c_proj", conv1d, heads_width, s.width, with_bias::yes, residual_std), s.heads, 0));
     const double kept = s.act == activation::gelu_tanh ? 1 : 2;  // the activation's input; for others its output, too
     segment_layers mlp{{"mlp", {}, 0, e.activations(s.width + kept * s.inner)}, {}};
     mlp.layers = {w.norm(h + "ln_2", s.width, with_bias::yes),
@@ -208,21 +212,23 @@ model_table gpt2_table(const model_spec& s, const extent& e) {
                   w.linear(h + "mlp.c_proj", conv1d, s.inner, s.width, with_bias::yes, residual_std)};
     add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
   }
-  std::vector<layer_info> head{w.norm("ln_f", s.width, with_bias::yes)};
-  head.push_back(head_layer(s, wte, table));
-  add_unit(e, "head", {{head_segment(s, e), std::move(head)}}, table);
+  std::vector<layer_info> head{w.norm("ln_f", ends.width, with_bias::yes)};
+  head.push_back(head_layer(ends, wte, table));
+  add_unit(e, "head", {{head_segment(ends, e), std::move(head)}}, table);
   return table;
 }
 
-model_table llama_table(const model_spec& s, const extent& e) {
+model_table llama_table(const model_spec& whole, const extent& e, const tensor_split& split) {
   model_table table;
-  layer_writer w(table, "model.", s.initializer_range);
-  const uint32_t q_width = s.heads * s.head_width, kv_width = s.kv_heads * s.head_width;
-  std::vector<layer_info> tokens{w.embedding("embed_tokens", layer_kind::embedding, s.vocabulary, s.width)};
+  const model_spec ends = local_ends(whole, split);
+  layer_writer w(table, "model.", whole.initializer_range);
+  std::vector<layer_info> tokens{w.embedding("embed_tokens", layer_kind::embedding, ends.vocabulary, ends.width)};
   const uint32_t tokens_weight = *tokens.front().weight;
   add_unit(e, "embedding", {{{"embedding", {}, 0, e.numbers(1)}, std::move(tokens)}}, table);
-  for (uint32_t block = 0; block < s.layers; ++block) {
+  for (uint32_t block = 0; block < whole.layers; ++block) {
     const std::string l = "layers." + std::to_string(block) + ".";
+    const model_spec s = local_block(whole, split, block);
+    const uint32_t q_width = s.heads * s.head_width, kv_width = s.kv_heads * s.head_width;
     const auto linear = [&](const std::string& name, uint32_t out, uint32_t in, bool biased) {
       return w.linear(l + name, weight_layout::out_in, in, out, with_bias{biased});
     };
@@ -244,18 +250,26 @@ model_table llama_table(const model_spec& s, const extent& e) {
     mlp.layers.insert(mlp.layers.begin(), w.norm(l + "post_attention_layernorm", s.width, with_bias::no));
     add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
   }
-  std::vector<layer_info> head{w.norm("norm", s.width, with_bias::no)};
-  head.push_back(head_layer(s, tokens_weight, table));
-  add_unit(e, "head", {{head_segment(s, e), std::move(head)}}, table);
+  std::vector<layer_info> head{w.norm("norm", ends.width, with_bias::no)};
+  head.push_back(head_layer(ends, tokens_weight, table));
+  add_unit(e, "head", {{head_segment(ends, e), std::move(head)}}, table);
   return table;
 }
 
 }  // namespace
 
-core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes) {
+core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
+                                   const tensor_split& split) {
+  const auto written = [&](const extent& e, const tensor_split& by) {
+    return spec.kind == family::gpt2 ? gpt2_table(spec, e, by) : llama_table(spec, e, by);
+  };
   const extent e{static_cast<double>(rows * columns), static_cast<double>(columns), element_bytes};
-  auto table = spec.kind == family::gpt2 ? gpt2_table(spec, e) : llama_table(spec, e);
+  auto table = written(e, split);
   set_inputs(spec, e, table);
+  if (split.degree > 1)
+    add_exchanges(tp_plan_of(written(e, {}), split),
+                  {e.activations(spec.width), rows * columns * std::max<uint64_t>(element_bytes, sizeof(float))},
+                  table);
   return table;
 }
 

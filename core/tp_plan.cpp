@@ -1,0 +1,71 @@
+#include "core/tp_plan.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace troupe::core {
+
+uint64_t sum_of(const tp_widths& widths) { return std::accumulate(widths.begin(), widths.end(), uint64_t{0}); }
+
+uint64_t widest_of(const tp_widths& widths) { return widths.empty() ? 0 : *std::ranges::max_element(widths); }
+
+tp_widths dealt(uint64_t total, uint32_t degree, uint64_t grain) {
+  if (total < grain) grain = 1;
+  const uint64_t grains = total / grain;
+  tp_widths out(degree, grains / degree * grain);
+  for (uint64_t t = 0; t < grains % degree; ++t) out[t] += grain;
+  out.back() += total % grain;
+  return out;
+}
+
+tp_widths dealt_by_heads(uint64_t total, uint32_t heads, uint32_t degree) {
+  tp_widths out = dealt(heads, degree);
+  for (uint64_t& width : out) width *= total / heads;
+  return out;
+}
+
+core::result<void> check_cut(const std::string& name, const std::vector<int64_t>& shape, const parameter_cut& cut,
+                             uint32_t degree) {
+  const auto refuse = [&](const std::string& what) {
+    return fail(error_kind::bad_input, "the tensor-parallel cut of '" + name + "': " + what);
+  };
+  if ((cut.style == tp_style::replicated) != cut.parts.empty())
+    return refuse(cut.parts.empty() ? "wanted the widths of its parts, got none"
+                                    : "wanted no widths of a replicated parameter, got some");
+  if (!cut.cuts()) return {};
+  if (cut.dimension >= shape.size())
+    return refuse("wanted one of " + std::to_string(shape.size()) + " dimensions, got dimension " +
+                  std::to_string(cut.dimension));
+  uint64_t total = 0;
+  for (const tp_widths& part : cut.parts) {
+    if (part.size() != degree)
+      return refuse("wanted a width for each of " + std::to_string(degree) + " ranks, got " +
+                    std::to_string(part.size()));
+    total += sum_of(part);
+  }
+  const auto wanted = static_cast<uint64_t>(shape[cut.dimension]);
+  if (total != wanted)
+    return refuse("wanted widths that sum to " + std::to_string(wanted) + " along dimension " +
+                  std::to_string(cut.dimension) + ", got " + std::to_string(total));
+  return {};
+}
+
+std::vector<int64_t> local_shape(std::vector<int64_t> shape, const parameter_cut& cut) {
+  if (!cut.cuts()) return shape;
+  uint64_t width = 0;
+  for (const tp_widths& part : cut.parts) width += widest_of(part);
+  shape[cut.dimension] = static_cast<int64_t>(width);
+  return shape;
+}
+
+std::string widths_text(const parameter_cut& cut) {
+  if (!cut.cuts()) return "-";
+  tp_widths all(cut.parts.front().size(), 0);
+  for (const tp_widths& part : cut.parts)
+    for (size_t t = 0; t < all.size(); ++t) all[t] += part[t];
+  std::string out = std::to_string(sum_of(all)) + ": ";
+  for (size_t t = 0; t < all.size(); ++t) out.append(t == 0 ? "" : ", ").append(std::to_string(all[t]));
+  return out;
+}
+
+}  // namespace troupe::core

@@ -1,0 +1,148 @@
+#include "models/table/tp_split.hpp"
+
+#include <algorithm>
+#include <span>
+#include <string>
+
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+namespace {
+
+using core::layer_info;
+using core::layer_kind;
+using core::parameter_cut;
+using core::tp_style;
+using core::weight_layout;
+
+/// Along which dimension a weight has its outputs, and its inputs.
+uint32_t dimension_of(const layer_info& l, tp_style style) {
+  const bool outputs_first = l.layout == weight_layout::out_in;
+  return (style == tp_style::column) == outputs_first ? 0 : 1;
+}
+
+/// Of one segment that is cut.
+class segment_cutter {
+ public:
+  segment_cutter(const tensor_split& split, std::span<const layer_info> layers, core::tp_plan& to)
+      : split_(split), layers_(layers), to_(to) {}
+
+  void run() {
+    const auto middle = std::ranges::find_if(layers_, [](const layer_info& l) {
+      return l.kind == layer_kind::attention || l.kind == layer_kind::activation;
+    });
+    if (middle == layers_.end()) return;
+    for (auto l = layers_.begin(); l != layers_.end(); ++l)
+      if (l->kind == layer_kind::linear) l < middle ? column(*middle, *l) : row(*middle, *l);
+  }
+
+ private:
+  [[nodiscard]] core::tp_widths widths(const layer_info& middle, uint64_t total) const {
+    return middle.kind == layer_kind::attention ? core::dealt_by_heads(total, middle.kv_heads, split_.degree)
+                                                : core::dealt(total, split_.degree, split_.grain);
+  }
+  void column(const layer_info& middle, const layer_info& l) {
+    parameter_cut cut{tp_style::column, dimension_of(l, tp_style::column), {}};
+    for (const auto& part : l.parts) cut.parts.push_back(widths(middle, part.width));
+    if (l.parts.empty()) cut.parts.push_back(widths(middle, l.out));
+    to_.parameters[*l.weight] = cut;
+    cut.dimension = 0;
+    if (l.bias) to_.parameters[*l.bias] = std::move(cut);
+  }
+  void row(const layer_info& middle, const layer_info& l) {
+    to_.parameters[*l.weight] = {tp_style::row, dimension_of(l, tp_style::row), {widths(middle, l.in)}};
+  }
+
+  const tensor_split& split_;
+  std::span<const layer_info> layers_;
+  core::tp_plan& to_;
+};
+
+bool is_cut(const tensor_split& split, std::span<const layer_info> layers, uint32_t block) {
+  const bool attends = std::ranges::any_of(layers, [](const auto& l) { return l.kind == layer_kind::attention; });
+  return attends ? split.of(block).attention : split.of(block).mlp;
+}
+
+}  // namespace
+
+model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block) {
+  model_spec out = whole;
+  if (split.degree == 1) return out;
+  if (split.of(block).attention) {
+    out.kv_heads = static_cast<uint32_t>(core::widest_of(core::dealt(whole.kv_heads, split.degree)));
+    out.heads = out.kv_heads * (whole.heads / whole.kv_heads);
+  }
+  if (split.of(block).mlp)
+    out.inner = static_cast<uint32_t>(core::widest_of(core::dealt(whole.inner, split.degree, split.grain)));
+  return out;
+}
+
+model_spec local_ends(const model_spec& whole, const tensor_split& split) {
+  model_spec out = whole;
+  if (split.degree > 1 && split.vocabulary)
+    out.vocabulary = static_cast<uint32_t>(core::widest_of(core::dealt(whole.vocabulary, split.degree)));
+  return out;
+}
+
+core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split) {
+  core::tp_plan out{split.degree, std::vector<parameter_cut>(whole.parameters.size())};
+  if (split.degree == 1) return out;
+  const auto last = static_cast<uint32_t>(whole.units.size()) - 1;
+  for (uint32_t u = 0; u <= last; ++u)
+    for (uint32_t s = 0; s < whole.units[u].segments.size(); ++s) {
+      const auto layers = whole.layers_of(u, s);
+      if (u > 0 && u < last) {
+        if (is_cut(split, layers, u - 1)) segment_cutter(split, layers, out).run();
+        continue;
+      }
+      for (const layer_info& l : layers)  // of the embedding and of the head
+        if (split.vocabulary && (l.kind == layer_kind::embedding || l.kind == layer_kind::linear))
+          out.parameters[*l.weight] = {tp_style::vocabulary, 0, {core::dealt(u == 0 ? l.in : l.out, split.degree)}};
+    }
+  return out;
+}
+
+namespace {
+
+/// Splits the loss off a head that has only a part of each row's logits.
+void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
+  core::segment_info& logits = head.segments.front();
+  core::segment_info loss{"loss", {}, 0, logits.saved_bytes - bytes.hidden};
+  logits.saved_bytes = bytes.hidden;
+  logits.output = {core::exchange_op::gather, statistics_of_row * bytes.row_number};
+  head.segments.push_back(std::move(loss));
+}
+
+}  // namespace
+
+void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local) {
+  const auto is_cut = [&](uint32_t q) { return cut.parameters[q].cuts(); };
+  for (size_t u = 0; u < local.units.size(); ++u) {
+    bool any = false;
+    for (auto& s : local.units[u].segments) {
+      if (std::ranges::none_of(s.parameters, is_cut)) continue;
+      any = true;
+      s.output = {core::exchange_op::sum, bytes.hidden};
+      if (u > 0) s.input_gradient = s.output;
+      for (const uint32_t q : s.parameters)
+        local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;
+    }
+    if (any && u + 1 == local.units.size()) split_loss_off(bytes, local.units[u]);
+  }
+}
+
+core::result<void> check_split(const model_spec& whole, const tensor_split& split) {
+  const auto refuse = [&](const std::string& what, uint64_t most) {
+    return core::fail(core::error_kind::bad_input, "wanted at most " + std::to_string(most) + " ranks, one for each " +
+                                                       what + ", got " + std::to_string(split.degree));
+  };
+  for (uint32_t b = 0; b < whole.layers && split.degree > 1; ++b) {
+    if (split.of(b).attention && split.degree > whole.heads) return refuse("attention head", whole.heads);
+    if (split.of(b).mlp && split.degree > whole.inner) return refuse("element of an MLP's inner width", whole.inner);
+  }
+  if (split.degree > 1 && split.vocabulary && split.degree > whole.vocabulary)
+    return refuse("row of the vocabulary", whole.vocabulary);
+  return {};
+}
+
+}  // namespace troupe::models

@@ -1,0 +1,64 @@
+// How a family's model is cut over the tensor axis: which halves of its blocks, whether its vocabulary. Owns the rule
+// that makes widths of it; the table that a rank computes with is model_spec.hpp's make_model_table. No Torch here.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/error.hpp"
+#include "core/model_table.hpp"
+#include "core/tp_plan.hpp"
+
+namespace troupe::models {
+
+struct model_spec;
+
+/// A half is cut as a whole: the layers that read the hidden state by outputs, the one that gives it back by inputs.
+struct block_split {
+  bool attention = true, mlp = true;
+  bool operator==(const block_split&) const = default;
+};
+
+struct tensor_split {
+  uint32_t degree = 1;                   ///< ranks; 1: nothing is cut
+  uint64_t grain = 1;                    ///< of an MLP's inner width
+  bool vocabulary = true;                ///< rows of the token embedding and of the head
+  std::vector<block_split> blocks = {};  ///< [block]; of those that are not there both halves are cut
+  bool operator==(const tensor_split&) const = default;
+
+  [[nodiscard]] block_split of(uint32_t block) const { return block < blocks.size() ? blocks[block] : block_split{}; }
+};
+
+struct tensor_place {  ///< a rank's part in computing a model
+  tensor_split split = {};
+  uint32_t coordinate = 0;  ///< on the tensor axis
+};
+
+/// The spec that a rank computes a block by: widths are those of the rank that has most. Heads go with the key-value
+/// heads that they share.
+model_spec local_block(const model_spec& whole, const tensor_split& split, uint32_t block);
+/// The same of embedding and head.
+model_spec local_ends(const model_spec& whole, const tensor_split& split);
+
+/// The cut of each parameter of `whole`, a family's table without cuts, with or without copies.
+core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split);
+
+/// Numbers that a row of the head hands on to the loss where the vocabulary is cut: the greatest of its logits, the sum
+/// of their powers below that, and the target's logit.
+inline constexpr uint64_t statistics_of_row = 3;
+
+/// Bytes of a micro-batch.
+struct exchanged_bytes {
+  uint64_t hidden = 0;      ///< a hidden state
+  uint64_t row_number = 0;  ///< a number for each token, in the type of losses
+};
+
+/// Says in a rank's table what is exchanged behind its segments, and what its parameters are to the others. A head
+/// whose vocabulary is cut becomes two segments, its logits and their loss.
+void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local);
+
+/// Refused (bad_input): more ranks than attention heads, elements of an MLP's inner width or rows of the vocabulary,
+/// where these are cut.
+core::result<void> check_split(const model_spec& whole, const tensor_split& split);
+
+}  // namespace troupe::models

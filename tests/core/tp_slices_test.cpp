@@ -1,0 +1,134 @@
+// Shares of tensor coordinates against the plainest cut there is: element by element, by its indices.
+#include "core/tp_slices.hpp"
+
+#include <algorithm>
+#include <boost/test/unit_test.hpp>
+#include <random>
+
+#include "core/tensor_view.hpp"
+
+namespace core = troupe::core;
+using core::parameter_cut;
+using core::tp_run;
+using core::tp_style;
+using numbers = std::vector<uint64_t>;
+using shape = std::vector<int64_t>;
+
+BOOST_AUTO_TEST_SUITE(tp_slices)
+
+namespace {
+
+struct sample {
+  shape whole;
+  parameter_cut cut;
+  uint32_t degree;
+};
+
+const std::vector<sample> samples = {
+    {{6, 10}, {}, 3},                                                        // replicated
+    {{6, 10}, {tp_style::row, 0, {{4, 2}}}, 2},                              // neighbours
+    {{6, 10}, {tp_style::column, 1, {{5, 3, 2}}}, 3},                        // a run for each row
+    {{3, 24}, {tp_style::column, 1, {{8, 4}, {4, 2}, {4, 2}}}, 2},           // queries, keys, values
+    {{24, 3}, {tp_style::column, 0, {{8, 4, 0}, {4, 2, 0}, {4, 2, 0}}}, 3},  // a coordinate without any
+    {{24}, {tp_style::column, 0, {{8, 4}, {4, 2}, {4, 2}}}, 2},              // a bias
+    {{2, 7, 3}, {tp_style::row, 1, {{3, 2, 2}}}, 3},                         // in the middle
+    {{9, 4}, {tp_style::vocabulary, 0, {{3, 2, 2, 2}}}, 4},
+};
+
+/// [element of the share]: its place in the whole, or padding.
+numbers places_by_hand(const sample& s, uint32_t coordinate) {
+  if (!s.cut.cuts()) {
+    numbers out(core::numel_of(s.whole));
+    for (uint64_t i = 0; i < out.size(); ++i) out[i] = i;
+    return out;
+  }
+  uint64_t outer = 1, inner = 1;
+  const auto along = static_cast<uint64_t>(s.whole[s.cut.dimension]);
+  for (size_t d = 0; d < s.whole.size(); ++d)
+    if (d != s.cut.dimension) (d < s.cut.dimension ? outer : inner) *= static_cast<uint64_t>(s.whole[d]);
+  numbers out;
+  for (uint64_t o = 0; o < outer; ++o) {
+    uint64_t part_begin = 0;
+    for (const auto& widths : s.cut.parts) {
+      uint64_t begin = part_begin;
+      for (uint32_t t = 0; t < coordinate; ++t) begin += widths[t];
+      for (uint64_t k = 0; k < core::widest_of(widths); ++k)
+        for (uint64_t i = 0; i < inner; ++i)
+          out.push_back(k < widths[coordinate] ? (o * along + begin + k) * inner + i : tp_run::padding);
+      part_begin += core::sum_of(widths);
+    }
+  }
+  return out;
+}
+
+numbers places_of(const std::vector<tp_run>& runs) {
+  numbers out;
+  for (const auto& r : runs)
+    for (uint64_t i = 0; i < r.count; ++i) out.push_back(r.is_padding() ? r.whole : r.whole + i);
+  return out;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(shares_are_those_of_a_cut_by_hand) {
+  for (const auto& s : samples)
+    for (uint32_t t = 0; t < s.degree; ++t) {
+      const core::tp_slices slices(s.whole, s.cut, t);
+      const auto wanted = places_by_hand(s, t);
+      BOOST_TEST_REQUIRE(slices.elements() == wanted.size());
+      BOOST_TEST(slices.elements() == core::numel_of(core::local_shape(s.whole, s.cut)));
+      BOOST_TEST(places_of(slices.runs(0, slices.elements())) == wanted, boost::test_tools::per_element());
+      BOOST_TEST(slices.own_elements() ==
+                 static_cast<uint64_t>(std::ranges::count_if(wanted, [](uint64_t p) { return p != tp_run::padding; })));
+    }
+}
+
+BOOST_AUTO_TEST_CASE(any_range_of_a_share_is_the_same_runs) {
+  std::mt19937_64 random(17);
+  for (const auto& s : samples)
+    for (uint32_t t = 0; t < s.degree; ++t) {
+      const core::tp_slices slices(s.whole, s.cut, t);
+      const auto wanted = places_by_hand(s, t);
+      for (int i = 0; i < 20; ++i) {
+        const uint64_t first = random() % wanted.size(), count = random() % (wanted.size() - first + 1);
+        const auto runs = slices.runs(first, count);
+        uint64_t at = first;
+        for (const auto& r : runs) {
+          BOOST_TEST(r.local == at);
+          at += r.count;
+        }
+        BOOST_TEST(at == first + count);
+        BOOST_TEST(places_of(runs) == numbers(wanted.begin() + first, wanted.begin() + first + count),
+                   boost::test_tools::per_element());
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(neighbours_are_one_run) {
+  const core::tp_slices rows({6, 10}, {tp_style::row, 0, {{4, 2}}}, 1);
+  BOOST_TEST((rows.runs(0, 40) == std::vector<tp_run>{{0, 40, 20}, {20, tp_run::padding, 20}}));
+  const core::tp_slices columns({2, 10}, {tp_style::column, 1, {{6, 4}}}, 0);
+  BOOST_TEST((columns.runs(0, 12) == std::vector<tp_run>{{0, 0, 6}, {6, 10, 6}}));
+}
+
+BOOST_AUTO_TEST_CASE(the_boxes_of_all_coordinates_cover_a_cut_parameter_once) {
+  for (const auto& s : samples) {
+    if (!s.cut.cuts()) continue;
+    uint64_t inner = 1;
+    for (size_t d = s.cut.dimension + 1; d < s.whole.size(); ++d) inner *= static_cast<uint64_t>(s.whole[d]);
+    const auto along = static_cast<uint64_t>(s.whole[s.cut.dimension]);
+    std::vector<uint32_t> covered(core::numel_of(s.whole), 0);
+    for (uint32_t t = 0; t < s.degree; ++t) {
+      const core::tp_slices slices(s.whole, s.cut, t);
+      BOOST_TEST(slices.boxes().size() <= s.cut.parts.size());
+      for (const auto& b : slices.boxes())
+        for (uint64_t o = 0; o < b.count[0]; ++o)
+          for (uint64_t k = 0; k < b.count[1]; ++k)
+            for (uint64_t i = 0; i < b.count[2]; ++i)
+              ++covered[((b.first[0] + o) * along + b.first[1] + k) * inner + b.first[2] + i];
+    }
+    BOOST_TEST(std::ranges::count(covered, 1U) == static_cast<int64_t>(covered.size()));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

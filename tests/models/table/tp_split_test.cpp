@@ -1,0 +1,209 @@
+// A rank's table of a family that is cut over the tensor axis, against the whole one and the cut of each parameter.
+#include "models/table/tp_split.hpp"
+
+#include <boost/test/unit_test.hpp>
+#include <numeric>
+#include <string>
+
+#include "core/tied_copies.hpp"
+#include "core/tp_slices.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::models {
+namespace {
+
+using core::exchange_op;
+using core::tensor_share;
+using core::tp_style;
+using core::tp_widths;
+
+const std::vector<std::string> families = {
+    R"({"model_type": "gpt2", "n_layer": 2, "n_embd": 24, "n_head": 3, "n_positions": 16, "vocab_size": 31})",
+    R"({"model_type": "gpt2", "n_layer": 1, "n_embd": 24, "n_head": 4, "n_inner": 41, "n_positions": 16,
+        "vocab_size": 30, "tie_word_embeddings": false, "activation_function": "relu"})",
+    R"({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 24, "num_attention_heads": 6,
+        "num_key_value_heads": 2, "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 31})",
+    R"({"model_type": "llama", "num_hidden_layers": 1, "hidden_size": 24, "num_attention_heads": 4, "head_dim": 8,
+        "intermediate_size": 40, "max_position_embeddings": 16, "vocab_size": 30, "tie_word_embeddings": true,
+        "attention_bias": true, "mlp_bias": true, "hidden_act": "gelu"})"};
+
+constexpr uint64_t rows = 2, columns = 8, element_bytes = 4;
+
+model_spec spec_of(const std::string& json) {
+  auto spec = parse_model_spec(json);
+  BOOST_REQUIRE(spec.has_value());
+  return std::move(*spec);
+}
+
+core::model_table table_of(const model_spec& spec, const tensor_split& split = {}) {
+  return make_model_table(spec, rows, columns, element_bytes, split);
+}
+
+/// Ways to cut a model over so many ranks.
+std::vector<tensor_split> splits(uint32_t degree) {
+  return {{.degree = degree},
+          {.degree = degree, .grain = 8},
+          {.degree = degree, .vocabulary = false},
+          {.degree = degree, .blocks = {{false, true}}},
+          {.degree = degree, .vocabulary = false, .blocks = {{true, false}, {false, false}}}};
+}
+
+template <class F>
+void for_each_cut(F&& f) {
+  for (const auto& json : families)
+    for (uint32_t degree = 1; degree < 5; ++degree)
+      for (const auto& split : splits(degree)) {
+        const auto spec = spec_of(json);
+        f(spec, split);
+      }
+}
+
+const core::parameter_cut& cut_of(const core::tp_plan& plan, const core::model_table& table, const std::string& name) {
+  const auto found = std::ranges::find(table.parameters, name, &core::parameter_info::name);
+  BOOST_REQUIRE_MESSAGE(found != table.parameters.end(), name);
+  return plan.parameters[static_cast<size_t>(found - table.parameters.begin())];
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tp_split)
+
+BOOST_AUTO_TEST_CASE(a_ranks_parameters_have_the_shapes_of_their_cuts) {
+  for_each_cut([](const model_spec& spec, const tensor_split& split) {
+    const auto whole = table_of(spec), local = table_of(spec, split);
+    const auto plan = tp_plan_of(whole, split);
+    BOOST_TEST_REQUIRE(local.parameters.size() == whole.parameters.size());
+    BOOST_TEST_REQUIRE(plan.parameters.size() == whole.parameters.size());
+    for (size_t q = 0; q < whole.parameters.size(); ++q) {
+      const auto &w = whole.parameters[q], &l = local.parameters[q];
+      BOOST_TEST(w.name == l.name);
+      BOOST_TEST(core::check_cut(w.name, w.shape, plan.parameters[q], split.degree).has_value());
+      BOOST_TEST(l.shape == core::local_shape(w.shape, plan.parameters[q]), boost::test_tools::per_element());
+      BOOST_TEST((l.share == tensor_share::cut) == plan.parameters[q].cuts());
+      uint64_t own = 0;
+      for (uint32_t t = 0; t < split.degree; ++t) own += core::tp_slices(w.shape, plan.parameters[q], t).own_elements();
+      BOOST_TEST(own == w.numel() * (plan.parameters[q].cuts() ? 1 : split.degree));
+      BOOST_TEST(w.init_std == l.init_std);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(layers_hold_the_widths_of_their_parameters) {
+  for_each_cut([](const model_spec& spec, const tensor_split& split) {
+    for (const auto& l : table_of(spec, split).layers) {
+      if (l.kind == core::layer_kind::attention) BOOST_TEST(l.out / l.heads == spec.head_width);
+      if (l.kind == core::layer_kind::attention) BOOST_TEST(l.heads / l.kv_heads == spec.heads / spec.kv_heads);
+      uint64_t packed = 0;
+      for (const auto& part : l.parts) packed += part.width;
+      if (!l.parts.empty()) BOOST_TEST(packed == l.out);
+    }
+  });
+}
+
+BOOST_AUTO_TEST_CASE(what_is_not_cut_stays_as_it_is) {
+  for (const auto& json : families) {
+    const auto spec = spec_of(json);
+    const auto whole = table_of(spec), one = table_of(spec, {.degree = 1});
+    for (size_t u = 0; u < whole.units.size(); ++u)
+      for (size_t s = 0; s < whole.units[u].segments.size(); ++s) {
+        BOOST_TEST((whole.units[u].segments[s].output.op == exchange_op::none));
+        BOOST_TEST(whole.units[u].segments[s].saved_bytes == one.units[u].segments[s].saved_bytes);
+        BOOST_TEST(whole.units[u].segments[s].forward_flops == one.units[u].segments[s].forward_flops);
+      }
+    for (const auto& cut : tp_plan_of(whole, {.degree = 1}).parameters) BOOST_TEST(!cut.cuts());
+  }
+}
+
+BOOST_AUTO_TEST_CASE(halves_that_are_cut_are_exchanged_and_no_others) {
+  const auto spec = spec_of(families[0]);
+  const uint64_t hidden = rows * columns * spec.width * element_bytes;
+  const auto table = table_of(spec, {.degree = 3, .vocabulary = false, .blocks = {{true, false}}});
+  const auto is_sum = [&](const core::segment_exchange& e) { return e.op == exchange_op::sum && e.bytes == hidden; };
+  for (size_t u = 0; u < table.units.size(); ++u)
+    for (const auto& s : table.units[u].segments) {
+      const bool cut = u == 1 ? s.name == "attention" : u == 2;
+      BOOST_TEST(is_sum(s.output) == cut);
+      BOOST_TEST(is_sum(s.input_gradient) == cut);
+      if (!cut) BOOST_TEST((s.output.op == exchange_op::none && s.input_gradient.op == exchange_op::none));
+      for (const uint32_t q : s.parameters) {
+        const auto& p = table.parameters[q];
+        const bool matrix = p.name.ends_with("c_attn.weight") || p.name.ends_with("c_attn.bias") ||
+                            p.name.ends_with("c_fc.weight") || p.name.ends_with("c_fc.bias") ||
+                            p.name.ends_with("c_proj.weight");
+        BOOST_TEST((p.share == (!cut ? tensor_share::alike : matrix ? tensor_share::cut : tensor_share::summed)));
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(a_cut_vocabulary_has_its_loss_in_a_segment_of_its_own) {
+  for (const auto& json : families) {
+    const auto spec = spec_of(json);
+    const auto whole = table_of(spec), table = table_of(spec, {.degree = 2});
+    const auto &embedding = table.units.front().segments, &head = table.units.back().segments;
+    BOOST_TEST((embedding.front().output.op == exchange_op::sum));
+    BOOST_TEST((embedding.front().input_gradient.op == exchange_op::none));  // tokens have none
+    BOOST_TEST_REQUIRE(head.size() == 2U);
+    BOOST_TEST((head[0].output == core::segment_exchange{exchange_op::gather, rows * columns * 3 * 4}));
+    BOOST_TEST((head[0].input_gradient.op == exchange_op::sum));
+    BOOST_TEST(head[1].name == "loss");
+    BOOST_TEST(head[1].parameters.empty());
+    BOOST_TEST((head[1].output.op == exchange_op::none && head[1].input_gradient.op == exchange_op::none));
+    BOOST_TEST(head[0].saved_bytes + head[1].saved_bytes < whole.units.back().segments.front().saved_bytes);
+    // Widths of the tied weight are the same for both.
+    const auto plan = tp_plan_of(whole, {.degree = 2});
+    const auto& rows_of =
+        cut_of(plan, whole, spec.kind == family::gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight");
+    BOOST_TEST((rows_of.style == tp_style::vocabulary && rows_of.dimension == 0));
+    BOOST_TEST(core::sum_of(rows_of.parts.front()) == spec.vocabulary);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(queries_follow_the_key_value_heads_that_they_share) {
+  const auto spec = spec_of(families[2]);  // 6 heads, 2 key-value heads of 4
+  const auto whole = table_of(spec);
+  const auto plan = tp_plan_of(whole, {.degree = 3});
+  const auto widths = [&](const std::string& name) {
+    return cut_of(plan, whole, "model.layers.0." + name).parts.front();
+  };
+  BOOST_TEST(widths("self_attn.q_proj.weight") == (tp_widths{12, 12, 0}), boost::test_tools::per_element());
+  BOOST_TEST(widths("self_attn.k_proj.weight") == (tp_widths{4, 4, 0}), boost::test_tools::per_element());
+  BOOST_TEST(widths("self_attn.o_proj.weight") == (tp_widths{12, 12, 0}), boost::test_tools::per_element());
+  BOOST_TEST(widths("mlp.down_proj.weight") == (tp_widths{14, 13, 13}), boost::test_tools::per_element());
+  BOOST_TEST(cut_of(plan, whole, "model.layers.0.self_attn.o_proj.weight").dimension == 1U);
+  BOOST_TEST(cut_of(plan, whole, "model.layers.0.self_attn.q_proj.weight").dimension == 0U);
+}
+
+BOOST_AUTO_TEST_CASE(a_packed_weight_is_cut_part_by_part_with_its_bias) {
+  const auto whole = table_of(spec_of(families[0]));  // 3 heads of 8
+  const auto plan = tp_plan_of(whole, {.degree = 2});
+  const auto& weight = cut_of(plan, whole, "transformer.h.0.attn.c_attn.weight");
+  const auto& bias = cut_of(plan, whole, "transformer.h.0.attn.c_attn.bias");
+  BOOST_TEST((weight == core::parameter_cut{tp_style::column, 1, {{16, 8}, {16, 8}, {16, 8}}}));
+  BOOST_TEST((bias == core::parameter_cut{tp_style::column, 0, {{16, 8}, {16, 8}, {16, 8}}}));
+  BOOST_TEST(
+      (cut_of(plan, whole, "transformer.h.0.attn.c_proj.weight") == core::parameter_cut{tp_style::row, 0, {{16, 8}}}));
+  BOOST_TEST(!cut_of(plan, whole, "transformer.h.0.attn.c_proj.bias").cuts());
+}
+
+BOOST_AUTO_TEST_CASE(copies_of_tied_weights_are_cut_as_their_originals) {
+  const auto whole = core::with_copies(table_of(spec_of(families[0])));
+  const auto plan = tp_plan_of(whole, {.degree = 2});
+  const auto copy = std::ranges::find_if(whole.parameters, &core::parameter_info::is_copy);
+  BOOST_TEST_REQUIRE((copy != whole.parameters.end()));
+  BOOST_TEST(
+      (plan.parameters[static_cast<size_t>(copy - whole.parameters.begin())] == plan.parameters[*copy->copy_of]));
+}
+
+BOOST_AUTO_TEST_CASE(more_ranks_than_there_is_to_cut_are_refused) {
+  const auto spec = spec_of(families[0]);
+  const auto refused = check_split(spec, {.degree = 4});
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text == "wanted at most 3 ranks, one for each attention head, got 4");
+  BOOST_TEST(check_split(spec, {.degree = 4, .blocks = {{false, true}, {false, true}}}).has_value());
+  BOOST_TEST(check_split(spec, {.degree = 3}).has_value());
+  BOOST_TEST(check_split(spec_of(families[2]), {.degree = 6}).has_value());  // of 2 key-value heads, not all have one
+}
+
+BOOST_AUTO_TEST_SUITE_END()
+
+}  // namespace troupe::models

@@ -15,6 +15,8 @@ std::string_view name_of(kind k) {
       return "send";
     case kind::receive:
       return "receive";
+    case kind::exchange:
+      return "exchange";
     case kind::forward:
       return "forward";
     case kind::recompute:
@@ -110,6 +112,7 @@ lane lane_of(kind k) {
     case kind::gather:
     case kind::send:
     case kind::receive:
+    case kind::exchange:
     case kind::reduce:
     case kind::tie:
     case kind::vote:
@@ -160,7 +163,7 @@ std::vector<owner_bytes> owners_of(const memory_table& m) {
 
 uint64_t job_layout::blocks_of(uint32_t parameter) const {
   if (!trains(parameter) || is_copy(parameter)) return 0;
-  return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
+  return blocks_each(parameter) * (is_cut(parameter) ? tensor_ranks() : 1);
 }
 
 uint64_t job_layout::measured_elements() const {
@@ -192,6 +195,9 @@ std::string rank_plan::describe(uint32_t id) const {
                  : (x.kind == kind::send ? " gradient of the input of " : " gradient of the output of ");
       out += table().units[x.subject].name;
       break;
+    case kind::exchange:
+      out += x.use == use::forward ? " output of" : " gradient of the input of";
+      [[fallthrough]];
     case kind::forward:
     case kind::recompute:
     case kind::backward:

@@ -19,6 +19,8 @@ enum class kind : uint8_t {  ///< of an instruction
   send,                      ///< fabric: the output (or the input's gradient) of unit `subject`, in `staged`, to its
                              ///< neighbour in the pipeline
   receive,                   ///< fabric: the input (or the output's gradient) of unit `subject` from it, into `staged`
+  exchange,                  ///< fabric: the output of segment `segment` of unit `subject`, or the gradient of its
+                             ///< input, over the ranks of a tensor group, in `staged`
   forward,                   ///< compute: segment `segment` of unit `subject`
   recompute,                 ///< compute: the forward of unit `subject` again, from its saved input
   backward,                  ///< compute: the backward of segment `segment` of unit `subject`; with use::input its
@@ -112,8 +114,9 @@ struct operation {
   plan::swapped what = plan::swapped::nothing;
   uint32_t subject = none, segment = none, micro = 0;
   uint32_t buffer = none;  ///< gather, forward, recompute, backward: the slot of the parameters
-  /// The first and the last compute instruction of a stage's micro-batch: the slots that a transfer filled, and that
-  /// another one will empty. Where backward is split, its first weight part reads the first slot again.
+  /// Slots that computation reads and fills. The first and the last compute instruction of a stage's micro-batch: what
+  /// a transfer filled, and what another one will empty; where backward is split, its first weight part reads the first
+  /// slot again. Around an exchange: what is exchanged in place, which its reader copies.
   uint32_t input = none, output = none;
   uint32_t staged =
       none;  ///< the window slot that a swap fills or empties, or that another kind uses instead of resident memory

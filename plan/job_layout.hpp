@@ -9,6 +9,7 @@
 
 #include "core/math.hpp"
 #include "core/model_table.hpp"
+#include "plan/instruction.hpp"
 #include "plan/options.hpp"
 #include "plan/partition.hpp"
 #include "plan/tiers.hpp"
@@ -30,6 +31,8 @@ struct parameter_set {
   uint64_t elements = 0;  ///< including gaps
   uint64_t numel = 0;     ///< without gaps
   uint32_t pipeline = 0;  ///< coordinate of the ranks that hold it
+  /// Of a bucket: what ranks of a tensor group form are summands, too. All parameters of a set are alike in this.
+  bool over_tensor = false;
   bool operator==(const parameter_set&) const = default;
 };
 
@@ -133,6 +136,29 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] uint32_t pipeline_at(uint32_t rank) const {
     return options.mesh.coordinate_of(rank, core::axis::pipeline);
   }
+  [[nodiscard]] uint32_t tensor_ranks() const { return options.mesh.degree(core::axis::tensor); }
+  [[nodiscard]] uint32_t tensor_at(uint32_t rank) const { return options.mesh.coordinate_of(rank, core::axis::tensor); }
+  /// Ranks of a tensor group have different elements of it.
+  [[nodiscard]] bool is_cut(uint32_t parameter) const {
+    return table->parameters[parameter].share == core::tensor_share::cut;
+  }
+  /// They have the same elements, and its gradient is the sum of theirs.
+  [[nodiscard]] bool is_summed(uint32_t parameter) const {
+    return tensor_ranks() > 1 && table->parameters[parameter].share == core::tensor_share::summed;
+  }
+  /// What is exchanged behind a segment, one way or the other.
+  [[nodiscard]] const core::segment_exchange& exchange_of(uint32_t unit, uint32_t segment, use way) const {
+    const core::segment_info& s = table->units[unit].segments[segment];
+    return way == use::forward ? s.output : s.input_gradient;
+  }
+  /// Bytes that all ranks of the group have in the end.
+  [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
+    return x.bytes * (x.op == core::exchange_op::gather ? tensor_ranks() : 1);
+  }
+  /// Of the slot, with a header behind as a transfer's has.
+  [[nodiscard]] uint64_t exchange_slot_bytes(const core::segment_exchange& x) const {
+    return core::round_up(exchanged_bytes(x), core::input_alignment) + transfer_header_bytes;
+  }
   /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
   [[nodiscard]] uint32_t data_at(uint32_t rank) const {
     const auto& m = options.mesh;
@@ -184,6 +210,14 @@ struct job_layout {  ///< of one kind of step
   /// The square sums of a bucket are in the vote: all but those of a copy, whose original's are.
   [[nodiscard]] bool is_voted_on(uint32_t bucket) const {
     return !is_copy(buckets[bucket].parameters.front().parameter);
+  }
+  /// Blocks of what one rank of a tensor group has of `parameter`.
+  [[nodiscard]] uint64_t blocks_each(uint32_t parameter) const {
+    return core::div_up(table->parameters[parameter].numel(), core::partition_grain);
+  }
+  /// The first block of `rank`'s share of `parameter` in the vote. Shares lie one behind the other.
+  [[nodiscard]] uint64_t first_block(uint32_t parameter, uint32_t rank) const {
+    return block_offset[parameter] + (is_cut(parameter) ? tensor_at(rank) * blocks_each(parameter) : 0);
   }
   /// Blocks of `parameter` that the vote counts.
   [[nodiscard]] uint64_t blocks_of(uint32_t parameter) const;

@@ -28,6 +28,7 @@ uint32_t stage_served(const job_layout& l, const operation& x) {
     case kind::release:
     case kind::send:
     case kind::receive:
+    case kind::exchange:
     case kind::forward:
     case kind::recompute:
     case kind::backward:

@@ -21,6 +21,8 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   row.ranks = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
   row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
   if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
+  if (x.kind == plan::kind::exchange && p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum)
+    row.op = all_reduce;
   // The plan counts the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;

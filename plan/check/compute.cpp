@@ -34,12 +34,43 @@ class micro_batch_order {
   core::result<void> next(uint32_t id, const char* what, uint32_t unit) {
     if (id == none) return broken(p_, "nothing does the " + (what + p_.table().units[unit].name) + batch());
     if (auto ok = in_order(w_, rank_, last_, id, "whose result it needs"); !ok) return ok;
+    last_ = computed_ = id;
+    return {};
+  }
+
+  /// What has to follow a segment's forward or backward between the ranks of a tensor group; none: nothing.
+  [[nodiscard]] bool is_exchanged(uint32_t unit, uint32_t s, use way) const {
+    const auto op = l_.tensor_ranks() == 1 ? core::exchange_op::none : l_.exchange_of(unit, s, way).op;
+    return op == core::exchange_op::sum || (op == core::exchange_op::gather && p_.options().mode != mode::generate);
+  }
+  [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way) const {
+    return r_.exchange[r_.exchange_of(way, micro_, r_.segment_base[unit] + s)];
+  }
+  // Behind `computed_`: all of its result, in its slot. What comes next waits for that.
+  core::result<void> exchanges(uint32_t unit, uint32_t s, use way) {
+    const uint32_t id = exchange(unit, s, way);
+    waiting_ = none;
+    if (!is_exchanged(unit, s, way))
+      return id == none ? core::result<void>{} : broken(p_, id, "exchanges what every rank of its tensor group has");
+    if (id == none) return broken(p_, computed_, "leaves a part of its result, which nothing exchanges");
+    const auto& x = p_.instructions[id];
+    const auto& what = l_.exchange_of(unit, s, way);
+    const buffer& b = p_.buffers[x.staged];
+    if (p_.instructions[computed_].output != x.staged)
+      return broken(p_, id, "does not exchange the slot that " + name(p_, computed_) + " fills");
+    if (b.pool != pool::transfers || b.first != computed_ || b.subject != unit ||
+        b.bytes != l_.exchange_slot_bytes(what))
+      return broken(p_, computed_, "has a slot that is not its own: pool, size, unit or beginning differ");
+    if (x.bytes != l_.exchanged_bytes(what)) return broken(p_, id, "does not exchange all of its slot");
+    if (auto ok = in_order(w_, rank_, computed_, id, "which fills what it exchanges"); !ok) return ok;
+    waiting_ = x.staged;
     last_ = id;
     return {};
   }
 
   core::result<void> forward(uint32_t stage) {
     last_ = r_.load[micro_];
+    waiting_ = none;
     const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
     for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
       for (uint32_t s = 0; l_.stage_of_unit[u] == stage && s < p_.table().units[u].segments.size(); ++s) {
@@ -49,14 +80,16 @@ class micro_batch_order {
         if (begins)
           if (auto ok = comes(id, use::forward, stage, stage > 0); !ok) return ok;
         const bool ends = u == last && s + 1 == p_.table().units[u].segments.size();
-        if (auto ok = leaves_slots_alone(id, begins, ends); !ok) return ok;
+        if (auto ok = leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::forward)); !ok) return ok;
+        if (auto ok = exchanges(u, s, use::forward); !ok) return ok;
       }
-    return goes(last_, use::forward, stage + 1, stage + 1 < r_.num_stages);
+    return goes(use::forward, stage + 1, stage + 1 < r_.num_stages);
   }
 
   core::result<void> backward(uint32_t stage) {
     const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
     last_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
+    waiting_ = none;
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
@@ -73,14 +106,16 @@ class micro_batch_order {
         if (auto ok = next(id, "backward of ", u); !ok) return ok;
         if (begins)
           if (auto ok = comes(id, use::backward, stage + 1, stage + 1 < r_.num_stages); !ok) return ok;
-        if (auto ok = leaves_slots_alone(id, begins, u == first && s == 0); !ok) return ok;
+        const bool ends = u == first && s == 0;
+        if (auto ok = leaves_slots_alone(id, begins, ends || is_exchanged(u, s, use::backward)); !ok) return ok;
         if (auto ok = weigh(id, segment(r_.weigh, u, s), begins); !ok) return ok;
+        if (auto ok = exchanges(u, s, use::backward); !ok) return ok;
         begins = false;
       }
     }
     if (stage > 0)
       if (auto ok = is_kept(p_.instructions[segment(r_.forward, first, 0)].input); !ok) return ok;
-    return goes(last_, use::backward, stage, stage > 0);
+    return goes(use::backward, stage, stage > 0);
   }
 
   // `id` is a backward, `part` the weight part of the same segment if there is one.
@@ -94,10 +129,12 @@ class micro_batch_order {
       return broken(p_, part, "names another slot of a transfer than the one that its input part has read");
     return in_order(w_, rank_, id, part, "which leaves it what it needs");
   }
-  // Only what begins or ends a stage reads or fills the slot of a transfer.
+  // Only what begins or ends a stage reads or fills the slot of a transfer, and within it that of an exchange.
   [[nodiscard]] core::result<void> leaves_slots_alone(uint32_t id, bool begins, bool ends) const {
     const auto& x = p_.instructions[id];
-    if ((begins || x.input == none) && (ends || x.output == none)) return {};
+    if (!begins && waiting_ != none && x.input != waiting_)
+      return broken(p_, id, "does not read the slot that an exchange has completed for it");
+    if ((begins || x.input == waiting_) && (ends || x.output == none)) return {};
     return broken(p_, id, "names the slot of a transfer that it does not need");
   }
   // `id` reads what crosses the boundary before `later`: from a transfer, or from the other stage of this rank.
@@ -106,17 +143,18 @@ class micro_batch_order {
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t from = way == use::forward ? later - 1 : later;
     const uint32_t source = here(from) ? made_by(way, later) : r_.receive[r_.place_of(way, micro_, later)];
+    const uint32_t done = here(from) ? completed(way, later) : source;
     if (source == none) return broken(p_, id, "reads what nothing brings");
     const auto& x = p_.instructions[source];
     if (slot == none || slot != (here(from) ? x.output : x.staged))
       return broken(p_, id, "does not read the slot that " + name(p_, source) + " fills");
     if (!here(from) && x.bytes != p_.buffers[slot].bytes) return broken(p_, source, "does not fill its slot");
     if (auto ok = slot_is_sound(source, slot, later); !ok) return ok;
-    return in_order(w_, rank_, source, id, "which brings its input");
+    return in_order(w_, rank_, done, id, "which brings its input");
   }
-  // `id` makes what crosses there.
-  core::result<void> goes(uint32_t id, use way, uint32_t later, bool wanted) {
-    const uint32_t slot = p_.instructions[id].output;
+  // `computed_` makes what crosses there.
+  core::result<void> goes(use way, uint32_t later, bool wanted) {
+    const uint32_t id = computed_, slot = p_.instructions[id].output;
     if (!wanted) return slot == none ? core::result<void>{} : broken(p_, id, "names the slot of a transfer in vain");
     const uint32_t to = way == use::forward ? later : later - 1;
     if (slot == none) return broken(p_, id, "has no slot for what another stage needs");
@@ -125,7 +163,14 @@ class micro_batch_order {
     const uint32_t send = r_.send[r_.place_of(way, micro_, later)];
     if (send == none || p_.instructions[send].staged != slot) return broken(p_, id, "makes what nothing sends");
     if (p_.instructions[send].bytes != p_.buffers[slot].bytes) return broken(p_, send, "does not send all of its slot");
-    return in_order(w_, rank_, id, send, "which makes what it sends");
+    return in_order(w_, rank_, last_, send, "which makes what it sends");
+  }
+  /// What completes it in the slot: its exchange, if there is one.
+  [[nodiscard]] uint32_t completed(use way, uint32_t later) const {
+    const uint32_t unit = way == use::backward ? l_.first_computing(later) : l_.last_computing(later - 1);
+    const auto last = static_cast<uint32_t>(p_.table().units[unit].segments.size()) - 1;
+    const uint32_t id = exchange(unit, way == use::backward ? 0 : last, way);
+    return id == none ? made_by(way, later) : id;
   }
   [[nodiscard]] uint32_t made_by(use way, uint32_t later) const {
     if (way == use::backward) return segment(r_.backward, l_.first_computing(later), 0);
@@ -141,8 +186,8 @@ class micro_batch_order {
   }
   // What came forward is read again by backward, to its end.
   [[nodiscard]] core::result<void> is_kept(uint32_t slot) const {
-    if (p_.buffers[slot].last == last_) return {};
-    return broken(p_, last_, "does not end the life of its stage's input");
+    if (p_.buffers[slot].last == computed_) return {};
+    return broken(p_, computed_, "does not end the life of its stage's input");
   }
 
   const world& w_;
@@ -151,6 +196,8 @@ class micro_batch_order {
   const job_layout& l_;
   const roll& r_;
   uint32_t micro_, last_ = none;
+  uint32_t computed_ = none;  // the latest computation; `last_` is that, or its exchange
+  uint32_t waiting_ = none;   // the slot that this exchange completes
 };
 
 /// The compute lane does what the schedule says, in its order: in another one it would add gradients otherwise.

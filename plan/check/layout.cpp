@@ -28,6 +28,13 @@ core::result<void> model_is_sound(const job_layout& l) {
         if (std::find(u.parameters.begin(), u.parameters.end(), q) == u.parameters.end())
           return broken(l,
                         "a segment of " + u.name + " writes the gradient of a parameter that its unit does not read");
+    for (const auto& s : u.segments)
+      for (uint32_t q : s.parameters)
+        if (const bool alike = l.table->parameters[q].share == core::tensor_share::alike;
+            alike != (s.output.op == core::exchange_op::none))
+          return broken(l, "a segment of " + u.name + (alike ? " is cut over a tensor group" : " is not cut") +
+                               ", but " + l.table->parameters[q].name +
+                               (alike ? " says that it is not" : " says that it is"));
   }
   return {};
 }
@@ -100,7 +107,8 @@ core::result<void> places(const job_layout& l) {
   for (uint32_t q = 0; q < l.block_offset.size(); ++q) {
     if (l.block_offset[q] != (l.is_copy(q) ? l.block_offset[l.table->original(q)] : blocks))
       return broken(l, l.table->parameters[q].name + " has its square sums in the wrong place");
-    if (l.trains(q) && !l.is_copy(q)) blocks += core::div_up(numel(l, q), core::partition_grain);
+    if (l.trains(q) && !l.is_copy(q))
+      blocks += core::div_up(numel(l, q), core::partition_grain) * (l.is_cut(q) ? l.tensor_ranks() : 1);
   }
   if (l.num_blocks != (l.options.mode == mode::train ? blocks : 0))
     return broken(l, "its vote has the wrong number of blocks");
@@ -199,6 +207,10 @@ core::result<void> sets(const job_layout& l) {
       continue;
     }
     const auto& bucket = l.buckets[l.bucket_of[q]].parameters;
+    if (l.buckets[l.bucket_of[q]].over_tensor != l.is_summed(q))
+      return broken(l, l.table->parameters[q].name +
+                           (l.is_summed(q) ? " is not added over the ranks of a tensor group, which form parts of it"
+                                           : " is added over the ranks of a tensor group, which all form it"));
     const bool there = std::any_of(bucket.begin(), bucket.end(), [&](const placement& x) { return x.parameter == q; });
     if (in_buckets[q] != 1 || !there) return broken(l, l.table->parameters[q].name + " is not in exactly one bucket");
   }

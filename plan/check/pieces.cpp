@@ -27,7 +27,7 @@ enum class purpose : uint8_t { gather, near, reduce, collect, publish };
 /// Those who take part in it, in the order of its communicator: one replica's, of a reduction all.
 const std::vector<uint32_t>& members_of(const job_layout& l, purpose why, const parameter_set& set) {
   const uint32_t group = shard_communicator(l, set.pipeline, 0);
-  const uint32_t c = why == purpose::reduce ? data_communicator(set.pipeline)
+  const uint32_t c = why == purpose::reduce ? reduce_communicator(l, set)
                      : why == purpose::near ? near_communicator(l, l.communicators[group].members.front())
                                             : group;
   return l.communicators[c].members;
@@ -80,7 +80,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
   std::sort(members.begin(), members.end(), [](const placement& a, const placement& b) { return a.offset < b.offset; });
   const auto& ranks = members_of(l, why, set);
   const bool by_replica = why == purpose::reduce && !l.options.reduce_to_all();
-  std::vector<coverage> covered(by_replica ? l.options.replicas() : 1);
+  const uint32_t tensor = why == purpose::reduce && set.over_tensor ? l.tensor_ranks() : 1;
+  std::vector<coverage> covered(by_replica ? l.options.replicas() * tensor : 1);
   for (const auto& x : all) {
     const uint64_t here = why == purpose::reduce ? x.from : x.to, there = why == purpose::reduce ? x.to : x.from;
     const auto member = member_at(members, here);
@@ -91,7 +92,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
         there != other_side(l, pieces, why, set, member->parameter, x.owner, first))
       return broken(l, set.name + ": a piece of " + l.table->parameters[member->parameter].name +
                            " is not its owner's or goes to the wrong place");
-    auto& mine = covered[by_replica ? l.replica_at(ranks[x.owner]) : 0];
+    const uint32_t rank = ranks[x.owner], copy = l.replica_at(rank) * tensor + (tensor > 1 ? l.tensor_at(rank) : 0);
+    auto& mine = covered[by_replica ? copy : 0];
     mine.all.push_back({here, here + x.count});
     mine.elements += x.count;
   }
@@ -106,7 +108,8 @@ core::result<void> moves(const job_layout& l, const collective_pieces& pieces, p
 // Owners of the same sum stand side by side: so it is made once, and in place where buckets stay.
 core::result<void> replicas_share_sums(const job_layout& l, const parameter_set& set,
                                        const std::vector<moved_piece>& all) {
-  const uint32_t replicas = l.options.reduce_to_all() ? 1 : l.options.replicas();
+  const uint32_t replicas =
+      l.options.reduce_to_all() ? 1 : l.options.replicas() * (set.over_tensor ? l.tensor_ranks() : 1);
   for (size_t i = 0; i < all.size(); ++i) {
     const auto& first = all[i - i % replicas];
     if (all[i].from != first.from || all[i].count != first.count)
@@ -154,7 +157,7 @@ bool speaks_for(const job_layout& l, uint32_t rank, const moved_piece& x) {
   auto q = static_cast<uint32_t>(std::upper_bound(begin, end, x.to) - begin) - 1;
   while (q > 0 && !l.trains(q)) --q;  // frozen parameters have no blocks
   const slice own = l.slice_of(q, rank);
-  const uint64_t first = l.block_offset[q] + own.first / core::partition_grain;
+  const uint64_t first = l.first_block(q, rank) + own.first / core::partition_grain;
   return own.count > 0 && x.to == first && x.count == core::div_up(own.count, core::partition_grain);
 }
 

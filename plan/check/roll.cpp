@@ -37,6 +37,7 @@ bool is_elsewhere(const rank_plan& p, const instruction& x) {
     case kind::weigh:
     case kind::send:
     case kind::receive:
+    case kind::exchange:
       return !l.computes(p.rank, x.subject);
     case kind::gather:
     case kind::release:
@@ -73,6 +74,11 @@ uint32_t* entry_of(roll& r, const rank_plan& p, const instruction& x) {
     case kind::receive: {
       const uint32_t later = crosses_into(p, x);
       return later == none ? nullptr : &(x.kind == kind::send ? r.send : r.receive)[r.place_of(x.use, x.micro, later)];
+    }
+    case kind::exchange: {
+      const bool wanted = p.layout->exchange_of(x.subject, x.segment, x.use).op != core::exchange_op::none;
+      if (!wanted || (x.use != use::forward && !trains)) return nullptr;
+      return &r.exchange[r.exchange_of(x.use, x.micro, r.segment_base[x.subject] + x.segment)];
     }
     case kind::vote:
       return p.options().mode == mode::generate ? nullptr : &r.vote;
@@ -175,6 +181,7 @@ core::result<roll> call_roll(const rank_plan& p, branch taken) {
   r.num_stages = p.layout->num_stages();
   r.send.assign(2 * micros * r.num_stages, none);
   r.receive = r.send;
+  r.exchange.assign(2 * micros * r.num_segments, none);
   r.load.assign(micros, none);
   r.forward.assign(micros * r.num_segments, none);
   r.backward.assign(micros * r.num_segments, none);

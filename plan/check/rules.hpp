@@ -1,6 +1,7 @@
 // The checker's own parts: each rule is a function that names the first instruction that breaks it. Not for others.
 #pragma once
 
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -48,7 +49,7 @@ class saved_once {
   core::result<void> end(const job_layout& l);
 
  private:
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<slice>> saved_;  // parameter, part
+  std::map<std::array<uint32_t, 3>, std::vector<slice>> saved_;  // parameter, part, tensor coordinate of a cut one
 };
 
 /// The ids of all instructions that one rank's plan must have, by their task, in one branch; `none`: missing.
@@ -70,6 +71,7 @@ struct roll {
   std::vector<uint32_t> shard_in;                        ///< [buffer]
   std::vector<uint32_t> activation_in, activation_out;   ///< [micro * units + unit]
   std::vector<uint32_t> send, receive;                   ///< [place_of]: across the boundaries of stages
+  std::vector<uint32_t> exchange;                        ///< [exchange_of]: behind segments
   uint32_t vote = none, measure = none;
   std::vector<std::vector<uint32_t>> gathers_of;  ///< [gather set]
   std::vector<uint32_t> last_use;                 ///< [unit]: of the compute lane
@@ -82,6 +84,11 @@ struct roll {
   /// The reduction that makes the sum of a bucket whole.
   [[nodiscard]] uint32_t last_reduce(const job_layout& l, uint32_t bucket) const {
     return reduce[size_t{bucket} * l.options.accumulation + l.last_micro(bucket)];
+  }
+
+  /// In `exchange`: what goes forward behind a segment, or back out of it.
+  [[nodiscard]] size_t exchange_of(use way, uint32_t micro, uint32_t segment) const {
+    return (size_t{micro} * 2 + static_cast<size_t>(way)) * num_segments + segment;
   }
 
   uint32_t num_stages = 1;

@@ -58,7 +58,10 @@ core::result<void> saved_once::take(const rank_plan& p) {
     return broken(p, "it has blocks of a checkpoint that it does not take");
   if (auto ok = file_is_sound(p); !ok) return ok;
   for (const auto& block : p.snapshots)
-    for (const auto& x : block.pieces) saved_[{x.parameter, x.part}].push_back(x.range);
+    for (const auto& x : block.pieces) {
+      const uint32_t tensor = p.layout->is_cut(x.parameter) ? p.layout->tensor_at(p.rank) : 0;
+      saved_[{x.parameter, x.part, tensor}].push_back(x.range);
+    }
   return {};
 }
 
@@ -67,9 +70,11 @@ core::result<void> saved_once::end(const job_layout& l) {
   for (uint32_t q = 0; q < l.table->parameters.size(); ++q) {
     std::vector<uint32_t> parts{l.trains(q) ? saved_weights : saved_frozen};
     for (uint32_t k = 0; l.trains(q) && k < l.options.update_of(q).moments; ++k) parts.push_back(saved_moment + k);
-    for (uint32_t part : parts) {
+    const uint32_t shares = l.is_cut(q) ? l.tensor_ranks() : 1;
+    for (uint32_t i = 0; i < parts.size() * shares; ++i) {
       if (l.is_copy(q)) continue;  // piece_is_sound refuses to save any of it
-      auto& pieces = saved_[{q, part}];
+      const uint32_t part = parts[i / shares];
+      auto& pieces = saved_[{q, part, i % shares}];
       std::sort(pieces.begin(), pieces.end(), [](const slice& a, const slice& b) { return a.first < b.first; });
       uint64_t reached = 0;
       for (const auto& x : pieces) {

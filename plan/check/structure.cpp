@@ -51,6 +51,9 @@ bool subject_is_known(const rank_plan& p, const instruction& x) {
     case kind::send:
     case kind::receive:
       return x.subject < p.table().units.size() && x.staged != none;
+    case kind::exchange:
+      if (x.staged == none) return false;
+      [[fallthrough]];
     case kind::forward:
     case kind::backward:
     case kind::weigh:
@@ -168,7 +171,8 @@ core::result<void> sequences(const rank_plan& p) {
 
 /// Two members' parts of one collective. A transfer's are the send and the receive of neighbouring units.
 bool same_task(const rank_plan& pa, const instruction& a, const rank_plan& pb, const instruction& b) {
-  if (!is_transfer(a.kind) || !is_transfer(b.kind)) return a.kind == b.kind && a.subject == b.subject;
+  if (!is_transfer(a.kind) || !is_transfer(b.kind))
+    return a.kind == b.kind && a.subject == b.subject && a.segment == b.segment;
   if (a.kind == b.kind) return false;
   return a.use == b.use && later_stage(*pa.layout, a) == later_stage(*pb.layout, b);
 }

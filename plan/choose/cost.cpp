@@ -36,6 +36,9 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
       if (o.reduce_to_all()) return 2 * x.bytes;
       return x.bytes + (o.replicas() > 1 ? x.bytes / o.shards() : 0);
     }
+    // Each rank adds its part of all summands and writes it to all; or it reads the others' parts.
+    case kind::exchange:
+      return p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum ? 2 * x.bytes : x.bytes;
     case kind::load:
     case kind::orthogonalise:  // arithmetic
       return 0;

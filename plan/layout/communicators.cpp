@@ -23,17 +23,21 @@ std::string pair_name(const std::string& what, uint32_t a, uint32_t b, uint32_t 
   return what + " " + std::to_string(a) + " and " + std::to_string(b) + ", column " + std::to_string(column);
 }
 
+uint32_t tensor_ranks(const plan_options& o) { return o.mesh.degree(core::axis::tensor); }
+
+/// Whose ranks hold the same elements of parameters, or parts of them: of one pipeline and one tensor coordinate.
+uint32_t holders_of(const plan_options& o) { return o.mesh.degree(core::axis::pipeline) * tensor_ranks(o); }
+
 /// Columns: ranks of one pipeline coordinate.
 uint32_t columns_of(const plan_options& o) { return o.ranks() / o.mesh.degree(core::axis::pipeline); }
 
 /// The first communicator of a replica, if there are any.
 uint32_t first_shard_communicator(const plan_options& o) {
-  const uint32_t coordinates = o.mesh.degree(core::axis::pipeline);
-  if (coordinates == 1) return 1;
+  if (holders_of(o) == 1) return 1;
   uint32_t boundaries = 0;
   for (uint32_t later = 1; later < o.pipeline.table.rank_of_stage.size(); ++later)
     boundaries += crosses_ranks(o, later) ? 1 : 0;
-  return coordinates + 1 + 2 * columns_of(o) * boundaries;
+  return holders_of(o) + 1 + 2 * columns_of(o) * boundaries;
 }
 
 void add_transfers(std::vector<communicator>& out, const plan_options& o) {
@@ -48,23 +52,38 @@ void add_transfers(std::vector<communicator>& out, const plan_options& o) {
     }
 }
 
+/// " of pipeline rank 1, tensor rank 0": as far as there are several.
+std::string holder_name(const plan_options& o, uint32_t pipeline, uint32_t tensor) {
+  std::string out;
+  if (o.mesh.degree(core::axis::pipeline) > 1) out += " of pipeline rank " + std::to_string(pipeline);
+  if (tensor_ranks(o) > 1) out += (out.empty() ? " of" : ",") + (" tensor rank " + std::to_string(tensor));
+  return out;
+}
+
+/// Calls f(pipeline, tensor) in the order of their numbers.
+template <class F>
+void for_each_holder(const plan_options& o, F f) {
+  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)
+    for (uint32_t t = 0; t < tensor_ranks(o); ++t) f(k, t);
+}
+
 void add_replicas(std::vector<communicator>& out, const plan_options& o) {
-  constexpr auto within = core::axis_set{core::axis::pipeline, core::axis::replicate}.complement();
-  const uint32_t coordinates = o.mesh.degree(core::axis::pipeline);
-  for (uint32_t k = 0; k < coordinates; ++k)
+  constexpr auto within = core::axis_set{core::axis::pipeline, core::axis::replicate, core::axis::tensor}.complement();
+  for_each_holder(o, [&](uint32_t k, uint32_t t) {
     for (uint32_t replica = 0; replica < o.replicas(); ++replica) {
       core::coordinate first;
       first[core::axis::pipeline] = k;
       first[core::axis::replicate] = replica;
-      out.push_back(
-          {"replica " + std::to_string(replica) + (coordinates == 1 ? "" : " of pipeline rank " + std::to_string(k)),
-           o.mesh.group_of(o.mesh.rank_at(first), within)});
+      first[core::axis::tensor] = t;
+      out.push_back({"replica " + std::to_string(replica) + holder_name(o, k, t),
+                     o.mesh.group_of(o.mesh.rank_at(first), within)});
     }
+  });
 }
 
 void add_near_groups(std::vector<communicator>& out, const plan_options& o) {
-  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k) {
-    const auto all = out[data_communicator(k)].members;
+  for (uint32_t holder = 0; holder < holders_of(o); ++holder) {
+    const auto all = out[holder].members;
     for (size_t first = 0; first < all.size(); first += o.gathering.near) {
       const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first);
       out.push_back(
@@ -74,33 +93,63 @@ void add_near_groups(std::vector<communicator>& out, const plan_options& o) {
   }
 }
 
-/// Communicators of one pipeline coordinate after the other, `each` of them.
+void add_tensor_groups(std::vector<communicator>& out, const plan_options& o) {
+  constexpr auto of_pipeline = core::axis_set{core::axis::pipeline}.complement();
+  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k) {
+    const auto all = o.mesh.group_of(o.mesh.at_stage(0, k), of_pipeline);
+    for (const uint32_t r : all)
+      if (o.mesh.coordinate_of(r, core::axis::tensor) == 0) {
+        const auto members = o.mesh.group_of(r, {core::axis::tensor});
+        out.push_back(
+            {"tensor group of ranks " + std::to_string(members.front()) + " to " + std::to_string(members.back()),
+             members});
+      }
+  }
+  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)
+    out.push_back(
+        {"data and tensor" +
+             (o.mesh.degree(core::axis::pipeline) == 1 ? std::string() : " of pipeline rank " + std::to_string(k)),
+         o.mesh.matching({{core::axis::pipeline, k}})});
+}
+
+/// Communicators of one pipeline coordinate after the other, `each` of them: in the order of tensor coordinates, so
+/// many of each.
 struct family {
   uint32_t first = 0, each = 0;
 };
 
-family replicas_of(const plan_options& o) { return {first_shard_communicator(o), o.replicas() > 1 ? o.replicas() : 0}; }
+family replicas_of(const plan_options& o) {
+  return {first_shard_communicator(o), o.replicas() > 1 ? o.replicas() * tensor_ranks(o) : 0};
+}
 family near_groups_of(const plan_options& o) {
   const family before = replicas_of(o);
   return {before.first + o.mesh.degree(core::axis::pipeline) * before.each,
-          o.has_near_copies() ? o.data() / o.gathering.near : 0};
+          o.has_near_copies() ? o.data() / o.gathering.near * tensor_ranks(o) : 0};
+}
+family tensor_groups_of(const plan_options& o) {
+  const family before = near_groups_of(o);
+  return {before.first + o.mesh.degree(core::axis::pipeline) * before.each, tensor_ranks(o) > 1 ? o.data() : 0};
+}
+/// Where gradients that ranks of a tensor group form together are added over all data ranks, too.
+family over_tensor_of(const plan_options& o) {
+  const family before = tensor_groups_of(o);
+  return {before.first + o.mesh.degree(core::axis::pipeline) * before.each, before.each == 0 ? 0U : 1U};
 }
 
 }  // namespace
 
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges) {
   const auto& mesh = options.mesh;
-  const uint32_t coordinates = mesh.degree(core::axis::pipeline);
   std::vector<communicator> out;
-  for (uint32_t k = 0; k < coordinates; ++k)
-    out.push_back({coordinates == 1 ? "data" : "data of pipeline rank " + std::to_string(k),
-                   mesh.matching({{core::axis::pipeline, k}})});
-  if (coordinates > 1) {
-    out.push_back({"all", mesh.group_of(0, core::all_axes)});
-    add_transfers(out, options);
-  }
+  for_each_holder(options, [&](uint32_t k, uint32_t t) {
+    out.push_back(
+        {"data" + holder_name(options, k, t), mesh.matching({{core::axis::pipeline, k}, {core::axis::tensor, t}})});
+  });
+  if (out.size() > 1) out.push_back({"all", mesh.group_of(0, core::all_axes)});
+  add_transfers(out, options);
   if (options.replicas() > 1) add_replicas(out, options);
   if (options.has_near_copies()) add_near_groups(out, options);
+  if (tensor_ranks(options) > 1) add_tensor_groups(out, options);
   for (const auto& [a, b] : tied_pairs(exchanges))
     for (uint32_t column = 0; column < columns_of(options); ++column)
       out.push_back({pair_name("tied gradients of pipeline ranks", a, b, column),
@@ -108,26 +157,38 @@ std::vector<communicator> communicators_of(const plan_options& options, const st
   return out;
 }
 
-uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica) {
+uint32_t data_communicator(const job_layout& l, uint32_t pipeline, uint32_t tensor) {
+  return pipeline * l.tensor_ranks() + tensor;
+}
+
+uint32_t shard_communicator(const job_layout& l, uint32_t pipeline, uint32_t replica, uint32_t tensor) {
   const family all = replicas_of(l.options);
-  return all.each == 0 ? data_communicator(pipeline) : all.first + pipeline * all.each + replica;
+  if (all.each == 0) return data_communicator(l, pipeline, tensor);
+  return all.first + pipeline * all.each + tensor * l.options.replicas() + replica;
 }
 
 uint32_t near_communicator(const job_layout& l, uint32_t rank) {
   const family all = near_groups_of(l.options);
-  return all.first + l.pipeline_at(rank) * all.each + l.data_at(rank) / l.options.gathering.near;
+  return all.first + l.pipeline_at(rank) * all.each + l.tensor_at(rank) * (all.each / l.tensor_ranks()) +
+         l.data_at(rank) / l.options.gathering.near;
+}
+
+uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, uint32_t tensor) {
+  return bucket.over_tensor ? over_tensor_of(l.options).first + bucket.pipeline
+                            : data_communicator(l, bucket.pipeline, tensor);
 }
 
 uint32_t alike(const job_layout& l, uint32_t c) {
-  for (const family& f : {replicas_of(l.options), near_groups_of(l.options)})
+  if (c < holders_of(l.options)) return c - c % l.tensor_ranks();
+  for (const family& f : {replicas_of(l.options), near_groups_of(l.options), tensor_groups_of(l.options)})
     if (c >= f.first && c < f.first + l.options.mesh.degree(core::axis::pipeline) * f.each)
       return c - (c - f.first) % f.each;
   return c;
 }
 
 uint32_t world_communicator(const job_layout& l) {
-  const uint32_t coordinates = l.options.mesh.degree(core::axis::pipeline);
-  return coordinates == 1 ? 0 : coordinates;
+  const uint32_t holders = holders_of(l.options);
+  return holders == 1 ? 0 : holders;
 }
 
 uint32_t later_stage(const job_layout& l, const operation& x) {
@@ -137,7 +198,12 @@ uint32_t later_stage(const job_layout& l, const operation& x) {
 
 uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x) {
   if (x.kind == kind::vote || x.kind == kind::measure) return world_communicator(l);
-  if (x.kind == kind::reduce) return data_communicator(l.pipeline_at(rank));
+  const uint32_t tensor = l.tensor_at(rank);
+  if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
+  if (x.kind == kind::exchange) {
+    const family groups = tensor_groups_of(l.options);
+    return groups.first + l.pipeline_at(rank) * groups.each + l.data_at(rank);
+  }
   if (x.kind == kind::gather && x.near && l.options.has_near_copies()) return near_communicator(l, rank);
   const uint32_t columns = columns_of(l.options);
   if (x.kind == kind::tie) {
@@ -147,7 +213,7 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
     return static_cast<uint32_t>(l.communicators.size()) - static_cast<uint32_t>(pairs.end() - pair) * columns +
            rank % columns;
   }
-  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank));
+  if (!is_transfer(x.kind)) return shard_communicator(l, l.pipeline_at(rank), l.replica_at(rank), tensor);
   uint32_t boundary = 0;  // of those that lie between ranks
   for (uint32_t k = 1; k < later_stage(l, x); ++k) boundary += crosses_ranks(l.options, k) ? 1 : 0;
   return world_communicator(l) + 1 + 2 * (boundary * columns + rank % columns) + (x.use == use::backward ? 1 : 0);

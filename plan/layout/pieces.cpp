@@ -30,28 +30,31 @@ std::vector<moved_piece> slices_of(const job_layout& l, const parameter_set& set
   return out;
 }
 
-/// The same sums for every replica: each has owners of its own, side by side, or, where all ranks receive all sums, an
-/// owner of a part.
-std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all) {
-  const uint32_t replicas = l.options.replicas(), shards = l.options.shards();
-  if (replicas == 1) return all;
+/// The same sums for every replica, and for each of `tensor` coordinates: each has owners of its own, side by side, or,
+/// where all ranks receive all sums, an owner of a part.
+std::vector<moved_piece> in_replicas(const job_layout& l, const std::vector<moved_piece>& all, uint32_t tensor) {
+  const uint32_t copies = l.options.replicas() * tensor, shards = l.options.shards();
+  if (copies == 1) return all;
   std::vector<moved_piece> out;
   for (const auto& x : all)
-    for (uint32_t replica = 0; replica < replicas; ++replica) {
+    for (uint32_t copy = 0; copy < copies; ++copy) {
       uint64_t first = 0, count = x.count;
       if (l.options.reduce_to_all()) {
-        const uint64_t each = core::round_up(core::div_up(x.count, replicas), core::partition_grain);
-        first = std::min(x.count, replica * each);
+        const uint64_t each = core::round_up(core::div_up(x.count, copies), core::partition_grain);
+        first = std::min(x.count, copy * each);
         count = std::min(x.count - first, each);
       }
-      if (count > 0) out.push_back({replica * shards + x.owner, x.from + first, x.to + first, count});
+      const uint32_t owner = (copy / tensor * shards + x.owner) * tensor + copy % tensor;
+      if (count > 0) out.push_back({owner, x.from + first, x.to + first, count});
     }
   return out;
 }
 
-/// What `r` tells all others of a parameter: replicas know the same, so the first one speaks.
+/// What `r` tells all others of a parameter: replicas know the same, so the first one speaks, and so it is in a tensor
+/// group whose ranks have the same elements.
 slice spoken_for(const job_layout& l, uint32_t q, uint32_t r) {
-  return l.replica_at(r) == 0 ? l.slice_of(q, r) : slice{};
+  const bool speaks = l.replica_at(r) == 0 && (l.tensor_at(r) == 0 || l.is_cut(q));
+  return speaks ? l.slice_of(q, r) : slice{};
 }
 
 uint64_t in_set(const placement& x, const slice& s, uint32_t) { return x.offset + s.first; }
@@ -96,7 +99,24 @@ std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
     if (l_.swaps_gradients()) return offsets_[r].state[x.parameter] - offsets_[r].bucket_begin[bucket];
     return offsets_[r].state[x.parameter] + (o.updates_all() ? s.first : 0);
   };
-  return in_replicas(l_, slices_of(l_, l_.buckets[bucket], in_set, place));
+  return in_replicas(l_, slices_of(l_, l_.buckets[bucket], in_set, place),
+                     l_.buckets[bucket].over_tensor ? l_.tensor_ranks() : 1);
+}
+
+std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const {
+  const core::segment_exchange& what = l_.exchange_of(x.subject, x.segment, x.use);
+  const uint32_t ranks = l_.tensor_ranks();
+  std::vector<moved_piece> out;
+  if (what.op == core::exchange_op::gather)
+    for (uint32_t t = 0; t < ranks; ++t) out.push_back({t, t * what.bytes, t * what.bytes, what.bytes});
+  if (what.op != core::exchange_op::sum) return out;
+  const uint64_t elements = what.bytes / core::size_of(l_.options.types.parameter);
+  const uint64_t each = core::round_up(core::div_up(elements, ranks), core::partition_grain);
+  for (uint32_t t = 0; t < ranks; ++t) {
+    const uint64_t first = std::min(elements, t * each), count = std::min(elements - first, each);
+    if (count > 0) out.push_back({t, first, first, count});
+  }
+  return out;
 }
 
 std::vector<moved_piece> collective_pieces::publish(uint32_t set) const {
@@ -113,7 +133,7 @@ std::vector<moved_piece> collective_pieces::measure() const {
          ++r) {
       const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
-      const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
+      const uint64_t at = l_.first_block(q, r) + s.first / core::partition_grain;
       const uint64_t blocks = core::div_up(s.count, core::partition_grain);
       for (uint64_t place : {at, l_.num_blocks + at}) out.push_back({r, place, place, blocks});
     }
@@ -149,11 +169,11 @@ std::vector<moved_piece> collective_pieces::vote() const {
     for (uint32_t r = 0; r < l_.options.ranks() && l_.blocks_of(q) > 0; ++r) {
       const slice s = spoken_for(l_, q, r);
       if (s.count == 0) continue;
-      const uint64_t at = l_.block_offset[q] + s.first / core::partition_grain;
+      const uint64_t at = l_.first_block(q, r) + s.first / core::partition_grain;
       out.push_back({r, at, at, core::div_up(s.count, core::partition_grain)});
     }
   // Losses come from the last stage.
-  for (const uint32_t r : l_.communicators[data_communicator(l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
+  for (const uint32_t r : l_.communicators[data_communicator(l_, l_.pipeline_of_stage(l_.num_stages() - 1))].members) {
     const uint64_t at = l_.loss_offset(l_.data_at(r), 0);
     out.push_back({r, at, at, l_.options.accumulation});
   }
@@ -173,6 +193,8 @@ std::vector<moved_piece> collective_pieces::of(const instruction& x) const {
     case kind::send:
     case kind::receive:
       return transfer(x);
+    case kind::exchange:
+      return exchange(x);
     case kind::gather:
       return x.near ? gather_near(x.subject) : gather(x.subject);
     case kind::reduce:

@@ -46,6 +46,10 @@ class collective_pieces {
   /// Of a send or a receive: the bytes of its slot, from the rank that filled it.
   [[nodiscard]] std::vector<moved_piece> transfer(const instruction& x) const;
 
+  /// Of an exchange: summands and their sums in the slot, each rank adding a run of elements of the parameters' type;
+  /// or each rank's part, in bytes.
+  [[nodiscard]] std::vector<moved_piece> exchange(const instruction& x) const;
+
   /// The pieces that a collective instruction moves; none for other kinds.
   [[nodiscard]] std::vector<moved_piece> of(const instruction& x) const;
 

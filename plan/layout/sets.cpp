@@ -54,17 +54,19 @@ void make_gather_sets(job_layout& l) {
 // Neighbours that move together, up to so many elements; all of a set are held by the same ranks.
 class set_packer {
  public:
-  set_packer(job_layout& l, std::vector<parameter_set>& to, std::string name, uint64_t elements_max)
-      : l_(l), to_(to), name_(std::move(name)), elements_max_(elements_max) {}
-  /// The number of the set that holds `q`.
-  uint32_t add(uint32_t q) {
+  /// `set_of`: [parameter], where the numbers of their sets go; null: nowhere.
+  set_packer(job_layout& l, std::vector<parameter_set>& to, std::string name, uint64_t elements_max,
+             std::vector<uint32_t>* set_of = nullptr)
+      : l_(l), to_(to), name_(std::move(name)), elements_max_(elements_max), set_of_(set_of) {}
+  void add(uint32_t q) {
     const uint64_t n = l_.table->parameters[q].numel();
     if (elements_ + n > elements_max_ || (!open_.empty() && l_.pipeline_of[open_.back()] != l_.pipeline_of[q])) close();
     open_.push_back(q);
     elements_ += n;
-    return static_cast<uint32_t>(to_.size());
   }
   void close() {
+    for (const uint32_t q : open_)
+      if (set_of_ != nullptr) (*set_of_)[q] = static_cast<uint32_t>(to_.size());
     if (!open_.empty())
       add_set(l_, to_, open_, name_ + " " + std::to_string(to_.size()), l_.pipeline_of[open_.front()]);
     open_.clear();
@@ -77,7 +79,34 @@ class set_packer {
   std::vector<parameter_set>& to_;
   std::string name_;
   uint64_t elements_max_, elements_ = 0;
+  std::vector<uint32_t>* set_of_;
   std::vector<uint32_t> open_;
+};
+
+// Buckets by how their gradients are added: over data ranks, or over those of all tensor coordinates. Parameters of the
+// two alternate in the model, so both are filled side by side.
+class bucket_packer {
+ public:
+  explicit bucket_packer(job_layout& l)
+      : l_(l),
+        packers_{{l, l.buckets, "bucket", l.options.gradients.reduce_bucket, &l.bucket_of},
+                 {l, l.buckets, "bucket", l.options.gradients.reduce_bucket, &l.bucket_of}} {}
+  void add(uint32_t q) { of(q).add(q); }
+  void add_alone(uint32_t q) {
+    of(q).close();
+    of(q).add(q);
+    of(q).close();
+  }
+  /// Those that have so many elements.
+  void close(uint64_t elements = 0) {
+    for (auto& packer : packers_)
+      if (packer.elements() >= elements) packer.close();
+  }
+
+ private:
+  [[nodiscard]] set_packer& of(uint32_t q) { return packers_[l_.is_summed(q) ? 1 : 0]; }
+  job_layout& l_;
+  set_packer packers_[2];
 };
 
 // In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. So
@@ -85,12 +114,11 @@ class set_packer {
 // come to their weight parts in any order.
 void make_buckets(job_layout& l) {
   const auto writes = contributions(*l.table);
-  set_packer packer(l, l.buckets, "bucket", l.options.gradients.reduce_bucket);
   l.bucket_of.assign(l.table->parameters.size(), none);
+  bucket_packer packer(l);
   for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
     // The first unit's gradients are reduced when there is nothing left to compute beside them.
-    if (l.options.gradients.buckets_follow_units && (u == 0 || packer.elements() >= unit_bucket_min / 2))
-      packer.close();
+    if (l.options.gradients.buckets_follow_units) packer.close(u == 0 ? 0 : unit_bucket_min / 2);
     const auto unit = static_cast<uint32_t>(u);
     if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();
     const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
@@ -99,20 +127,14 @@ void make_buckets(job_layout& l) {
         if (writes[q].empty() || l.tie_of[q] != none) continue;
         const auto& last = writes[q].back();
         if (last.unit != u || last.segment != s) continue;
-        const bool alone = writes[q].size() > 1;
-        if (alone) packer.close();
-        l.bucket_of[q] = packer.add(q);
-        if (alone) packer.close();
+        writes[q].size() > 1 ? packer.add_alone(q) : packer.add(q);
       }
   }
   packer.close();
   for (const auto& uses : l.ties)
-    for (size_t k = uses.parameters.size(); k-- > 0;) {
-      const uint32_t q = uses.parameters[k];
-      if (writes[q].empty()) continue;
-      l.bucket_of[q] = packer.add(q);
-      packer.close();
-    }
+    for (size_t k = uses.parameters.size(); k-- > 0;)
+      if (const uint32_t q = uses.parameters[k]; !writes[q].empty()) packer.add_alone(q);
+  for (auto& bucket : l.buckets) bucket.over_tensor = l.is_summed(bucket.parameters.front().parameter);
 }
 
 // Each matrix goes to that shard which has the fewest elements to make orthogonal so far.
@@ -290,6 +312,12 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
     return core::fail(error_kind::bug, "plan: the optimizer is given for " +
                                            std::to_string(options.updates.rules.size()) +
                                            " parameters, the model has " + std::to_string(table->parameters.size()));
+  if (options.recompute && options.mesh.degree(core::axis::tensor) > 1)
+    return core::fail(
+        error_kind::bad_input,
+        "activation_checkpointing: units that are cut over the tensor axis are not recomputed yet; wanted "
+        "parallel.tensor 1, got " +
+            std::to_string(options.mesh.degree(core::axis::tensor)));
   auto out = std::make_shared<job_layout>();
   auto& l = *out;
   l.options = options;

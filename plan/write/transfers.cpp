@@ -72,21 +72,22 @@ void transfer_writer::receive_next(uint32_t later, use way) {
 // what waits for each other is what the schedule says, whatever the order in which the neighbour reads. Where nothing
 // trains nothing comes back: then two slots take turns, and who computes waits for the send before the last. Stages go
 // forward in one order everywhere, so those that wait never do so in a circle.
-void transfer_writer::send(handle x, const crossing& c) {
+void transfer_writer::send(handle x, const crossing& c, handle exchanged) {
   const bool forward = std::get<2>(c) == use::forward;
   const uint32_t later = std::get<0>(c), subject = d_.at(x).subject, micro = d_.at(x).micro;
   if (p_.options().mode != mode::train && micro >= forward_slots)
     if (const auto sent = sent_.find({later, micro - forward_slots, use::forward}); sent != sent_.end())
       d_.buffer(sent->second).free_from = x;
-  const uint32_t buffer = d_.open(x, pool::transfers, bytes_of(c), subject);
+  const bool done = exchanged == none;  // once `x` has ended
+  const uint32_t buffer = done ? d_.open(x, pool::transfers, bytes_of(c), subject) : d_.at(exchanged).staged;
   d_.at(x).output = buffer;
-  slots_[c] = {buffer, x};
+  slots_[c] = {buffer, done ? x : exchanged};
   if (is_here(forward ? later : later - 1)) return;
   const handle s = d_.append(kind::send, subject, micro);
   d_.at(s).use = std::get<2>(c);
   d_.at(s).bytes = bytes_of(c);
   d_.at(s).staged = buffer;
-  d_.depend(s, x);
+  d_.depend(s, done ? x : exchanged);
   d_.buffer(buffer).last = s;
   if (forward) sent_[c] = buffer;
 }
@@ -104,7 +105,7 @@ void transfer_writer::read_last(uint32_t buffer, handle x) {
   read_.push_back(buffer);
 }
 
-void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
+bool transfer_writer::forward(handle x, uint32_t stage, uint32_t micro, handle exchanged) {
   const auto& o = d_.at(x);
   const bool last_segment = o.segment + 1 == p_.table().units[o.subject].segments.size();
   const uint32_t unit = o.subject, segment = o.segment;
@@ -112,8 +113,9 @@ void transfer_writer::forward(handle x, uint32_t stage, uint32_t micro) {
     const slot& s = take(x, {stage, micro, use::forward});
     if (p_.options().mode != mode::train) read_last(s.buffer, x);  // else backward reads it
   }
-  if (unit == l_.last_computing(stage) && last_segment && stage + 1 < l_.num_stages())
-    send(x, {stage + 1, micro, use::forward});
+  if (unit != l_.last_computing(stage) || !last_segment || stage + 1 == l_.num_stages()) return false;
+  send(x, {stage + 1, micro, use::forward}, exchanged);
+  return true;
 }
 
 bool transfer_writer::reads_gradient(handle x, uint32_t stage) const {
@@ -121,7 +123,7 @@ bool transfer_writer::reads_gradient(handle x, uint32_t stage) const {
   return unit == l_.last_computing(stage) && d_.at(x).segment + 1 == segments && stage + 1 < l_.num_stages();
 }
 
-void transfer_writer::backward(handle x, uint32_t stage, uint32_t micro) {
+bool transfer_writer::backward(handle x, uint32_t stage, uint32_t micro, handle exchanged) {
   const uint32_t unit = d_.at(x).subject, segment = d_.at(x).segment;
   if (reads_gradient(x, stage)) {
     if (const auto sent = sent_.find({stage + 1, micro, use::forward}); sent != sent_.end())
@@ -129,32 +131,34 @@ void transfer_writer::backward(handle x, uint32_t stage, uint32_t micro) {
     const uint32_t buffer = take(x, {stage + 1, micro, use::backward}).buffer;
     if (writes_gradients(d_.at(x).use)) read_last(buffer, x);  // else its weight part reads it
   }
-  if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return;
+  if (unit != l_.first_computing(stage) || segment != 0 || stage == 0) return false;
   read_last(slots_.at({stage, micro, use::forward}).buffer, x);
-  send(x, {stage, micro, use::backward});
+  send(x, {stage, micro, use::backward}, exchanged);
+  return true;
 }
 
 void transfer_writer::weigh(handle x, uint32_t stage, uint32_t micro) {
   if (reads_gradient(x, stage)) read_last(take(x, {stage + 1, micro, use::backward}).buffer, x);
 }
 
-void transfer_writer::computed(handle x) {
-  if (l_.num_stages() == 1) return;
+bool transfer_writer::computed(handle x, handle exchanged) {
+  if (l_.num_stages() == 1) return false;
   for (const uint32_t buffer : read_) d_.buffer(buffer).free_from = x;
   read_.clear();
   const uint32_t stage = l_.stage_of_unit[d_.at(x).subject], micro = d_.at(x).micro;
   switch (d_.at(x).kind) {
     case kind::forward:
-      return forward(x, stage, micro);
+      return forward(x, stage, micro, exchanged);
     case kind::recompute:
       if (stage > 0 && d_.at(x).subject == l_.first_computing(stage)) (void)take(x, {stage, micro, use::forward});
-      return;
+      return false;
     case kind::backward:
-      return backward(x, stage, micro);
+      return backward(x, stage, micro, exchanged);
     case kind::weigh:
-      return weigh(x, stage, micro);
+      weigh(x, stage, micro);
+      return false;
     default:
-      return;
+      return false;
   }
 }
 

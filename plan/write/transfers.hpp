@@ -22,8 +22,9 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   /// bytes may come while that one computes.
   void begin(size_t i);
   /// `x`, the forward, recomputation or backward of a segment or the weight part of that, has been written: it names
-  /// its slots, and the send of its result follows it.
-  void computed(handle x);
+  /// its slots, and the send of its result follows it. `exchanged`: what completes that result in a slot
+  /// (exchanges.hpp), which is sent instead; none: nothing does. Whether the result leaves its stage.
+  bool computed(handle x, handle exchanged = none);
 
  private:
   /// Of what crosses a boundary: the later stage, the micro-batch, the direction.
@@ -39,13 +40,13 @@ class transfer_writer {  ///< follows the writer of a step from use to use
   void await_neighbours();
   void receive(const unit_use& u);
   void receive_next(uint32_t later, use way);
-  void send(handle x, const crossing& c);
+  void send(handle x, const crossing& c, handle exchanged);
   slot& take(handle x, const crossing& c);
   void read_last(uint32_t buffer, handle x);
-  void forward(handle x, uint32_t stage, uint32_t micro);
+  bool forward(handle x, uint32_t stage, uint32_t micro, handle exchanged);
   /// `x` is the first in a stage's backward, which reads the gradient that crosses into it.
   [[nodiscard]] bool reads_gradient(handle x, uint32_t stage) const;
-  void backward(handle x, uint32_t stage, uint32_t micro);
+  bool backward(handle x, uint32_t stage, uint32_t micro, handle exchanged);
   void weigh(handle x, uint32_t stage, uint32_t micro);
 
   draft& d_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "plan/write/exchanges.hpp"
 #include "plan/write/gradients.hpp"
 #include "plan/write/saves.hpp"
 #include "plan/write/transfers.hpp"
@@ -15,7 +16,7 @@ namespace {
 class step_writer {
  public:
   step_writer(draft& d, const rank_plan& p)
-      : d_(d), p_(p), gradients_(d, p), transfers_(d, p), loads_(p.options().accumulation, none) {}
+      : d_(d), p_(p), gradients_(d, p), exchanges_(d, p), transfers_(d, p), loads_(p.options().accumulation, none) {}
 
   void run() {
     gather_persistent();
@@ -86,6 +87,12 @@ class step_writer {
     return x;
   }
 
+  // Its result goes to the next segment: through the ranks of a tensor group, to another stage, or straight.
+  void hand_on(handle x) {
+    const handle exchanged = exchanges_.computed(x);
+    if (transfers_.computed(x, exchanged) && exchanged != none) exchanges_.leaves(exchanged);
+  }
+
   void forward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     for (uint32_t s = 0; s < unit.segments.size(); ++s) {
@@ -94,7 +101,7 @@ class step_writer {
       d_.at(x).flops = unit.segments[s].forward_flops;
       // A stage needs the micro-batch from its first unit on, the model's last one its tokens again.
       if (p_.layout->begins_stage(u.unit) || u.unit + 1 == p_.table().units.size()) d_.depend(x, loads_[u.micro]);
-      transfers_.computed(x);
+      hand_on(x);
     }
   }
 
@@ -115,7 +122,7 @@ class step_writer {
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = backward_flops(unit.segments[s], u.kind);
-      transfers_.computed(x);
+      hand_on(x);
       gradients_.backward(x);
     }
   }
@@ -131,6 +138,7 @@ class step_writer {
   draft& d_;
   const rank_plan& p_;
   gradient_writer gradients_;
+  exchange_writer exchanges_;
   transfer_writer transfers_;
   std::vector<handle> loads_;  // [micro]
   handle persistent_ = none, last_forward_ = none, last_compute_ = none;

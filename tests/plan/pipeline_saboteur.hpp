@@ -137,14 +137,15 @@ class pipeline_saboteur : public plan_breaker {
     auto& members = l.communicators[world].members;
     if (at_vote(0) == none) return false;
     if (below(2) == 0) {
-      for (uint32_t r = 0; r < all_.size(); ++r) move_to({r, at_vote(r)}, data_communicator(l.pipeline_at(r)));
+      for (uint32_t r = 0; r < all_.size(); ++r)
+        move_to({r, at_vote(r)}, data_communicator(l, l.pipeline_at(r), l.tensor_at(r)));
       return true;
     }
     const bool data = l.options.data() > 1 && below(2) == 0;
     const auto left_out = [&](uint32_t r) { return data ? l.data_at(r) > 0 : l.pipeline_at(r) > 0; };
     std::erase_if(members, left_out);
     for (uint32_t r = 0; r < all_.size(); ++r)
-      if (left_out(r)) move_to({r, at_vote(r)}, data_communicator(l.pipeline_at(r)));
+      if (left_out(r)) move_to({r, at_vote(r)}, data_communicator(l, l.pipeline_at(r), l.tensor_at(r)));
     return true;
   }
   /// In the names of a computation, of all that a rank does, or of all that all ranks do.

@@ -1,0 +1,46 @@
+#include "plan/write/exchanges.hpp"
+
+namespace troupe::plan {
+
+void exchange_writer::read(handle x, const place& at) {
+  const auto found = waiting_.find(at);
+  if (found == waiting_.end()) return;
+  const uint32_t slot = d_.at(found->second).staged;
+  d_.at(x).input = slot;
+  d_.depend(x, found->second);
+  d_.buffer(slot).last = x;
+  read_.push_back(slot);  // what `x` opens may not take these bytes: they are free for what is computed after it
+  waiting_.erase(found);
+}
+
+handle exchange_writer::computed(handle x) {
+  if (l_.tensor_ranks() == 1) return none;
+  for (const uint32_t slot : read_) d_.buffer(slot).free_from = x;
+  read_.clear();
+  const operation o = d_.at(x);
+  if (o.kind == kind::weigh) return none;  // keeps what its input part has read
+  const place at{l_.stage_of_unit[o.subject], o.micro, way_of(o.use)};
+  read(x, at);
+  const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, way_of(o.use));
+  const bool gathers_loss = what.op == core::exchange_op::gather && p_.options().mode == mode::generate;
+  if (what.op == core::exchange_op::none || gathers_loss) return none;
+  const uint32_t slot = d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject);
+  const handle e = d_.append(kind::exchange, o.subject, o.micro);
+  operation& made = d_.at(e);
+  made.segment = o.segment;
+  made.use = way_of(o.use);
+  made.staged = slot;
+  made.bytes = l_.exchanged_bytes(what);
+  d_.at(x).output = slot;
+  d_.depend(e, x);
+  d_.buffer(slot).last = e;
+  waiting_[at] = e;
+  return e;
+}
+
+void exchange_writer::leaves(handle exchanged) {
+  const operation& e = d_.at(exchanged);
+  waiting_.erase({l_.stage_of_unit[e.subject], e.micro, e.use});
+}
+
+}  // namespace troupe::plan

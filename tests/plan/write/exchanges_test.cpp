@@ -1,0 +1,107 @@
+// Models cut over the tensor axis: every stage of ZeRO and every cut into stages has its exchanges, and what leaves one
+// out, doubles it or moves it is found.
+#include "plan/write/exchanges.hpp"
+
+#include "models/table/model_spec.hpp"
+#include "plan/check/check.hpp"
+#include "tests/plan/cuts.hpp"
+#include "tests/plan/saboteur.hpp"
+
+using namespace troupe;
+using namespace troupe::plan;
+
+BOOST_AUTO_TEST_SUITE(exchanges)
+
+namespace {
+
+constexpr const char* gpt2 =
+    R"({"model_type": "gpt2", "n_layer": 3, "n_embd": 96, "n_head": 4, "n_positions": 32, "vocab_size": 300})";
+constexpr const char* llama =
+    R"({"model_type": "llama", "num_hidden_layers": 3, "hidden_size": 96, "num_attention_heads": 6,
+        "num_key_value_heads": 3, "intermediate_size": 200, "max_position_embeddings": 32, "vocab_size": 301})";
+
+shared_table cut_table(const char* json, uint32_t degree, bool vocabulary = false) {
+  return std::make_shared<const core::model_table>(models::make_model_table(
+      models::parse_model_spec(json).value(), 2, 16, 4, {.degree = degree, .vocabulary = vocabulary}));
+}
+
+plan_options options_for(const core::model_table& table, uint32_t tensor, uint32_t data, uint32_t stage,
+                         uint32_t micros) {
+  auto o = small_options(data, stage, micros);
+  o.mesh = {{core::axis::shard, data}, {core::axis::tensor, tensor}};
+  o.updates.rules.assign(table.parameters.size(), o.updates.rules.empty() ? parameter_update{} : o.updates.rules[0]);
+  return o;
+}
+
+void proved(const shared_table& table, const plan_options& o) {
+  const auto verdict = check(plans_of(table, o));
+  BOOST_TEST(verdict.has_value(), (verdict ? "" : verdict.error().text));
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(every_stage_and_degree_is_proved) {
+  for (const char* json : {gpt2, llama})
+    for (const uint32_t tensor : {2U, 3U, 4U})
+      for (const bool vocabulary : {false, true})
+        for (uint32_t stage = 0; stage < 4; ++stage)
+          BOOST_TEST_CONTEXT(json << ", tensor " << tensor << ", stage " << stage) {
+            const auto table = cut_table(json, tensor, vocabulary);
+            proved(table, options_for(*table, tensor, 2, stage, 2));
+          }
+}
+
+BOOST_AUTO_TEST_CASE(two_exchanges_each_way_follow_the_halves_of_a_block) {
+  const auto table = cut_table(gpt2, 2);
+  const auto plans = plans_of(table, options_for(*table, 2, 1, 0, 1));
+  size_t each_way[2] = {};
+  for (const auto& x : plans[1]->instructions)
+    if (x.kind == kind::exchange) ++each_way[x.use == use::forward ? 0 : 1];
+  BOOST_TEST(each_way[0] == 6U);
+  BOOST_TEST(each_way[1] == 6U);
+}
+
+BOOST_AUTO_TEST_CASE(stages_of_a_pipeline_send_what_has_been_exchanged) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1", "zb_v"})
+    for (const uint32_t stage : {0U, 1U, 3U})
+      for (const bool vocabulary : {false, true}) BOOST_TEST_CONTEXT(schedule << ", stage " << stage) {
+          const auto table = cut_table(gpt2, 2, vocabulary);
+          auto o = options_for(*table, 2, 2, stage, 4);
+          o.mesh = {{core::axis::pipeline, 2}, {core::axis::shard, 2}, {core::axis::tensor, 2}};
+          o.gradients.tied = tied_gradients::per_use;
+          const auto copies = copied(table);
+          o.updates.rules.assign(copies->parameters.size(), o.updates.rules.front());
+          const uint32_t chunks = std::string(schedule) == "zb_v" ? 2 : 1;
+          o.pipeline = cut_evenly(*copies, *make_table(*find_schedule(schedule).value(), {2, chunks, 4}));
+          proved(copies, o);
+        }
+}
+
+BOOST_AUTO_TEST_CASE(an_exchange_that_is_left_out_doubled_or_early_is_found) {
+  const auto table = cut_table(gpt2, 2);
+  const auto whole = plans_of(table, options_for(*table, 2, 2, 3, 2));
+  std::mt19937_64 random(1);
+  uint32_t caught = 0;
+  for (int i = 0; i < 200; ++i) {
+    plans broken;
+    for (const auto& p : whole) broken.push_back(*p);
+    std::vector<uint32_t> all;
+    for (const auto& x : broken[0].instructions)
+      if (x.kind == kind::exchange) all.push_back(x.id);
+    const uint32_t chosen = all[random() % all.size()];
+    for (const uint32_t r : {0U, 1U}) {  // of one tensor group, so that no member disagrees
+      auto& x = broken[r].instructions[chosen];
+      BOOST_TEST_REQUIRE((x.kind == kind::exchange));
+      if (i % 4 == 0) saboteur(broken[r], random).remove(chosen);
+      if (i % 4 == 1) x.after.clear();
+      if (i % 4 == 2) x.micro = 1 - x.micro;
+      if (i % 4 == 3) x.staged = none;
+    }
+    const auto verdict = check(shared(broken));
+    BOOST_TEST(!verdict.has_value(), "change " << i % 4 << " of instruction " << chosen << " passed");
+    caught += verdict ? 0 : 1;
+  }
+  BOOST_TEST(caught >= 150U);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

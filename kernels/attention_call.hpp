@@ -8,10 +8,12 @@
 namespace troupe::kernels {
 
 /// The masks of a document that begins at column `first` of a row of `columns` tokens: the weight of (head, query,
-/// key), counted in the document, stands at position (head * columns + first + query) * columns + first + key.
+/// key), counted in the document, stands at position ((first_head + head) * columns + first + query) * columns + first
+/// + key.
 struct attention_masks {
   dropout_key key;
   uint64_t columns = 0, first = 0;
+  uint64_t first_head = 0;  ///< number in the model of the call's first query head
 };
 
 }  // namespace troupe::kernels

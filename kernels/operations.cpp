@@ -62,7 +62,7 @@ attention_dropout dropout_of(const attention_masks& masks) {
   if (masks.key.active())
     out.draw = [&masks](std::span<uint8_t> keep, uint64_t head, uint64_t query) {
       draw(keep.data(), keep.size(), masks.key,
-           (head * masks.columns + masks.first + query) * masks.columns + masks.first);
+           ((masks.first_head + head) * masks.columns + masks.first + query) * masks.columns + masks.first);
     };
   return out;
 }

@@ -4,13 +4,29 @@
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 
+#include <numeric>
+
 #include "core/tied_copies.hpp"
 #include "models/layers/documents.hpp"
 
 namespace troupe::models {
 
-family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns)
-    : spec_(spec), columns_(columns), table_(make_model_table(spec, rows, columns, core::size_of(type))) {}
+family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                           const tensor_place& place)
+    : spec_(spec),
+      columns_(columns),
+      place_(place),
+      table_(make_model_table(spec, rows, columns, core::size_of(type), place.split)) {}
+
+attention_shape family_model::own_heads(segment_scope& scope) const {
+  attention_shape out = next_attention(scope);
+  if (place_.split.degree > 1 && place_.split.of(scope.unit() - 1).attention) {
+    const auto dealt = core::dealt(spec_.kv_heads, place_.split.degree);
+    const auto before = std::accumulate(dealt.begin(), dealt.begin() + place_.coordinate, uint64_t{0});
+    out.first_head = static_cast<int64_t>(before * (spec_.heads / spec_.kv_heads));
+  }
+  return out;
+}
 
 void family_model::read_copies() { table_ = core::with_copies(std::move(table_)); }
 
@@ -24,7 +40,7 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
               " tokens, got ", batch.columns);
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
-  segment_scope scope(table_, parameters, batch, unit, segment);
+  segment_scope scope(table_, parameters, batch, unit, segment, place_.coordinate);
   if (unit == 0) {
     check_documents(batch);
     return embedding(scope);

@@ -13,7 +13,7 @@ namespace troupe::models {
 
 class family_model : public language_model {
  public:
-  family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+  family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const tensor_place& place);
 
   [[nodiscard]] const core::model_table& table() const override { return table_; }
   void read_copies() override;
@@ -33,17 +33,21 @@ class family_model : public language_model {
   normed_outputs normed(segment_scope& scope, const at::Tensor& x, size_t count = 1) const {
     return next_normed(scope, x, spec_.norm_epsilon, count);
   }
+  /// The heads that are computed here, with their numbers in the model.
+  [[nodiscard]] attention_shape own_heads(segment_scope& scope) const;
 
  private:
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
 
   model_spec spec_;
   uint64_t columns_;
+  tensor_place place_;
   core::model_table table_;
 };
 
-std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns);
+std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                          const tensor_place& place);
 std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                           device::device_id device);
+                                           const tensor_place& place, device::device_id device);
 
 }  // namespace troupe::models

@@ -19,23 +19,24 @@ class gpt2 final : public family_model {
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
     const auto [qkv, past] = normed(scope, x);
-    const attention_shape heads = next_attention(scope);
+    const attention_shape heads = own_heads(scope);
     const at::Tensor mixed = causal_attention(scope, qkv.front(), heads, spec().attention_dropout);
-    return add_dropped(scope, past, linear(scope, mixed, next_linear(scope)), dropout_site::attention_output,
+    return add_dropped(scope, past, linear(scope, mixed, next_output(scope)), dropout_site::attention_output,
                        spec().residual_dropout);
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
     const auto [inner, past] = normed(scope, x);
-    at::Tensor out = activated_linear(scope, inner.front(), spec().act, next_linear(scope));
+    at::Tensor out = activated_linear(scope, inner.front(), spec().act, next_output(scope));
     return add_dropped(scope, past, std::move(out), dropout_site::mlp_output, spec().residual_dropout);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns) {
-  return std::make_unique<gpt2>(spec, type, rows, columns);
+std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
+                                          const tensor_place& place) {
+  return std::make_unique<gpt2>(spec, type, rows, columns, place);
 }
 
 }  // namespace troupe::models

@@ -9,7 +9,7 @@ using core::error_kind;
 
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
                                                                   uint64_t rows, uint64_t columns,
-                                                                  device::device_id device) {
+                                                                  device::device_id device, const tensor_place& place) {
   if (type != core::dtype::f32 && type != core::dtype::bf16 && type != core::dtype::f16 && type != core::dtype::f64)
     return core::fail(error_kind::bad_input,
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));
@@ -19,9 +19,9 @@ core::result<std::unique_ptr<language_model>> make_language_model(const model_sp
                                                  " positions, got sequences of " + std::to_string(columns));
   switch (spec.kind) {
     case family::gpt2:
-      return make_gpt2(spec, type, rows, columns);
+      return make_gpt2(spec, type, rows, columns, place);
     case family::llama:
-      return make_llama(spec, type, rows, columns, device);
+      return make_llama(spec, type, rows, columns, place, device);
   }
   return core::fail(error_kind::bug, "a model of no known family");
 }

@@ -38,9 +38,12 @@ class language_model {
                                                const parameter_binding& parameters) = 0;
 };
 
-/// Builds the model for micro-batches of at most `rows` x `columns` tokens in `type`, run where its parameters lie.
+/// Builds the model for micro-batches of at most `rows` x `columns` tokens in `type`, run where its parameters lie. A
+/// rank of a tensor group computes its summand of what segments put out that are exchanged by a sum, and of the
+/// gradients of their inputs.
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
                                                                   uint64_t rows, uint64_t columns,
-                                                                  device::device_id device = {});
+                                                                  device::device_id device = {},
+                                                                  const tensor_place& place = {});
 
 }  // namespace troupe::models

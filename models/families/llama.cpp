@@ -1,5 +1,6 @@
 // Llama: rotary positions, RMS norm before each half of a block, grouped queries, a gated MLP.
 #include "models/families/family_model.hpp"
+#include "models/layers/dropout.hpp"
 #include "models/layers/embedding.hpp"
 #include "models/layers/rotary.hpp"
 #include "models/layers/torch_device.hpp"
@@ -9,8 +10,9 @@ namespace {
 
 class llama final : public family_model {
  public:
-  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, device::device_id device)
-      : family_model(spec, type, rows, columns),
+  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const tensor_place& place,
+        device::device_id device)
+      : family_model(spec, type, rows, columns, place),
         angles_(spec.rope_theta, spec.head_width, columns, type, torch_device(device)) {}
 
  protected:
@@ -21,15 +23,15 @@ class llama final : public family_model {
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
     const auto [qkv, past] = normed(scope, x, 3);
-    const attention_shape heads = next_attention(scope);
+    const attention_shape heads = own_heads(scope);
     const at::Tensor packed = rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], heads, angles_);
     const at::Tensor mixed = causal_attention(scope, packed, heads, spec().attention_dropout);
-    return linear(scope, mixed, next_linear(scope)).add_(past);
+    return add_past(scope, past, linear(scope, mixed, next_output(scope)));
   }
 
   at::Tensor mlp(segment_scope& scope, const at::Tensor& x) const override {
     const auto [inner, past] = normed(scope, x, 2);
-    return gated_linear(scope, inner[0], inner[1], spec().act, next_linear(scope)).add_(past);
+    return add_past(scope, past, gated_linear(scope, inner[0], inner[1], spec().act, next_output(scope)));
   }
 
  private:
@@ -39,8 +41,8 @@ class llama final : public family_model {
 }  // namespace
 
 std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                           device::device_id device) {
-  return std::make_unique<llama>(spec, type, rows, columns, device);
+                                           const tensor_place& place, device::device_id device) {
+  return std::make_unique<llama>(spec, type, rows, columns, place, device);
 }
 
 }  // namespace troupe::models

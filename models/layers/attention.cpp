@@ -32,7 +32,8 @@ struct attention_call {
     for (int64_t row = 0; row < qkv.size(0); ++row)
       for (const query_block& document : documents(row, columns)) {
         const kernels::attention_masks masked{masks.key(static_cast<uint64_t>(row)), static_cast<uint64_t>(columns),
-                                              static_cast<uint64_t>(document.first)};
+                                              static_cast<uint64_t>(document.first),
+                                              static_cast<uint64_t>(shape.first_head)};
         f(sizes(qkv, document.count), masked, row, document.first);
       }
   }

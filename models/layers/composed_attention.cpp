@@ -98,7 +98,7 @@ struct attention_call {
     auto* next = keep.mutable_data_ptr<uint8_t>();
     for (int64_t kv = 0; kv < shape.kv_heads; ++kv)
       for (int64_t i = 0; i < b.count; ++i, next += b.seen()) {
-        const int64_t head = kv * groups() + g;
+        const int64_t head = shape.first_head + kv * groups() + g;
         kernels_for(w).draw(next, static_cast<uint64_t>(b.seen()), key,
                             static_cast<uint64_t>((head * columns + b.first + i) * columns + b.document));
       }

@@ -10,10 +10,12 @@ namespace {
 
 struct add_dropped_node final : function_node {
   dropout_masks masks;
+  bool adds = true;  // x, which is the first input then
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor dropped = gradients[0].clone(at::MemoryFormat::Contiguous);
     masks.apply_rows(dropped);
+    if (!adds) return {std::move(dropped)};
     return {gradients[0], std::move(dropped)};
   }
   [[nodiscard]] std::string name() const override { return "add_dropped"; }
@@ -55,18 +57,26 @@ void dropout_masks::apply_rows(const at::Tensor& x) const {
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability) {
   const dropout_masks masks(scope, site, probability);
-  if (!masks.active()) return y.add_(x);
+  if (!masks.active()) return add_past(scope, x, std::move(y));
   at::Tensor sum;
   {
     const below_autograd plain;
     masks.apply_rows(y);
-    sum = x.add(y);
+    sum = scope.leads() ? x.add(y) : y.detach();
   }
   if (!wants_node(x, y)) return sum;
   auto node = std::make_shared<add_dropped_node>();
   node->masks = masks;
-  attach({&sum}, std::move(node), scope, {x, y});
+  node->adds = scope.leads();
+  if (scope.leads())
+    attach({&sum}, std::move(node), scope, {x, y});
+  else
+    attach({&sum}, std::move(node), scope, {y});
   return sum;
+}
+
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y) {
+  return scope.leads() ? y.add_(x) : std::move(y);
 }
 
 }  // namespace troupe::models

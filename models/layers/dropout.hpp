@@ -44,8 +44,11 @@ class dropout_masks {
   std::span<const uint64_t> samples_;
 };
 
-/// x + dropout(y), both (B, T, C); y is not used by the caller afterwards.
+/// x + dropout(y), both (B, T, C); y is not used by the caller afterwards. Without x where the scope does not lead.
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,
                        float probability);
+
+/// x + y, in y's memory. Without x where the scope does not lead.
+at::Tensor add_past(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y);
 
 }  // namespace troupe::models

@@ -40,6 +40,7 @@ normed_outputs normed_linear(const segment_scope& scope, const at::Tensor& x, ro
 
 struct attention_shape {
   int64_t heads = 1, kv_heads = 1, head_width = 1;
+  int64_t first_head = 0;  ///< number in the model of the first query head: the masks are named by it
 };
 
 /// Causal self-attention inside each document of the batch. `qkv` (B, T, (heads + 2 kv_heads) * head_width): queries,

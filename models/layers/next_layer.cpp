@@ -24,6 +24,12 @@ projection next_linear(segment_scope& scope) {
   return {weight_of(scope, layer), bias_of(scope, layer), *layer.layout};
 }
 
+projection next_output(segment_scope& scope) {
+  projection out = next_linear(scope);
+  out.adds_bias = scope.leads();
+  return out;
+}
+
 row_norm next_norm(segment_scope& scope, double epsilon) {
   const auto& layer = scope.next(core::layer_kind::norm);
   return {weight_of(scope, layer), bias_of(scope, layer), epsilon};

@@ -10,6 +10,9 @@ weight next_weight(segment_scope& scope, core::layer_kind kind);
 
 /// The segment's next linear layer, norm and attention.
 projection next_linear(segment_scope& scope);
+/// The segment's last linear layer, which puts out what is added to the residual path: where ranks of a tensor group
+/// have summands of that, one of them adds the bias.
+projection next_output(segment_scope& scope);
 row_norm next_norm(segment_scope& scope, double epsilon);
 attention_shape next_attention(segment_scope& scope);
 

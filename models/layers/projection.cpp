@@ -28,7 +28,8 @@ at::Tensor like_rows_of(const at::Tensor& rows, const at::Tensor& like) {
 
 at::Tensor projection::forward(const at::Tensor& rows) const {
   const at::Tensor& matrix = w.bound();
-  return product(rows, layout == weight_layout::in_out ? matrix : matrix.t(), bias ? bias->bound() : at::Tensor());
+  return product(rows, layout == weight_layout::in_out ? matrix : matrix.t(),
+                 bias && adds_bias ? bias->bound() : at::Tensor());
 }
 
 at::Tensor projection::input_gradient(const at::Tensor& g) const {
@@ -57,7 +58,10 @@ void projection::write_gradients(const sink_slot& slot, const at::Tensor& rows, 
   }
   if (writes_bias) {
     gradient_writer db(slot, *bias);
-    sum_columns(g, db.out());
+    if (adds_bias)
+      sum_columns(g, db.out());
+    else
+      db.out().zero_();
     db.commit();
   }
 }

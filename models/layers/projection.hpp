@@ -25,6 +25,7 @@ struct projection {
   weight w;
   std::optional<weight> bias;
   weight_layout layout = weight_layout::in_out;
+  bool adds_bias = true;  ///< false: another rank does, and the bias's gradient here is zero
 
   [[nodiscard]] at::Tensor forward(const at::Tensor& rows) const;
   /// The gradient of the input rows from that of the output (N, out).

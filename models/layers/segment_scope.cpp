@@ -70,8 +70,13 @@ class graph_run final : public segment_run {
 }  // namespace
 
 segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
-                             const micro_batch& batch, uint32_t unit, uint32_t segment)
-    : table_(table), parameters_(parameters), batch_(batch), layers_(table.layers_of(unit, segment)), unit_(unit) {}
+                             const micro_batch& batch, uint32_t unit, uint32_t segment, uint32_t coordinate)
+    : table_(table),
+      parameters_(parameters),
+      batch_(batch),
+      layers_(table.layers_of(unit, segment)),
+      unit_(unit),
+      leads_(coordinate == 0 || table.units[unit].segments[segment].output.op != core::exchange_op::sum) {}
 
 const core::layer_info& segment_scope::next(core::layer_kind kind) {
   while (!layers_.empty() && layers_.front().kind != kind && layers_.front().parameters.empty())

@@ -16,7 +16,7 @@ namespace troupe::models {
 class segment_scope {
  public:
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
-                uint32_t unit, uint32_t segment);
+                uint32_t unit, uint32_t segment, uint32_t coordinate = 0);
 
   /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
   const core::layer_info& next(core::layer_kind kind);
@@ -25,6 +25,9 @@ class segment_scope {
   [[nodiscard]] const micro_batch& batch() const { return batch_; }
   [[nodiscard]] const std::shared_ptr<sink_slot>& slot() const { return slot_; }
   [[nodiscard]] uint32_t unit() const { return unit_; }
+  /// Where ranks of a tensor group compute summands of the segment's output: whether this one's has what is not cut in
+  /// it, the residual path and the biases of the last layer. True everywhere else.
+  [[nodiscard]] bool leads() const { return leads_; }
 
  private:
   const core::model_table& table_;
@@ -32,6 +35,7 @@ class segment_scope {
   const micro_batch& batch_;
   std::span<const core::layer_info> layers_;  // those to come
   uint32_t unit_;
+  bool leads_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 

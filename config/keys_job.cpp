@@ -192,10 +192,9 @@ void add_parallel_keys(key_rows& t) {
   t.row("parallel.tensor", integer)
       .by_default("1")
       .at_least(1)
-      .just("1")
-      .needs(capability::tensor)
+      .at_most(4096)
       .into<&job::parallel, &parallel::tensor>()
-      .means("Ranks that share each matrix.");
+      .means("Ranks that share the matrices of attention and MLP in each block.");
   t.row("parallel.sequence", integer)
       .by_default("1")
       .at_least(1)

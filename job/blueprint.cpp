@@ -43,7 +43,30 @@ core::result<core::model_table> read_table(blueprint& b) {
   const uint64_t element_bytes = core::size_of(c.parameter_dtype());
   if (auto ok = plannable(c, models::make_model_table(b.spec, 1, b.sequence, element_bytes), b.sequence); !ok)
     return core::fail(ok.error());
+  auto split = choose_split(c, b.spec);
+  if (!split) return core::fail(split.error());
+  b.tensor.split = std::move(*split);
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
+}
+
+// What a rank computes with, of the model that `whole` is.
+core::model_table own_table(const blueprint& b, const core::model_table& whole) {
+  const auto& c = *b.config;
+  auto out = models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
+                                      core::size_of(c.parameter_dtype()), b.tensor.split);
+  for (size_t q = 0; q < out.parameters.size(); ++q) out.parameters[q].trainable = whole.parameters[q].trainable;
+  return out;
+}
+
+// The parameters of `whole` have their groups, so that those of a rank's table have them, too.
+void cut_table(blueprint& b, core::model_table whole, bool copies) {
+  const bool cuts = b.tensor.split.degree > 1;
+  auto own = cuts ? own_table(b, whole) : core::model_table();
+  if (copies) whole = core::with_copies(std::move(whole));
+  b.tensor.cut = models::tp_plan_of(whole, b.tensor.split);
+  b.tensor.whole = std::make_shared<const core::model_table>(std::move(whole));
+  if (cuts && copies) own = core::with_copies(std::move(own));
+  b.table = cuts ? std::make_shared<const core::model_table>(std::move(own)) : b.tensor.whole;
 }
 
 void set_scaling(blueprint& b) {
@@ -205,11 +228,10 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
   auto trains = options_from(c, plan::mode::train);
-  if (trains.gradients.tied == plan::tied_gradients::per_use) table = core::with_copies(std::move(table));
-  auto optimizer = make_optimizer_groups(c, table);
+  cut_table(b, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
+  auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));
-  b.table = std::make_shared<const core::model_table>(std::move(table));
   set_scaling(b);
   trains.updates.rules = updates_of(*b.optimizer);
   trains.saving.staging_bytes = c.checkpoint.staging_bytes;

@@ -12,6 +12,7 @@
 #include "job/pipeline.hpp"
 #include "job/step_plans.hpp"
 #include "job/step_rules.hpp"
+#include "job/tensor.hpp"
 #include "kernels/loss_scaler.hpp"
 #include "models/table/model_spec.hpp"
 #include "plan/choose/cost.hpp"
@@ -22,7 +23,8 @@ namespace troupe::job {
 struct blueprint {  ///< everything that is known before anything runs
   std::shared_ptr<const config::job_config> config;
   models::model_spec spec;
-  std::shared_ptr<const core::model_table> table;
+  std::shared_ptr<const core::model_table> table;      ///< what a rank computes with
+  chosen_tensor tensor;                                ///< how that is cut out of the whole model
   uint64_t sequence = 0;                               ///< tokens of a sample
   plan::plan_options options[plan::num_plan_choices];  ///< [plan::plan_choice]
   chosen_pipeline pipeline;                            ///< stages and order, the same in all of them

@@ -183,13 +183,20 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
-  // result in one; between these the tensors are ATen's.
+  // result in one; so do segments whose results the ranks of a tensor group exchange. Else the tensors are ATen's.
   core::result<void> take_input(const plan::instruction& x, models::values& into) {
     if (x.input == plan::none) return {};
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
-    into = std::move(*got);
+    into =
+        is_from_stage(x) ? std::move(*got) : out_of(slot(x.input), *got);  // an exchange's slot is its reader's alone
     return {};
+  }
+  [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
+    const auto& l = *p().layout;
+    const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.kind != plan::kind::backward) return x.subject == l.first_computing(stage) && x.segment == 0;
+    return x.subject == l.last_computing(stage) && x.segment + 1 == p().table().units[x.subject].segments.size();
   }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
     if (x.output == plan::none) return {};
@@ -246,9 +253,9 @@ class compute_executor final : public executor, private models::gradient_sink {
   uint32_t ledger_owner_;
   bool host_batches_;  // batches are tensor_batch
   // This stage's own.
-  std::vector<flight> flights_;               // [micro]
-  models::values hidden_;                     // output of the latest forward, until a stage ends
-  models::values gradient_;                   // of the latest backward's input
+  std::vector<flight> flights_;  // [micro]
+  models::values hidden_;        // output of the latest forward, until a stage ends
+  models::values gradient_;      // of the latest backward's input
   std::shared_ptr<step_context> context_;
   const plan::instruction* instruction_ = nullptr;
   std::vector<uint32_t> losses_written_;  // micro-batches of this run, in order
@@ -259,12 +266,13 @@ class compute_executor final : public executor, private models::gradient_sink {
 
 }  // namespace
 
-core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(const compute_setup& setup,
-                                                                            const std::shared_ptr<rank_memory>& memory) {
+core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
+    const compute_setup& setup, const std::shared_ptr<rank_memory>& memory) {
   const auto& p = memory->plan();
-  auto made = setup.own ? setup.own()
-                        : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows,
-                                                      setup.columns, memory->device());
+  auto made = setup.own
+                  ? setup.own()
+                  : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows, setup.columns,
+                                                memory->device(), {setup.split, p.layout->tensor_at(p.rank)});
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
   if (core::has_copies(p.table())) model->read_copies();

@@ -18,6 +18,7 @@ namespace troupe::actors {
 
 struct compute_setup {
   models::model_spec spec;
+  models::tensor_split split{};    ///< of that model over the tensor axis
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)
@@ -25,8 +26,8 @@ struct compute_setup {
   std::function<core::result<std::unique_ptr<models::language_model>>()> own{};
 };
 
-/// One for each chunk of the rank, in their order. Refuses whatever the model refuses. Called on any thread; they are then
-/// used by one thread alone.
+/// One for each chunk of the rank, in their order. Refuses whatever the model refuses. Called on any thread; they are
+/// then used by one thread alone.
 core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(const compute_setup& setup,
                                                                             const std::shared_ptr<rank_memory>& memory);
 

@@ -54,6 +54,8 @@ fabric::request describe_collective(step_context& context, const plan::instructi
     r.op = fabric::operation::send_receive;
     all_in(o.types.accumulation);
   }
+  if (x.kind == plan::kind::exchange && p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum)
+    r.op = fabric::operation::all_reduce;
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
     r.input_type = o.bucket_type();
@@ -83,6 +85,7 @@ fabric::request fabric_executor::request_for(const plan::instruction& x) const {
   switch (x.kind) {
     case plan::kind::send:
     case plan::kind::receive:
+    case plan::kind::exchange:
       r.input = r.output = memory_->window(p, x.staged);
       break;
     case plan::kind::gather:

@@ -28,7 +28,7 @@ void shard_executor::square_sums(const plan::instruction& norm) {
   for (const auto& x : p.layout->buckets[norm.subject].parameters) {
     const auto own = p.layout->slice_of(x.parameter, p.rank);
     if (own.count == 0) continue;
-    const uint64_t block = p.layout->block_offset[x.parameter] + own.first / core::partition_grain;
+    const uint64_t block = p.layout->first_block(x.parameter, p.rank) + own.first / core::partition_grain;
     device_.block_square_sums(memory_->reduced_gradient(x.parameter, own.first, window), p.options().types.accumulation,
                               own.count,
                               context_->votes.subspan(block, core::div_up(own.count, core::partition_grain)));
@@ -79,7 +79,7 @@ kernels::optimizer_step shard_executor::step_of(uint32_t q) const {
 double shard_executor::trust_ratio(const kernels::lamb_options& options, uint32_t q) const {
   const auto& p = context_->plan();
   const uint64_t first = p.layout->block_offset[q];
-  const uint64_t blocks = core::div_up(p.table().parameters[q].numel(), core::partition_grain);
+  const uint64_t blocks = p.layout->blocks_of(p.table().original(q));
   double weights = 0, updates = 0;
   for (uint64_t b = first; b < first + blocks; ++b) {
     weights += context_->norms[b];
@@ -104,7 +104,7 @@ void shard_executor::prepare(const plan::instruction& x) {
     const auto options = options_of(piece.parameter);
     const auto step = step_of(piece.parameter);
     if (const auto* lamb = std::get_if<kernels::lamb_options>(&options)) {
-      const uint64_t block = p.layout->block_offset[piece.parameter] + piece.range.first / core::partition_grain;
+      const uint64_t block = p.layout->first_block(piece.parameter, p.rank) + piece.range.first / core::partition_grain;
       const uint64_t blocks = core::div_up(piece.range.count, core::partition_grain);
       const auto norms = context_->norms;
       updates.prepare_lamb(*lamb, step, at<State>(piece), norms.subspan(block, blocks),

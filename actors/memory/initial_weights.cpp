@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "actors/memory/state_store.hpp"
+#include "core/tp_slices.hpp"
 #include "kernels/cast.hpp"
 #include "kernels/random.hpp"
 #include "models/families/hugging_face.hpp"
@@ -19,7 +20,7 @@ using filler = std::function<core::result<void>(uint32_t parameter, uint64_t fir
 
 filler drawn(const job::blueprint& b) {
   return [&b](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
-    const auto& p = b.table->parameters[q];
+    const auto& p = b.tensor.whole->parameters[q];
     switch (p.init) {
       case core::initial_value::zeros:
         std::fill(out.begin(), out.end(), 0.0F);
@@ -30,6 +31,23 @@ filler drawn(const job::blueprint& b) {
       case core::initial_value::normal:
         kernels::fill_normal(out, b.config->seed, q, first, 0.0F, p.init_std);
         break;
+    }
+    return {};
+  };
+}
+
+/// Elements of a rank's share, of those that `whole` makes.
+filler share_of(const job::blueprint& b, uint32_t coordinate, const filler& whole) {
+  return [&b, coordinate, &whole](uint32_t q, uint64_t first, std::span<float> out) -> core::result<void> {
+    const auto& cut = b.tensor.cut.parameters[q];
+    if (!cut.cuts()) return whole(q, first, out);
+    const core::tp_slices share(b.tensor.whole->parameters[q].shape, cut, coordinate);
+    for (const auto& run : share.runs(first, out.size())) {
+      const auto part = out.subspan(run.local - first, run.count);
+      if (run.is_padding())
+        std::ranges::fill(part, 0.0F);
+      else if (auto ok = whole(q, run.whole, part); !ok)
+        return ok;
     }
     return {};
   };
@@ -79,11 +97,12 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
       return own->read(q, first, out, rank);
     };
   } else if (!b.config->model.path.empty() && models::has_weights(b.config->model.path)) {
-    auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.table);
+    auto opened = models::weights_source::open(b.config->model.path, b.spec, *b.tensor.whole);
     if (!opened) return core::fail(opened.error());
     file = std::move(*opened);
     fill = [&](uint32_t q, uint64_t first, std::span<float> out) { return file->read(q, first, out); };
   }
+  const filler share = share_of(b, p.layout->tensor_at(p.rank), fill);
   const state_store store(memory);
   std::vector<float> scratch;
   std::vector<std::byte> stored;
@@ -92,7 +111,7 @@ core::result<void> fill_initial_weights(const job::blueprint& b, rank_memory& me
   for (uint32_t q = 0; q < b.table->parameters.size(); ++q) {
     for (const auto part : {plan::state_part::copy, plan::state_part::master}) {
       if (part == plan::state_part::master && p.options().master_is_parameter()) break;
-      if (auto ok = fill_part(fill, store, q, part, scratch, stored, watch); !ok) return ok;
+      if (auto ok = fill_part(share, store, q, part, scratch, stored, watch); !ok) return ok;
       filled += static_cast<double>(b.table->parameters[q].numel());
       if (watch.done) watch.done(filled / all);
     }

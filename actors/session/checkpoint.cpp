@@ -14,6 +14,10 @@ core::result<void> session::parts::begin_save(const save_request& request) {
 }
 
 core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_request& request) {
+  if (plan.tensor.split.degree > 1)
+    return core::fail(core::error_kind::bad_input,
+                      "a checkpoint: wanted parallel.tensor 1, with which alone saves go together yet, got " +
+                          std::to_string(plan.tensor.split.degree));
   const auto& c = *plan.config;
   checkpoint::run_state run;
   run.step = progress.steps;

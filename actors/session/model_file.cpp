@@ -35,18 +35,18 @@ core::result<bool> session::save_16bit_model(const std::filesystem::path& path, 
   }
   std::vector<checkpoint::tensor_to_write> tensors;
   std::vector<std::string> names;
-  const auto& table = *p.plan.table;
+  const auto& table = *p.plan.tensor.whole;
   for (uint32_t q = 0; q < table.parameters.size(); ++q) {
     const auto& info = table.parameters[q];
     if (info.is_copy() || (exclude_frozen_parameters && !info.trainable)) continue;
     checkpoint::tensor_to_write t{info.name, plan.options().types.parameter, info.shape};
-    if (plan.layout->gathers())
+    if (plan.layout->gathers() || p.plan.tensor.cut.parameters[q].cuts())
       // Asked for in blocks of whole elements.
-      t.source = [&memory = p.memory.ranks, q, type = plan.options().types.parameter](uint64_t begin,
-                                                                                      std::span<std::byte> out) {
+      t.source = [whole = p.whole(), q, type = plan.options().types.parameter](uint64_t begin,
+                                                                               std::span<std::byte> out) {
         const uint64_t element_bytes = core::size_of(type);
-        return read_states(memory, q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
-                           out.data());
+        return whole.read(q, plan::state_part::copy, {begin / element_bytes, out.size() / element_bytes}, type,
+                          out.data());
       };
     else
       t.bytes = {holder_of(p.memory.ranks, q).parameter(q, 0),

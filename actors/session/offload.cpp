@@ -26,7 +26,7 @@ core::result<void> session::parts::let_go_of_states() {
 state_access session::states() {
   auto& p = *parts_;
   return state_access(std::make_shared<const state_access_parts>(
-      state_access_parts{*p.plan.table, *p.plan.optimizer, p.memory.ranks, p.progress.gradient_factor,
+      state_access_parts{*p.plan.tensor.whole, *p.plan.optimizer, p.whole(), p.progress.gradient_factor,
                          [&p] { return p.sound(); }, [&p] { return p.let_go_of_states(); }}));
 }
 

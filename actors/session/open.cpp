@@ -115,8 +115,8 @@ core::result<void> session::parts::start_actors() {
     x.setup.pulses = pulses;
     x.setup.votes = {memory.ranks[r]->votes(), memory.ranks[r]->norms(), memory.ranks[r]};
     x.setup.tell = [box = host.warnings](const std::string& line) { box->put(line); };
-    compute_setup stage_setup{plan.spec, c.train_micro_batch_size_per_gpu, plan.sequence, c.seed,
-                              memory.ledger->owner(r)};
+    compute_setup stage_setup{plan.spec, plan.tensor.split,      c.train_micro_batch_size_per_gpu, plan.sequence,
+                              c.seed,    memory.ledger->owner(r)};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
     auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
     if (!stages) return core::fail(stages.error());
@@ -150,9 +150,26 @@ core::result<void> session::parts::start_actors() {
   return {};
 }
 
+namespace {
+
+// Beside what job/tensor.hpp refuses of the configuration alone.
+core::result<void> check_tensor(const session_options& options) {
+  const uint32_t degree = options.config->parallel.tensor;
+  const char* const other = options.model != nullptr ? "a host's own modules"
+                            : options.resume.empty() ? nullptr
+                                                     : "a resumed run";
+  if (degree == 1 || other == nullptr) return {};
+  return core::fail(core::error_kind::bad_input, "parallel.tensor: wanted 1 beside " + std::string(other) +
+                                                     ", with which it does not go together yet, got " +
+                                                     std::to_string(degree));
+}
+
+}  // namespace
+
 core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.config == nullptr)
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
+  if (auto ok = check_tensor(options); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread

@@ -15,6 +15,7 @@
 #include "actors/memory/ledger.hpp"
 #include "actors/memory/offloaded_states.hpp"
 #include "actors/memory/rank_memory.hpp"
+#include "actors/memory/whole_states.hpp"
 #include "actors/session/line_box.hpp"
 #include "actors/session/opening.hpp"
 #include "actors/session/own_system.hpp"
@@ -127,6 +128,9 @@ struct session::parts {
   order_counts counts;
   unfinished_saves saving;
   run_over over;
+
+  /// The states by elements of whole parameters.
+  [[nodiscard]] whole_states whole() const { return {memory.ranks, plan.tensor}; }
 
   // open.cpp
   core::result<void> make_own_system();

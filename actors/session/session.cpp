@@ -172,7 +172,7 @@ uint64_t session::validation_tokens() const {
   return parts_->modules.model != nullptr ? 0 : parts_->data.loader.corpus->validation_tokens();
 }
 uint64_t session::sequence() const { return parts_->plan.sequence; }
-const core::model_table& session::table() const { return *parts_->plan.table; }
+const core::model_table& session::table() const { return *parts_->plan.tensor.whole; }
 const plan::rank_plan& session::training_plan(uint32_t rank) const {
   return *parts_->program_of(plan::plan_choice::train, rank)->plan;
 }

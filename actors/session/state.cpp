@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "actors/memory/state_store.hpp"
 #include "actors/session/parts.hpp"
 #include "kernels/random.hpp"
 #include "models/families/hugging_face.hpp"
@@ -58,22 +57,22 @@ core::result<std::vector<int64_t>> session::generate(std::vector<int64_t> text, 
 core::result<void> session::read_parameter(uint32_t parameter, uint64_t first, std::span<float> out) const {
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   // A frozen parameter has no master weight: its own bytes, whole or in slices, are all there is.
-  const bool trains = parts_->plan.table->parameters[parameter].trainable;
-  return read_states(parts_->memory.ranks, parameter, trains ? plan::state_part::master : plan::state_part::copy,
-                     {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+  const bool trains = table().parameters[parameter].trainable;
+  return parts_->whole().read(parameter, trains ? plan::state_part::master : plan::state_part::copy,
+                              {first, out.size()}, core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
 core::result<void> session::read_moment(uint32_t parameter, int which, std::span<float> out) const {
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
   std::fill(out.begin(), out.end(), 0.0F);  // what the optimizer does not keep
-  return read_states(parts_->memory.ranks, parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
-                     core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
+  return parts_->whole().read(parameter, plan::moment_part(static_cast<uint32_t>(which)), {0, out.size()},
+                              core::dtype::f32, reinterpret_cast<std::byte*>(out.data()));
 }
 
 core::result<void> session::read_gradient(uint32_t parameter, std::span<double> out) const {
   if (parts_->memory.offloaded != nullptr) return parts_->sound();
-  if (auto ok = read_states(parts_->memory.ranks, parameter, plan::state_part::gradient, {0, out.size()},
-                            core::dtype::f64, reinterpret_cast<std::byte*>(out.data()));
+  if (auto ok = parts_->whole().read(parameter, plan::state_part::gradient, {0, out.size()}, core::dtype::f64,
+                                     reinterpret_cast<std::byte*>(out.data()));
       !ok)
     return ok;
   for (double& g : out) g *= parts_->progress.gradient_factor.value_or(1);
@@ -86,7 +85,7 @@ core::result<void> session::export_hugging_face(const std::string& folder, uint6
   };
   if (parts_->modules.model != nullptr)
     return core::fail(core::error_kind::bad_input, "export: a host's own model has no form in Hugging Face's files");
-  return models::write_folder(folder, parts_->plan.spec, *parts_->plan.table, core::dtype::f32, read, max_shard_bytes);
+  return models::write_folder(folder, parts_->plan.spec, table(), core::dtype::f32, read, max_shard_bytes);
 }
 
 }  // namespace troupe::actors

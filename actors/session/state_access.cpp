@@ -51,7 +51,7 @@ core::result<state_place> state_access::state(const std::string& name, const std
         error_kind::bad_input,
         fmt::format("parameter '{}': wanted its optimizer state '{}', but it is frozen and has none", name, key));
   std::vector<std::string> known;
-  const uint32_t moments = parts_->ranks.front()->plan().options().update_of(*q).moments;
+  const uint32_t moments = parts_->states.ranks().front()->plan().options().update_of(*q).moments;
   for (uint32_t k = 0; k < moments; ++k) {
     known.push_back(job::moment_name(parts_->groups, *q, k));
     if (known.back() == key) return state_place{*q, plan::moment_part(k), {0, p.numel()}};
@@ -76,9 +76,11 @@ core::result<state_place> state_access::gradient(const std::string& name) const 
 
 core::result<state_place> state_access::on_rank(core::result<place> whole, uint32_t rank) const {
   if (!whole) return whole;
-  if (rank >= parts_->ranks.size())
-    return fail(error_kind::bad_input, fmt::format("rank {}: wanted one of 0 to {}", rank, parts_->ranks.size() - 1));
-  whole->range = state_store(*parts_->ranks[rank]).held(whole->parameter, whole->part);
+  if (rank >= parts_->states.ranks().size())
+    return fail(error_kind::bad_input,
+                fmt::format("rank {}: wanted one of 0 to {}", rank, parts_->states.ranks().size() - 1));
+  whole->range = state_store(*parts_->states.ranks()[rank]).held(whole->parameter, whole->part);
+  whole->rank = rank;
   return whole;
 }
 
@@ -86,8 +88,10 @@ state_access::values state_access::get(const core::result<place>& x) const {
   if (!x) return fail(x.error());
   const auto read = [&](core::dtype type, std::byte* out) -> core::result<void> {
     if (auto ok = parts_->before_reading(); !ok) return ok;
-    if (auto ok = read_states(parts_->ranks, x->parameter, x->part, x->range, type, out); !ok)
-      return fail(ok.error().in("parameter '" + parts_->table.parameters[x->parameter].name + "'"));
+    const auto& all = parts_->states;
+    const auto ok = x->rank ? read_states(all.like(*x->rank, x->parameter), x->parameter, x->part, x->range, type, out)
+                            : all.read(x->parameter, x->part, x->range, type, out);
+    if (!ok) return fail(ok.error().in("parameter '" + parts_->table.parameters[x->parameter].name + "'"));
     return {};
   };
   std::vector<float> out(x->range.count);
@@ -113,10 +117,11 @@ core::result<void> state_access::put(const place& x, std::span<const float> in) 
   const auto write = [&](state_part part) -> core::result<void> {
     for (uint32_t q = x.parameter; q < parts_->table.parameters.size(); ++q) {  // copies come behind
       if (parts_->table.original(q) != x.parameter) continue;
-      if (auto did = write_states(parts_->ranks, q, part, x.range, core::dtype::f32,
-                                  reinterpret_cast<const std::byte*>(in.data()));
-          !did)
-        return did;
+      const auto& all = parts_->states;
+      const auto* from = reinterpret_cast<const std::byte*>(in.data());
+      auto did = x.rank ? write_states(all.like(*x.rank, q), q, part, x.range, core::dtype::f32, from)
+                        : all.write(q, part, x.range, core::dtype::f32, from);
+      if (!did) return did;
     }
     return {};
   };

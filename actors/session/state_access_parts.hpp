@@ -4,7 +4,7 @@
 #include <functional>
 #include <optional>
 
-#include "actors/memory/state_store.hpp"
+#include "actors/memory/whole_states.hpp"
 #include "actors/session/state_access.hpp"
 #include "job/optimizer_groups.hpp"
 
@@ -14,18 +14,19 @@ namespace troupe::actors {
 struct state_access_parts {
   const core::model_table& table;
   const job::optimizer_groups& groups;
-  rank_memories ranks;
+  whole_states states;
   /// Makes reduced gradients those of the mean over the global batch; none before the first step.
   std::optional<double> gradient_factor;
   std::function<core::result<void>()> before_reading;   ///< refuses while states are elsewhere or the run is over
   std::function<core::result<void>()> before_changing;  ///< the same, and lets a save take its copies first
 };
 
-/// Elements of one part of one parameter.
+/// Elements of one part of one parameter: of the whole one, or of what a rank has in memory of it.
 struct state_place {
   uint32_t parameter = 0;
   plan::state_part part = plan::state_part::master;
   plan::slice range;
+  std::optional<uint32_t> rank{};  ///< whose memory; none: all of them
 };
 
 }  // namespace troupe::actors

@@ -121,8 +121,8 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
              "j.yaml:1:47: error: model.scale_attn_weights: only true is supported in this version, got false\n");
 }
 
-BOOST_AUTO_TEST_CASE(degrees_beyond_data_parallelism_are_refused_for_now) {
-  for (const std::string axis : {"tensor", "sequence", "expert"})
+BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
+  for (const std::string axis : {"sequence", "expert"})
     BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
                "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
                    ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");
@@ -135,6 +135,9 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_multiply_are_refused) {
              "j.yaml:3:41: error: parallel.ranks: wanted the product of the degrees, pipeline 2 x data 2 = 4, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 3, ranks: 8")) ==
              "j.yaml:3:32: error: parallel.ranks: wanted pipeline 3 x at most 65536 data-parallel ranks, got 8\n");
+  BOOST_TEST(
+      errors_of(smallest_with("data: 2", "tensor: 3, ranks: 8")) ==
+      "j.yaml:3:30: error: parallel.ranks: wanted pipeline 1 x tensor 3 x at most 65536 data-parallel ranks, got 8\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "pipeline: 4097")) ==
              "j.yaml:3:22: error: parallel.pipeline: wanted an integer from 1 to 4096, got 4097\n");
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 4")) == "");

@@ -88,13 +88,15 @@ BOOST_AUTO_TEST_CASE(outputs_alone_want_no_target_and_several_values_a_name) {
     const auto s = open_own(set, {two_values, &own_batch, without_target});
     std::vector<std::vector<float>> outputs;
     const auto asked = [&](const std::string& name) {
-      const auto did = s->evaluate({.batches = 1,
-                                    .on_output = [&](const auto& x) { outputs.emplace_back(x.values.begin(), x.values.end()); },
-                                    .output = name,
-                                    .compute_loss = false});
+      const auto did =
+          s->evaluate({.batches = 1,
+                       .on_output = [&](const auto& x) { outputs.emplace_back(x.values.begin(), x.values.end()); },
+                       .output = name,
+                       .compute_loss = false});
       return did ? std::string() : did.error().text;
     };
-    const std::string wanted = "evaluation: wanted in evaluation_request::output one of the values of the last unit, 'first', 'doubled', got ";
+    const std::string wanted =
+        "evaluation: wanted in evaluation_request::output one of the values of the last unit, 'first', 'doubled', got ";
     BOOST_TEST(asked("") == wanted + "no name");
     BOOST_TEST(asked("third") == wanted + "'third'");
     BOOST_TEST(asked("first") == "");

@@ -69,4 +69,13 @@ inline void check_same(const run_result& got, const run_result& wanted) {
   BOOST_TEST(same_bits(got.second, wanted.second), "second moments differ");
 }
 
+/// Losses and norms, each beside its own size.
+inline void check_near(const run_result& got, const run_result& wanted, double tolerance) {
+  const auto number = [](uint64_t bits) { return std::bit_cast<double>(bits); };
+  for (size_t i = 0; i < wanted.losses.size(); ++i) {
+    BOOST_TEST(std::abs(number(got.losses[i]) / number(wanted.losses[i]) - 1) <= tolerance, "loss of step " << i);
+    BOOST_TEST(std::abs(number(got.norms[i]) / number(wanted.norms[i]) - 1) <= tolerance, "norm of step " << i);
+  }
+}
+
 }  // namespace troupe::tests

@@ -1,0 +1,32 @@
+#include "job/tensor.hpp"
+
+#include <string>
+
+namespace troupe::job {
+namespace {
+
+constexpr const char* degree_key = "parallel.tensor";
+
+/// What a cut over the tensor axis does not go together with; none: nothing of the configuration.
+const char* obstacle(const config::job_config& c) {
+  if (c.activation_checkpointing.enabled) return "activation_checkpointing.enabled";
+  if (c.optimizer.type == core::optimizer_type::muon) return "optimizer.type: Muon";
+  if (c.checkpoint.is_on()) return "checkpoint";
+  if (c.zero_optimization.zenflow.enabled) return "zero_optimization.zenflow";
+  return nullptr;
+}
+
+}  // namespace
+
+core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec) {
+  models::tensor_split split{.degree = c.parallel.tensor, .vocabulary = false};
+  if (split.degree == 1) return split;
+  if (const char* other = obstacle(c))
+    return core::fail(core::error_kind::bad_input, std::string(degree_key) + ": wanted 1 beside " + other +
+                                                       ", with which it does not go together yet, got " +
+                                                       std::to_string(split.degree));
+  if (auto ok = models::check_split(spec, split); !ok) return core::fail(ok.error().in(degree_key));
+  return split;
+}
+
+}  // namespace troupe::job

@@ -1,0 +1,26 @@
+// How a model is cut over the tensor axis: the split of its family, and the whole model beside what one rank computes
+// with. Owns the choice and its refusals; widths are models/table/tp_split.hpp's, elements core/tp_slices.hpp's.
+#pragma once
+
+#include <memory>
+
+#include "config/job_config.hpp"
+#include "core/model_table.hpp"
+#include "core/tp_plan.hpp"
+#include "models/table/model_spec.hpp"
+
+namespace troupe::job {
+
+struct chosen_tensor {
+  models::tensor_split split;  ///< degree 1: nothing is cut
+  core::tp_plan cut;           ///< of the parameters of `whole`
+  /// The model as people and files know it. Its parameters have the numbers of the ranks' table, and where nothing is
+  /// cut it is that table.
+  std::shared_ptr<const core::model_table> whole;
+};
+
+/// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
+/// ranks than heads or inner elements, and what does not go together with more than one rank yet.
+core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec);
+
+}  // namespace troupe::job

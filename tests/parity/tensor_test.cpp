@@ -1,0 +1,86 @@
+// Ranks of a tensor group train the uncut model: losses, gradients' norm and weights are its own but for rounding, and
+// those of every cut with the same tensor degree to the last bit.
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 4;
+
+const std::string zero = "zero_optimization.";
+
+settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
+settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
+settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
+
+void check_gradients(const small_job& job, const settings& got, const settings& wanted, double most) {
+  const auto cut = job.open(got), whole = job.open(wanted);
+  step_of(*cut);
+  step_of(*whole);
+  for (uint32_t q = 0; q < whole->table().parameters.size(); ++q) {
+    const double difference = relative_difference(gradient_of(*cut, q), gradient_of(*whole, q));
+    BOOST_TEST(difference <= most, whole->table().parameters[q].name << ": " << difference);
+  }
+}
+
+void check_weights(const run_result& got, const run_result& wanted) {
+  const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
+  for (size_t q = 0; q < wanted.weights.size(); ++q)
+    BOOST_TEST(relative_difference(wide(got.weights[q]), wide(wanted.weights[q])) <= 1e-6, "parameter " << q);
+}
+
+/// Six heads over three of keys and values: shares differ at degrees 2 and 4, and the fourth rank of 4 has none.
+const std::string grouped_llama =
+    "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 48, num_attention_heads: 6, num_key_value_heads: 3, "
+    "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(tensor)
+
+BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_model) {
+  for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, grouped_llama}) {
+    const small_job job(model);
+    for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
+      const auto common =
+          micros(2) + settings{std::string("data_types.param_dtype=") + type, "optimizer.params.eps=1.0e-5"};
+      const auto whole = train(job, common, steps);
+      for (const int degree : {2, 3, 4}) BOOST_TEST_CONTEXT(model << type << ", tensor " << degree) {
+          const auto cut = train(job, common + ranks(degree), steps);
+          check_near(cut, whole, most);
+          check_gradients(job, common + ranks(degree), common, most);
+          if (most < 1e-6) check_weights(cut, whole);
+        }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
+  const small_job job(tiny_gpt2_with_dropout);
+  const auto common =
+      ranks(2) + micros(4) + settings{"gradient_order=per_step", "tied_gradients=per_use", "parallel.data=2"};
+  const auto reference = train(job, common + stage(0), steps);
+  for (const auto& cut :
+       {stage(1), stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+        stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"}})
+    BOOST_TEST_CONTEXT(text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
+}
+
+BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {
+  const small_job job(tiny_gpt2);
+  const auto refused = [&](const settings& set, const std::string& what) {
+    const auto opened = job.try_open(ranks(2) + set);
+    BOOST_TEST_REQUIRE(!opened.has_value());
+    BOOST_TEST(opened.error().text.find("parallel.tensor: " + what) != std::string::npos, opened.error().text);
+  };
+  refused({"activation_checkpointing.enabled=true"}, "wanted 1 beside activation_checkpointing.enabled");
+  refused({"parallel.tensor=5"}, "wanted at most 4 ranks, one for each attention head, got 5");
+  const auto s = job.open(ranks(2));
+  const auto saved = s->save({.root = job.folder() / "saved"});
+  BOOST_TEST_REQUIRE(!saved.has_value());
+  BOOST_TEST(saved.error().text.find("wanted parallel.tensor 1") != std::string::npos, saved.error().text);
+}
+
+BOOST_AUTO_TEST_SUITE_END()

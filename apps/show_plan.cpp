@@ -10,6 +10,7 @@
 #include "apps/plan_fit.hpp"
 #include "apps/plan_moves.hpp"
 #include "apps/plan_stages.hpp"
+#include "apps/plan_tensor.hpp"
 #include "apps/show_layers.hpp"
 #include "checkpoint/files/atomic_file.hpp"
 #include "core/text.hpp"
@@ -76,6 +77,7 @@ void show_summary(const job::blueprint& b, const shown_plans& shown, const plan:
   const auto& mine = *shown.plans[shown.mine];
   std::printf("%s", plan::memory_summary(timeline).c_str());
   if (b.pipeline.is_cut()) std::printf("%s%s", stages_summary(b).c_str(), moves_summary(b).c_str());
+  if (b.tensor.split.degree > 1) std::printf("%s", tensor_summary(b).c_str());
   const auto& t = timeline.ranks[shown.mine];
   std::printf("%zu instructions and %zu collectives a step on each rank; proved\n", mine.instructions.size(),
               mine.lanes[static_cast<size_t>(plan::lane::fabric)].size());

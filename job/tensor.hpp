@@ -11,7 +11,7 @@
 
 namespace troupe::job {
 
-struct chosen_tensor {
+struct chosen_tensor {  ///< of a job
   models::tensor_split split;  ///< degree 1: nothing is cut
   core::tp_plan cut;           ///< of the parameters of `whole`
   /// The model as people and files know it. Its parameters have the numbers of the ranks' table, and where nothing is

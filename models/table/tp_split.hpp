@@ -19,7 +19,7 @@ struct block_split {
   bool operator==(const block_split&) const = default;
 };
 
-struct tensor_split {
+struct tensor_split {  ///< of a family's model
   uint32_t degree = 1;                   ///< ranks; 1: nothing is cut
   uint64_t grain = 1;                    ///< of an MLP's inner width
   bool vocabulary = true;                ///< rows of the token embedding and of the head

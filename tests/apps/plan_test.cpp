@@ -123,6 +123,18 @@ BOOST_AUTO_TEST_CASE(a_run_leaves_the_times_of_its_units_and_the_schedule_that_i
   BOOST_TEST(has(typed("plan", {"--set", "train_micro_batch_size_per_gpu=2"}).out, modelled));
 }
 
+BOOST_AUTO_TEST_CASE(a_cut_over_tensor_ranks_is_shown_by_parameters_and_exchanges) {
+  const command_folder f;
+  const auto r = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=2"});
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  for (const char* part : {"transformer.h.*.attn.c_attn.weight  column", "transformer.h.*.mlp.c_proj.weight   row",
+                           "all other parameters are whole on each of 2 tensor ranks", " exchanges of "})
+    BOOST_TEST(has(r.out, part), r.out);
+  const auto more = f.troupe({"plan", "job.yaml", "--set", "parallel.tensor=64"});
+  BOOST_TEST(more.code == 2);
+  BOOST_TEST(has(more.err, "parallel.tensor: wanted at most "), more.err);
+}
+
 BOOST_AUTO_TEST_CASE(a_pipeline_that_cannot_be_is_refused_at_its_line) {
   const command_folder f(smallest + "pipeline: {schedule: own.csv}\n");
   f.folder.write("own.csv", "0F0,0B0\n1F0\n");

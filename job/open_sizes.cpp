@@ -4,7 +4,7 @@
 
 #include "core/math.hpp"
 #include "core/text.hpp"
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 namespace troupe::job {
 namespace {

@@ -5,7 +5,7 @@
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
 #include "plan/layout/communicators.hpp"
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 namespace troupe::plan::rules {
 namespace {

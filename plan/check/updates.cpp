@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "plan/check/rules.hpp"
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 namespace troupe::plan::rules {
 namespace {

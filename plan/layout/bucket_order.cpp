@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 namespace troupe::plan {
 namespace {

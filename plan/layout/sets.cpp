@@ -8,9 +8,11 @@
 #include "core/math.hpp"
 #include "core/tied_copies.hpp"
 #include "plan/layout/bucket_order.hpp"
+#include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
 #include "plan/layout/layout.hpp"
 #include "plan/layout/own.hpp"
+#include "plan/layout/set_packer.hpp"
 #include "plan/layout/ties.hpp"
 
 namespace troupe::plan {
@@ -30,12 +32,6 @@ void choose_persistent(job_layout& l) {
   }
 }
 
-void add_set(const job_layout& l, std::vector<parameter_set>& to, const std::vector<uint32_t>& members,
-             std::string name, uint32_t pipeline) {
-  to.push_back(lay_out(*l.table, members, std::move(name)));
-  to.back().pipeline = pipeline;
-}
-
 void make_gather_sets(job_layout& l) {
   for (uint32_t u = 0; u < l.table->units.size(); ++u) {
     std::vector<uint32_t> members;
@@ -49,92 +45,6 @@ void make_gather_sets(job_layout& l) {
       if (l.persistent[q] && l.pipeline_of[q] == at) kept.push_back(q);
     add_set(l, l.gather_sets, kept, "persistent parameters", at);
   }
-}
-
-// Neighbours that move together, up to so many elements; all of a set are held by the same ranks.
-class set_packer {
- public:
-  /// `set_of`: [parameter], where the numbers of their sets go; null: nowhere.
-  set_packer(job_layout& l, std::vector<parameter_set>& to, std::string name, uint64_t elements_max,
-             std::vector<uint32_t>* set_of = nullptr)
-      : l_(l), to_(to), name_(std::move(name)), elements_max_(elements_max), set_of_(set_of) {}
-  void add(uint32_t q) {
-    const uint64_t n = l_.table->parameters[q].numel();
-    if (elements_ + n > elements_max_ || (!open_.empty() && l_.pipeline_of[open_.back()] != l_.pipeline_of[q])) close();
-    open_.push_back(q);
-    elements_ += n;
-  }
-  void close() {
-    for (const uint32_t q : open_)
-      if (set_of_ != nullptr) (*set_of_)[q] = static_cast<uint32_t>(to_.size());
-    if (!open_.empty())
-      add_set(l_, to_, open_, name_ + " " + std::to_string(to_.size()), l_.pipeline_of[open_.front()]);
-    open_.clear();
-    elements_ = 0;
-  }
-  [[nodiscard]] uint64_t elements() const { return elements_; }
-
- private:
-  job_layout& l_;
-  std::vector<parameter_set>& to_;
-  std::string name_;
-  uint64_t elements_max_, elements_ = 0;
-  std::vector<uint32_t>* set_of_;
-  std::vector<uint32_t> open_;
-};
-
-// Buckets by how their gradients are added: over data ranks, or over those of all tensor coordinates. Parameters of the
-// two alternate in the model, so both are filled side by side.
-class bucket_packer {
- public:
-  explicit bucket_packer(job_layout& l)
-      : l_(l),
-        packers_{{l, l.buckets, "bucket", l.options.gradients.reduce_bucket, &l.bucket_of},
-                 {l, l.buckets, "bucket", l.options.gradients.reduce_bucket, &l.bucket_of}} {}
-  void add(uint32_t q) { of(q).add(q); }
-  void add_alone(uint32_t q) {
-    of(q).close();
-    of(q).add(q);
-    of(q).close();
-  }
-  /// Those that have so many elements.
-  void close(uint64_t elements = 0) {
-    for (auto& packer : packers_)
-      if (packer.elements() >= elements) packer.close();
-  }
-
- private:
-  [[nodiscard]] set_packer& of(uint32_t q) { return packers_[l_.is_summed(q) ? 1 : 0]; }
-  job_layout& l_;
-  set_packer packers_[2];
-};
-
-// In order of completion. A parameter that several segments write to gets a bucket of its own: it is open longest. So
-// does each use of a tied one: it is complete when the others are. A stage's are its own, since neighbours on one rank
-// come to their weight parts in any order.
-void make_buckets(job_layout& l) {
-  const auto writes = contributions(*l.table);
-  l.bucket_of.assign(l.table->parameters.size(), none);
-  bucket_packer packer(l);
-  for (auto u = static_cast<int64_t>(l.table->units.size()) - 1; u >= 0; --u) {
-    // The first unit's gradients are reduced when there is nothing left to compute beside them.
-    if (l.options.gradients.buckets_follow_units) packer.close(u == 0 ? 0 : unit_bucket_min / 2);
-    const auto unit = static_cast<uint32_t>(u);
-    if (unit + 1 < l.table->units.size() && l.begins_stage(unit + 1)) packer.close();
-    const auto& segments = l.table->units[static_cast<size_t>(u)].segments;
-    for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
-      for (uint32_t q : segments[static_cast<size_t>(s)].parameters) {
-        if (writes[q].empty() || l.tie_of[q] != none) continue;
-        const auto& last = writes[q].back();
-        if (last.unit != u || last.segment != s) continue;
-        writes[q].size() > 1 ? packer.add_alone(q) : packer.add(q);
-      }
-  }
-  packer.close();
-  for (const auto& uses : l.ties)
-    for (size_t k = uses.parameters.size(); k-- > 0;)
-      if (const uint32_t q = uses.parameters[k]; !writes[q].empty()) packer.add_alone(q);
-  for (auto& bucket : l.buckets) bucket.over_tensor = l.is_summed(bucket.parameters.front().parameter);
 }
 
 // Each matrix goes to that shard which has the fewest elements to make orthogonal so far.
@@ -258,48 +168,6 @@ core::result<void> cuttable(const job_layout& l) {
 }
 
 }  // namespace
-
-std::vector<std::vector<contribution>> contributions(const core::model_table& table) {
-  std::vector<std::vector<contribution>> out(table.parameters.size());
-  for (auto u = static_cast<int64_t>(table.units.size()) - 1; u >= 0; --u) {
-    const auto& segments = table.units[static_cast<size_t>(u)].segments;
-    for (auto s = static_cast<int64_t>(segments.size()) - 1; s >= 0; --s)
-      for (uint32_t q : segments[static_cast<size_t>(s)].parameters)
-        if (table.parameters[q].trainable) out[q].push_back({static_cast<uint32_t>(u), static_cast<uint32_t>(s)});
-  }
-  return out;
-}
-
-namespace {
-
-// Of parameters that share their bucket with others: neither several segments write to them nor are they tied.
-std::vector<std::vector<contribution>> sole_contributions(const core::model_table& table) {
-  auto out = contributions(table);
-  for (const auto& uses : core::uses_of_tied(table))
-    for (const uint32_t q : uses) out[q].clear();
-  return out;
-}
-
-}  // namespace
-
-uint64_t unit_bucket(const core::model_table& table) {
-  const auto writes = sole_contributions(table);
-  std::vector<uint64_t> elements(table.units.size(), 0);
-  for (size_t q = 0; q < writes.size(); ++q)
-    if (writes[q].size() == 1) elements[writes[q].front().unit] += table.parameters[q].numel();
-  return std::max(unit_bucket_min, *std::ranges::max_element(elements));
-}
-
-uint64_t segment_bucket(const core::model_table& table) {
-  const auto writes = sole_contributions(table);
-  std::map<std::pair<uint32_t, uint32_t>, uint64_t> elements;
-  for (size_t q = 0; q < writes.size(); ++q)
-    if (writes[q].size() == 1)
-      elements[{writes[q].front().unit, writes[q].front().segment}] += table.parameters[q].numel();
-  uint64_t most = unit_bucket_min;
-  for (const auto& [segment, n] : elements) most = std::max(most, n);
-  return most;
-}
 
 core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<const core::model_table> table,
                                                             const plan_options& options) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "plan/draft.hpp"
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 namespace troupe::plan {
 

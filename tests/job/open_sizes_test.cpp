@@ -3,7 +3,7 @@
 
 #include <boost/test/unit_test.hpp>
 
-#include "plan/layout/sets.hpp"
+#include "plan/layout/buckets.hpp"
 
 using namespace troupe;
 

@@ -1,5 +1,6 @@
 #include "plan/layout/sets.hpp"
 
+#include "plan/layout/buckets.hpp"
 #include "tests/plan/samples.hpp"
 
 using namespace troupe::plan;

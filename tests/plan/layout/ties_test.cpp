@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "core/math.hpp"
+#include "plan/layout/buckets.hpp"
 #include "plan/layout/communicators.hpp"
 #include "tests/plan/tied_samples.hpp"
 

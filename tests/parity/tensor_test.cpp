@@ -68,6 +68,44 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
     BOOST_TEST_CONTEXT(text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
 }
 
+BOOST_AUTO_TEST_CASE(norms_of_lamb_are_those_of_whole_parameters) {
+  const small_job job(grouped_llama);
+  for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
+    const auto common = micros(2) + settings{std::string("data_types.param_dtype=") + type, "optimizer.type=Lamb"};
+    const auto whole = train(job, common, steps);
+    for (const int degree : {2, 4}) check_near(train(job, common + ranks(degree) + stage(3), steps), whole, most);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
+  const small_job job(tiny_llama);
+  const std::string path = (job.folder() / "swap").string();
+  const settings files = {zero + "offload_optimizer.device=nvme", zero + "offload_optimizer.nvme_path=" + path,
+                          zero + "offload_param.device=nvme", zero + "offload_param.nvme_path=" + path};
+  for (const std::string type : {"fp32", "bf16"}) {
+    auto common = ranks(2) + micros(2) + settings{"parallel.data=2", "gradient_order=per_step"};
+    if (type == "bf16") common.push_back("bf16.enabled=true");
+    const auto reference = train(job, common + stage(1), steps);
+    BOOST_TEST(reference.losses.front() != reference.losses.back());
+    check_same(train(job, common + stage(3) + files, steps), reference);
+    check_same(train(job, common + stage(2) + settings{zero + "offload_optimizer.device=cpu"}, steps), reference);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
+  const small_job job(tiny_gpt2);
+  const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
+  const auto whole = job.open(common), cut = job.open(common + ranks(4) + settings{"parallel.pipeline=2"});
+  step_of(*whole);
+  step_of(*cut);
+  const auto a = whole->evaluate({.batches = 3}), b = cut->evaluate({.batches = 3});
+  BOOST_TEST_REQUIRE((a && b));
+  BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
+  const auto said = whole->generate({1, 2, 3}, 12, 0), again = cut->generate({1, 2, 3}, 12, 0);
+  BOOST_TEST_REQUIRE((said && again));
+  BOOST_TEST(*said == *again, boost::test_tools::per_element());
+}
+
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {
   const small_job job(tiny_gpt2);
   const auto refused = [&](const settings& set, const std::string& what) {

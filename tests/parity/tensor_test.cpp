@@ -1,5 +1,6 @@
 // Ranks of a tensor group train the uncut model: losses, gradients' norm and weights are its own but for rounding, and
 // those of every cut with the same tensor degree to the last bit.
+#include "actors/session/state_access.hpp"
 #include "tests/parity/run_result.hpp"
 
 using namespace troupe;
@@ -89,6 +90,14 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
     BOOST_TEST(reference.losses.front() != reference.losses.back());
     check_same(train(job, common + stage(3) + files, steps), reference);
     check_same(train(job, common + stage(2) + settings{zero + "offload_optimizer.device=cpu"}, steps), reference);
+    check_same(train(job, common + stage(3) + settings{"parallel.shard=1"}, steps), reference);
+    check_same(train(job, common + stage(3) + settings{zero + "zero_hpz_partition_size=2"}, steps), reference);
+    check_same(train(job,
+                     common + stage(3) +
+                         settings{zero + "offload_optimizer.device=cpu", zero + "offload_optimizer.super_offload=true",
+                                  "cluster.early_updates=true"},
+                     steps),
+               reference);
   }
 }
 
@@ -104,6 +113,25 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   const auto said = whole->generate({1, 2, 3}, 12, 0), again = cut->generate({1, 2, 3}, 12, 0);
   BOOST_TEST_REQUIRE((said && again));
   BOOST_TEST(*said == *again, boost::test_tools::per_element());
+}
+
+BOOST_AUTO_TEST_CASE(states_are_read_written_and_exported_whole) {
+  const small_job job(grouped_llama);
+  const auto s = job.open(ranks(4) + stage(3) + settings{"parallel.data=2"});
+  const auto whole = job.open(stage(3) + settings{"parallel.data=2"});
+  for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {
+    const std::string& name = s->table().parameters[q].name;
+    BOOST_TEST(s->table().parameters[q].shape == whole->table().parameters[q].shape, boost::test_tools::per_element());
+    auto values = parameter_of(*s, q);
+    BOOST_TEST(values == parameter_of(*whole, q), boost::test_tools::per_element());  // first values
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 1024;
+    BOOST_TEST_REQUIRE(s->states().set_full_fp32_param(name, values).has_value());
+    BOOST_TEST(*s->states().get_full_fp32_param(name) == values, boost::test_tools::per_element());
+  }
+  const auto folder = (job.folder() / "exported").string();
+  BOOST_TEST_REQUIRE(whole->export_hugging_face(folder, uint64_t{1} << 30).has_value());
+  const small_job again("model: {path: '" + folder + "'}\n");
+  check_near(train(again, ranks(2), steps), train(again, {}, steps), 1e-5);
 }
 
 BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {

@@ -121,6 +121,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     } else if (training() && x.segment == 0) {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
+    if (training() && p().options().recompute && x.segment > 0 && x.input != plan::none)
+      f.exchanged[x.subject][x.segment] = hidden_;
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
@@ -195,6 +197,7 @@ class compute_executor final : public executor, private models::gradient_sink {
   [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
     const auto& l = *p().layout;
     const uint32_t stage = l.stage_of_unit[x.subject];
+    if (x.kind == plan::kind::recompute) return true;
     if (x.kind != plan::kind::backward) return x.subject == l.first_computing(stage) && x.segment == 0;
     return x.subject == l.last_computing(stage) && x.segment + 1 == p().table().units[x.subject].segments.size();
   }
@@ -214,6 +217,7 @@ class compute_executor final : public executor, private models::gradient_sink {
         x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
+      if (auto summed = std::exchange(f.exchanged[x.subject][s], {}); summed.size() > 0) hidden = std::move(summed);
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, parameters_->tensors());
       hidden = f.runs[x.subject][s]->outputs();
     }

@@ -19,10 +19,17 @@ namespace troupe::actors {
 /// Forward keeps here what backward needs; one for each micro-batch of a step, since a pipeline has several in flight.
 struct flight {
   explicit flight(const core::model_table& table)
-      : unit_inputs(table.units.size()), runs(table.units.size()), windows(table.units.size()) {
-    for (size_t u = 0; u < runs.size(); ++u) runs[u].resize(table.units[u].segments.size());
+      : unit_inputs(table.units.size()),
+        exchanged(table.units.size()),
+        runs(table.units.size()),
+        windows(table.units.size()) {
+    for (size_t u = 0; u < runs.size(); ++u) {
+      runs[u].resize(table.units[u].segments.size());
+      exchanged[u].resize(table.units[u].segments.size());
+    }
   }
   std::vector<models::values> unit_inputs;                              // [unit], when recomputing
+  std::vector<std::vector<models::values>> exchanged;                   // [unit][segment], likewise: inputs within it
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
 };

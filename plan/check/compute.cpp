@@ -88,18 +88,14 @@ class micro_batch_order {
 
   core::result<void> backward(uint32_t stage) {
     const uint32_t first = l_.first_computing(stage), last = l_.last_computing(stage);
-    last_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
+    last_ = computed_ = segment(r_.forward, last, static_cast<uint32_t>(p_.table().units[last].segments.size()) - 1);
     waiting_ = none;
     bool begins = true;
     for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;) {
       if (l_.stage_of_unit[u] != stage || p_.table().units[u].segments.empty()) continue;
       // The model's first unit has the tokens as input: nothing in it is worth recomputing.
       if (p_.options().recompute && u != 0) {
-        const uint32_t again = r_.recompute[micro_ * p_.table().units.size() + u];
-        if (auto ok = next(again, "recompute of ", u); !ok) return ok;
-        if (p_.instructions[again].input != p_.instructions[segment(r_.forward, u, 0)].input)
-          return broken(p_, again, "does not read the input that the forward has read");
-        if (auto ok = leaves_slots_alone(again, true, false); !ok) return ok;
+        if (auto ok = recompute(u, u == first); !ok) return ok;
       }
       for (auto s = static_cast<uint32_t>(p_.table().units[u].segments.size()); s-- > 0;) {
         const uint32_t id = segment(r_.backward, u, s);
@@ -116,6 +112,21 @@ class micro_batch_order {
     if (stage > 0)
       if (auto ok = is_kept(p_.instructions[segment(r_.forward, first, 0)].input); !ok) return ok;
     return goes(use::backward, stage, stage > 0);
+  }
+
+  // It may run beside an exchange, which the unit's backward reads.
+  core::result<void> recompute(uint32_t u, bool begins) {
+    const uint32_t again = r_.recompute[micro_ * p_.table().units.size() + u];
+    const uint32_t exchanged = last_ == computed_ ? none : last_;
+    last_ = computed_;
+    if (auto ok = next(again, "recompute of ", u); !ok) return ok;
+    if (p_.instructions[again].input != (begins ? p_.instructions[segment(r_.forward, u, 0)].input : none))
+      return broken(p_, again, "does not read the input that the forward has read");
+    if (auto ok = leaves_slots_alone(again, true, false); !ok || exchanged == none) return ok;
+    last_ = exchanged;
+    const uint32_t reader = segment(r_.backward, u, static_cast<uint32_t>(p_.table().units[u].segments.size()) - 1);
+    if (reader == none) return {};  // found missing next
+    return in_order(w_, rank_, again, reader, "which goes back through what it has computed");
   }
 
   // `id` is a backward, `part` the weight part of the same segment if there is one.

@@ -26,4 +26,11 @@ void place_activations(rank_plan& p) {
   }
 }
 
+uint64_t recomputed_from_bytes(const core::unit_info& unit) {
+  uint64_t out = unit.input_bytes;
+  for (size_t s = 0; s + 1 < unit.segments.size(); ++s)
+    if (unit.segments[s].output.op == core::exchange_op::sum) out += unit.segments[s].output.bytes;
+  return out;
+}
+
 }  // namespace troupe::plan

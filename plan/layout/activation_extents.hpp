@@ -22,4 +22,8 @@ inline uint32_t activation_extent(const job_layout& l, uint32_t unit, uint32_t m
 /// micro-batch overwrites it. With tier::nvme only.
 void place_activations(rank_plan& p);
 
+/// Bytes of a micro-batch that wait for the unit's recompute: its input, and what was exchanged between its segments,
+/// so that nothing is exchanged again.
+uint64_t recomputed_from_bytes(const core::unit_info& unit);
+
 }  // namespace troupe::plan

@@ -180,12 +180,6 @@ core::result<std::shared_ptr<const job_layout>> make_layout(std::shared_ptr<cons
     return core::fail(error_kind::bug, "plan: the optimizer is given for " +
                                            std::to_string(options.updates.rules.size()) +
                                            " parameters, the model has " + std::to_string(table->parameters.size()));
-  if (options.recompute && options.mesh.degree(core::axis::tensor) > 1)
-    return core::fail(
-        error_kind::bad_input,
-        "activation_checkpointing: units that are cut over the tensor axis are not recomputed yet; wanted "
-        "parallel.tensor 1, got " +
-            std::to_string(options.mesh.degree(core::axis::tensor)));
   auto out = std::make_shared<job_layout>();
   auto& l = *out;
   l.options = options;

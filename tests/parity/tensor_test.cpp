@@ -89,6 +89,11 @@ BOOST_AUTO_TEST_CASE(tiers_and_precisions_leave_the_bits) {
     const auto reference = train(job, common + stage(1), steps);
     BOOST_TEST(reference.losses.front() != reference.losses.back());
     check_same(train(job, common + stage(3) + files, steps), reference);
+    const settings recomputed = {"activation_checkpointing.enabled=true"};
+    check_same(train(job, common + recomputed, steps), reference);
+    check_same(
+        train(job, common + stage(3) + recomputed + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"}, steps),
+        reference);
     check_same(train(job, common + stage(2) + settings{zero + "offload_optimizer.device=cpu"}, steps), reference);
     check_same(train(job, common + stage(3) + settings{"parallel.shard=1"}, steps), reference);
     check_same(train(job, common + stage(3) + settings{zero + "zero_hpz_partition_size=2"}, steps), reference);
@@ -141,7 +146,8 @@ BOOST_AUTO_TEST_CASE(what_does_not_go_together_yet_is_refused_by_name) {
     BOOST_TEST_REQUIRE(!opened.has_value());
     BOOST_TEST(opened.error().text.find("parallel.tensor: " + what) != std::string::npos, opened.error().text);
   };
-  refused({"activation_checkpointing.enabled=true"}, "wanted 1 beside activation_checkpointing.enabled");
+  refused({"activation_checkpointing.enabled=true", "cluster.offload_activations=cpu"},
+          "wanted 1 beside cluster.offload_activations");
   refused({"parallel.tensor=5"}, "wanted at most 4 ranks, one for each attention head, got 5");
   const auto s = job.open(ranks(2));
   const auto saved = s->save({.root = job.folder() / "saved"});

@@ -50,6 +50,12 @@ faults = [
      "  if (!context_->acts(x.guard)) return {};", "  if (!context_->decide().skipped) return {};", "parity", "speculation"),
     ("a clipped step keeps the updates before its vote", "actors/step_context.cpp",
      "v.clipped = !v.skipped &&", "v.clipped = v.skipped &&", "parity", "speculation"),
+    ("every tensor rank adds the last bias", "models/layers/projection.cpp",
+     "bias && adds_bias ? bias->bound()", "bias ? bias->bound()", "parity", "tensor"),
+    ("masks name heads by their place on a rank", "models/layers/attention.cpp",
+     "static_cast<uint64_t>(shape.first_head)}", "uint64_t{0}}", "parity", "tensor"),
+    ("a recompute takes the summand instead of the sum", "actors/hands/compute_executor.cpp",
+     "summed.size() > 0) hidden", "summed.size() > 9) hidden", "parity", "tensor"),
 ]
 
 

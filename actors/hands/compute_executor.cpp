@@ -128,6 +128,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
+    const bool exchanged = p().layout->tensor_ranks() > 1 && x.output != plan::none;  // a summand, which nobody reads
+    if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     if (logits.defined()) keep_logits(x.micro, logits);
     write_loss(x.micro);

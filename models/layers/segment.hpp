@@ -63,6 +63,8 @@ class segment_run {
   [[nodiscard]] virtual const values& outputs() const = 0;
   /// The first of them, undefined where there is none.
   [[nodiscard]] at::Tensor output() const { return outputs().first(); }
+  /// Gives back the bytes of the outputs, which have been copied: they are not read any more.
+  virtual void release_outputs() {}
   /// Gradients of the inputs from those of the outputs (for the head: a scalar, the loss scale).
   /// Writes every parameter gradient of the segment through the sink. None for the embedding.
   /// Once only; throws c10::Error when a parameter it needs is not bound.

@@ -30,6 +30,12 @@ class graph_run final : public segment_run {
 
   [[nodiscard]] const values& outputs() const override { return output_; }
 
+  // Backward wants the result's shape and history alone.
+  void release_outputs() override {
+    output_ = {};
+    if (result_.requires_grad()) result_.set_data(result_.detach().new_empty({1}).expand(result_.sizes()));
+  }
+
   values backward(const values& gradient, gradient_sink& sink) override {
     const filled_slot filled(*slot_, {.sink = &sink});
     return gradient_of(std::exchange(input_, {}), gradient);

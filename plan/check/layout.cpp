@@ -4,8 +4,8 @@
 #include "core/math.hpp"
 #include "plan/check/extents.hpp"
 #include "plan/check/rules.hpp"
-#include "plan/layout/communicators.hpp"
 #include "plan/layout/buckets.hpp"
+#include "plan/layout/communicators.hpp"
 
 namespace troupe::plan::rules {
 namespace {

@@ -21,8 +21,7 @@ void finish(self_ptr self, uint32_t id) {
   s.context->spans[id].end_ns.store(now_ns(self), std::memory_order_relaxed);
   s.context->num_ended.fetch_add(1, std::memory_order_relaxed);
   const uint64_t run = s.context->order.run;
-  for (const uint32_t seat : s.context->program->told[id])
-    self->send(s.links->lanes[seat], instruction_ended{run, id});
+  for (const uint32_t seat : s.context->program->told[id]) self->send(s.links->lanes[seat], instruction_ended{run, id});
   s.order.ended(id);
   if (s.order.num_ended() - s.reported >= progress_batch || s.order.all_ended()) {
     s.reported = s.order.num_ended();

@@ -3,6 +3,7 @@
 #include <bit>
 #include <utility>
 
+#include "actors/outputs.hpp"
 #include "core/text.hpp"
 
 namespace troupe::actors {
@@ -79,8 +80,8 @@ supervisor_actor::behavior_type supervisor_impl(self_ptr self, std::function<nod
         out.contexts = m.contexts;
         auto& first = *m.contexts->front();
         if (s.which == plan::plan_choice::generate) {
-          for (const auto& c : *m.contexts)  // of the ranks that have the head
-            if (out.logits.empty() && !c->logits.empty()) out.logits = c->logits.front().values;
+          if (auto all = take_outputs(*m.contexts); !all.empty())
+            out.logits = std::move(all.front().micros.front().values);
         } else if (s.which != plan::plan_choice::save) {
           if (auto why = disagreement(*m.contexts)) return fail(self, *why);
           out.result = first.decide();

@@ -19,7 +19,7 @@ const char* obstacle(const config::job_config& c) {
 }  // namespace
 
 core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec) {
-  models::tensor_split split{.degree = c.parallel.tensor, .vocabulary = false};
+  models::tensor_split split{.degree = c.parallel.tensor};
   if (split.degree == 1) return split;
   if (const char* other = obstacle(c))
     return core::fail(core::error_kind::bad_input, std::string(degree_key) + ": wanted 1 beside " + other +

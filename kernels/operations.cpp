@@ -87,15 +87,35 @@ void mean_loss(const std::byte* logits, core::dtype type, uint64_t rows, uint64_
         static_cast<float>(cross_entropy(logits, type, rows, width, targets, as<float>(log_sums)) / count);
 }
 
-void mean_loss_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
-                        const std::byte* log_sums, const std::byte* gradient) {
+void mean_loss_backward(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                        const int64_t* targets, const std::byte* log_sums, const std::byte* gradient) {
   const auto count = static_cast<double>(rows);
   if (in_fp64(type))
-    cross_entropy_backward_reference(logits, type, rows, width, targets, as<double>(log_sums),
+    cross_entropy_backward_reference(logits, type, rows, width, stride, targets, as<double>(log_sums),
                                      *as<double>(gradient) / count);
   else
-    cross_entropy_backward(logits, type, rows, width, targets, as<float>(log_sums),
+    cross_entropy_backward(logits, type, rows, width, stride, targets, as<float>(log_sums),
                            static_cast<double>(*as<float>(gradient)) / count);
+}
+
+void part_of_loss(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                  const int64_t* targets, std::byte* statistics) {
+  if (in_fp64(type))
+    cross_entropy_part_reference(logits, type, rows, width, stride, targets, as<double>(statistics));
+  else
+    cross_entropy_part(logits, type, rows, width, stride, targets, as<float>(statistics));
+}
+
+void joined_mean_loss(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
+                      uint64_t rows, std::byte* log_sums, std::byte* loss) {
+  const auto join = [&]<class Wide>(Wide* mean) {
+    *mean = static_cast<Wide>(joined_cross_entropy(as<Wide>(statistics), ranks, rank_stride, rows, as<Wide>(log_sums)) /
+                              static_cast<double>(rows));
+  };
+  if (in_fp64(type))
+    join(as<double>(loss));
+  else
+    join(as<float>(loss));
 }
 
 template <class State>
@@ -132,6 +152,8 @@ constexpr operations on_cpu{.cast = cast,
                             .causal_attention_backward = attend_backward,
                             .cross_entropy = mean_loss,
                             .cross_entropy_backward = mean_loss_backward,
+                            .cross_entropy_part = part_of_loss,
+                            .joined_cross_entropy = joined_mean_loss,
                             .in_fp32 = updates_on_cpu<float>,
                             .in_fp64 = updates_on_cpu<double>};
 

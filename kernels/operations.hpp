@@ -92,8 +92,13 @@ struct operations {  ///< of one device
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
                         const int64_t* targets, std::byte* log_sums, std::byte* loss);
   /// `gradient`, one wide number, is that of the mean.
-  void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,
+  void (*cross_entropy_backward)(std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
                                  const int64_t* targets, const std::byte* log_sums, const std::byte* gradient);
+  /// Of a cut vocabulary: `statistics` are wide, and `type` is that of the logits.
+  void (*cross_entropy_part)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, uint64_t stride,
+                             const int64_t* targets, std::byte* statistics);
+  void (*joined_cross_entropy)(const std::byte* statistics, core::dtype type, uint64_t ranks, uint64_t rank_stride,
+                               uint64_t rows, std::byte* log_sums, std::byte* loss);
 
   optimizer_operations<float> in_fp32;
   optimizer_operations<double> in_fp64;

@@ -107,6 +107,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     flight& f = flights_[x.micro];
     auto batch = micro_batch(x.micro);
     if (p().options().mode == plan::mode::generate && is_head(x.subject)) {
+      if (x.segment > 0) return {};  // the loss, which nobody asks for
       const auto logits = model_->next_token_logits(batch, hidden_, parameters_->tensors());
       context_->logits = {{{static_cast<int64_t>(logits.size())}, logits}};
       return {};
@@ -122,16 +123,17 @@ class compute_executor final : public executor, private models::gradient_sink {
       f.unit_inputs[x.subject] = p().options().recompute ? hidden_ : models::values();
     }
     if (training() && p().options().recompute && x.segment > 0 && x.input != plan::none)
-      f.exchanged[x.subject][x.segment] = hidden_;
+      f.exchanged[x.subject][x.segment] = hidden_.last();
     auto run = model_->forward(x.subject, x.segment, batch, hidden_, parameters_->tensors());
     hidden_ = out_of(slot(x.staged), run->outputs());
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
-    const bool exchanged = p().layout->tensor_ranks() > 1 && x.output != plan::none;  // a summand, which nobody reads
+    // a summand or a part, which nobody reads
+    const bool exchanged = p().layout->tensor_ranks() > 1 && x.output != plan::none;
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
-    if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     if (logits.defined()) keep_logits(x.micro, logits);
+    if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     write_loss(x.micro);
     return look_at_losses();
   }
@@ -187,13 +189,19 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
 
   // A stage's first instruction of a micro-batch finds in a slot what another stage computed, its last leaves its own
-  // result in one; so do segments whose results the ranks of a tensor group exchange. Else the tensors are ATen's.
+  // result in one; so do segments whose results the ranks of a tensor group exchange, of which the last tensor alone
+  // crosses. Else the tensors are ATen's.
   core::result<void> take_input(const plan::instruction& x, models::values& into) {
     if (x.input == plan::none) return {};
     auto got = transferred(slot(x.input));
     if (!got) return core::fail(got.error());
-    into =
-        is_from_stage(x) ? std::move(*got) : out_of(slot(x.input), *got);  // an exchange's slot is its reader's alone
+    if (is_from_stage(x)) {
+      into = std::move(*got);
+      return {};
+    }
+    std::vector<at::Tensor> all(into.begin(), into.end());  // what stayed here
+    all.push_back(out_of(slot(x.input), *got).first());     // an exchange's slot is its reader's alone
+    into = models::values(std::move(all));
     return {};
   }
   [[nodiscard]] bool is_from_stage(const plan::instruction& x) const {
@@ -205,7 +213,21 @@ class compute_executor final : public executor, private models::gradient_sink {
   }
   core::result<void> put_output(const plan::instruction& x, models::values& from) {
     if (x.output == plan::none) return {};
-    return put_transferred(std::exchange(from, {}), slot(x.output), p().table().units[x.subject].name);
+    const auto& name = p().table().units[x.subject].name;
+    if (const auto parts = parts_of(x)) {
+      const at::Tensor last = from.last();
+      from = from.without_last();
+      return put_part(last, *parts, slot(x.output), name);
+    }
+    return put_transferred(std::exchange(from, {}), slot(x.output), name);
+  }
+  /// Of what it puts out, where every rank of its tensor group has another part.
+  [[nodiscard]] std::optional<slot_parts> parts_of(const plan::instruction& x) const {
+    const auto& l = *p().layout;
+    if (x.kind != plan::kind::forward || l.tensor_ranks() == 1) return std::nullopt;
+    const auto& what = l.exchange_of(x.subject, x.segment, plan::use::forward);
+    if (what.op != core::exchange_op::gather) return std::nullopt;
+    return slot_parts{l.tensor_at(p().rank), l.tensor_ranks(), what.bytes};
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -219,7 +241,8 @@ class compute_executor final : public executor, private models::gradient_sink {
         x.staged == plan::none ? f.unit_inputs[x.subject] : f.windows.get(x.subject, memory_->window(p(), x.staged));
     if (auto taken = take_input(x, hidden); !taken) return taken;
     for (uint32_t s = 0; s < f.runs[x.subject].size(); ++s) {
-      if (auto summed = std::exchange(f.exchanged[x.subject][s], {}); summed.size() > 0) hidden = std::move(summed);
+      if (auto exchanged = std::exchange(f.exchanged[x.subject][s], {}); exchanged.defined())
+        hidden = hidden.with_last(std::move(exchanged));
       f.runs[x.subject][s] = model_->forward(x.subject, s, batch, hidden, parameters_->tensors());
       hidden = f.runs[x.subject][s]->outputs();
     }

@@ -54,8 +54,12 @@ fabric::request describe_collective(step_context& context, const plan::instructi
     r.op = fabric::operation::send_receive;
     all_in(o.types.accumulation);
   }
-  if (x.kind == plan::kind::exchange && p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum)
-    r.op = fabric::operation::all_reduce;
+  if (x.kind == plan::kind::exchange) {
+    if (p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum)
+      r.op = fabric::operation::all_reduce;
+    else
+      all_in(core::dtype::u8);
+  }
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;
     r.input_type = o.bucket_type();

@@ -29,7 +29,7 @@ struct flight {
     }
   }
   std::vector<models::values> unit_inputs;                              // [unit], when recomputing
-  std::vector<std::vector<models::values>> exchanged;                   // [unit][segment], likewise: inputs within it
+  std::vector<std::vector<at::Tensor>> exchanged;                       // [unit][segment], likewise: what it took
   std::vector<std::vector<std::unique_ptr<models::segment_run>>> runs;  // [unit][segment]
   activation_windows windows;
 };

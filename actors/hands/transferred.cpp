@@ -79,6 +79,26 @@ core::result<void> put_transferred(const models::values& all, std::span<std::byt
   return {};
 }
 
+core::result<void> put_part(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
+                            const std::string& from) {
+  if (t.nbytes() > parts.bytes || parts.bytes % t.itemsize() != 0 ||
+      static_cast<size_t>(t.dim()) >= transferred_dimensions_max)
+    return core::fail(core::error_kind::bug, fmt::format("a part of the output of {}: wanted at most {} bytes, got {}",
+                                                         from, parts.bytes, t.nbytes()));
+  header whole = header_of(t.contiguous());
+  const header own = whole;
+  std::ranges::copy(t.sizes(), whole.sizes.begin() + 1);
+  std::copy_n(own.strides.begin(), t.dim(), whole.strides.begin() + 1);
+  whole.sizes[0] = parts.count;
+  whole.strides[0] = static_cast<int64_t>(parts.bytes / t.itemsize());
+  ++whole.dimensions;
+  whole.mark = header::header_mark;
+  whole.tensors = 1;
+  over(slot.data() + parts.own * parts.bytes, own).copy_(t);
+  std::memcpy(place_of_header(slot, 0).data(), &whole, sizeof(whole));
+  return {};
+}
+
 core::result<models::values> transferred(std::span<std::byte> slot) {
   std::vector<at::Tensor> out;
   uint64_t end = 0;

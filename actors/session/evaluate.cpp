@@ -2,6 +2,7 @@
 // that the mean does not depend on how many that are.
 #include <algorithm>
 
+#include "actors/outputs.hpp"
 #include "actors/session/parts.hpp"
 #include "core/text.hpp"
 
@@ -16,11 +17,7 @@ uint64_t output_bytes(const step_context& rank) {
 
 /// Outputs of one run, handed over batch by batch and gone afterwards.
 void hand_over(const std::vector<std::shared_ptr<step_context>>& ranks, const evaluation_request& request) {
-  std::vector<std::pair<uint32_t, std::vector<model_output>>> of;  // data coordinate; of the ranks that have the head
-  for (const auto& c : ranks)
-    if (auto all = std::exchange(c->logits, {}); !all.empty())
-      of.emplace_back(c->plan().layout->data_at(c->plan().rank), std::move(all));
-  std::ranges::sort(of, {}, [](const auto& x) { return x.first; });
+  const auto of = take_outputs(ranks);
   const auto& first = *ranks.front();
   for (uint32_t m = 0; m < first.micros(); ++m)
     for (const auto& [data, all] : of) request.on_output({first.order.step + m, data, all[m].shape, all[m].values});

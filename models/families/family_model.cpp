@@ -7,7 +7,9 @@
 #include <numeric>
 
 #include "core/tied_copies.hpp"
+#include "kernels/cross_entropy.hpp"
 #include "models/layers/documents.hpp"
+#include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 
@@ -45,15 +47,33 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
     check_documents(batch);
     return embedding(scope);
   }
-  return run_segment(scope, input, [&](const at::Tensor& x) {
-    if (unit == spec_.layers + 1) {
-      const at::Tensor of_tokens = logits(scope, x);
-      if (batch.logits != nullptr) *batch.logits = of_tokens.reshape({x.size(0), x.size(1), of_tokens.size(-1)});
-      if (!batch.computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
-      return cross_entropy(scope, of_tokens);
-    }
+  return run_segment(scope, input.first(), [&](const at::Tensor& x) -> values {
+    if (unit == spec_.layers + 1) return segment == 0 ? head(scope, x) : loss(scope, x, input);
     return segment == 0 ? attention(scope, x) : mlp(scope, x);
   });
+}
+
+values family_model::head(segment_scope& scope, const at::Tensor& x) const {
+  const micro_batch& batch = scope.batch();
+  const vocabulary_rows own = own_vocabulary();
+  const at::Tensor of_tokens = logits(scope, x);
+  if (batch.logits != nullptr)
+    *batch.logits = of_tokens.narrow(1, 0, own.count).reshape({x.size(0), x.size(1), own.count});
+  if (own.are_all()) return loss(scope, of_tokens, {});
+  const at::Tensor statistics = batch.computes_loss
+                                    ? row_statistics(scope, of_tokens, own)
+                                    : at::zeros({of_tokens.size(0), static_cast<int64_t>(kernels::row_statistics)},
+                                                of_tokens.options().dtype(sum_dtype(of_tokens.scalar_type())));
+  return values({of_tokens, statistics});
+}
+
+values family_model::loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const {
+  if (!scope.batch().computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
+  if (const vocabulary_rows own = own_vocabulary(); !own.are_all()) {
+    TORCH_CHECK(input.size() == 2, "the loss wants logits and statistics, got ", input.size(), " tensors");
+    return joined_cross_entropy(scope, of_tokens, input[1], own);
+  }
+  return cross_entropy(scope, of_tokens);
 }
 
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
@@ -61,7 +81,8 @@ std::vector<float> family_model::next_token_logits(const micro_batch& batch, con
   const at::NoGradGuard no_grad;
   segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0);
   const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
-  const at::Tensor wide = logits(scope, last).to(at::kCPU, at::kFloat);
+  const at::Tensor wide =
+      logits(scope, last).narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();
   return {wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel()};
 }
 

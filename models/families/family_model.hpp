@@ -35,9 +35,14 @@ class family_model : public language_model {
   }
   /// The heads that are computed here, with their numbers in the model.
   [[nodiscard]] attention_shape own_heads(segment_scope& scope) const;
+  /// The rows of the vocabulary that embedding and head have here.
+  [[nodiscard]] vocabulary_rows own_vocabulary() const { return models::own_vocabulary(spec_, place_); }
 
  private:
+  /// Of rows; behind those of its own columns stand zeros where the vocabulary is cut unevenly.
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
+  values head(segment_scope& scope, const at::Tensor& x) const;
+  [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 
   model_spec spec_;
   uint64_t columns_;

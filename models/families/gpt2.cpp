@@ -14,7 +14,7 @@ class gpt2 final : public family_model {
   std::unique_ptr<segment_run> embedding(segment_scope& scope) const override {
     const weight tokens = next_weight(scope, core::layer_kind::embedding);
     const weight positions = next_weight(scope, core::layer_kind::position_embedding);
-    return run_embedding(scope, tokens, positions, spec().embedding_dropout);
+    return run_embedding(scope, tokens, own_vocabulary(), positions, spec().embedding_dropout);
   }
 
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {

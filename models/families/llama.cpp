@@ -17,7 +17,7 @@ class llama final : public family_model {
 
  protected:
   std::unique_ptr<segment_run> embedding(segment_scope& scope) const override {
-    return run_embedding(scope, next_weight(scope, core::layer_kind::embedding), std::nullopt,
+    return run_embedding(scope, next_weight(scope, core::layer_kind::embedding), own_vocabulary(), std::nullopt,
                          spec().embedding_dropout);
   }
 

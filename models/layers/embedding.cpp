@@ -6,6 +6,7 @@
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -38,19 +39,38 @@ at::Tensor positions_of(const micro_batch& batch, at::Device where) {
       .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
 }
 
-/// gradient[id] = sum of the rows of `g` (N, C) whose input is `id`; zero for ids that do not occur.
-void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g) {
+/// The vectors of ids (B, T) that are among `own`, zero for others.
+at::Tensor vectors_of(const at::Tensor& table, const at::Tensor& ids, const vocabulary_rows& own) {
+  if (own.are_all()) return at::embedding(table, ids);
+  const at::Tensor places = ids.sub(own.first);
+  const at::Tensor others = places.lt(0).logical_or_(places.ge(own.count));
+  return at::embedding(table, places.masked_fill(others, 0)).masked_fill_(others.unsqueeze(-1), 0);
+}
+
+/// gradient[id - first] = sum of the rows of `g` (N, C) whose input is `id`, of `count` ids; zero for those that do not
+/// occur.
+void write_row_gradient(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g,
+                        int64_t first, int64_t count) {
   if (!w.trainable) return;
   const at::Tensor rows = g.reshape({-1, g.size(-1)}).contiguous();
   TORCH_CHECK(order != nullptr && order->order.size() == static_cast<size_t>(rows.size(0)), "the gradient of ", w.name,
               " wants the order of ", rows.size(0), " inputs, got ", order == nullptr ? 0 : order->order.size());
-  const at::Tensor ids = on_device(order->ids, rows.device()), begin = on_device(order->begin, rows.device());
+  const auto from = std::ranges::lower_bound(order->ids, first);
+  const auto to = std::ranges::lower_bound(order->ids, first + count);
+  const auto groups = static_cast<uint64_t>(to - from);
+  const at::Tensor ids = on_device({from, to}, rows.device()), begin = on_device(order->begin, rows.device());
   const at::Tensor places = on_device(order->order, rows.device());
   const at::Tensor sums = at::empty({ids.size(0), rows.size(1)}, rows.options());
+  const int64_t* first_group = begin.const_data_ptr<int64_t>() + (from - order->ids.begin());
   kernels_for(rows).grouped_sums(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(1)),
-                                 {places.const_data_ptr<int64_t>(), begin.const_data_ptr<int64_t>(), order->ids.size()},
-                                 bytes_in(sums));
-  gradient_writer(slot, w).write_rows(ids, sums);
+                                 {places.const_data_ptr<int64_t>(), first_group, groups}, bytes_in(sums));
+  gradient_writer(slot, w).write_rows(ids.sub(first), sums);
+}
+
+void write_zeros(const sink_slot& slot, const weight& w) {
+  gradient_writer writer(slot, w);
+  writer.out().zero_();
+  writer.commit();
 }
 
 /// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
@@ -62,17 +82,21 @@ void write_position_gradient(const sink_slot& slot, const weight& w, const at::T
 
 class embedding_run final : public segment_run {
  public:
-  embedding_run(at::Tensor output, const micro_batch& batch, weight tokens, std::optional<weight> positions,
-                dropout_masks masks)
+  embedding_run(at::Tensor output, const segment_scope& scope, weight tokens, const vocabulary_rows& own,
+                std::optional<weight> positions, dropout_masks masks)
       : output_(std::move(output)),
-        by_token_(batch.by_token),
-        by_column_(batch.by_column),
-        with_documents_(!batch.document_start.empty()),
+        by_token_(scope.batch().by_token),
+        by_column_(scope.batch().by_column),
+        with_documents_(!scope.batch().document_start.empty()),
+        leads_(scope.leads()),
         tokens_(std::move(tokens)),
+        own_(own),
         positions_(std::move(positions)),
         masks_(masks) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
+
+  void release_outputs() override { output_ = {}; }
 
   values backward(const values& gradient, gradient_sink& sink) override {
     const at::NoGradGuard no_grad;
@@ -82,9 +106,8 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_row_gradient(slot, tokens_, by_token_, g);
-    if (positions_ && with_documents_) write_row_gradient(slot, *positions_, by_column_, g);
-    if (positions_ && !with_documents_) write_position_gradient(slot, *positions_, g);
+    write_row_gradient(slot, tokens_, by_token_, g, own_.first, own_.count);
+    if (positions_) add_positions(slot, g);
     return {};
   }
 
@@ -100,31 +123,43 @@ class embedding_run final : public segment_run {
   }
 
  private:
+  void add_positions(const sink_slot& slot, const at::Tensor& g) const {
+    if (!leads_)
+      write_zeros(slot, *positions_);
+    else if (with_documents_)
+      write_row_gradient(slot, *positions_, by_column_, g, 0, positions_->tensor.size(0));
+    else
+      write_position_gradient(slot, *positions_, g);
+  }
+
   values output_;
   at::Tensor gradient_;  // between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
-  bool with_documents_;
+  bool with_documents_, leads_;
   weight tokens_;
+  vocabulary_rows own_;
   std::optional<weight> positions_;
   dropout_masks masks_;
 };
 
 }  // namespace
 
-std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens,
+std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& tokens, const vocabulary_rows& own,
                                            const std::optional<weight>& positions, float dropout) {
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
   const at::Device where = tokens.tensor.device();
-  const at::Tensor inputs = inputs_of(scope.batch(), tokens.tensor.size(0), where);
-  at::Tensor y = at::embedding(tokens.bound(), inputs);
-  if (positions && !scope.batch().document_start.empty()) {
+  const at::Tensor inputs = inputs_of(scope.batch(), own.whole, where);
+  at::Tensor y = vectors_of(tokens.bound(), inputs, own);
+  if (!scope.leads()) {
+    // another rank adds positions
+  } else if (positions && !scope.batch().document_start.empty()) {
     y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), where)));
   } else if (positions) {
     y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
   }
   masks.apply_rows(y);
-  return std::make_unique<embedding_run>(std::move(y), scope.batch(), tokens, positions, masks);
+  return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, positions, masks);
 }
 
 }  // namespace troupe::models

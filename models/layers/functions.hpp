@@ -11,6 +11,7 @@
 #include "models/layers/projection.hpp"
 #include "models/layers/segment_scope.hpp"
 #include "models/table/model_spec.hpp"
+#include "models/table/tp_split.hpp"
 
 namespace troupe::models {
 
@@ -51,5 +52,14 @@ at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, c
 /// Mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64).
 /// Its backward overwrites the logits with their gradient.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);
+
+/// Where ranks have columns of the vocabulary: what `joined_cross_entropy` wants of each for logits (N, V') that begin
+/// with the columns `own`. (N, kernels::row_statistics) in fp32 (fp64 for fp64), without history.
+at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own);
+
+/// The same loss on every rank, from the `statistics` (ranks, N, ..) of all; its backward overwrites this rank's
+/// logits with their gradient, zero behind its own columns.
+at::Tensor joined_cross_entropy(const segment_scope& scope, const at::Tensor& logits, const at::Tensor& statistics,
+                                const vocabulary_rows& own);
 
 }  // namespace troupe::models

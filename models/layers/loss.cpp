@@ -2,6 +2,7 @@
 // and the gradient overwrites the logits.
 #include <ATen/ops/empty.h>
 
+#include "kernels/cross_entropy.hpp"
 #include "models/layers/bytes.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
@@ -25,12 +26,13 @@ at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, at::Device w
 
 struct cross_entropy_node final : function_node {
   at::Tensor logits, log_sums, targets;  // (N, V), (N), (N)
+  uint64_t own = 0;                      // the first columns; what lies behind them is padding
 
   gradient_list apply(gradient_list&& gradients) override {
     const at::Tensor gradient = std::exchange(logits, {});
     const at::Tensor wide = gradients[0].to(log_sums.scalar_type()).contiguous();
     kernels_for(gradient).cross_entropy_backward(
-        bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)),
+        bytes_in(gradient), core_dtype(gradient.scalar_type()), static_cast<uint64_t>(gradient.size(0)), own,
         static_cast<uint64_t>(gradient.size(1)), targets.const_data_ptr<int64_t>(), bytes_of(log_sums), bytes_of(wide));
     return {gradient};
   }
@@ -42,29 +44,75 @@ struct cross_entropy_node final : function_node {
   [[nodiscard]] std::string name() const override { return "cross_entropy"; }
 };
 
+/// Logits and targets of a micro-batch, its loss and what its backward wants, filled by `compute`.
+struct loss_parts {
+  at::Tensor rows, targets, log_sums, loss;
+
+  loss_parts(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own)
+      : rows(logits.detach().contiguous()), targets(targets_of(scope.batch(), own.whole, rows.device())) {
+    TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
+                " targets");
+    if (own.first > 0) targets = targets.sub(own.first);
+    log_sums = at::empty({rows.size(0)}, rows.options().dtype(sum_dtype(rows.scalar_type())).requires_grad(false));
+    loss = at::empty({}, log_sums.options());
+  }
+};
+
+at::Tensor with_history(const segment_scope& scope, const at::Tensor& logits, loss_parts&& made, int64_t own) {
+  if (!wants_node(logits)) return made.loss;
+  auto node = std::make_shared<cross_entropy_node>();
+  node->logits = std::move(made.rows);
+  node->log_sums = std::move(made.log_sums);
+  node->targets = std::move(made.targets);
+  node->own = static_cast<uint64_t>(own);
+  attach({&made.loss}, std::move(node), scope, {logits});
+  return made.loss;
+}
+
 }  // namespace
 
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits) {
-  at::Tensor rows, loss, log_sums, targets;
-  {
+  const int64_t width = logits.size(1);
+  const auto made = [&] {
     const below_autograd plain;
-    rows = logits.detach().contiguous();
-    targets = targets_of(scope.batch(), rows.size(1), rows.device());
-    TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
-                " targets");
-    log_sums = at::empty({rows.size(0)}, rows.options().dtype(sum_dtype(rows.scalar_type())).requires_grad(false));
-    loss = at::empty({}, log_sums.options());
-    kernels_for(rows).cross_entropy(bytes_of(rows), core_dtype(rows.scalar_type()), static_cast<uint64_t>(rows.size(0)),
-                                    static_cast<uint64_t>(rows.size(1)), targets.const_data_ptr<int64_t>(),
-                                    bytes_in(log_sums), bytes_in(loss));
-  }
-  if (!wants_node(logits)) return loss;
-  auto node = std::make_shared<cross_entropy_node>();
-  node->logits = std::move(rows);
-  node->log_sums = std::move(log_sums);
-  node->targets = std::move(targets);
-  attach({&loss}, std::move(node), scope, {logits});
-  return loss;
+    loss_parts parts(scope, logits, {0, width, width});
+    kernels_for(parts.rows)
+        .cross_entropy(bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
+                       static_cast<uint64_t>(parts.rows.size(0)), static_cast<uint64_t>(width),
+                       parts.targets.const_data_ptr<int64_t>(), bytes_in(parts.log_sums), bytes_in(parts.loss));
+    return parts;
+  };
+  return with_history(scope, logits, made(), width);
+}
+
+at::Tensor row_statistics(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own) {
+  const below_autograd plain;
+  const loss_parts parts(scope, logits, own);
+  at::Tensor out = at::empty({parts.rows.size(0), static_cast<int64_t>(kernels::row_statistics)}, parts.loss.options());
+  kernels_for(parts.rows)
+      .cross_entropy_part(bytes_of(parts.rows), core_dtype(parts.rows.scalar_type()),
+                          static_cast<uint64_t>(parts.rows.size(0)), static_cast<uint64_t>(own.count),
+                          static_cast<uint64_t>(logits.size(1)), parts.targets.const_data_ptr<int64_t>(),
+                          bytes_in(out));
+  return out;
+}
+
+at::Tensor joined_cross_entropy(const segment_scope& scope, const at::Tensor& logits, const at::Tensor& statistics,
+                                const vocabulary_rows& own) {
+  const auto made = [&] {
+    const below_autograd plain;
+    loss_parts parts(scope, logits, own);
+    const at::Tensor all = statistics.contiguous();
+    TORCH_CHECK(all.dim() == 3 && all.size(1) == parts.rows.size(0) &&
+                    all.size(2) == static_cast<int64_t>(kernels::row_statistics),
+                "statistics of ", all.sizes(), " for ", parts.rows.size(0), " rows of logits");
+    kernels_for(parts.rows)
+        .joined_cross_entropy(bytes_of(all), core_dtype(parts.rows.scalar_type()), static_cast<uint64_t>(all.size(0)),
+                              static_cast<uint64_t>(all.size(1) * all.size(2)), static_cast<uint64_t>(all.size(1)),
+                              bytes_in(parts.log_sums), bytes_in(parts.loss));
+    return parts;
+  };
+  return with_history(scope, logits, made(), own.count);
 }
 
 }  // namespace troupe::models

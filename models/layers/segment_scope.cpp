@@ -25,8 +25,8 @@ class filled_slot {
 
 class graph_run final : public segment_run {
  public:
-  graph_run(at::Tensor input, at::Tensor result, std::shared_ptr<sink_slot> slot)
-      : input_(std::move(input)), result_(std::move(result)), output_(result_.detach()), slot_(std::move(slot)) {}
+  graph_run(at::Tensor input, const values& results, std::shared_ptr<sink_slot> slot)
+      : input_(std::move(input)), result_(results.first()), output_(detached(results)), slot_(std::move(slot)) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
 
@@ -59,6 +59,11 @@ class graph_run final : public segment_run {
   }
 
  private:
+  static values detached(const values& all) {
+    std::vector<at::Tensor> out;
+    for (const at::Tensor& t : all) out.push_back(t.detach());
+    return values(std::move(out));
+  }
   at::Tensor gradient_of(const at::Tensor& input, const at::Tensor& gradient) {
     TORCH_CHECK(result_.defined() && result_.requires_grad(), "backward of a segment that keeps no graph");
     const at::Tensor result = std::exchange(result_, {});
@@ -99,13 +104,13 @@ weight segment_scope::parameter(uint32_t id) const {
 }
 
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
-                                         const std::function<at::Tensor(const at::Tensor&)>& forward) {
+                                         const std::function<values(const at::Tensor&)>& forward) {
   const bool training = scope.batch().training;
   const at::AutoGradMode mode(training);
   at::Tensor detached = input.detach();
   if (training) detached.requires_grad_(true);
-  at::Tensor result = forward(detached);
-  return std::make_unique<graph_run>(training ? std::move(detached) : at::Tensor(), std::move(result), scope.slot());
+  const values results = forward(detached);
+  return std::make_unique<graph_run>(training ? std::move(detached) : at::Tensor(), results, scope.slot());
 }
 
 }  // namespace troupe::models

@@ -39,8 +39,9 @@ class segment_scope {
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 
-/// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.
+/// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training. Of what
+/// it gives the first has a gradient, others are handed on beside it.
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
-                                         const std::function<at::Tensor(const at::Tensor&)>& forward);
+                                         const std::function<values(const at::Tensor&)>& forward);
 
 }  // namespace troupe::models

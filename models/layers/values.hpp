@@ -28,6 +28,19 @@ class values {
   /// Undefined where there is none.
   [[nodiscard]] at::Tensor first() const { return all_.empty() ? at::Tensor() : all_.front(); }
 
+  /// Undefined where there is none.
+  [[nodiscard]] at::Tensor last() const { return all_.empty() ? at::Tensor() : all_.back(); }
+  /// All but the last.
+  [[nodiscard]] values without_last() const {
+    return values(std::vector<at::Tensor>(all_.begin(), all_.empty() ? all_.end() : all_.end() - 1));
+  }
+  /// The same with another tensor as the last.
+  [[nodiscard]] values with_last(at::Tensor t) const {
+    std::vector<at::Tensor> out = without_last().all_;
+    out.push_back(std::move(t));
+    return values(std::move(out));
+  }
+
   [[nodiscard]] size_t size() const { return all_.size(); }
   [[nodiscard]] const at::Tensor& operator[](size_t i) const { return all_[i]; }
   [[nodiscard]] auto begin() const { return all_.begin(); }

@@ -1,9 +1,11 @@
 #include "models/table/tp_split.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
 #include <string>
 
+#include "kernels/cross_entropy.hpp"
 #include "models/table/model_spec.hpp"
 
 namespace troupe::models {
@@ -84,6 +86,15 @@ model_spec local_ends(const model_spec& whole, const tensor_split& split) {
   return out;
 }
 
+vocabulary_rows own_vocabulary(const model_spec& whole, const tensor_place& place) {
+  vocabulary_rows out{0, whole.vocabulary, whole.vocabulary};
+  if (place.split.degree == 1 || !place.split.vocabulary) return out;
+  const auto dealt = core::dealt(whole.vocabulary, place.split.degree);
+  out.first = static_cast<int64_t>(std::accumulate(dealt.begin(), dealt.begin() + place.coordinate, uint64_t{0}));
+  out.count = static_cast<int64_t>(dealt[place.coordinate]);
+  return out;
+}
+
 core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split) {
   core::tp_plan out{split.degree, std::vector<parameter_cut>(whole.parameters.size())};
   if (split.degree == 1) return out;
@@ -109,7 +120,7 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
   core::segment_info& logits = head.segments.front();
   core::segment_info loss{"loss", {}, 0, logits.saved_bytes - bytes.hidden};
   logits.saved_bytes = bytes.hidden;
-  logits.output = {core::exchange_op::gather, statistics_of_row * bytes.row_number};
+  logits.output = {core::exchange_op::gather, kernels::row_statistics * bytes.row_number};
   head.segments.push_back(std::move(loss));
 }
 

@@ -19,7 +19,7 @@ struct block_split {
   bool operator==(const block_split&) const = default;
 };
 
-struct tensor_split {  ///< of a family's model
+struct tensor_split {                    ///< of a family's model
   uint32_t degree = 1;                   ///< ranks; 1: nothing is cut
   uint64_t grain = 1;                    ///< of an MLP's inner width
   bool vocabulary = true;                ///< rows of the token embedding and of the head
@@ -43,9 +43,12 @@ model_spec local_ends(const model_spec& whole, const tensor_split& split);
 /// The cut of each parameter of `whole`, a family's table without cuts, with or without copies.
 core::tp_plan tp_plan_of(const core::model_table& whole, const tensor_split& split);
 
-/// Numbers that a row of the head hands on to the loss where the vocabulary is cut: the greatest of its logits, the sum
-/// of their powers below that, and the target's logit.
-inline constexpr uint64_t statistics_of_row = 3;
+struct vocabulary_rows {  ///< that a rank has, of all
+  int64_t first = 0, count = 0, whole = 0;
+  [[nodiscard]] bool are_all() const { return count == whole; }
+};
+
+vocabulary_rows own_vocabulary(const model_spec& whole, const tensor_place& place);
 
 /// Bytes of a micro-batch.
 struct exchanged_bytes {

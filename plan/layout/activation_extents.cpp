@@ -26,10 +26,12 @@ void place_activations(rank_plan& p) {
   }
 }
 
-uint64_t recomputed_from_bytes(const core::unit_info& unit) {
+uint64_t recomputed_from_bytes(const core::unit_info& unit, uint32_t tensor_ranks) {
   uint64_t out = unit.input_bytes;
-  for (size_t s = 0; s + 1 < unit.segments.size(); ++s)
-    if (unit.segments[s].output.op == core::exchange_op::sum) out += unit.segments[s].output.bytes;
+  for (size_t s = 0; s + 1 < unit.segments.size(); ++s) {
+    const core::segment_exchange& x = unit.segments[s].output;
+    if (x.op != core::exchange_op::none) out += x.bytes * (x.op == core::exchange_op::gather ? tensor_ranks : 1);
+  }
   return out;
 }
 

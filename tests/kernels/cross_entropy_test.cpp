@@ -40,12 +40,13 @@ BOOST_AUTO_TEST_CASE(vectors_give_the_bits_of_the_scalar_twins) {
       std::vector<float> wanted(rows), got(rows);
       auto wanted_gradient = logits;
       const double loss = cross_entropy_reference(logits.data(), type, rows, width, targets.data(), wanted.data());
-      cross_entropy_backward_reference(wanted_gradient.data(), type, rows, width, targets.data(), wanted.data(), 0.3);
+      cross_entropy_backward_reference(wanted_gradient.data(), type, rows, width, width, targets.data(), wanted.data(),
+                                       0.3);
       for_each_simd_target([&] {
         auto gradient = logits;
         BOOST_TEST(kernels::cross_entropy(logits.data(), type, rows, width, targets.data(), got.data()) == loss);
         TROUPE_CHECK_SAME_BITS(got, wanted);
-        cross_entropy_backward(gradient.data(), type, rows, width, targets.data(), got.data(), 0.3);
+        cross_entropy_backward(gradient.data(), type, rows, width, width, targets.data(), got.data(), 0.3);
         TROUPE_CHECK_SAME_BITS(gradient, wanted_gradient);
       });
     }
@@ -71,8 +72,8 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
   BOOST_TEST(std::abs(loss - wanted) < 1e-5 * wanted);
   const double exact = cross_entropy_reference(wide_bytes, core::dtype::f64, rows, width, targets.data(), sums.data());
   BOOST_TEST(std::abs(exact - wanted) < 1e-12 * wanted);
-  cross_entropy_backward(bytes, core::dtype::f32, rows, width, targets.data(), narrow_sums.data(), 0.5);
-  cross_entropy_backward_reference(wide_bytes, core::dtype::f64, rows, width, targets.data(), sums.data(), 0.5);
+  cross_entropy_backward(bytes, core::dtype::f32, rows, width, width, targets.data(), narrow_sums.data(), 0.5);
+  cross_entropy_backward_reference(wide_bytes, core::dtype::f64, rows, width, width, targets.data(), sums.data(), 0.5);
   for (uint64_t r = 0; r < rows; ++r) {
     double total = 0;
     for (uint64_t i = r * width; i < (r + 1) * width; ++i) {
@@ -81,6 +82,77 @@ BOOST_AUTO_TEST_CASE(loss_and_gradient_are_those_of_fp64) {
     }
     BOOST_TEST(std::abs(total) < 1e-12, "a row's gradients add up to " << total);
   }
+}
+
+// A vocabulary over ranks: parts and their joint loss, in vectors and in the scalar twins.
+template <class Wide>
+double joined(const std::vector<std::byte>& logits, core::dtype type, uint64_t rows, uint64_t width,
+              const std::vector<uint64_t>& cut, const std::vector<int64_t>& targets, std::vector<Wide>& log_sums) {
+  std::vector<Wide> statistics;
+  const auto rank_stride = rows * row_statistics + 5;
+  uint64_t first = 0;
+  for (const uint64_t own : cut) {
+    auto here = targets;
+    for (auto& t : here) t -= static_cast<int64_t>(first);
+    statistics.resize(statistics.size() + rank_stride);
+    Wide* out = &*statistics.end() - rank_stride;
+    const auto* x = logits.data() + first * core::size_of(type);
+    if constexpr (std::is_same_v<Wide, float>)
+      cross_entropy_part(x, type, rows, own, width, here.data(), out);
+    else
+      cross_entropy_part_reference(x, type, rows, own, width, here.data(), out);
+    first += own;
+  }
+  return joined_cross_entropy<Wide>(statistics.data(), cut.size(), rank_stride, rows, log_sums.data());
+}
+
+BOOST_AUTO_TEST_CASE(parts_of_a_vocabulary_have_the_loss_of_all_of_it) {
+  const uint64_t rows = 3, width = loss_block + 800;
+  const auto values = logits_of(rows * width, 5);
+  const std::vector<double> wide(values.begin(), values.end());
+  const auto targets = targets_of(rows, width);
+  for (const auto& cut : {std::vector<uint64_t>{width}, {width - 1, 1}, {1700, 1600, width - 3300}}) {
+    std::vector<double> sums(rows), wanted(rows);
+    const auto* bytes = reinterpret_cast<const std::byte*>(wide.data());
+    const double whole = cross_entropy_reference(bytes, core::dtype::f64, rows, width, targets.data(), wanted.data());
+    const std::vector<std::byte> stored(bytes, bytes + wide.size() * sizeof(double));
+    BOOST_TEST(std::abs(joined(stored, core::dtype::f64, rows, width, cut, targets, sums) - whole) < 1e-12 * whole);
+    for (uint64_t r = 0; r < rows; ++r) BOOST_TEST(std::abs(sums[r] - wanted[r]) < 1e-12);
+    for (const core::dtype type : fp32_dtypes) {
+      const auto narrow = stored_as(type, values);
+      std::vector<float> of_parts(rows), of_all(rows);
+      const double loss = kernels::cross_entropy(narrow.data(), type, rows, width, targets.data(), of_all.data());
+      for_each_simd_target([&] {
+        BOOST_TEST(std::abs(joined(narrow, type, rows, width, cut, targets, of_parts) - loss) < 1e-5 * loss);
+        if (cut.size() == 1) TROUPE_CHECK_SAME_BITS(of_parts, of_all);
+      });
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(statistics_and_gradients_of_a_part_have_the_bits_of_their_twins_and_leave_zeros_behind_it) {
+  const uint64_t rows = 3, stride = loss_block + 30;
+  for (const core::dtype type : fp32_dtypes)
+    for (const uint64_t width : {uint64_t{7}, stride - 1, stride}) {
+      const auto logits = stored_as(type, logits_of(rows * stride, width));
+      const std::vector<int64_t> targets{-4, static_cast<int64_t>(width) - 1, static_cast<int64_t>(width)};
+      std::vector<float> wanted(rows * row_statistics), got(wanted);
+      cross_entropy_part_reference(logits.data(), type, rows, width, stride, targets.data(), wanted.data());
+      BOOST_TEST((wanted[2] == 0 && wanted[2 * row_statistics + 2] == 0));
+      const std::vector<float> log_sums{3, 4, 5};
+      auto wanted_gradient = logits;
+      cross_entropy_backward_reference(wanted_gradient.data(), type, rows, width, stride, targets.data(),
+                                       log_sums.data(), 0.7);
+      const auto element = core::size_of(type);
+      for (uint64_t i = width * element; i < stride * element; ++i) BOOST_REQUIRE(wanted_gradient[i] == std::byte{0});
+      for_each_simd_target([&] {
+        cross_entropy_part(logits.data(), type, rows, width, stride, targets.data(), got.data());
+        TROUPE_CHECK_SAME_BITS(got, wanted);
+        auto gradient = logits;
+        cross_entropy_backward(gradient.data(), type, rows, width, stride, targets.data(), log_sums.data(), 0.7);
+        TROUPE_CHECK_SAME_BITS(gradient, wanted_gradient);
+      });
+    }
 }
 
 BOOST_AUTO_TEST_CASE(columns_of_minus_infinity_leave_the_others_alone) {
@@ -93,7 +165,7 @@ BOOST_AUTO_TEST_CASE(columns_of_minus_infinity_leave_the_others_alone) {
     auto* bytes = reinterpret_cast<std::byte*>(gradient.data());
     const double loss = kernels::cross_entropy(bytes, core::dtype::f32, 1, x.size(), &target, &log_sum);
     BOOST_TEST(std::abs(loss - std::log(2.0)) < 1e-6);
-    cross_entropy_backward(bytes, core::dtype::f32, 1, x.size(), &target, &log_sum, 1);
+    cross_entropy_backward(bytes, core::dtype::f32, 1, x.size(), x.size(), &target, &log_sum, 1);
     BOOST_TEST(std::abs(gradient[loss_block + 5] + 0.5F) < 1e-6F);
     BOOST_TEST(std::abs(gradient[2 * loss_block + 9] - 0.5F) < 1e-6F);
     BOOST_TEST(gradient[0] == 0.0F);

@@ -43,9 +43,9 @@ BOOST_AUTO_TEST_CASE(a_mean_loss_is_written_in_the_type_of_its_sums) {
     const double sum = cross_entropy(logits.data(), type, rows, width, targets.data(), log_sums.data());
     BOOST_TEST(loss[0] == static_cast<float>(sum / 3));
     auto wanted = logits;
-    cross_entropy_backward(wanted.data(), type, rows, width, targets.data(), log_sums.data(), 2.0 / 3);
+    cross_entropy_backward(wanted.data(), type, rows, width, width, targets.data(), log_sums.data(), 2.0 / 3);
     loss[0] = 2;
-    cpu().cross_entropy_backward(logits.data(), type, rows, width, targets.data(), bytes(log_sums), bytes(loss));
+    cpu().cross_entropy_backward(logits.data(), type, rows, width, width, targets.data(), bytes(log_sums), bytes(loss));
     TROUPE_CHECK_SAME_BITS(logits, wanted);
   }
   std::vector<double> logits(values.begin(), values.end()), log_sums(rows), loss(1);

@@ -115,6 +115,24 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   const auto a = whole->evaluate({.batches = 3}), b = cut->evaluate({.batches = 3});
   BOOST_TEST_REQUIRE((a && b));
   BOOST_TEST(b->loss == a->loss, boost::test_tools::tolerance(1e-12));
+  // The outputs of every data position once, whole though each rank has columns of its own.
+  struct output {
+    std::vector<int64_t> shape;
+    std::vector<double> values;
+  };
+  std::vector<output> of_whole, of_cut;
+  const auto kept = [](std::vector<output>& into) {
+    return actors::evaluation_request{
+        .batches = 2, .on_output = [&](const actors::evaluated_output& x) {
+          into.push_back({{x.shape.begin(), x.shape.end()}, {x.values.begin(), x.values.end()}});
+        }};
+  };
+  BOOST_TEST_REQUIRE((whole->evaluate(kept(of_whole)) && cut->evaluate(kept(of_cut))));
+  BOOST_TEST_REQUIRE(of_cut.size() == of_whole.size());
+  for (size_t i = 0; i < of_cut.size(); ++i) {
+    BOOST_TEST(of_cut[i].shape == of_whole[i].shape, boost::test_tools::per_element());
+    BOOST_TEST(relative_difference(of_cut[i].values, of_whole[i].values) <= 1e-6);
+  }
   const auto said = whole->generate({1, 2, 3}, 12, 0), again = cut->generate({1, 2, 3}, 12, 0);
   BOOST_TEST_REQUIRE((said && again));
   BOOST_TEST(*said == *again, boost::test_tools::per_element());

@@ -1,0 +1,21 @@
+// What the ranks of a run put out, as a host wants it. Owns joining what ranks of a tensor group have in parts; who
+// computes it is the stages, who asks for it the session.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "actors/step_context.hpp"
+
+namespace troupe::actors {
+
+struct data_outputs {  ///< of the ranks that take the same samples
+  uint32_t data = 0;   ///< their position
+  std::vector<model_output> micros;
+};
+
+/// Outputs of a run by ascending position, each once and whole. They are taken out of the contexts.
+std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_context>>& ranks);
+
+}  // namespace troupe::actors

@@ -1,7 +1,9 @@
 #include "actors/outputs.hpp"
 
 #include <algorithm>
-#include <map>
+#include <functional>
+#include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace troupe::actors {
@@ -13,22 +15,51 @@ bool in_parts(const plan::job_layout& l) {
   return l.tensor_ranks() > 1 && l.exchange_of(head, 0, plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// The parts side by side along the last dimension.
-model_output joined(const std::vector<model_output>& parts) {
+/// Parts side by side along a dimension.
+model_output joined(const std::vector<model_output>& parts, size_t dimension) {
   model_output out{parts.front().shape, {}};
-  out.shape.back() = 0;
-  for (const auto& part : parts) out.shape.back() += part.shape.back();
-  size_t elements = 0;
-  for (const auto& part : parts) elements += part.values.size();
-  out.values.resize(elements);
-  size_t column = 0;
-  const auto width = static_cast<size_t>(out.shape.back());
+  const auto elements = [](auto first, auto last) {
+    return static_cast<size_t>(std::accumulate(first, last, int64_t{1}, std::multiplies<>()));
+  };
+  const auto at = static_cast<std::ptrdiff_t>(dimension);
+  const size_t before = elements(out.shape.begin(), out.shape.begin() + at);
+  const size_t behind = elements(out.shape.begin() + at + 1, out.shape.end());
+  out.shape[dimension] = 0;
+  for (const auto& part : parts) out.shape[dimension] += part.shape[dimension];
+  const size_t row = static_cast<size_t>(out.shape[dimension]) * behind;
+  out.values.resize(before * row);
+  size_t first = 0;
   for (const auto& part : parts) {
-    const auto own = static_cast<size_t>(part.shape.back());
-    for (size_t row = 0; row * own < part.values.size(); ++row)
-      std::copy_n(part.values.begin() + static_cast<std::ptrdiff_t>(row * own), own,
-                  out.values.begin() + static_cast<std::ptrdiff_t>(row * width + column));
-    column += own;
+    const size_t own = static_cast<size_t>(part.shape[dimension]) * behind;
+    for (size_t i = 0; i < before; ++i)
+      std::copy_n(part.values.begin() + static_cast<std::ptrdiff_t>(i * own), own,
+                  out.values.begin() + static_cast<std::ptrdiff_t>(i * row + first));
+    first += own;
+  }
+  return out;
+}
+
+/// Of one rank, or of neighbours together.
+struct placed_outputs {
+  uint32_t samples = 0, sequence = 0, tensor = 0;
+  std::vector<model_output> micros;
+  [[nodiscard]] auto place() const { return std::tuple(samples, sequence, tensor); }
+};
+
+/// Joins neighbours for which `same` holds along a dimension, counted from the last one.
+template <class Same>
+std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last) {
+  std::vector<placed_outputs> out;
+  for (auto first = all.begin(); first != all.end();) {
+    const auto last = std::find_if(first, all.end(), [&](const auto& x) { return !same(*first, x); });
+    for (size_t m = 0; m < first->micros.size() && last - first > 1; ++m) {
+      std::vector<model_output> parts;
+      for (auto x = first; x != last; ++x) parts.push_back(std::move(x->micros[m]));
+      const size_t dimension = parts.front().shape.size() - 1 - from_last;
+      first->micros[m] = joined(parts, dimension);
+    }
+    out.push_back(std::move(*first));
+    first = last;
   }
   return out;
 }
@@ -36,25 +67,22 @@ model_output joined(const std::vector<model_output>& parts) {
 }  // namespace
 
 std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_context>>& ranks) {
-  std::map<std::pair<uint32_t, uint32_t>, std::vector<model_output>> found;  // [data position, tensor coordinate]
+  std::vector<placed_outputs> found;
   for (const auto& c : ranks) {
     const plan::job_layout& l = *c->plan().layout;
+    const uint32_t rank = c->plan().rank, tensor = l.tensor_at(rank);
     auto all = std::exchange(c->logits, {});
-    const uint32_t tensor = l.tensor_at(c->plan().rank);
-    if (!all.empty() && (tensor == 0 || in_parts(l))) found[{l.data_at(c->plan().rank), tensor}] = std::move(all);
+    const bool has_some = !all.empty() && !all.front().values.empty() && (tensor == 0 || in_parts(l));
+    if (has_some) found.push_back({l.samples_at(rank), l.sequence_at(rank), tensor, std::move(all)});
   }
+  std::ranges::sort(found, {}, &placed_outputs::place);
+  const auto same_tokens = [](const auto& a, const auto& b) {
+    return a.samples == b.samples && a.sequence == b.sequence;
+  };
+  const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
+  found = joined_where(joined_where(std::move(found), same_tokens, 0), same_samples, 1);
   std::vector<data_outputs> out;
-  for (auto first = found.begin(); first != found.end();) {
-    const uint32_t data = first->first.first;
-    const auto last = std::find_if(first, found.end(), [&](const auto& x) { return x.first.first != data; });
-    data_outputs& of = out.emplace_back(data_outputs{data, {}});
-    for (size_t m = 0; m < first->second.size(); ++m) {
-      std::vector<model_output> parts;
-      for (auto x = first; x != last; ++x) parts.push_back(std::move(x->second[m]));
-      of.micros.push_back(parts.size() == 1 ? std::move(parts.front()) : joined(parts));
-    }
-    first = last;
-  }
+  for (auto& x : found) out.push_back({x.samples, std::move(x.micros)});
   return out;
 }
 

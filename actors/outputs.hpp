@@ -1,5 +1,5 @@
-// What the ranks of a run put out, as a host wants it. Owns joining what ranks of a tensor group have in parts; who
-// computes it is the stages, who asks for it the session.
+// What the ranks of a run put out, as a host wants it. Owns joining what ranks of tensor and sequence groups have in
+// parts; who computes it is the stages, who asks for it the session.
 #pragma once
 
 #include <cstdint>

@@ -198,10 +198,9 @@ void add_parallel_keys(key_rows& t) {
   t.row("parallel.sequence", integer)
       .by_default("1")
       .at_least(1)
-      .just("1")
-      .needs(capability::sequence)
+      .at_most(4096)
       .into<&job::parallel, &parallel::sequence>()
-      .means("Ranks that share each sequence.");
+      .means("Ranks that share each sample: each has other tokens of it, and in attention other heads (Ulysses).");
   t.row("parallel.expert", integer)
       .by_default("1")
       .at_least(1)

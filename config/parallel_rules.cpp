@@ -30,19 +30,20 @@ class parallel_checks {
   void degrees() {
     parallel_section& p = config_.parallel;
     if (!p.all) return;
-    for (const char* key : {"parallel.data", "parallel.pipeline", "parallel.tensor"})
+    for (const char* key : {"parallel.data", "parallel.pipeline", "parallel.sequence", "parallel.tensor"})
       if (given_.was_refused(key)) return;
-    const std::string tensor = p.tensor == 1 ? "" : fmt::format(" x tensor {}", p.tensor);
+    const std::string shared = (p.sequence == 1 ? "" : fmt::format(" x sequence {}", p.sequence)) +
+                               (p.tensor == 1 ? "" : fmt::format(" x tensor {}", p.tensor));
     if (given_.value_of("parallel.data") == nullptr) {
-      const uint64_t others = uint64_t{p.pipeline} * p.tensor;
+      const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.tensor;
       if (*p.all % others != 0 || *p.all / others > most_data_ranks)
         return error("parallel.ranks", fmt::format("wanted pipeline {}{} x at most {} data-parallel ranks, got {}",
-                                                   p.pipeline, tensor, most_data_ranks, *p.all));
+                                                   p.pipeline, shared, most_data_ranks, *p.all));
       p.data = static_cast<uint32_t>(*p.all / others);
       derived_.emplace("parallel.data", "derived");
     } else if (*p.all != p.ranks()) {
       error("parallel.ranks", fmt::format("wanted the product of the degrees, pipeline {} x data {}{} = {}, got {}",
-                                          p.pipeline, p.data, tensor, p.ranks(), *p.all));
+                                          p.pipeline, p.data, shared, p.ranks(), *p.all));
     }
   }
 

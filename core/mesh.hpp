@@ -46,7 +46,10 @@ class axis_set {  ///< some of the axes
  private:
   uint32_t bits_ = 0;
 };
-inline constexpr axis_set data_axes{axis::replicate, axis::shard};
+inline constexpr axis_set sequence_axes{axis::sequence, axis::context};
+/// Ranks of one sequence group take the same samples, each other tokens of them: parameters are data-parallel over
+/// them.
+inline constexpr axis_set data_axes{axis::replicate, axis::shard, axis::sequence, axis::context};
 inline constexpr axis_set all_axes = axis_set{}.complement();
 
 struct coordinate {  ///< of one rank, a number below the degree for each axis

@@ -24,22 +24,26 @@ enum class tensor_share : uint8_t {
   cut      ///< each has a share of its elements
 };
 
-/// How a tensor between segments is made of what the ranks of a tensor group have.
+/// How a tensor between segments is made of what the ranks of a group have.
 enum class exchange_op : uint8_t {
   none,    ///< each has the tensor
   sum,     ///< each has a summand
   gather,  ///< each has a part; all parts are wanted, one behind the other
+  swap,    ///< of a sequence group: each has a part for every rank, and wants its own from every rank (all-to-all)
 };
 
-/// "none", "sum" or "gather".
+/// "none", "sum" ...
 constexpr std::string_view name_of(exchange_op op) {
-  return op == exchange_op::none ? "none" : op == exchange_op::sum ? "sum" : "gather";
+  constexpr std::string_view names[] = {"none", "sum", "gather", "swap"};
+  return names[static_cast<size_t>(op)];
 }
+/// Between ranks of a tensor group, and not of a sequence group.
+constexpr bool is_of_tensor_group(exchange_op op) { return op == exchange_op::sum || op == exchange_op::gather; }
 
 /// Of the last tensor that a segment hands on; the others stay on their rank.
 struct segment_exchange {
   exchange_op op = exchange_op::none;
-  uint64_t bytes = 0;  ///< of a rank's summand or part, one micro-batch
+  uint64_t bytes = 0;  ///< of a rank's summand or of one part, one micro-batch
   bool operator==(const segment_exchange&) const = default;
 };
 
@@ -69,7 +73,7 @@ struct segment_info {
   /// weight part, out of 2 * forward_flops of a whole backward.
   uint64_t weight_bytes = 0;
   double weight_flops = 0;
-  /// Between the ranks of a tensor group: behind its forward, and behind the input part of its backward.
+  /// Between the ranks of a group: behind its forward, and behind the input part of its backward.
   segment_exchange output = {}, input_gradient = {};
 };
 

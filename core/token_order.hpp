@@ -42,6 +42,24 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
+/// The same of columns [first, first + count) of rows of `columns`, as if rows had no others.
+inline token_order order_within(const token_order& all, uint64_t columns, uint64_t first, uint64_t count) {
+  token_order out;
+  for (size_t i = 0; i < all.ids.size(); ++i) {
+    const size_t begin = out.order.size();
+    for (auto j = static_cast<size_t>(all.begin[i]); j < static_cast<size_t>(all.begin[i + 1]); ++j) {
+      const auto place = static_cast<uint64_t>(all.order[j]), column = place % columns;
+      if (column >= first && column - first < count)
+        out.order.push_back(static_cast<int64_t>(place / columns * count + column - first));
+    }
+    if (out.order.size() == begin) continue;
+    out.ids.push_back(all.ids[i]);
+    out.begin.push_back(static_cast<int64_t>(begin));
+  }
+  out.begin.push_back(static_cast<int64_t>(out.order.size()));
+  return out;
+}
+
 /// Of the inputs' columns in their documents, which begin at the columns `document_start` of their rows.
 inline token_order order_of_columns(std::span<const uint32_t> document_start, uint64_t columns) {
   std::vector<int64_t> places(document_start.size());

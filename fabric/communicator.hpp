@@ -23,7 +23,7 @@
 namespace troupe::fabric {
 
 /// Of a collective.
-enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive };
+enum class operation : uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier, send_receive, all_to_all };
 
 constexpr std::string_view name_of(operation op) {  ///< for messages and traces
   switch (op) {
@@ -39,6 +39,8 @@ constexpr std::string_view name_of(operation op) {  ///< for messages and traces
       return "barrier";
     case operation::send_receive:
       return "send_receive";
+    case operation::all_to_all:
+      return "all_to_all";
   }
   return "?";
 }
@@ -72,10 +74,12 @@ struct piece {
 ///   barrier         no pieces
 ///   send_receive    two members; output[to..] = the other's input[from..], pieces of both directions; an owner
 ///                   does not receive its own
-/// The first, fourth and last move bytes and need `input_type` == `output_type`. Reductions follow docs/numerics.md:
-/// fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or added to it when
-/// `accumulate`. In place means that a member writes each piece where it reads it, in elements of the same size and
-/// without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
+///   all_to_all      a piece of every member, all of one count; output[to..] of member m = owner's input[from + m *
+///   count..]
+/// The first, fourth and last two move bytes and need `input_type` == `output_type`. Reductions follow
+/// docs/numerics.md: fp32 sum in rank order, rounded once to `communication`, then stored as `output_type`, or added to
+/// it when `accumulate`. In place means that a member writes each piece where it reads it, in elements of the same size
+/// and without `accumulate`; any other overlap of input and output is refused by `check_memory` (layout.hpp).
 struct request {
   identity id;
   operation op = operation::barrier;

@@ -65,7 +65,7 @@ extent extent_of(operation op, std::span<const piece> pieces, uint32_t rank) {
   extent out;
   for (const piece& p : pieces) {
     if (p.count == 0) continue;
-    if (reads_input(op, p, rank)) out.input = std::max(out.input, p.from + p.count);
+    if (reads_input(op, p, rank)) out.input = std::max(out.input, p.from + read_of(op, p, pieces.size()));
     if (writes_output(op, p, rank)) out.output = std::max(out.output, p.to + p.count);
   }
   return out;
@@ -117,6 +117,11 @@ core::result<void> check_request(const request& r, uint32_t size) {
       return fail(error_kind::bug, at(i) + "a broadcast has one root, got owners " + std::to_string(r.pieces[0].owner) +
                                        " and " + std::to_string(p.owner));
   }
+  if (r.op == operation::all_to_all) {
+    for (size_t i = 0; i < r.pieces.size(); ++i)
+      if (r.pieces.size() != size || r.pieces[i].owner != i || r.pieces[i].count != r.pieces[0].count)
+        return fail(error_kind::bug, "all_to_all wants a piece of every member in order, of one count");
+  }
   return check_dtypes(r);
 }
 
@@ -165,7 +170,7 @@ core::result<void> check_memory(const request& r, uint32_t rank) {
   for (size_t i = 0; i < r.pieces.size(); ++i) {
     const piece& p = r.pieces[i];
     if (p.count > 0 && reads_input(r.op, p, rank))
-      reads.push_back({input + p.from * in_size, input + (p.from + p.count) * in_size, i});
+      reads.push_back({input + p.from * in_size, input + (p.from + read_of(r.op, p, r.pieces.size())) * in_size, i});
   }
   sort(reads);
   // Pieces may share input elements, so a read's end says nothing about earlier ones: keep the furthest so far.

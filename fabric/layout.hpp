@@ -24,6 +24,15 @@ constexpr bool writes_output(operation op, const piece& p, uint32_t rank) {
   return op != operation::send_receive || p.owner != rank;
 }
 
+/// Where `rank` finds `p` in an owner's input.
+constexpr uint64_t begin_in_input(operation op, const piece& p, uint32_t rank) {
+  return p.from + (op == operation::all_to_all ? rank * p.count : 0);
+}
+/// Elements that members read of it together, from `from` on.
+constexpr uint64_t read_of(operation op, const piece& p, size_t pieces) {
+  return p.count * (op == operation::all_to_all ? pieces : 1);
+}
+
 /// The owners of a range share its sum: pieces [first, end) of a list, which differ in owner and `to` alone. A piece of
 /// another operation than reduce_scatter is a range by itself.
 size_t end_of_range(operation op, std::span<const piece> pieces, size_t first);

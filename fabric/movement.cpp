@@ -31,7 +31,7 @@ struct share {
     const uint64_t size = core::size_of(r.input_type);
     for (const piece& p : r.pieces) {
       if (p.count == 0 || !writes_output(r.op, p, rank)) continue;
-      const std::byte* from = members[p.owner].input + p.from * size;
+      const std::byte* from = members[p.owner].input + begin_in_input(r.op, p, rank) * size;
       std::byte* to = members[rank].output + p.to * size;
       if (from == to) continue;
       const uint64_t bytes = p.count * size;

@@ -46,6 +46,9 @@ core::result<core::model_table> read_table(blueprint& b) {
   auto split = choose_split(c, b.spec);
   if (!split) return core::fail(split.error());
   b.tensor.split = std::move(*split);
+  const auto sequence = choose_sequence(c, b.spec, b.tensor.split, b.sequence);
+  if (!sequence) return core::fail(sequence.error());
+  b.tensor.sequence = *sequence;
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
 }
 
@@ -53,14 +56,14 @@ core::result<core::model_table> read_table(blueprint& b) {
 core::model_table own_table(const blueprint& b, const core::model_table& whole) {
   const auto& c = *b.config;
   auto out = models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
-                                      core::size_of(c.parameter_dtype()), b.tensor.split);
+                                      core::size_of(c.parameter_dtype()), b.tensor.split, b.tensor.sequence);
   for (size_t q = 0; q < out.parameters.size(); ++q) out.parameters[q].trainable = whole.parameters[q].trainable;
   return out;
 }
 
 // The parameters of `whole` have their groups, so that those of a rank's table have them, too.
 void cut_table(blueprint& b, core::model_table whole, bool copies) {
-  const bool cuts = b.tensor.split.degree > 1;
+  const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
   auto own = cuts ? own_table(b, whole) : core::model_table();
   if (copies) whole = core::with_copies(std::move(whole));
   b.tensor.cut = models::tp_plan_of(whole, b.tensor.split);

@@ -29,4 +29,14 @@ core::result<models::tensor_split> choose_split(const config::job_config& c, con
   return split;
 }
 
+core::result<models::sequence_split> choose_sequence(const config::job_config& c, const models::model_spec& spec,
+                                                     const models::tensor_split& tensor, uint64_t columns) {
+  const models::sequence_split out{c.parallel.sequence};
+  if (out.degree == 1) return out;
+  for (uint32_t block = 0; block < spec.layers; ++block)
+    if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
+      return core::fail(ok.error().in("parallel.sequence"));
+  return out;
+}
+
 }  // namespace troupe::job

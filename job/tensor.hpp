@@ -11,9 +11,10 @@
 
 namespace troupe::job {
 
-struct chosen_tensor {  ///< of a job
+struct chosen_tensor {         ///< of a job
   models::tensor_split split;  ///< degree 1: nothing is cut
-  core::tp_plan cut;           ///< of the parameters of `whole`
+  models::sequence_split sequence;
+  core::tp_plan cut;  ///< of the parameters of `whole`
   /// The model as people and files know it. Its parameters have the numbers of the ranks' table, and where nothing is
   /// cut it is that table.
   std::shared_ptr<const core::model_table> whole;
@@ -22,5 +23,10 @@ struct chosen_tensor {  ///< of a job
 /// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
 /// ranks than heads or inner elements, and what does not go together with more than one rank yet.
 core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec);
+
+/// The sequence group that it asks for, of samples of `columns` tokens. Refused (bad_input), with the key: more ranks
+/// than a tensor rank has heads, or than tokens.
+core::result<models::sequence_split> choose_sequence(const config::job_config& config, const models::model_spec& spec,
+                                                     const models::tensor_split& tensor, uint64_t columns);
 
 }  // namespace troupe::job

@@ -151,20 +151,32 @@ struct job_layout {  ///< of one kind of step
     const core::segment_info& s = table->units[unit].segments[segment];
     return way == use::forward ? s.output : s.input_gradient;
   }
+  /// Ranks that take part in it; 1: there is nothing to exchange.
+  [[nodiscard]] uint32_t exchanging_ranks(const core::segment_exchange& x) const {
+    if (x.op == core::exchange_op::none) return 1;
+    return core::is_of_tensor_group(x.op) ? tensor_ranks() : options.sequence_ranks();
+  }
   /// Bytes that all ranks of the group have in the end.
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
-    return x.bytes * (x.op == core::exchange_op::gather ? tensor_ranks() : 1);
+    return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
   }
-  /// Of the slot, with a header behind as a transfer's has.
+  /// Of the slot, with a header behind as a transfer's has. What is swapped is given behind what is got.
   [[nodiscard]] uint64_t exchange_slot_bytes(const core::segment_exchange& x) const {
-    return core::round_up(exchanged_bytes(x), core::input_alignment) + transfer_header_bytes;
+    return core::round_up(exchanged_bytes(x) * (x.op == core::exchange_op::swap ? 2 : 1), core::input_alignment) +
+           transfer_header_bytes;
   }
-  /// Position of `rank` among those that take different samples: ranks of other stages are at the same one.
+  /// Position of `rank` among those that take different tokens: ranks of other stages are at the same one.
   [[nodiscard]] uint32_t data_at(uint32_t rank) const {
     const auto& m = options.mesh;
-    return m.coordinate_of(rank, core::axis::replicate) * m.degree(core::axis::shard) +
-           m.coordinate_of(rank, core::axis::shard);
+    return (m.coordinate_of(rank, core::axis::replicate) * m.degree(core::axis::shard) +
+            m.coordinate_of(rank, core::axis::shard)) *
+               options.sequence_ranks() +
+           sequence_at(rank);
   }
+  /// Position among those that take different samples.
+  [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / options.sequence_ranks(); }
+  /// Position in the group that shares each sample.
+  [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return options.mesh.position(rank, core::sequence_axes); }
   /// Position of `rank` among those that share the states of a parameter.
   [[nodiscard]] uint32_t shard_at(uint32_t rank) const {
     return options.mesh.degree(core::axis::replicate) == 1 ? data_at(rank) : data_at(rank) % options.shards();

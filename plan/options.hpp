@@ -115,10 +115,14 @@ struct plan_options {  ///< input of the generator
   bool operator==(const plan_options&) const = default;
 
   [[nodiscard]] uint32_t ranks() const { return mesh.ranks(); }
-  /// Ranks of which each takes other samples: a gradient is the mean of what they contribute.
+  /// Ranks of which each takes other tokens: a gradient is the mean of what they contribute.
   [[nodiscard]] uint32_t data() const { return mesh.data(); }
   /// Ranks that the states of a parameter are cut over. At stage 0 all ranks hold them whole and share the sums.
-  [[nodiscard]] uint32_t shards() const { return stage == 0 ? data() : mesh.degree(core::axis::shard); }
+  [[nodiscard]] uint32_t shards() const {
+    return stage == 0 ? data() : mesh.degree(core::axis::shard) * sequence_ranks();
+  }
+  /// Of data(), so many neighbours have other tokens of the same samples.
+  [[nodiscard]] uint32_t sequence_ranks() const { return mesh.size(core::sequence_axes); }
   /// Parameters have a second copy, cut over fewer ranks.
   [[nodiscard]] bool has_near_copies() const {
     return stage == 3 && gathering.near > 1 && gathering.near < shards() && shards() % gathering.near == 0;

@@ -12,6 +12,7 @@ constexpr const char* all_gather = "all_gather_into_tensor";
 constexpr const char* reduce_scatter = "reduce_scatter_tensor";
 constexpr const char* all_reduce = "all_reduce";
 constexpr const char* send_receive = "send_receive";
+constexpr const char* all_to_all = "all_to_all_single";
 
 bool moves_all(const std::string& op) { return op == all_gather || op == reduce_scatter; }
 
@@ -21,8 +22,10 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   row.ranks = static_cast<uint32_t>(p.layout->communicators[x.communicator].members.size());
   row.op = x.kind != plan::kind::reduce ? all_gather : p.options().reduce_to_all() ? all_reduce : reduce_scatter;
   if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
-  if (x.kind == plan::kind::exchange && p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum)
-    row.op = all_reduce;
+  if (x.kind == plan::kind::exchange) {
+    const core::exchange_op op = p.layout->exchange_of(x.subject, x.segment, x.use).op;
+    if (op != core::exchange_op::gather) row.op = op == core::exchange_op::sum ? all_reduce : all_to_all;
+  }
   // The plan counts the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;
   return row;

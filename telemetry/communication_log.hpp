@@ -15,7 +15,7 @@ namespace troupe::telemetry {
 
 /// One operation at one message size. Times are from when the last member had posted it to its end.
 struct communication_row {
-  std::string op;  ///< DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce; or send_receive
+  std::string op;  ///< DeepSpeed's name: all_gather_into_tensor, reduce_scatter_tensor, all_reduce, all_to_all_single; or send_receive
   std::string purpose;         ///< gather, reduce, vote, publish, send: the plan's word
   uint64_t message_bytes = 0;  ///< of one rank
   uint32_t ranks = 1;

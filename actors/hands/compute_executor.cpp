@@ -129,8 +129,8 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (!training()) hidden_ = out_of(slot(x.input), hidden_);  // in training it stays until backward
     if (keep) f.runs[x.subject][x.segment] = std::move(run);
     if (auto put = put_output(x, hidden_); !put) return put;
-    // a summand or a part, which nobody reads
-    const bool exchanged = p().layout->tensor_ranks() > 1 && x.output != plan::none;
+    const auto& what = p().layout->exchange_of(x.subject, x.segment, plan::use::forward);
+    const bool exchanged = p().layout->exchanging_ranks(what) > 1;  // what it put out nobody reads
     if (keep && exchanged) f.runs[x.subject][x.segment]->release_outputs();
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
@@ -217,17 +217,19 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (const auto parts = parts_of(x)) {
       const at::Tensor last = from.last();
       from = from.without_last();
-      return put_part(last, *parts, slot(x.output), name);
+      return put_parts(last, *parts, slot(x.output), name);
     }
     return put_transferred(std::exchange(from, {}), slot(x.output), name);
   }
-  /// Of what it puts out, where every rank of its tensor group has another part.
+  /// Of what it puts out, where ranks exchange parts.
   [[nodiscard]] std::optional<slot_parts> parts_of(const plan::instruction& x) const {
     const auto& l = *p().layout;
-    if (x.kind != plan::kind::forward || l.tensor_ranks() == 1) return std::nullopt;
-    const auto& what = l.exchange_of(x.subject, x.segment, plan::use::forward);
-    if (what.op != core::exchange_op::gather) return std::nullopt;
-    return slot_parts{l.tensor_at(p().rank), l.tensor_ranks(), what.bytes};
+    const auto& what =
+        l.exchange_of(x.subject, x.segment, x.kind == plan::kind::forward ? plan::use::forward : plan::use::backward);
+    const uint32_t ranks = l.exchanging_ranks(what);
+    if (ranks == 1 || what.op == core::exchange_op::sum) return std::nullopt;
+    const bool swaps = what.op == core::exchange_op::swap;
+    return slot_parts{swaps ? std::nullopt : std::optional(l.tensor_at(p().rank)), ranks, what.bytes};
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};
@@ -300,8 +302,9 @@ core::result<std::vector<std::unique_ptr<executor>>> make_compute_executors(
   const auto& p = memory->plan();
   auto made = setup.own
                   ? setup.own()
-                  : models::make_language_model(setup.spec, p.options().types.parameter, setup.rows, setup.columns,
-                                                memory->device(), {setup.split, p.layout->tensor_at(p.rank)});
+                  : models::make_language_model(
+                        setup.spec, p.options().types.parameter, setup.rows, setup.columns, memory->device(),
+                        {setup.split, p.layout->tensor_at(p.rank), setup.sequence, p.layout->sequence_at(p.rank)});
   if (!made) return core::fail(made.error());
   const std::shared_ptr<models::language_model> model = std::move(*made);
   if (core::has_copies(p.table())) model->read_copies();

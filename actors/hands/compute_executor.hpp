@@ -18,7 +18,8 @@ namespace troupe::actors {
 
 struct compute_setup {
   models::model_spec spec;
-  models::tensor_split split{};    ///< of that model over the tensor axis
+  models::tensor_split split{};  ///< of that model over the tensor axis
+  models::sequence_split sequence{};
   uint64_t rows = 0, columns = 0;  ///< of a micro-batch: B, T
   uint64_t seed = 0;               ///< of the dropout masks
   uint32_t ledger_owner = 0;       ///< of ATen's allocations for this rank (actors/memory/ledger.hpp)

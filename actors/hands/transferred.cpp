@@ -79,23 +79,21 @@ core::result<void> put_transferred(const models::values& all, std::span<std::byt
   return {};
 }
 
-core::result<void> put_part(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
-                            const std::string& from) {
-  if (t.nbytes() > parts.bytes || parts.bytes % t.itemsize() != 0 ||
-      static_cast<size_t>(t.dim()) >= transferred_dimensions_max)
+core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
+                             const std::string& from) {
+  const at::Tensor all = parts.own ? t.unsqueeze(0) : t;  // those that are given here
+  const uint64_t bytes = all.numel() == 0 ? 0 : all.select(0, 0).nbytes();
+  if (bytes > parts.bytes || parts.bytes % t.itemsize() != 0 ||
+      static_cast<size_t>(all.dim()) > transferred_dimensions_max)
     return core::fail(core::error_kind::bug, fmt::format("a part of the output of {}: wanted at most {} bytes, got {}",
-                                                         from, parts.bytes, t.nbytes()));
-  header whole = header_of(t.contiguous());
-  const header own = whole;
-  std::ranges::copy(t.sizes(), whole.sizes.begin() + 1);
-  std::copy_n(own.strides.begin(), t.dim(), whole.strides.begin() + 1);
-  whole.sizes[0] = parts.count;
-  whole.strides[0] = static_cast<int64_t>(parts.bytes / t.itemsize());
-  ++whole.dimensions;
-  whole.mark = header::header_mark;
-  whole.tensors = 1;
-  over(slot.data() + parts.own * parts.bytes, own).copy_(t);
-  std::memcpy(place_of_header(slot, 0).data(), &whole, sizeof(whole));
+                                                         from, parts.bytes, bytes));
+  header h = header_of(all.contiguous());
+  h.strides[0] = static_cast<int64_t>(parts.bytes / t.itemsize());
+  over(slot.data() + (parts.own ? *parts.own : parts.count) * parts.bytes, h).copy_(all);
+  h.sizes[0] = parts.count;
+  h.mark = header::header_mark;
+  h.tensors = 1;
+  std::memcpy(place_of_header(slot, 0).data(), &h, sizeof(h));
   return {};
 }
 

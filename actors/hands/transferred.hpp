@@ -3,6 +3,7 @@
 // would. The slots are rank_memory's; the fabric moves them.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -18,15 +19,16 @@ inline constexpr size_t transferred_dimensions_max = 7;
 /// gradient that nothing needs). Refuses what does not fit; `from` names the unit that made them.
 core::result<void> put_transferred(const models::values& all, std::span<std::byte> slot, const std::string& from);
 
-/// One of `parts.count` tensors of equal sizes, of which the others come from other ranks: part `parts.own`, as which
-/// it is copied into `slot`. A part has `parts.bytes` there, which it may not fill.
+/// Tensors of equal sizes in a slot, one behind the other, that `count` ranks exchange.
 struct slot_parts {
-  uint32_t own = 0, count = 1;
-  uint64_t bytes = 0;
+  std::optional<uint32_t> own = {};  ///< of a gather: which of them this rank has; none: it gives one to each rank
+  uint32_t count = 1;
+  uint64_t bytes = 0;  ///< room for each
 };
-/// `transferred` then gives one tensor of all parts, (count, ..). Refuses what does not fit.
-core::result<void> put_part(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
-                            const std::string& from);
+/// Copies this rank's part, or the parts `t` (count, ..) that it gives, which lie behind those that it gets. When they
+/// are exchanged, `transferred` gives one tensor of all parts, (count, ..). Refuses what does not fit.
+core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
+                             const std::string& from);
 
 /// What lies in `slot`, as tensors over its bytes. Errors (bug): nothing was put there.
 core::result<models::values> transferred(std::span<std::byte> slot);

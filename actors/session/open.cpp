@@ -115,8 +115,13 @@ core::result<void> session::parts::start_actors() {
     x.setup.pulses = pulses;
     x.setup.votes = {memory.ranks[r]->votes(), memory.ranks[r]->norms(), memory.ranks[r]};
     x.setup.tell = [box = host.warnings](const std::string& line) { box->put(line); };
-    compute_setup stage_setup{plan.spec, plan.tensor.split,      c.train_micro_batch_size_per_gpu, plan.sequence,
-                              c.seed,    memory.ledger->owner(r)};
+    compute_setup stage_setup{.spec = plan.spec,
+                              .split = plan.tensor.split,
+                              .sequence = plan.tensor.sequence,
+                              .rows = c.train_micro_batch_size_per_gpu,
+                              .columns = plan.sequence,
+                              .seed = c.seed,
+                              .ledger_owner = memory.ledger->owner(r)};
     if (modules.instances != nullptr) stage_setup.own = [from = modules.instances, r] { return from->take(r); };
     auto stages = make_compute_executors(stage_setup, memory.ranks[r]);
     if (!stages) return core::fail(stages.error());
@@ -154,14 +159,18 @@ namespace {
 
 // Beside what job/tensor.hpp refuses of the configuration alone.
 core::result<void> check_tensor(const session_options& options) {
-  const uint32_t degree = options.config->parallel.tensor;
-  const char* const other = options.model != nullptr ? "a host's own modules"
-                            : options.resume.empty() ? nullptr
-                                                     : "a resumed run";
-  if (degree == 1 || other == nullptr) return {};
-  return core::fail(core::error_kind::bad_input, "parallel.tensor: wanted 1 beside " + std::string(other) +
-                                                     ", with which it does not go together yet, got " +
-                                                     std::to_string(degree));
+  const auto& parallel = options.config->parallel;
+  const auto refuse = [](const std::string& key, uint32_t degree, const std::string& other) {
+    return core::fail(
+        core::error_kind::bad_input,
+        key + ": wanted 1 beside " + other + ", with which it does not go together yet, got " + std::to_string(degree));
+  };
+  const std::string modules = "a host's own modules";
+  if (options.model != nullptr && parallel.tensor > 1) return refuse("parallel.tensor", parallel.tensor, modules);
+  if (options.model != nullptr && parallel.sequence > 1) return refuse("parallel.sequence", parallel.sequence, modules);
+  if (!options.resume.empty() && parallel.tensor > 1)
+    return refuse("parallel.tensor", parallel.tensor, "a resumed run");
+  return {};
 }
 
 }  // namespace

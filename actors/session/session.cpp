@@ -149,8 +149,7 @@ core::result<step_report> session::step() {
     ++p.progress.applied;
     ++p.progress.scheduled;
   }
-  p.progress.gradient_factor = 1.0 / (double(p.data.loader.shape.ranks) * p.data.loader.shape.micros *
-                                      p.progress.scale.cur_scale * p.plan.rules.input_scale);
+  p.progress.gradient_factor = factor_of_mean(did->contexts->front()->plan(), p.progress.scale.cur_scale, p.plan.rules);
   auto scale = kernels::next_loss_scale(p.plan.loss_scale, p.progress.scale, report.skipped);
   if (scale)
     p.progress.scale = *scale;

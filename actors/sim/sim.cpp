@@ -43,7 +43,7 @@ class world {
     std::vector<rank_parts> ranks(num_ranks_);
     for (uint32_t r = 0; r < num_ranks_; ++r) furnish(ranks[r], r);
     loader_setup loader;
-    loader.shape.ranks = plans.front().front()->options().data();
+    loader.shape.ranks = plans.front().front()->options().data() / plans.front().front()->options().sequence_ranks();
     loader.cut = [](const next_batch&) { return std::make_shared<const data::batch>(); };
     company_ = assemble(system_, std::move(ranks), std::move(loader), {}, lane_threads::scheduler).value();
   }

@@ -14,15 +14,16 @@
 namespace troupe::models {
 
 family_model::family_model(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                           const tensor_place& place)
+                           const model_place& place)
     : spec_(spec),
       columns_(columns),
       place_(place),
-      table_(make_model_table(spec, rows, columns, core::size_of(type), place.split)) {}
+      table_(make_model_table(spec, rows, columns, core::size_of(type), place.split, place.sequence)) {}
 
-attention_shape family_model::own_heads(segment_scope& scope) const {
-  attention_shape out = next_attention(scope);
-  if (place_.split.degree > 1 && place_.split.of(scope.unit() - 1).attention) {
+attention_shape family_model::own_heads(uint32_t unit) const {
+  const model_spec own = local_block(spec_, place_.split, unit - 1);
+  attention_shape out{own.heads, own.kv_heads, own.head_width};
+  if (place_.split.degree > 1 && place_.split.of(unit - 1).attention) {
     const auto dealt = core::dealt(spec_.kv_heads, place_.split.degree);
     const auto before = std::accumulate(dealt.begin(), dealt.begin() + place_.coordinate, uint64_t{0});
     out.first_head = static_cast<int64_t>(before * (spec_.heads / spec_.kv_heads));
@@ -42,15 +43,52 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
               " tokens, got ", batch.columns);
   TORCH_CHECK(batch.tokens.size() == batch.rows * (batch.columns + 1), "a micro-batch of ", batch.rows, " x ",
               batch.columns, " wants ", batch.rows * (batch.columns + 1), " tokens, got ", batch.tokens.size());
-  segment_scope scope(table_, parameters, batch, unit, segment, place_.coordinate);
+  segment_scope scope(table_, parameters, batch, unit, segment, place_);
   if (unit == 0) {
     check_documents(batch);
     return embedding(scope);
   }
-  return run_segment(scope, input.first(), [&](const at::Tensor& x) -> values {
-    if (unit == spec_.layers + 1) return segment == 0 ? head(scope, x) : loss(scope, x, input);
-    return segment == 0 ? attention(scope, x) : mlp(scope, x);
+  return run_segment(scope, input, [&](const values& x) -> values {
+    if (unit == spec_.layers + 1) return segment == 0 ? head(scope, x) : loss(scope, x.first(), x);
+    return block(scope, segment, x);
   });
+}
+
+values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
+  if (place_.sequence.degree == 1) return segment == 0 ? attention(scope, input) : mlp(scope, input);
+  switch (segment) {
+    case 0: {
+      const auto [qkv, past] = before_attention(scope, input);
+      return values({past, give_heads(qkv, parts(scope))});
+    }
+    case 1:
+      return attention_of_all_columns(scope, input);
+    case 2:
+      return behind_attention(scope, input[0], take_heads(input[1], parts(scope)));
+    default:
+      return mlp(scope, input);
+  }
+}
+
+at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
+  const auto [qkv, past] = before_attention(scope, x);
+  return behind_attention(scope, past, causal_attention(scope, qkv, own_heads(scope.unit()), spec_.attention_dropout));
+}
+
+sequence_parts family_model::parts(const segment_scope& scope) const {
+  return {heads_of(local_block(spec_, place_.split, scope.unit() - 1), place_.sequence),
+          place_.sequence.columns(scope.batch().columns), place_.sequence_coordinate};
+}
+
+values family_model::attention_of_all_columns(segment_scope& scope, const values& input) const {
+  const sequence_parts swapped = parts(scope);
+  const dealt_heads& dealt = swapped.heads;
+  const auto before = std::accumulate(dealt.kv.begin(), dealt.kv.begin() + swapped.own, uint64_t{0});
+  const auto kv = static_cast<int64_t>(dealt.widest());
+  attention_shape own{kv * dealt.group, kv, dealt.head_width};
+  own.first_head = own_heads(scope.unit()).first_head + static_cast<int64_t>(before * dealt.group);
+  const at::Tensor mixed = causal_attention(scope, take_columns(input[1], swapped), own, spec_.attention_dropout);
+  return values({input[0], give_columns(mixed, swapped)});
 }
 
 values family_model::head(segment_scope& scope, const at::Tensor& x) const {
@@ -67,19 +105,25 @@ values family_model::head(segment_scope& scope, const at::Tensor& x) const {
   return values({of_tokens, statistics});
 }
 
+// Of its own columns. The mean of what the ranks of a sequence group give is the mean over all columns.
 values family_model::loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const {
   if (!scope.batch().computes_loss) return at::zeros({}, of_tokens.options().dtype(at::kFloat));
-  if (const vocabulary_rows own = own_vocabulary(); !own.are_all()) {
-    TORCH_CHECK(input.size() == 2, "the loss wants logits and statistics, got ", input.size(), " tensors");
-    return joined_cross_entropy(scope, of_tokens, input[1], own);
-  }
-  return cross_entropy(scope, of_tokens);
+  const vocabulary_rows own = own_vocabulary();
+  TORCH_CHECK(own.are_all() || input.size() == 2, "the loss wants logits and statistics, got ", input.size(),
+              " tensors");
+  const at::Tensor mean =
+      own.are_all() ? cross_entropy(scope, of_tokens) : joined_cross_entropy(scope, of_tokens, input[1], own);
+  const uint64_t given = static_cast<uint64_t>(scope.columns().count) * place_.sequence.degree;
+  if (given == scope.batch().columns) return mean;
+  return mean.mul(static_cast<double>(given) / static_cast<double>(scope.batch().columns));
 }
 
 std::vector<float> family_model::next_token_logits(const micro_batch& batch, const at::Tensor& hidden,
                                                    const parameter_binding& parameters) {
   const at::NoGradGuard no_grad;
-  segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0);
+  segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0, place_);
+  const column_run& own = scope.columns();
+  if (own.first + own.count != static_cast<int64_t>(batch.columns) || own.count == 0) return {};
   const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
   const at::Tensor wide =
       logits(scope, last).narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();

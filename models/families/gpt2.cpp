@@ -17,10 +17,12 @@ class gpt2 final : public family_model {
     return run_embedding(scope, tokens, own_vocabulary(), positions, spec().embedding_dropout);
   }
 
-  at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
+  attention_input before_attention(segment_scope& scope, const at::Tensor& x) const override {
     const auto [qkv, past] = normed(scope, x);
-    const attention_shape heads = own_heads(scope);
-    const at::Tensor mixed = causal_attention(scope, qkv.front(), heads, spec().attention_dropout);
+    return {qkv.front(), past};
+  }
+
+  at::Tensor behind_attention(segment_scope& scope, const at::Tensor& past, const at::Tensor& mixed) const override {
     return add_dropped(scope, past, linear(scope, mixed, next_output(scope)), dropout_site::attention_output,
                        spec().residual_dropout);
   }
@@ -35,7 +37,7 @@ class gpt2 final : public family_model {
 }  // namespace
 
 std::unique_ptr<language_model> make_gpt2(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                          const tensor_place& place) {
+                                          const model_place& place) {
   return std::make_unique<gpt2>(spec, type, rows, columns, place);
 }
 

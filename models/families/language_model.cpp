@@ -9,7 +9,7 @@ using core::error_kind;
 
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
                                                                   uint64_t rows, uint64_t columns,
-                                                                  device::device_id device, const tensor_place& place) {
+                                                                  device::device_id device, const model_place& place) {
   if (type != core::dtype::f32 && type != core::dtype::bf16 && type != core::dtype::f16 && type != core::dtype::f64)
     return core::fail(error_kind::bad_input,
                       "a model computes in fp32, bf16, fp16 or fp64, got " + std::string(core::name_of(type)));

@@ -44,6 +44,6 @@ class language_model {
 core::result<std::unique_ptr<language_model>> make_language_model(const model_spec& spec, core::dtype type,
                                                                   uint64_t rows, uint64_t columns,
                                                                   device::device_id device = {},
-                                                                  const tensor_place& place = {});
+                                                                  const model_place& place = {});
 
 }  // namespace troupe::models

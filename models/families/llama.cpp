@@ -10,7 +10,7 @@ namespace {
 
 class llama final : public family_model {
  public:
-  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const tensor_place& place,
+  llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns, const model_place& place,
         device::device_id device)
       : family_model(spec, type, rows, columns, place),
         angles_(spec.rope_theta, spec.head_width, columns, type, torch_device(device)) {}
@@ -21,11 +21,12 @@ class llama final : public family_model {
                          spec().embedding_dropout);
   }
 
-  at::Tensor attention(segment_scope& scope, const at::Tensor& x) const override {
+  attention_input before_attention(segment_scope& scope, const at::Tensor& x) const override {
     const auto [qkv, past] = normed(scope, x, 3);
-    const attention_shape heads = own_heads(scope);
-    const at::Tensor packed = rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], heads, angles_);
-    const at::Tensor mixed = causal_attention(scope, packed, heads, spec().attention_dropout);
+    return {rotate_and_pack(scope, qkv[0], qkv[1], qkv[2], own_heads(scope.unit()), angles_), past};
+  }
+
+  at::Tensor behind_attention(segment_scope& scope, const at::Tensor& past, const at::Tensor& mixed) const override {
     return add_past(scope, past, linear(scope, mixed, next_output(scope)));
   }
 
@@ -41,7 +42,7 @@ class llama final : public family_model {
 }  // namespace
 
 std::unique_ptr<language_model> make_llama(const model_spec& spec, core::dtype type, uint64_t rows, uint64_t columns,
-                                           const tensor_place& place, device::device_id device) {
+                                           const model_place& place, device::device_id device) {
   return std::make_unique<llama>(spec, type, rows, columns, place, device);
 }
 

@@ -29,7 +29,8 @@ dropout_masks::dropout_masks(const segment_scope& scope, dropout_site site, floa
       seed_(scope.batch().seed),
       step_(scope.batch().step),
       layer_(scope.unit()),
-      samples_(scope.batch().samples) {
+      samples_(scope.batch().samples),
+      first_column_(static_cast<uint64_t>(scope.columns().first)) {
   TORCH_CHECK(!active() || samples_.size() == scope.batch().rows, "dropout wants a global sample number for each of ",
               scope.batch().rows, " rows, got ", samples_.size());
 }
@@ -49,9 +50,10 @@ void dropout_masks::apply_rows(const at::Tensor& x) const {
   if (!active()) return;
   TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
   const auto rows = static_cast<uint64_t>(x.size(0)), count = count_of(x) / rows;
+  const uint64_t first = first_column_ * static_cast<uint64_t>(x.size(-1));
   const core::dtype type = core_dtype(x.scalar_type());
   for (uint64_t row = 0; row < rows; ++row)
-    kernels_for(x).drop(bytes_in(x) + row * count * core::size_of(type), type, count, key(row), 0);
+    kernels_for(x).drop(bytes_in(x) + row * count * core::size_of(type), type, count, key(row), first);
 }
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,

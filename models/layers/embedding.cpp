@@ -19,24 +19,26 @@
 namespace troupe::models {
 namespace {
 
-/// The first T tokens of every row on `where`, after checking that inputs and targets are tokens of the vocabulary.
-at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
+/// The tokens of `own` columns of every row on `where`, after checking that inputs and targets are tokens of the
+/// vocabulary.
+at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const column_run& own, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
                 " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
                 i % (batch.columns + 1));
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, 0, columns).contiguous();
+  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, own.first, own.count).contiguous();
 }
 
-/// The place of every input inside its document, (B, T) on `where`.
-at::Tensor positions_of(const micro_batch& batch, at::Device where) {
+/// The place of every input of `own` columns inside its document, (B, T) on `where`.
+at::Tensor positions_of(const micro_batch& batch, const column_run& own, at::Device where) {
   std::vector<int64_t> positions(batch.document_start.size());
   for (size_t i = 0; i < positions.size(); ++i)
     positions[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
   return on_device(positions, where)
       .clone()
-      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
+      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)})
+      .narrow(1, own.first, own.count);
 }
 
 /// The vectors of ids (B, T) that are among `own`, zero for others.
@@ -73,9 +75,9 @@ void write_zeros(const sink_slot& slot, const weight& w) {
   writer.commit();
 }
 
-/// Positions 0 .. T-1 each get the sum over rows; those never used get zero.
-void write_position_gradient(const sink_slot& slot, const weight& w, const at::Tensor& g) {
-  const at::Tensor used = at::arange(g.size(1), g.options().dtype(at::kLong));
+/// The positions of `own` columns each get the sum over rows; those never used get zero.
+void write_position_gradient(const sink_slot& slot, const weight& w, const column_run& own, const at::Tensor& g) {
+  const at::Tensor used = at::arange(own.first, own.first + own.count, g.options().dtype(at::kLong));
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }
@@ -87,6 +89,8 @@ class embedding_run final : public segment_run {
       : output_(std::move(output)),
         by_token_(scope.batch().by_token),
         by_column_(scope.batch().by_column),
+        all_columns_(scope.batch().columns),
+        columns_(scope.columns()),
         with_documents_(!scope.batch().document_start.empty()),
         leads_(scope.leads()),
         tokens_(std::move(tokens)),
@@ -106,7 +110,7 @@ class embedding_run final : public segment_run {
       g = g.clone(at::MemoryFormat::Contiguous);
       masks_.apply_rows(g);
     }
-    write_row_gradient(slot, tokens_, by_token_, g, own_.first, own_.count);
+    write_ordered(slot, tokens_, by_token_, g, own_.first, own_.count);
     if (positions_) add_positions(slot, g);
     return {};
   }
@@ -123,18 +127,28 @@ class embedding_run final : public segment_run {
   }
 
  private:
+  void write_ordered(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g,
+                     int64_t first, int64_t count) const {
+    if (columns_.count == static_cast<int64_t>(all_columns_) || order == nullptr)
+      return write_row_gradient(slot, w, order, g, first, count);
+    const auto own = core::order_within(*order, all_columns_, static_cast<uint64_t>(columns_.first),
+                                        static_cast<uint64_t>(columns_.count));
+    write_row_gradient(slot, w, &own, g, first, count);
+  }
   void add_positions(const sink_slot& slot, const at::Tensor& g) const {
     if (!leads_)
       write_zeros(slot, *positions_);
     else if (with_documents_)
-      write_row_gradient(slot, *positions_, by_column_, g, 0, positions_->tensor.size(0));
+      write_ordered(slot, *positions_, by_column_, g, 0, positions_->tensor.size(0));
     else
-      write_position_gradient(slot, *positions_, g);
+      write_position_gradient(slot, *positions_, columns_, g);
   }
 
   values output_;
   at::Tensor gradient_;  // between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
+  uint64_t all_columns_;
+  column_run columns_;
   bool with_documents_, leads_;
   weight tokens_;
   vocabulary_rows own_;
@@ -149,14 +163,14 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   const at::NoGradGuard no_grad;
   const dropout_masks masks(scope, dropout_site::embedding, dropout);
   const at::Device where = tokens.tensor.device();
-  const at::Tensor inputs = inputs_of(scope.batch(), own.whole, where);
+  const at::Tensor inputs = inputs_of(scope.batch(), own.whole, scope.columns(), where);
   at::Tensor y = vectors_of(tokens.bound(), inputs, own);
   if (!scope.leads()) {
     // another rank adds positions
   } else if (positions && !scope.batch().document_start.empty()) {
-    y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), where)));
+    y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), scope.columns(), where)));
   } else if (positions) {
-    y.add_(positions->bound().narrow(0, 0, inputs.size(1)));
+    y.add_(positions->bound().narrow(0, scope.columns().first, inputs.size(1)));
   }
   masks.apply_rows(y);
   return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, positions, masks);

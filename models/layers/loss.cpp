@@ -13,15 +13,15 @@
 namespace troupe::models {
 namespace {
 
-/// Every token but each row's first on `where`, after checking that all are columns of the logits.
-at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, at::Device where) {
+/// The token behind each of `own` columns on `where`, after checking that all are columns of the logits.
+at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, const column_run& own, at::Device where) {
   const uint64_t width = batch.columns + 1;
   for (uint64_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
                 vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
                 i % width - 1);
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, 1, columns).reshape({-1});
+  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, own.first + 1, own.count).reshape({-1});
 }
 
 struct cross_entropy_node final : function_node {
@@ -49,7 +49,8 @@ struct loss_parts {
   at::Tensor rows, targets, log_sums, loss;
 
   loss_parts(const segment_scope& scope, const at::Tensor& logits, const vocabulary_rows& own)
-      : rows(logits.detach().contiguous()), targets(targets_of(scope.batch(), own.whole, rows.device())) {
+      : rows(logits.detach().contiguous()),
+        targets(targets_of(scope.batch(), own.whole, scope.columns(), rows.device())) {
     TORCH_CHECK(targets.size(0) == rows.size(0), "logits of ", rows.size(0), " tokens for ", targets.size(0),
                 " targets");
     if (own.first > 0) targets = targets.sub(own.first);

@@ -35,11 +35,6 @@ row_norm next_norm(segment_scope& scope, double epsilon) {
   return {weight_of(scope, layer), bias_of(scope, layer), epsilon};
 }
 
-attention_shape next_attention(segment_scope& scope) {
-  const auto& layer = scope.next(core::layer_kind::attention);
-  return {layer.heads, layer.kv_heads, static_cast<int64_t>(layer.out / layer.heads)};
-}
-
 normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count) {
   row_norm norm = next_norm(scope, epsilon);
   std::vector<projection> layers;

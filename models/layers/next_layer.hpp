@@ -14,7 +14,6 @@ projection next_linear(segment_scope& scope);
 /// have summands of that, one of them adds the bias.
 projection next_output(segment_scope& scope);
 row_norm next_norm(segment_scope& scope, double epsilon);
-attention_shape next_attention(segment_scope& scope);
 
 /// The segment's next norm, and the next `count` linear layers, which are behind it.
 normed_outputs next_normed(segment_scope& scope, const at::Tensor& x, double epsilon, size_t count = 1);

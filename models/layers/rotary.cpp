@@ -26,8 +26,24 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
+/// Positions of the tokens that are turned: those from `first_column` on, or by `starts` the distance from there.
+struct token_places {
+  int64_t first_column = 0;
+  at::Tensor starts;  // of each token, in columns of the tensor; undefined: rows are documents
+};
+
+token_places places_of(const segment_scope& scope, at::Device where) {
+  const micro_batch& b = scope.batch();
+  const column_run& own = scope.columns();
+  if (b.document_start.empty()) return {own.first, {}};
+  at::Tensor all = on_device(b.document_start, where);
+  if (scope.shares_columns())
+    all = all.view({static_cast<int64_t>(b.rows), -1}).narrow(1, own.first, own.count).sub(own.first).contiguous();
+  return {0, std::move(all)};
+}
+
 void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
-               std::span<const uint32_t> starts, direction way) {
+               const token_places& places, direction way) {
   const core::dtype type = core_dtype(packed.scalar_type());
   const uint64_t bytes = core::size_of(type), heads = static_cast<uint64_t>(p.heads);
   const uint64_t width = static_cast<uint64_t>(head_width), first = static_cast<uint64_t>(p.first_head) * width * bytes;
@@ -43,13 +59,13 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
                                    .tokens = static_cast<uint64_t>(packed.size(0) * packed.size(1)),
                                    .heads = heads,
                                    .width = width};
-  const at::Tensor begun = on_device(starts, packed.device());
-  kernels::rotary_table table{.starts = starts.empty() ? nullptr : begun.const_data_ptr<int32_t>(),
+  kernels::rotary_table table{.starts = places.starts.defined() ? places.starts.const_data_ptr<int32_t>() : nullptr,
                               .columns = static_cast<uint64_t>(packed.size(1)),
                               .back = !pack};
   if (p.turned) {
-    table.cosines = bytes_of(angles.cosines);
-    table.sines = bytes_of(angles.sines);
+    const auto from = static_cast<size_t>(places.first_column * angles.cosines.stride(0)) * angles.cosines.itemsize();
+    table.cosines = bytes_of(angles.cosines) + from;
+    table.sines = bytes_of(angles.sines) + from;
   }
   kernels_for(packed).turn_tokens(moved, table);
 }
@@ -57,13 +73,13 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
-  std::span<const uint32_t> starts;       // the batch's, which also outlive them
+  token_places places;                    // over the batch's numbers, which also outlive them
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
     const auto part_of = [&](int64_t first, int64_t heads, bool turned) {
       at::Tensor own = at::empty({packed.size(0), packed.size(1), heads * shape.head_width}, packed.options());
-      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, starts, direction::unpack);
+      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, places, direction::unpack);
       return own;
     };
     return {part_of(0, shape.heads, true), part_of(shape.heads, shape.kv_heads, true),
@@ -100,21 +116,21 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const attention_shape& shape, const rotary_angles& angles) {
   at::Tensor packed;
+  const token_places places = places_of(scope, q.device());
   {
     const below_autograd plain;
-    const auto starts = scope.batch().document_start;
     packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options().requires_grad(false));
-    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
-    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts,
+    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, places, direction::pack);
+    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, places,
               direction::pack);
     move_part({v.contiguous(), shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles,
-              starts, direction::pack);
+              places, direction::pack);
   }
   if (!wants_node(q, k, v)) return packed;
   auto node = std::make_shared<rotary_node>();
   node->shape = shape;
   node->angles = &angles;
-  node->starts = scope.batch().document_start;
+  node->places = places;
   attach({&packed}, std::move(node), scope, {q, k, v});
   return packed;
 }

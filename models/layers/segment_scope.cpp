@@ -23,29 +23,39 @@ class filled_slot {
   sink_slot& slot_;
 };
 
+std::vector<at::Tensor> detached(const values& all) {
+  std::vector<at::Tensor> out;
+  for (const at::Tensor& t : all) out.push_back(t.detach());
+  return out;
+}
+
 class graph_run final : public segment_run {
  public:
-  graph_run(at::Tensor input, const values& results, std::shared_ptr<sink_slot> slot)
-      : input_(std::move(input)), result_(results.first()), output_(detached(results)), slot_(std::move(slot)) {}
+  graph_run(std::vector<at::Tensor> inputs, const values& results, std::shared_ptr<sink_slot> slot)
+      : inputs_(std::move(inputs)),
+        results_(results.begin(), results.end()),
+        output_(detached(results)),
+        slot_(std::move(slot)) {}
 
   [[nodiscard]] const values& outputs() const override { return output_; }
 
-  // Backward wants the result's shape and history alone.
+  // Backward wants the results' shapes and histories alone. A result that is an input has no bytes of its own.
   void release_outputs() override {
     output_ = {};
-    if (result_.requires_grad()) result_.set_data(result_.detach().new_empty({1}).expand(result_.sizes()));
+    for (const at::Tensor& r : results_)
+      if (r.requires_grad() && !r.is_leaf()) r.set_data(r.detach().new_empty({1}).expand(r.sizes()));
   }
 
-  values backward(const values& gradient, gradient_sink& sink) override {
+  values backward(const values& gradients, gradient_sink& sink) override {
     const filled_slot filled(*slot_, {.sink = &sink});
-    return gradient_of(std::exchange(input_, {}), gradient);
+    return gradients_of(std::exchange(inputs_, {}), gradients);
   }
 
-  values backward_input(const values& gradient) override {
-    const at::Tensor input = std::exchange(input_, {});
+  values backward_input(const values& gradients) override {
+    const auto inputs = std::exchange(inputs_, {});
     const filled_slot filled(*slot_, {.later = &work_.emplace()});
-    at::Tensor out = gradient_of(input, gradient);
-    work_->leave(input);
+    values out = gradients_of(inputs, gradients);
+    for (const at::Tensor& x : inputs) work_->leave(x);
     output_ = {};
     return out;
   }
@@ -59,20 +69,21 @@ class graph_run final : public segment_run {
   }
 
  private:
-  static values detached(const values& all) {
-    std::vector<at::Tensor> out;
-    for (const at::Tensor& t : all) out.push_back(t.detach());
-    return values(std::move(out));
-  }
-  at::Tensor gradient_of(const at::Tensor& input, const at::Tensor& gradient) {
-    TORCH_CHECK(result_.defined() && result_.requires_grad(), "backward of a segment that keeps no graph");
-    const at::Tensor result = std::exchange(result_, {});
-    auto gradients =
-        torch::autograd::grad({result}, {input}, {gradient.to(result.scalar_type()).reshape(result.sizes())});
-    return std::move(gradients.front());
+  // Of results without a gradient nothing is asked; an input that no result depends on has none.
+  values gradients_of(const std::vector<at::Tensor>& inputs, const values& gradients) {
+    std::vector<at::Tensor> of, with;
+    const auto results = std::exchange(results_, {});
+    for (size_t i = 0; i < results.size() && i < gradients.size(); ++i) {
+      if (!gradients[i].defined() || !results[i].requires_grad()) continue;
+      of.push_back(results[i]);
+      with.push_back(gradients[i].to(results[i].scalar_type()).reshape(results[i].sizes()));
+    }
+    TORCH_CHECK(!of.empty(), "backward of a segment that keeps no graph");
+    return values(torch::autograd::grad(of, inputs, with, /*retain_graph=*/std::nullopt, /*create_graph=*/false,
+                                        /*allow_unused=*/inputs.size() > 1));
   }
 
-  at::Tensor input_, result_;
+  std::vector<at::Tensor> inputs_, results_;
   values output_;
   std::shared_ptr<sink_slot> slot_;
   std::optional<weight_work> work_;  // between the two parts of a split backward
@@ -81,13 +92,14 @@ class graph_run final : public segment_run {
 }  // namespace
 
 segment_scope::segment_scope(const core::model_table& table, const parameter_binding& parameters,
-                             const micro_batch& batch, uint32_t unit, uint32_t segment, uint32_t coordinate)
+                             const micro_batch& batch, uint32_t unit, uint32_t segment, const model_place& place)
     : table_(table),
       parameters_(parameters),
       batch_(batch),
       layers_(table.layers_of(unit, segment)),
       unit_(unit),
-      leads_(coordinate == 0 || table.units[unit].segments[segment].output.op != core::exchange_op::sum) {}
+      leads_(place.coordinate == 0 || table.units[unit].segments[segment].output.op != core::exchange_op::sum),
+      columns_(place.sequence.own_columns(batch.columns, place.sequence_coordinate)) {}
 
 const core::layer_info& segment_scope::next(core::layer_kind kind) {
   while (!layers_.empty() && layers_.front().kind != kind && layers_.front().parameters.empty())
@@ -103,14 +115,15 @@ weight segment_scope::parameter(uint32_t id) const {
   return {id, parameters_.tensor(id), table_.parameters[id].name, parameters_.trainable(id)};
 }
 
-std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
-                                         const std::function<values(const at::Tensor&)>& forward) {
+std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& input,
+                                         const std::function<values(const values&)>& forward) {
   const bool training = scope.batch().training;
   const at::AutoGradMode mode(training);
-  at::Tensor detached = input.detach();
-  if (training) detached.requires_grad_(true);
-  const values results = forward(detached);
-  return std::make_unique<graph_run>(training ? std::move(detached) : at::Tensor(), results, scope.slot());
+  std::vector<at::Tensor> inputs = detached(input);
+  if (training)
+    for (const at::Tensor& x : inputs) x.requires_grad_(true);
+  const values results = forward(values(inputs));
+  return std::make_unique<graph_run>(training ? std::move(inputs) : std::vector<at::Tensor>(), results, scope.slot());
 }
 
 }  // namespace troupe::models

@@ -9,6 +9,7 @@
 #include "models/layers/parameter_binding.hpp"
 #include "models/layers/segment.hpp"
 #include "models/layers/weight.hpp"
+#include "models/table/tp_split.hpp"
 
 namespace troupe::models {
 
@@ -16,7 +17,7 @@ namespace troupe::models {
 class segment_scope {
  public:
   segment_scope(const core::model_table& table, const parameter_binding& parameters, const micro_batch& batch,
-                uint32_t unit, uint32_t segment, uint32_t coordinate = 0);
+                uint32_t unit, uint32_t segment, const model_place& place = {});
 
   /// The segment's next layer of `kind`, in the order of the table; those without parameters may be passed over.
   const core::layer_info& next(core::layer_kind kind);
@@ -28,6 +29,10 @@ class segment_scope {
   /// Where ranks of a tensor group compute summands of the segment's output: whether this one's has what is not cut in
   /// it, the residual path and the biases of the last layer. True everywhere else.
   [[nodiscard]] bool leads() const { return leads_; }
+  /// The columns of the batch that tensors here have; in attention itself they have all.
+  [[nodiscard]] const column_run& columns() const { return columns_; }
+  /// Whether other ranks have other columns.
+  [[nodiscard]] bool shares_columns() const { return columns_.count != static_cast<int64_t>(batch_.columns); }
 
  private:
   const core::model_table& table_;
@@ -36,12 +41,12 @@ class segment_scope {
   std::span<const core::layer_info> layers_;  // those to come
   uint32_t unit_;
   bool leads_;
+  column_run columns_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 
-/// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training. Of what
-/// it gives the first has a gradient, others are handed on beside it.
-std::unique_ptr<segment_run> run_segment(segment_scope& scope, const at::Tensor& input,
-                                         const std::function<values(const at::Tensor&)>& forward);
+/// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.
+std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& input,
+                                         const std::function<values(const values&)>& forward);
 
 }  // namespace troupe::models

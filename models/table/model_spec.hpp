@@ -53,7 +53,8 @@ std::vector<spec_problem> problems_of(const std::string& hugging_face_json);
 /// The plain table: parameters (Hugging Face names and shapes, initial values as transformers draws them), the layers
 /// that read them, units and segments, with flops and activation bytes for one micro-batch of rows x columns tokens of
 /// `element_bytes` each. Where `split` cuts it: that of one rank of the tensor axis, the same on all (tp_split.hpp).
+/// Where `sequence` does: that of the rank with most columns, and attention is three segments.
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
-                                   const tensor_split& split = {});
+                                   const tensor_split& split = {}, const sequence_split& sequence = {});
 
 }  // namespace troupe::models

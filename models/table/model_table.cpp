@@ -83,8 +83,10 @@ class layer_writer {
 
 /// Everything a segment's size depends on.
 struct extent {
-  double tokens, columns;
+  double tokens, columns;  // that a rank has, and all of a row
   uint64_t element_bytes;
+  sequence_split sequence = {};
+  double all_tokens = tokens;  // of a sequence group
   [[nodiscard]] double product(double in, double out) const { return flops_per_multiply_add * tokens * in * out; }
   [[nodiscard]] uint64_t activations(double per_token) const {
     return static_cast<uint64_t>(tokens * per_token) * element_bytes;
@@ -180,6 +182,39 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
   return l;
 }
 
+/// Cuts the segment of attention at attention itself, which has all columns and some of the heads: what goes there and
+/// what comes back is swapped in the sequence group. Without one it stays whole.
+std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, segment_layers whole) {
+  if (e.sequence.degree == 1) return {std::move(whole)};
+  const dealt_heads heads = heads_of(s, e.sequence);
+  const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
+  const core::segment_exchange to{core::exchange_op::swap, e.activations(packed)};
+  const core::segment_exchange back{core::exchange_op::swap, e.activations(mixed)};
+  model_spec own = s;
+  own.heads = static_cast<uint32_t>(heads.widest() * heads.group);
+  extent all = e;
+  all.tokens = e.all_tokens;
+  segment_layers in{{"attention in", {}, 0, e.activations(s.width)}, {}};
+  segment_layers core{{"attention", {}, attention_flops(own, all), all.activations(packed)}, {}};
+  segment_layers out{{"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width)}, {}};
+  in.segment.output = core.segment.input_gradient = to;
+  core.segment.output = out.segment.input_gradient = back;
+  auto* into = &in.layers;
+  for (layer_info& l : whole.layers) {
+    if (l.kind == layer_kind::attention) into = &core.layers;
+    into->push_back(std::move(l));
+    if (into == &core.layers) into = &out.layers;
+  }
+  return {std::move(in), std::move(core), std::move(out)};
+}
+
+void add_block(const model_spec& s, const extent& e, uint32_t block, segment_layers attention, segment_layers mlp,
+               model_table& table) {
+  auto segments = cut_attention(s, e, std::move(attention));
+  segments.push_back(std::move(mlp));
+  add_unit(e, "block " + std::to_string(block), std::move(segments), table);
+}
+
 model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_split& split) {
   constexpr auto conv1d = weight_layout::in_out;
   model_table table;
@@ -210,7 +245,7 @@ model_table gpt2_table(const model_spec& whole, const extent& e, const tensor_sp
                   w.linear(h + "mlp.c_fc", conv1d, s.width, s.inner, with_bias::yes),
                   w.plain(h + "mlp.act", layer_kind::activation, s.inner, s.inner),
                   w.linear(h + "mlp.c_proj", conv1d, s.inner, s.width, with_bias::yes, residual_std)};
-    add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
+    add_block(s, e, block, std::move(attention), std::move(mlp), table);
   }
   std::vector<layer_info> head{w.norm("ln_f", ends.width, with_bias::yes)};
   head.push_back(head_layer(ends, wte, table));
@@ -248,7 +283,7 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
                   linear("mlp.down_proj", s.width, s.inner, s.mlp_bias)};
     attention.layers.insert(attention.layers.begin(), w.norm(l + "input_layernorm", s.width, with_bias::no));
     mlp.layers.insert(mlp.layers.begin(), w.norm(l + "post_attention_layernorm", s.width, with_bias::no));
-    add_unit(e, "block " + std::to_string(block), {std::move(attention), std::move(mlp)}, table);
+    add_block(s, e, block, std::move(attention), std::move(mlp), table);
   }
   std::vector<layer_info> head{w.norm("norm", ends.width, with_bias::no)};
   head.push_back(head_layer(ends, tokens_weight, table));
@@ -259,17 +294,20 @@ model_table llama_table(const model_spec& whole, const extent& e, const tensor_s
 }  // namespace
 
 core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64_t columns, uint64_t element_bytes,
-                                   const tensor_split& split) {
+                                   const tensor_split& split, const sequence_split& sequence) {
   const auto written = [&](const extent& e, const tensor_split& by) {
     return spec.kind == family::gpt2 ? gpt2_table(spec, e, by) : llama_table(spec, e, by);
   };
-  const extent e{static_cast<double>(rows * columns), static_cast<double>(columns), element_bytes};
+  const uint64_t own = rows * core::widest_of(sequence.columns(columns));
+  const extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
+                 static_cast<double>(rows * columns)};
   auto table = written(e, split);
   set_inputs(spec, e, table);
+  extent whole = e;
+  whole.sequence = {};
   if (split.degree > 1)
-    add_exchanges(tp_plan_of(written(e, {}), split),
-                  {e.activations(spec.width), rows * columns * std::max<uint64_t>(element_bytes, sizeof(float))},
-                  table);
+    add_exchanges(tp_plan_of(written(whole, {}), split),
+                  {e.activations(spec.width), own * std::max<uint64_t>(element_bytes, sizeof(float))}, table);
   return table;
 }
 

@@ -86,7 +86,7 @@ model_spec local_ends(const model_spec& whole, const tensor_split& split) {
   return out;
 }
 
-vocabulary_rows own_vocabulary(const model_spec& whole, const tensor_place& place) {
+vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place) {
   vocabulary_rows out{0, whole.vocabulary, whole.vocabulary};
   if (place.split.degree == 1 || !place.split.vocabulary) return out;
   const auto dealt = core::dealt(whole.vocabulary, place.split.degree);
@@ -128,13 +128,17 @@ void split_loss_off(const exchanged_bytes& bytes, core::unit_info& head) {
 
 void add_exchanges(const core::tp_plan& cut, const exchanged_bytes& bytes, core::model_table& local) {
   const auto is_cut = [&](uint32_t q) { return cut.parameters[q].cuts(); };
+  const auto has_style = [&](const core::segment_info& s, tp_style style) {
+    return std::ranges::any_of(s.parameters, [&](uint32_t q) { return cut.parameters[q].style == style; });
+  };
   for (size_t u = 0; u < local.units.size(); ++u) {
     bool any = false;
     for (auto& s : local.units[u].segments) {
       if (std::ranges::none_of(s.parameters, is_cut)) continue;
       any = true;
-      s.output = {core::exchange_op::sum, bytes.hidden};
-      if (u > 0) s.input_gradient = s.output;
+      const core::segment_exchange sum{core::exchange_op::sum, bytes.hidden};
+      if (has_style(s, tp_style::row) || u == 0) s.output = sum;
+      if (u > 0 && !(has_style(s, tp_style::row) && !has_style(s, tp_style::column))) s.input_gradient = sum;
       for (const uint32_t q : s.parameters)
         local.parameters[q].share = is_cut(q) ? core::tensor_share::cut : core::tensor_share::summed;
     }

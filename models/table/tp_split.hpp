@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "core/tp_plan.hpp"
+#include "models/table/sequence_split.hpp"
 
 namespace troupe::models {
 
@@ -29,9 +30,11 @@ struct tensor_split {                    ///< of a family's model
   [[nodiscard]] block_split of(uint32_t block) const { return block < blocks.size() ? blocks[block] : block_split{}; }
 };
 
-struct tensor_place {  ///< a rank's part in computing a model
+struct model_place {  ///< a rank's part in computing a model
   tensor_split split = {};
   uint32_t coordinate = 0;  ///< on the tensor axis
+  sequence_split sequence = {};
+  uint32_t sequence_coordinate = 0;
 };
 
 /// The spec that a rank computes a block by: widths are those of the rank that has most. Heads go with the key-value
@@ -48,7 +51,8 @@ struct vocabulary_rows {  ///< that a rank has, of all
   [[nodiscard]] bool are_all() const { return count == whole; }
 };
 
-vocabulary_rows own_vocabulary(const model_spec& whole, const tensor_place& place);
+/// Of the rank at `place`.
+vocabulary_rows own_vocabulary(const model_spec& whole, const model_place& place);
 
 /// Bytes of a micro-batch.
 struct exchanged_bytes {

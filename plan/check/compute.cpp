@@ -38,10 +38,11 @@ class micro_batch_order {
     return {};
   }
 
-  /// What has to follow a segment's forward or backward between the ranks of a tensor group; none: nothing.
+  /// Whether an exchange has to follow a segment's forward or backward.
   [[nodiscard]] bool is_exchanged(uint32_t unit, uint32_t s, use way) const {
-    const auto op = l_.tensor_ranks() == 1 ? core::exchange_op::none : l_.exchange_of(unit, s, way).op;
-    return op == core::exchange_op::sum || (op == core::exchange_op::gather && p_.options().mode != mode::generate);
+    const auto& what = l_.exchange_of(unit, s, way);
+    const bool of_loss = what.op == core::exchange_op::gather;
+    return l_.exchanging_ranks(what) > 1 && !(of_loss && p_.options().mode == mode::generate);
   }
   [[nodiscard]] uint32_t exchange(uint32_t unit, uint32_t s, use way) const {
     return r_.exchange[r_.exchange_of(way, micro_, r_.segment_base[unit] + s)];
@@ -51,7 +52,7 @@ class micro_batch_order {
     const uint32_t id = exchange(unit, s, way);
     waiting_ = none;
     if (!is_exchanged(unit, s, way))
-      return id == none ? core::result<void>{} : broken(p_, id, "exchanges what every rank of its tensor group has");
+      return id == none ? core::result<void>{} : broken(p_, id, "exchanges what every rank of its group has");
     if (id == none) return broken(p_, computed_, "leaves a part of its result, which nothing exchanges");
     const auto& x = p_.instructions[id];
     const auto& what = l_.exchange_of(unit, s, way);

@@ -31,7 +31,7 @@ core::result<void> model_is_sound(const job_layout& l) {
     for (const auto& s : u.segments)
       for (uint32_t q : s.parameters)
         if (const bool alike = l.table->parameters[q].share == core::tensor_share::alike;
-            alike != (s.output.op == core::exchange_op::none))
+            alike == (core::is_of_tensor_group(s.output.op) || core::is_of_tensor_group(s.input_gradient.op)))
           return broken(l, "a segment of " + u.name + (alike ? " is cut over a tensor group" : " is not cut") +
                                ", but " + l.table->parameters[q].name +
                                (alike ? " says that it is not" : " says that it is"));

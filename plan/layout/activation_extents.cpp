@@ -26,11 +26,14 @@ void place_activations(rank_plan& p) {
   }
 }
 
-uint64_t recomputed_from_bytes(const core::unit_info& unit, uint32_t tensor_ranks) {
+uint64_t recomputed_from_bytes(const core::unit_info& unit, const core::mesh& mesh) {
   uint64_t out = unit.input_bytes;
   for (size_t s = 0; s + 1 < unit.segments.size(); ++s) {
     const core::segment_exchange& x = unit.segments[s].output;
-    if (x.op != core::exchange_op::none) out += x.bytes * (x.op == core::exchange_op::gather ? tensor_ranks : 1);
+    const uint32_t parts = x.op == core::exchange_op::gather ? mesh.degree(core::axis::tensor)
+                           : x.op == core::exchange_op::swap ? mesh.size(core::sequence_axes)
+                                                             : 1;
+    out += x.bytes * parts;
   }
   return out;
 }

@@ -23,7 +23,7 @@ inline uint32_t activation_extent(const job_layout& l, uint32_t unit, uint32_t m
 void place_activations(rank_plan& p);
 
 /// Bytes of a micro-batch that wait for the unit's recompute: its input, and what was exchanged between its segments,
-/// so that nothing is exchanged again. `tensor_ranks` compute the unit together.
-uint64_t recomputed_from_bytes(const core::unit_info& unit, uint32_t tensor_ranks);
+/// so that nothing is exchanged again.
+uint64_t recomputed_from_bytes(const core::unit_info& unit, const core::mesh& mesh);
 
 }  // namespace troupe::plan

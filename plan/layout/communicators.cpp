@@ -112,6 +112,17 @@ void add_tensor_groups(std::vector<communicator>& out, const plan_options& o) {
          o.mesh.matching({{core::axis::pipeline, k}})});
 }
 
+void add_sequence_groups(std::vector<communicator>& out, const plan_options& o) {
+  for (uint32_t k = 0; k < o.mesh.degree(core::axis::pipeline); ++k)
+    for (const uint32_t r : o.mesh.matching({{core::axis::pipeline, k}}))
+      if (o.mesh.position(r, core::sequence_axes) == 0) {
+        const auto members = o.mesh.group_of(r, core::sequence_axes);
+        out.push_back(
+            {"sequence group of ranks " + std::to_string(members.front()) + " to " + std::to_string(members.back()),
+             members});
+      }
+}
+
 /// Communicators of one pipeline coordinate after the other, `each` of them: in the order of tensor coordinates, so
 /// many of each.
 struct family {
@@ -136,6 +147,13 @@ family over_tensor_of(const plan_options& o) {
   return {before.first + o.mesh.degree(core::axis::pipeline) * before.each, before.each == 0 ? 0U : 1U};
 }
 
+/// In the order of their first ranks.
+family sequence_groups_of(const plan_options& o) {
+  const family before = over_tensor_of(o);
+  return {before.first + o.mesh.degree(core::axis::pipeline) * before.each,
+          o.sequence_ranks() > 1 ? o.data() / o.sequence_ranks() * tensor_ranks(o) : 0};
+}
+
 }  // namespace
 
 std::vector<communicator> communicators_of(const plan_options& options, const std::vector<tie_exchange>& exchanges) {
@@ -150,6 +168,7 @@ std::vector<communicator> communicators_of(const plan_options& options, const st
   if (options.replicas() > 1) add_replicas(out, options);
   if (options.has_near_copies()) add_near_groups(out, options);
   if (tensor_ranks(options) > 1) add_tensor_groups(out, options);
+  if (options.sequence_ranks() > 1) add_sequence_groups(out, options);
   for (const auto& [a, b] : tied_pairs(exchanges))
     for (uint32_t column = 0; column < columns_of(options); ++column)
       out.push_back({pair_name("tied gradients of pipeline ranks", a, b, column),
@@ -180,7 +199,8 @@ uint32_t reduce_communicator(const job_layout& l, const parameter_set& bucket, u
 
 uint32_t alike(const job_layout& l, uint32_t c) {
   if (c < holders_of(l.options)) return c - c % l.tensor_ranks();
-  for (const family& f : {replicas_of(l.options), near_groups_of(l.options), tensor_groups_of(l.options)})
+  for (const family& f :
+       {replicas_of(l.options), near_groups_of(l.options), tensor_groups_of(l.options), sequence_groups_of(l.options)})
     if (c >= f.first && c < f.first + l.options.mesh.degree(core::axis::pipeline) * f.each)
       return c - (c - f.first) % f.each;
   return c;
@@ -201,8 +221,10 @@ uint32_t communicator_of(const job_layout& l, uint32_t rank, const operation& x)
   const uint32_t tensor = l.tensor_at(rank);
   if (x.kind == kind::reduce) return reduce_communicator(l, l.buckets[x.subject], tensor);
   if (x.kind == kind::exchange) {
-    const family groups = tensor_groups_of(l.options);
-    return groups.first + l.pipeline_at(rank) * groups.each + l.data_at(rank);
+    const bool in_tensor_group = core::is_of_tensor_group(l.exchange_of(x.subject, x.segment, x.use).op);
+    const family groups = in_tensor_group ? tensor_groups_of(l.options) : sequence_groups_of(l.options);
+    return groups.first + l.pipeline_at(rank) * groups.each +
+           (in_tensor_group ? l.data_at(rank) : l.samples_at(rank) * l.tensor_ranks() + tensor);
   }
   if (x.kind == kind::gather && x.near && l.options.has_near_copies()) return near_communicator(l, rank);
   const uint32_t columns = columns_of(l.options);

@@ -111,7 +111,7 @@ void count_activations(rank_plan& p, uint64_t kept) {
     for (const auto& s : p.table().units[u].segments) unit += s.saved_bytes;
     most = std::max(most, unit + inputs);
     if (trains && p.options().recompute && activation_window_bytes(l, u) == 0)
-      inputs += in_flight * recomputed_from_bytes(p.table().units[u], l.tensor_ranks());
+      inputs += in_flight * recomputed_from_bytes(p.table().units[u], p.options().mesh);
   }
   if (!trains) kept = 0;
   p.memory.activations = p.options().recompute ? kept + most : std::max(kept, most);

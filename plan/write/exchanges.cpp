@@ -14,7 +14,6 @@ void exchange_writer::read(handle x, const place& at) {
 }
 
 handle exchange_writer::computed(handle x) {
-  if (l_.tensor_ranks() == 1) return none;
   for (const uint32_t slot : read_) d_.buffer(slot).free_from = x;
   read_.clear();
   const operation o = d_.at(x);
@@ -23,7 +22,7 @@ handle exchange_writer::computed(handle x) {
   read(x, at);
   const core::segment_exchange& what = l_.exchange_of(o.subject, o.segment, way_of(o.use));
   const bool gathers_loss = what.op == core::exchange_op::gather && p_.options().mode == mode::generate;
-  if (what.op == core::exchange_op::none || gathers_loss) return none;
+  if (l_.exchanging_ranks(what) == 1 || gathers_loss) return none;
   const uint32_t slot = d_.open(x, pool::transfers, l_.exchange_slot_bytes(what), o.subject);
   const handle e = d_.append(kind::exchange, o.subject, o.micro);
   operation& made = d_.at(e);

@@ -1,4 +1,4 @@
-// Exchanges between the ranks of a tensor group: what a segment leaves as a summand or a part, in a slot, before the
+// Exchanges between the ranks of a group: what a segment leaves as a summand or in parts, in a slot, before the
 // next one reads it. Owns these slots but for those that end a stage of a pipeline, where the transfer's is exchanged.
 #pragma once
 

@@ -174,7 +174,7 @@ BOOST_AUTO_TEST_CASE(keys_that_wait_are_listed_by_capability) {
           keys.insert(k["key"].get<std::string>() + ": " + k["values"].get<std::string>());
     return keys;
   };
-  BOOST_TEST(of("sequence parallelism").contains("parallel.sequence: all but 1"));
+  BOOST_TEST(of("expert parallelism").contains("parallel.expert: all but 1"));
   BOOST_TEST(of("tensor parallelism").contains("pipeline.pipe_partitioned: all"));
   BOOST_TEST(of("pipeline parallelism").empty());
   BOOST_TEST(of("this learning rate schedule")

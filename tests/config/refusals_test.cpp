@@ -122,7 +122,7 @@ BOOST_AUTO_TEST_CASE(the_model_is_of_a_known_family_or_a_folder) {
 }
 
 BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
-  for (const std::string axis : {"sequence", "expert"})
+  for (const std::string axis : {"expert"})
     BOOST_TEST(errors_of(smallest_with("data: 2", axis + ": 2")) ==
                "j.yaml:3:" + std::to_string(14 + axis.size()) + ": error: parallel." + axis +
                    ": only 1 is supported in this version, got 2; it acts once there is " + axis + " parallelism\n");

@@ -108,7 +108,8 @@ class operands {
         kernels::sum_in_rank_order_reference(
             from, to, p.count, {r.input_type, r.communication, r.output_type, r.input_scale, r.accumulate});
       } else if (p.count > 0) {
-        std::memmove(to, inputs_[p.owner].data() + p.from * in_size, p.count * in_size);
+        const uint64_t from = p.from + (r.op == fabric::operation::all_to_all ? rank * p.count : 0);
+        std::memmove(to, inputs_[p.owner].data() + from * in_size, p.count * in_size);
       }
     }
   }

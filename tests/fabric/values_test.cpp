@@ -73,6 +73,13 @@ void add_one_of_each(programme& all, size_t count, uint64_t most, std::mt19937& 
     }
 }
 
+/// Parts of `count` elements, from 5 on in inputs, with gaps between them in outputs.
+void add_all_to_all(programme& all, uint64_t count) {
+  scene s = scene_of(operation::all_to_all, dtype::u8, dtype::u8, dtype::u8);
+  for (uint32_t owner = 0; owner < all.size(); ++owner) s.pieces.push_back({owner, 5, 2 + owner * (count + 3), count});
+  all.add(std::move(s));
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(values)
@@ -81,7 +88,10 @@ BOOST_AUTO_TEST_CASE_TEMPLATE(every_operation_moves_ragged_pieces, backend, back
   std::mt19937 random(7);
   for (uint32_t size = 1; size <= 4; ++size) {
     programme all(size);
-    for (const size_t count : {0, 1, 3, 40}) add_one_of_each(all, count, 60, random);
+    for (const size_t count : {0, 1, 3, 40}) {
+      add_one_of_each(all, count, 60, random);
+      add_all_to_all(all, count);
+    }
     all.run_and_check<backend>(1);
   }
 }

@@ -32,9 +32,28 @@ void check_model(const std::string& model, const settings& common) {
   check_same(train(job, masked + settings{"zero_optimization.stage=2"}, 4), reference);
 }
 
+/// Ranks that have some of a row's tokens see the documents of the whole row.
+void check_sequence_groups(const std::string& model) {
+  const small_job job(model);
+  job.folder().write("lines.jsonl", lines());
+  const settings masked = {"data.text=" + (job.folder() / "lines.jsonl").string(), "data.document_mask=true",
+                           "data_types.param_dtype=fp64", "optimizer.params.eps=1.0e-5"};
+  const auto reference = train(job, masked, 4);
+  for (const std::string degree : {"2", "4"}) {
+    const settings cut = masked + settings{"parallel.sequence=" + degree};
+    check_near(train(job, cut, 4), reference, 1e-12);
+    check_gradients(job, cut, masked, 1e-12);
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(document_mask)
+
+BOOST_AUTO_TEST_CASE(sequence_groups_train_the_uncut_model) {
+  check_sequence_groups(tiny_gpt2_with_dropout);
+  check_sequence_groups(tiny_llama);
+}
 
 BOOST_AUTO_TEST_CASE(gpt2_with_dropout_and_llama_keep_their_bits_at_every_stage) {
   check_model(tiny_gpt2_with_dropout, {});

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "actors/session/state_access.hpp"
 #include "tests/small_job.hpp"
 
 namespace troupe::tests {
@@ -73,8 +74,21 @@ inline void check_same(const run_result& got, const run_result& wanted) {
 inline void check_near(const run_result& got, const run_result& wanted, double tolerance) {
   const auto number = [](uint64_t bits) { return std::bit_cast<double>(bits); };
   for (size_t i = 0; i < wanted.losses.size(); ++i) {
-    BOOST_TEST(std::abs(number(got.losses[i]) / number(wanted.losses[i]) - 1) <= tolerance, "loss of step " << i);
-    BOOST_TEST(std::abs(number(got.norms[i]) / number(wanted.norms[i]) - 1) <= tolerance, "norm of step " << i);
+    BOOST_TEST(std::abs(number(got.losses[i]) / number(wanted.losses[i]) - 1) <= tolerance,
+               "loss of step " << i << ": " << number(got.losses[i]) / number(wanted.losses[i]) - 1);
+    BOOST_TEST(std::abs(number(got.norms[i]) / number(wanted.norms[i]) - 1) <= tolerance,
+               "norm of step " << i << ": " << number(got.norms[i]) / number(wanted.norms[i]) - 1);
+  }
+}
+
+/// Gradients of the first step, each beside its own size.
+inline void check_gradients(const small_job& job, const settings& got, const settings& wanted, double most) {
+  const auto cut = job.open(got), whole = job.open(wanted);
+  step_of(*cut);
+  step_of(*whole);
+  for (uint32_t q = 0; q < whole->table().parameters.size(); ++q) {
+    const double difference = relative_difference(gradient_of(*cut, q), gradient_of(*whole, q));
+    BOOST_TEST(difference <= most, whole->table().parameters[q].name << ": " << difference);
   }
 }
 

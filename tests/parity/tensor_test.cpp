@@ -16,16 +16,6 @@ settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 
-void check_gradients(const small_job& job, const settings& got, const settings& wanted, double most) {
-  const auto cut = job.open(got), whole = job.open(wanted);
-  step_of(*cut);
-  step_of(*whole);
-  for (uint32_t q = 0; q < whole->table().parameters.size(); ++q) {
-    const double difference = relative_difference(gradient_of(*cut, q), gradient_of(*whole, q));
-    BOOST_TEST(difference <= most, whole->table().parameters[q].name << ": " << difference);
-  }
-}
-
 void check_weights(const run_result& got, const run_result& wanted) {
   const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
   for (size_t q = 0; q < wanted.weights.size(); ++q)

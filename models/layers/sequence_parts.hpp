@@ -1,0 +1,39 @@
+// Attention's way between ranks of a sequence group: what a rank gives to each of the others, and what it makes of what
+// it gets. Plain functions with ATen's history; the exchange between them is the plan's.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "models/table/sequence_split.hpp"
+
+namespace troupe::models {
+
+/// How a rank's columns and heads lie in the parts that are swapped. Parts are as large as the widest rank's: behind
+/// a rank's own columns and heads they are zero.
+struct sequence_parts {
+  dealt_heads heads;
+  core::tp_widths columns;  ///< of each rank
+  uint32_t own = 0;         ///< this rank
+
+  [[nodiscard]] int64_t ranks() const { return static_cast<int64_t>(columns.size()); }
+  [[nodiscard]] int64_t columns_of(int64_t rank) const {
+    return static_cast<int64_t>(columns[static_cast<size_t>(rank)]);
+  }
+  [[nodiscard]] int64_t widest_columns() const { return static_cast<int64_t>(core::widest_of(columns)); }
+};
+
+/// Queries, keys and values of own columns (B, T', (heads + 2 kv_heads) * head_width) as a part for each rank
+/// (ranks, B, widest T', packed_width): the heads that it works with.
+at::Tensor give_heads(const at::Tensor& qkv, const sequence_parts& parts);
+
+/// Those of all columns (B, T, packed_width), out of the parts that all ranks gave this one.
+at::Tensor take_columns(const at::Tensor& got, const sequence_parts& parts);
+
+/// What attention makes of them (B, T, mixed_width) as a part for each rank (ranks, B, widest T', mixed_width): its
+/// columns.
+at::Tensor give_columns(const at::Tensor& mixed, const sequence_parts& parts);
+
+/// All heads of own columns (B, T', heads * head_width).
+at::Tensor take_heads(const at::Tensor& got, const sequence_parts& parts);
+
+}  // namespace troupe::models

@@ -36,17 +36,22 @@ core::result<void> check_cut(const std::string& name, const std::vector<int64_t>
   if (cut.dimension >= shape.size())
     return refuse("wanted one of " + std::to_string(shape.size()) + " dimensions, got dimension " +
                   std::to_string(cut.dimension));
+  const auto wanted = static_cast<uint64_t>(shape[cut.dimension]);
+  const auto other_sum = [&](const std::string& got) {
+    return refuse("wanted widths that sum to " + std::to_string(wanted) + " along dimension " +
+                  std::to_string(cut.dimension) + ", got " + got);
+  };
   uint64_t total = 0;
   for (const tp_widths& part : cut.parts) {
     if (part.size() != degree)
       return refuse("wanted a width for each of " + std::to_string(degree) + " ranks, got " +
                     std::to_string(part.size()));
-    total += sum_of(part);
+    for (const uint64_t width : part) {
+      if (width > UINT64_MAX - total) return other_sum("more than 64 bits hold");  // a file may say anything
+      total += width;
+    }
   }
-  const auto wanted = static_cast<uint64_t>(shape[cut.dimension]);
-  if (total != wanted)
-    return refuse("wanted widths that sum to " + std::to_string(wanted) + " along dimension " +
-                  std::to_string(cut.dimension) + ", got " + std::to_string(total));
+  if (total != wanted) return other_sum(std::to_string(total));
   return {};
 }
 

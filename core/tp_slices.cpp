@@ -23,7 +23,35 @@ void append(std::vector<tp_run>& to, const tp_run& run) {
 
 }  // namespace
 
-tp_slices::tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate) {
+std::vector<tp_common> common_to(const std::vector<tp_run>& first, const std::vector<tp_run>& second) {
+  std::vector<tp_common> out;
+  auto a = first.begin();
+  auto b = second.begin();
+  while (a != first.end() && b != second.end()) {
+    if (a->is_padding()) {
+      ++a;
+      continue;
+    }
+    if (b->is_padding()) {
+      ++b;
+      continue;
+    }
+    const uint64_t from = std::max(a->whole, b->whole), a_end = a->whole + a->count, b_end = b->whole + b->count;
+    if (const uint64_t to = std::min(a_end, b_end); from < to) {
+      const tp_common here{a->local + from - a->whole, b->local + from - b->whole, to - from};
+      if (!out.empty() && out.back().first + out.back().count == here.first &&
+          out.back().second + out.back().count == here.second)
+        out.back().count += here.count;
+      else
+        out.push_back(here);
+    }
+    if (a_end <= b_end) ++a;
+    if (b_end <= a_end) ++b;
+  }
+  return out;
+}
+
+tp_slices::tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate, tp_room room) {
   if (!cut.cuts()) {
     local_row_ = whole_row_ = own_row_ = numel_of(shape);
     parts_.push_back({0, 0, local_row_, local_row_});
@@ -36,8 +64,9 @@ tp_slices::tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut
   local_row_ = whole_row_ = own_row_ = 0;
   for (const tp_widths& widths : cut.parts) {
     const uint64_t before = std::accumulate(widths.begin(), widths.begin() + coordinate, uint64_t{0});
+    const uint64_t own = widths[coordinate] * inner_;
     parts_.push_back(
-        {local_row_, whole_row_ + before * inner_, widths[coordinate] * inner_, widest_of(widths) * inner_});
+        {local_row_, whole_row_ + before * inner_, own, room == tp_room::own ? own : widest_of(widths) * inner_});
     local_row_ += parts_.back().room;
     whole_row_ += sum_of(widths) * inner_;
     own_row_ += parts_.back().own;
@@ -58,6 +87,16 @@ std::vector<tp_run> tp_slices::runs(uint64_t first, uint64_t count) const {
     first += n;
   }
   return out;
+}
+
+uint64_t tp_slices::before(uint64_t element) const {
+  if (whole_row_ == 0) return 0;
+  const uint64_t row = element / whole_row_, at = element % whole_row_;
+  for (const part& p : parts_) {
+    if (at <= p.whole) return row * local_row_ + p.local;
+    if (at < p.whole + p.own) return row * local_row_ + p.local + (at - p.whole);
+  }
+  return (row + 1) * local_row_;
 }
 
 std::vector<tp_box> tp_slices::boxes() const {

@@ -26,18 +26,34 @@ struct tp_box {
   bool operator==(const tp_box&) const = default;
 };
 
+/// Elements that two shares of a parameter, or parts of them, have both.
+struct tp_common {
+  uint64_t first = 0, second = 0, count = 0;  ///< where they begin in either
+  bool operator==(const tp_common&) const = default;
+};
+
+/// Of runs of two shares of one parameter, each in order; neighbours are one.
+std::vector<tp_common> common_to(const std::vector<tp_run>& first, const std::vector<tp_run>& second);
+
+/// What a share has room for along the dimension: as much as the widest one, as in memory, or what is its own, as in
+/// files.
+enum class tp_room : uint8_t { widest, own };
+
 class tp_slices {  ///< the share of one coordinate
  public:
   /// Of a parameter of this shape, whose cut `check_cut` accepts.
-  tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate);
+  tp_slices(const std::vector<int64_t>& shape, const parameter_cut& cut, uint32_t coordinate,
+            tp_room room = tp_room::widest);
 
-  /// Of the share in memory, padding among them.
+  /// Of the share, padding among them.
   [[nodiscard]] uint64_t elements() const { return outer_ * local_row_; }
   /// Of those that are the parameter's.
   [[nodiscard]] uint64_t own_elements() const { return outer_ * own_row_; }
 
   /// Elements [first, first + count) of the share, in order; neighbours are one run.
   [[nodiscard]] std::vector<tp_run> runs(uint64_t first, uint64_t count) const;
+  /// Where the share's elements from number `element` of the parameter on begin: all before come before it.
+  [[nodiscard]] uint64_t before(uint64_t element) const;
   /// All that is the parameter's, a box for each part of which there is something. The share has their elements in the
   /// order of dimensions: within what lies before the cut one part behind the other.
   [[nodiscard]] std::vector<tp_box> boxes() const;

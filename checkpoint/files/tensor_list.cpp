@@ -49,7 +49,8 @@ const tensor_entry* find_tensor(const tensor_list& m, std::string_view name, ten
 void put_in_order(tensor_list& m) {
   std::sort(m.tensors.begin(), m.tensors.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
   for (auto& t : m.tensors)
-    std::sort(t.pieces.begin(), t.pieces.end(), [](const piece& a, const piece& b) { return a.first < b.first; });
+    std::sort(t.pieces.begin(), t.pieces.end(),
+              [](const piece& a, const piece& b) { return std::pair(a.share, a.first) < std::pair(b.share, b.first); });
   std::sort(m.tied.begin(), m.tied.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
 }
 

@@ -10,6 +10,7 @@
 #include "checkpoint/files/digest.hpp"
 #include "core/dtype.hpp"
 #include "core/text.hpp"
+#include "core/tp_plan.hpp"
 
 namespace troupe::checkpoint {
 
@@ -34,13 +35,14 @@ enum class tensor_kind : uint8_t {
 std::string_view name_of(tensor_kind kind);
 std::optional<tensor_kind> tensor_kind_from(std::string_view name);
 
-/// Elements [first, first + count) of a flattened tensor, and where they lie: `count` elements without gaps from byte
-/// `offset_bytes` of file number `file` on.
+/// Elements [first, first + count) of a flattened tensor, or of a share of one that is cut, and where they lie: `count`
+/// elements without gaps from byte `offset_bytes` of file number `file` on.
 struct piece {
   uint32_t file = 0;
   uint64_t first = 0, count = 0;
   uint64_t offset_bytes = 0;  ///< a multiple of piece_alignment_bytes
   digest128 digest;           ///< of those bytes, padding left out
+  uint32_t share = 0;         ///< of a cut tensor: the coordinate whose elements `first` counts
   bool operator==(const piece&) const = default;
 };
 
@@ -50,7 +52,10 @@ struct tensor_entry {  ///< one tensor, whole, however many hold it
   std::string moment;  ///< "exp_avg" and the like for kind moment, else empty
   core::dtype type = core::dtype::f32;
   std::vector<int64_t> shape;
-  std::vector<piece> pieces;  ///< ascending by first; cover every element once
+  std::vector<piece> pieces;  ///< ascending by (share, first); cover every element once
+  /// Of a tensor whose pieces are parts of tensor coordinates' shares: boxes of it, one for each part, whose elements
+  /// are numbered as core::tp_slices does with tp_room::own. Else it cuts nothing.
+  core::parameter_cut cut{};
   bool operator==(const tensor_entry&) const = default;
 };
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <tuple>
 
+#include "checkpoint/files/tensor_shares.hpp"
 #include "core/tensor_view.hpp"
 
 namespace troupe::checkpoint {
@@ -111,6 +112,7 @@ core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const te
 
 core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
                                        std::optional<uint32_t> zeros) {
+  if (whole.cut.cuts()) return slice_entry(cut, without_shares(whole), rank, zeros);
   auto out = like(whole, cut.slices[rank]);
   uint64_t reached = 0;
   const auto pad = [&](uint64_t to) -> core::result<void> {
@@ -213,6 +215,7 @@ core::result<split_sources> split_ranks(const tensor_source& whole, uint32_t ran
 
 core::result<tensor_entry> reordered_qkv(const tensor_entry& whole, qkv_version from, qkv_version to, uint32_t heads) {
   if (from == to) return whole;
+  if (whole.cut.cuts()) return reordered_qkv(without_shares(whole), from, to, heads);
   const int64_t rows = whole.shape.empty() ? 0 : whole.shape[0];
   if (heads == 0 || rows <= 0 || rows > UINT32_MAX || rows % (int64_t{3} * heads) != 0)
     return fail(error_kind::bad_input, fmt::format("tensor {}: {} rows are not queries, keys and values of {} heads",

@@ -13,7 +13,8 @@
 
 namespace troupe::checkpoint {
 
-inline constexpr uint32_t manifest_version = 1;
+/// The newest that is read. What is written: 2 where a tensor is cut, else 1.
+inline constexpr uint32_t manifest_version = 2;
 inline constexpr uint64_t max_manifest_bytes = uint64_t{256} << 20;
 inline constexpr size_t max_shard_files = 65'536;
 inline constexpr std::string_view manifest_file_name = "manifest.json";
@@ -58,7 +59,7 @@ struct manifest : tensor_list {    ///< one checkpoint
 };
 
 /// Checks what the types cannot express: limits, order, names, and that pieces are aligned, lie inside their file, do
-/// not overlap and cover their tensor exactly. The error names the tensor.
+/// not overlap and cover their tensor exactly, and cuts fit its shape. The error names the tensor.
 core::result<void> check_manifest(const manifest& m);
 
 }  // namespace troupe::checkpoint

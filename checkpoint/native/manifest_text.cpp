@@ -22,6 +22,20 @@ constexpr std::string_view line_begin = R"({"format":"troupe checkpoint","versio
 constexpr std::string_view line_digest = R"(,"digest":")";
 constexpr std::string_view line_end = "\",\n";
 
+struct written_version {
+  uint32_t value = 0;
+  size_t digits = 0;  ///< 0: none
+};
+
+/// Of a text that begins as a manifest.
+written_version version_of(std::string_view text) {
+  text.remove_prefix(line_begin.size());
+  written_version out;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out.value);
+  if (problem == std::errc()) out.digits = static_cast<size_t>(end - text.data());
+  return out;
+}
+
 /// Depth, number of values, keys that stand twice.
 class guard : public nlohmann::json_sax<json> {
  public:
@@ -89,7 +103,8 @@ core::result<void> check_client_state(const std::string& text) {
 /// Takes values out of the tree; the first that is missing or of another type stays in `problem`.
 class taker {
  public:
-  std::string problem;
+  bool cuts = true;  ///< of tensors: an older version does not know them
+  std::string problem{};
 
   /// The member, or null with the problem noted.
   const json* member(const json& object, const char* key, const char* where) {
@@ -186,12 +201,35 @@ class taker {
     if (!known) return miss(at, fmt::format("a dtype that is known here, not '{}',", shown(type))) != nullptr;
     for (const auto& d : v["shape"])
       if (!number(&d, out.shape.emplace_back(), at)) return false;
+    if (const auto how = v.find("cut"); cuts && how != v.end() && !cut(*how, out.cut, at)) return false;
+    const bool shares = out.cut.cuts();
     out.pieces.reserve(v["pieces"].size());
     for (const auto& p : v["pieces"]) {
       auto& o = out.pieces.emplace_back();
-      if (!list(&p, 5, at) || !number(&p[0], o.file, at) || !number(&p[1], o.first, at) ||
-          !number(&p[2], o.count, at) || !number(&p[3], o.offset_bytes, at) || !digest(&p[4], o.digest, at))
+      if (!list(&p, shares ? 6 : 5, at) || !number(&p[0], o.file, at) || !number(&p[1], o.first, at) ||
+          !number(&p[2], o.count, at) || !number(&p[3], o.offset_bytes, at) || !digest(&p[4], o.digest, at) ||
+          (shares && !number(&p[5], o.share, at)))
         return false;
+    }
+    return true;
+  }
+
+  bool cut(const json& v, core::parameter_cut& out, const char* at) {
+    std::string style;
+    if (!text(member(v, "style", at), style, at) || !number(member(v, "dimension", at), out.dimension, at) ||
+        !list(member(v, "parts", at), 0, at))
+      return false;
+    using enum core::tp_style;
+    const auto known = {column, row, vocabulary};
+    const auto* const found = std::ranges::find(known, style, [](core::tp_style s) { return core::name_of(s); });
+    if (found == known.end() || v["parts"].empty())
+      return miss(at, fmt::format("a cut that is known here, with its parts, not '{}',", shown(style))) != nullptr;
+    out.style = *found;
+    for (const auto& part : v["parts"]) {
+      auto& widths = out.parts.emplace_back();
+      if (!list(&part, 0, at)) return false;
+      for (const auto& width : part)
+        if (!number(&width, widths.emplace_back(), at)) return false;
     }
     return true;
   }
@@ -234,13 +272,23 @@ std::string or_null(const std::optional<uint64_t>& x) { return x ? std::to_strin
 
 std::string quoted(const std::string& text) { return json(text).dump(); }
 
+void append_cut(std::string& out, const core::parameter_cut& cut) {
+  out += fmt::format(R"("cut":{{"style":"{}","dimension":{},"parts":[)", core::name_of(cut.style), cut.dimension);
+  for (size_t i = 0; i < cut.parts.size(); ++i)
+    out += fmt::format("{}[{}]", i == 0 ? "" : ",", fmt::join(cut.parts[i], ","));
+  out += "]},";
+}
+
 void append_tensor(std::string& out, const tensor_entry& t) {
-  out += fmt::format(R"({{"name":{},"kind":"{}","moment":{},"dtype":"{}","shape":[{}],"pieces":[)", quoted(t.name),
+  out += fmt::format(R"({{"name":{},"kind":"{}","moment":{},"dtype":"{}","shape":[{}],)", quoted(t.name),
                      name_of(t.kind), quoted(t.moment), core::name_of(t.type), fmt::join(t.shape, ","));
+  if (t.cut.cuts()) append_cut(out, t.cut);
+  out += "\"pieces\":[";
   for (size_t i = 0; i < t.pieces.size(); ++i) {
     const auto& p = t.pieces[i];
-    out += fmt::format(R"({}[{},{},{},{},"{}"])", i == 0 ? "" : ",", p.file, p.first, p.count, p.offset_bytes,
+    out += fmt::format(R"({}[{},{},{},{},"{}")", i == 0 ? "" : ",", p.file, p.first, p.count, p.offset_bytes,
                        to_hex(p.digest));
+    out += t.cut.cuts() ? fmt::format(",{}]", p.share) : "]";
   }
   out += "]}";
 }
@@ -280,9 +328,8 @@ std::string body_of(const manifest& m) {
 
 }  // namespace
 
-std::string sealed(std::string_view body) {
-  return fmt::format("{}{}{}{}{}{}", line_begin, manifest_version, line_digest, to_hex(digest_of(body)), line_end,
-                     body);
+std::string sealed(std::string_view body, uint32_t version) {
+  return fmt::format("{}{}{}{}{}{}", line_begin, version, line_digest, to_hex(digest_of(body)), line_end, body);
 }
 
 bool looks_like_manifest(std::string_view first_bytes) { return first_bytes.starts_with(line_begin); }
@@ -290,14 +337,12 @@ bool looks_like_manifest(std::string_view first_bytes) { return first_bytes.star
 core::result<digest128> seal_of(std::string_view text) {
   const auto bad = [](std::string why) { return fail(error_kind::bad_input, std::move(why)); };
   if (!looks_like_manifest(text)) return bad("it does not begin as the manifest of a Troupe checkpoint");
-  text.remove_prefix(line_begin.size());
-  uint32_t version = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), version);
-  if (problem != std::errc()) return bad("its first line names no version");
+  const auto [version, digits] = version_of(text);
+  if (digits == 0) return bad("its first line names no version");
   if (version > manifest_version)
     return fail(error_kind::mismatch,
                 fmt::format("it has version {}, this program reads versions up to {}", version, manifest_version));
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  text.remove_prefix(line_begin.size() + digits);
   const size_t line_bytes = line_digest.size() + 32 + line_end.size();
   if (version == 0 || text.size() < line_bytes || !text.starts_with(line_digest) ||
       text.substr(line_digest.size() + 32, line_end.size()) != line_end)
@@ -316,7 +361,7 @@ core::result<std::string> format_manifest(const manifest& m) {
   if (auto ok = check_client_state(m.run.client_state); !ok) return fail(ok.error());
   std::string text;
   try {
-    text = sealed(body_of(m));
+    text = sealed(body_of(m), std::ranges::any_of(m.tensors, [](const auto& t) { return t.cut.cuts(); }) ? 2 : 1);
   } catch (const json::exception&) {
     return fail(error_kind::bad_input, "a name or a text of the run state is not UTF-8");
   }
@@ -335,7 +380,7 @@ core::result<manifest> parse_manifest(std::string_view text) {
   if (!json::sax_parse(text.begin(), text.end(), &g)) return fail(error_kind::bad_input, std::move(g.problem));
   const json tree = json::parse(text.begin(), text.end(), nullptr, false);
   manifest out;
-  taker take;
+  taker take{.cuts = version_of(text).value > 1};
   if (!take.all(tree, out)) return fail(error_kind::bad_input, std::move(take.problem));
   if (auto ok = check_manifest(out); !ok) return fail(ok.error());
   if (auto ok = check_client_state(out.run.client_state); !ok) return fail(ok.error());

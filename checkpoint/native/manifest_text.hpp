@@ -27,7 +27,7 @@ core::result<manifest> parse_manifest(std::string_view text);
 core::result<digest128> seal_of(std::string_view text);
 
 /// Puts the first line in front of a body.
-std::string sealed(std::string_view body);
+std::string sealed(std::string_view body, uint32_t version = manifest_version);
 
 /// Whether a file that begins so is a manifest of ours, of whatever version.
 bool looks_like_manifest(std::string_view first_bytes);

@@ -122,9 +122,11 @@ counterparts pair_up(const tensor_source& first, const tensor_source& second) {
 }
 
 bool same_cut_and_digests(const tensor_entry& a, const tensor_entry& b) {
-  return std::equal(
-      a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(),
-      [](const piece& p, const piece& q) { return p.first == q.first && p.count == q.count && p.digest == q.digest; });
+  return a.cut == b.cut && std::equal(a.pieces.begin(), a.pieces.end(), b.pieces.begin(), b.pieces.end(),
+                                      [](const piece& p, const piece& q) {
+                                        return p.share == q.share && p.first == q.first && p.count == q.count &&
+                                               p.digest == q.digest;
+                                      });
 }
 
 double value_at(const std::vector<std::byte>& of, core::dtype type, size_t i) {

@@ -21,6 +21,11 @@ using json = nlohmann::ordered_json;
 
 uint64_t bytes_of_tensor(const tensor_entry& t) { return core::numel_of(t.shape) * core::size_of(t.type); }
 
+/// " of shares of 384 along dimension 1: 192, 192"; nothing where it is whole.
+std::string cut_text(const core::parameter_cut& cut) {
+  return cut.cuts() ? fmt::format(" of shares along dimension {} of {}", cut.dimension, core::widths_text(cut)) : "";
+}
+
 struct holding {  ///< of one file
   uint64_t pieces = 0, bytes = 0;
 };
@@ -132,10 +137,10 @@ std::string inspect_text(const tensor_source& s) {
     for (const auto& p : t.pieces) in.insert(p.file);
     std::vector<std::string> names;
     for (const uint32_t f : in) names.push_back(shown_file(s, f));
-    out += fmt::format("{:{}}{} {}, {}, {} {}: {}\n", "", 2 * parts.size() + 2,
+    out += fmt::format("{:{}}{} {}, {}, {} {}{}: {}\n", "", 2 * parts.size() + 2,
                        t.kind == tensor_kind::moment ? shown(t.moment) : std::string(name_of(t.kind)),
                        core::name_of(t.type), core::human_bytes(bytes_of_tensor(t)), t.pieces.size(),
-                       t.pieces.size() == 1 ? "piece" : "pieces", fmt::join(names, ", "));
+                       t.pieces.size() == 1 ? "piece" : "pieces", cut_text(t.cut), fmt::join(names, ", "));
   }
   for (const auto& t : s.tied) out += fmt::format("  {} is {}\n", shown(t.name), shown(t.of));
   const auto holdings = holdings_of(s);
@@ -170,6 +175,7 @@ std::string inspect_json(const tensor_source& s) {
       pieces.push_back(
           {{"file", shown_file(s, p.file)}, {"first", p.first}, {"count", p.count}, {"offset_bytes", p.offset_bytes}});
       if (s.has_digests) pieces.back()["digest"] = to_hex(p.digest);
+      if (t.cut.cuts()) pieces.back()["share"] = p.share;
     }
     tensors.push_back({{"name", t.name},
                        {"kind", name_of(t.kind)},
@@ -178,6 +184,9 @@ std::string inspect_json(const tensor_source& s) {
                        {"shape", t.shape},
                        {"bytes", bytes_of_tensor(t)},
                        {"pieces", std::move(pieces)}});
+    if (t.cut.cuts())
+      tensors.back()["cut"] = {
+          {"style", core::name_of(t.cut.style)}, {"dimension", t.cut.dimension}, {"parts", t.cut.parts}};
   }
   auto& tied = out["tied"] = json::array();
   for (const auto& t : s.tied) tied.push_back({{"name", t.name}, {"of", t.of}});

@@ -6,12 +6,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <system_error>
 #include <thread>
 
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/cores.hpp"
@@ -34,9 +36,10 @@ constexpr size_t slot_bytes = scatter_block_bytes + 2 * storage::file::alignment
 /// Small enough that a core keeps it while it is looked at twice.
 constexpr size_t cached_bytes = size_t{128} << 10;
 
-struct unit {  ///< elements [first, last) of a tensor, in one piece
+struct unit {  ///< elements [first, last) of a piece, as it counts them
   const scattered_tensor* of = nullptr;
   const piece* in = nullptr;
+  const core::tp_slices* share = nullptr;  ///< whose elements it counts; null: the tensor's
   uint64_t first = 0, last = 0;
   bool whole = false;  ///< all of the piece
 };
@@ -79,8 +82,9 @@ class open_files {
 
 core::result<void> check(const scattered_tensor& s) {
   const auto& t = *s.tensor;
-  const uint64_t elements = core::numel_of(t.shape);
+  const uint64_t whole = core::numel_of(t.shape);
   for (const auto& target : s.targets) {
+    const uint64_t elements = target.share != nullptr ? target.share->elements() : whole;
     if (target.first > elements || target.count > elements - target.first)
       return fail(error_kind::bug, fmt::format("tensor {}: {} elements from element {} on of {}", shown(t),
                                                target.count, target.first, elements));
@@ -91,15 +95,35 @@ core::result<void> check(const scattered_tensor& s) {
   return {};
 }
 
+/// Elements [first, first + count) that `share` counts, as runs of the tensor; null: the tensor's own.
+std::vector<core::tp_run> runs_of(const core::tp_slices* share, uint64_t first, uint64_t count) {
+  return share != nullptr ? share->runs(first, count) : std::vector<core::tp_run>{{first, first, count}};
+}
+
+/// What a target takes of a piece's elements: places in the piece, and in what the target counts.
+std::vector<core::tp_common> taken_of(const std::vector<core::tp_run>& of_piece, const read_target& target) {
+  const auto own = [](const core::tp_run& r) { return !r.is_padding(); };
+  const auto last = std::find_if(of_piece.rbegin(), of_piece.rend(), own);
+  if (last == of_piece.rend()) return {};
+  const uint64_t begin = std::ranges::find_if(of_piece, own)->whole, end = last->whole + last->count;
+  const auto place = [&](uint64_t element) {
+    return target.share != nullptr ? target.share->before(element) : element;
+  };
+  const uint64_t from = std::max(target.first, place(begin));
+  const uint64_t to = std::min(target.first + target.count, place(end));
+  if (from >= to) return {};
+  return core::common_to(of_piece, runs_of(target.share, from, to - from));
+}
+
 /// The pieces of a tensor that somebody wants some of.
-void add_units(std::vector<unit>& out, const scattered_tensor& s) {
+void add_units(std::vector<unit>& out, const scattered_tensor& s, const tensor_shares& shares) {
+  const bool is_cut = s.tensor->cut.cuts();
   for (const auto& p : s.tensor->pieces) {
+    const auto* const share = is_cut ? &shares.share_of(p) : nullptr;
+    const auto runs = runs_of(share, p.first, p.count);
     std::vector<std::pair<uint64_t, uint64_t>> parts;
-    for (const auto& target : s.targets) {
-      const uint64_t from = std::max(p.first, target.first);
-      const uint64_t to = std::min(p.first + p.count, target.first + target.count);
-      if (from < to) parts.emplace_back(from, to);
-    }
+    for (const auto& target : s.targets)
+      for (const auto& x : taken_of(runs, target)) parts.emplace_back(x.first, x.first + x.count);
     if (parts.empty()) continue;
     std::sort(parts.begin(), parts.end());
     uint64_t reached = parts.front().first;
@@ -108,7 +132,7 @@ void add_units(std::vector<unit>& out, const scattered_tensor& s) {
       gap = gap || from > reached;
       reached = std::max(reached, to);
     }
-    out.push_back({&s, &p, parts.front().first, reached, !gap && reached == p.first + p.count});
+    out.push_back({&s, &p, share, parts.front().first, reached, !gap && reached == p.first + p.count});
   }
 }
 
@@ -192,7 +216,7 @@ class block_reader {
     size_t number = 0;  ///< of the unit
     const unit* of = nullptr;
     std::shared_ptr<const open_file> file;
-    uint64_t first = 0, count = 0;  ///< elements of the tensor
+    uint64_t first = 0, count = 0;  ///< elements of the piece
     uint64_t offset_bytes = 0;      ///< of these in the file
     uint64_t window_bytes = 0;      ///< what a direct read brings before them; 0 where nothing is in flight
     bool in_flight = false, is_direct = false;
@@ -293,23 +317,26 @@ class block_reader {
 
   /// To all who want some of it, in parts that stay in the cache from the digest to the copies.
   void hand_out(const slot& s, std::span<const std::byte> bytes, bool verify) {
-    const auto& t = *s.of->of->tensor;
-    const uint64_t element_bytes = core::size_of(t.type), part = cached_bytes / element_bytes;
+    const uint64_t element_bytes = core::size_of(s.of->of->tensor->type), part = cached_bytes / element_bytes;
     for (uint64_t done = 0; done < s.count; done += part) {
       const uint64_t first = s.first + done, last = first + std::min(part, s.count - done);
       const auto here = bytes.subspan(done * element_bytes, (last - first) * element_bytes);
       if (verify) digest_.add(here);
-      for (const auto& target : s.of->of->targets) {
-        const uint64_t from = std::max(first, target.first), to = std::min(last, target.first + target.count);
-        if (from >= to) continue;
-        const auto in = here.subspan((from - first) * element_bytes, (to - from) * element_bytes);
-        auto* const out = target.to + (from - target.first) * core::size_of(target.type);
-        if (target.type == t.type)
-          core::stream_copy(out, in);
-        else
-          cast_elements(t.type, in.data(), target.type, out, to - from);
-      }
+      const auto runs = runs_of(s.of->share, first, last - first);
+      for (const auto& target : s.of->of->targets)
+        for (const auto& x : taken_of(runs, target))
+          copy(s.of->of->tensor->type, here.subspan((x.first - first) * element_bytes, x.count * element_bytes), target,
+               x.second);
     }
+  }
+
+  /// Elements of type `from` to where element `at` of a target lies.
+  static void copy(core::dtype from, std::span<const std::byte> in, const read_target& target, uint64_t at) {
+    auto* const out = target.to + (at - target.first) * core::size_of(target.type);
+    if (target.type == from)
+      core::stream_copy(out, in);
+    else
+      cast_elements(from, in.data(), target.type, out, in.size() / core::size_of(from));
   }
 
   shared_load& load_;
@@ -331,10 +358,11 @@ core::result<read_report> read_scattered(file_system& files, const tensor_source
                                          std::span<const scattered_tensor> wanted,
                                          const std::function<bool()>& wants_end) {
   std::vector<unit> units;
+  std::deque<tensor_shares> shares;  // that units point to
   for (const auto& s : wanted) {
     if (s.targets.empty()) continue;
     if (auto ok = check(s); !ok) return fail(ok.error());
-    add_units(units, s);
+    add_units(units, s, shares.emplace_back(*s.tensor));
   }
   // one file after the other, as it lies there
   std::sort(units.begin(), units.end(), [](const unit& a, const unit& b) {

@@ -11,6 +11,7 @@
 #include "checkpoint/files/file_system.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/error.hpp"
+#include "core/tp_slices.hpp"
 
 namespace troupe::checkpoint {
 
@@ -21,11 +22,13 @@ inline constexpr size_t scatter_blocks = 32;
 /// Threads of one load at most; no more than the process has cores, but two.
 inline constexpr size_t scatter_threads_max = 8;
 
-/// Elements [first, first + count) of a tensor as `type`, at `to`; any alignment.
+/// Elements [first, first + count) of a tensor, or of a share of it, as `type`, at `to`; any alignment.
 struct read_target {
   uint64_t first = 0, count = 0;
   core::dtype type = core::dtype::f32;
   std::byte* to = nullptr;
+  const core::tp_slices* share =
+      nullptr;  ///< of the tensor's shape; its padding is left alone. Null: all of the tensor
 };
 
 /// A tensor of the source and all who want something of it; targets do not overlap.

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "checkpoint/source/element_cast.hpp"
 #include "core/tensor_view.hpp"
@@ -48,19 +50,24 @@ core::result<void> source_reader::read(const tensor_entry& t, uint64_t first, ui
   if (first > elements || count > elements - first || out.size() / element_bytes < count)
     return fail(error_kind::bug, fmt::format("tensor {}: {} elements from element {} on, into {} bytes, of {} elements",
                                              shown(t), count, first, out.size(), elements));
-  const uint64_t end = first + count;
-  auto p = std::partition_point(t.pieces.begin(), t.pieces.end(),
-                                [&](const piece& q) { return q.first + q.count <= first; });
-  for (; p != t.pieces.end() && p->first < end; ++p) {
-    const uint64_t from = std::max(p->first, first), to = std::min(p->first + p->count, end);
-    const auto file = opened(p->file);
+  const tensor_shares shares(t);
+  for (const auto& part : shares.parts_of(first, count)) {
+    const piece& p = *part.in;
+    const auto file = opened(p.file);
     if (!file) return fail(file.error());
-    const auto into = out.subspan(static_cast<size_t>((from - first) * element_bytes),
-                                  static_cast<size_t>((to - from) * element_bytes));
-    const uint64_t at = p->offset_bytes + (from - p->first) * element_bytes;
-    if (auto ok = read_exactly(**file, from_.files[p->file].path, at, into); !ok) return ok;
+    const auto runs = shares.share_of(p).runs(part.first, part.count);
+    const bool neighbours = runs.size() == 1;  // else they lie apart in the tensor
+    if (!neighbours) share_block_.resize(part.count * element_bytes);
+    const auto into = neighbours ? out.subspan((runs[0].whole - first) * element_bytes, part.count * element_bytes)
+                                 : std::span(share_block_);
+    const uint64_t at = p.offset_bytes + (part.first - p.first) * element_bytes;
+    if (auto ok = read_exactly(**file, from_.files[p.file].path, at, into); !ok) return ok;
     if (from_.has_digests)
-      if (auto ok = check(t, *p, **file, into); !ok) return ok;
+      if (auto ok = check(t, p, **file, into); !ok) return ok;
+    if (neighbours) continue;
+    for (const auto& run : runs)
+      std::memcpy(out.data() + (run.whole - first) * element_bytes, &into[(run.local - part.first) * element_bytes],
+                  run.count * element_bytes);
   }
   return {};
 }
@@ -84,9 +91,8 @@ core::result<void> source_reader::check(const tensor_entry& t, const piece& p, c
     }
   }
   if (digest.value() != p.digest)
-    return fail(error_kind::bad_input,
-                fmt::format("'{}': the {} bytes at byte {}, elements {} to {} of tensor {}, do not have their digest",
-                            path.string(), bytes, p.offset_bytes, p.first, p.first + p.count, shown(t)));
+    return fail(error_kind::bad_input, fmt::format("'{}': the {} bytes at byte {}, {}, do not have their digest",
+                                                   path.string(), bytes, p.offset_bytes, shown(t, p)));
   checked_.insert(key);
   return {};
 }

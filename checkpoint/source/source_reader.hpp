@@ -20,7 +20,8 @@ namespace troupe::checkpoint {
 inline constexpr size_t read_block_bytes = size_t{4} << 20;
 /// Files that one reader keeps open; when it needs another, it closes all.
 inline constexpr size_t max_open_source_files = 128;
-/// Bytes that a conversion holds besides its output.
+/// Bytes that a conversion holds besides its output; beside those a reader of cut tensors holds what is read of a
+/// share.
 inline constexpr size_t cast_block_bytes = size_t{1} << 20;
 
 /// For one thread at a time; `from` and `files` outlive it.
@@ -48,7 +49,7 @@ class source_reader {
   file_system& files_;
   std::vector<std::unique_ptr<input_file>> open_;  ///< by number; null where closed
   size_t open_count_ = 0;
-  std::vector<std::byte> block_, check_block_;
+  std::vector<std::byte> block_, check_block_, share_block_;
   std::set<std::pair<uint32_t, uint64_t>> checked_;  ///< pieces that have their digest, by file and offset
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/source_reader.hpp"
 #include "core/tensor_view.hpp"
@@ -27,19 +28,14 @@ core::result<void> check_pieces(const tensor_source& s, const tensor_entry& t) {
   const auto bytes = bytes_of(t.type, t.shape);
   if (!bytes) return bad("the product of its shape is beyond any file");
   const uint64_t element_bytes = core::size_of(t.type), elements = *bytes / element_bytes;
-  uint64_t reached = 0;
+  if (auto ok = check_shares(t, elements); !ok) return fail(ok.error().in(fmt::format("'{}'", s.folder.string())));
   for (const auto& p : t.pieces) {
     if (p.file >= s.files.size()) return bad(fmt::format("file number {} of {} files", p.file, s.files.size()));
-    if (p.first != reached || p.count == 0 || p.count > elements - reached)
-      return bad(fmt::format("wanted the piece at element {} of {}, got elements {} to {}", reached, elements, p.first,
-                             p.first + p.count));
     const auto& file = s.files[p.file];
     if (p.offset_bytes > file.bytes || p.count > (file.bytes - p.offset_bytes) / element_bytes)
       return bad(fmt::format("{} elements at byte {} leave '{}', which has {} bytes", p.count, p.offset_bytes,
                              file.path.string(), file.bytes));
-    reached += p.count;
   }
-  if (reached != elements) return bad(fmt::format("no piece holds its elements {} to {}", reached, elements));
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include <memory>
 #include <tuple>
 
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/shard.hpp"
 #include "checkpoint/source/inspect.hpp"
 #include "checkpoint/source/source_reader.hpp"
@@ -99,9 +100,8 @@ class verifier {
       out_.compared_bytes += at.bytes;
       if (digest.value() != at.part->digest) {
         note(number, tensor, at.offset_bytes,
-             fmt::format("'{}': the {} bytes at byte {}, elements {} to {} of tensor {}, do not have their digest",
-                         path.string(), at.bytes, at.offset_bytes, at.part->first, at.part->first + at.part->count,
-                         tensor));
+             fmt::format("'{}': the {} bytes at byte {}, {}, do not have their digest", path.string(), at.bytes,
+                         at.offset_bytes, shown(*at.tensor, *at.part)));
         continue;
       }
       const uint64_t end = at.offset_bytes + at.bytes;

@@ -50,6 +50,8 @@ BOOST_AUTO_TEST_CASE(a_cut_that_is_none_of_its_parameter_is_refused_by_name) {
   refused({tp_style::column, 2, {{8, 8}}}, "wanted one of 2 dimensions, got dimension 2");
   refused({tp_style::column, 1, {{32, 16, 16}}}, "wanted a width for each of 2 ranks, got 3");
   refused({tp_style::column, 1, {{32, 16}, {8, 4}}}, "wanted widths that sum to 64 along dimension 1, got 60");
+  refused({tp_style::column, 1, {{UINT64_MAX, 1}, {64, 0}}},
+          "wanted widths that sum to 64 along dimension 1, got more than 64 bits hold");
   BOOST_TEST(core::check_cut("w", {16, 64}, {tp_style::column, 1, {{32, 16}, {8, 8}}}, 2).has_value());
   BOOST_TEST(core::check_cut("w", {16, 64}, {}, 2).has_value());
 }

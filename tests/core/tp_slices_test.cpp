@@ -104,6 +104,59 @@ BOOST_AUTO_TEST_CASE(any_range_of_a_share_is_the_same_runs) {
     }
 }
 
+BOOST_AUTO_TEST_CASE(a_share_without_room_for_others_has_its_own_elements_in_the_same_order) {
+  for (const auto& s : samples)
+    for (uint32_t t = 0; t < s.degree; ++t) {
+      const core::tp_slices own(s.whole, s.cut, t, core::tp_room::own);
+      auto wanted = places_by_hand(s, t);
+      std::erase(wanted, tp_run::padding);
+      BOOST_TEST_REQUIRE(own.elements() == wanted.size());
+      BOOST_TEST(own.own_elements() == wanted.size());
+      BOOST_TEST(places_of(own.runs(0, own.elements())) == wanted, boost::test_tools::per_element());
+    }
+}
+
+BOOST_AUTO_TEST_CASE(before_an_element_of_the_whole_are_the_shares_that_come_before_it) {
+  for (const auto& s : samples)
+    for (uint32_t t = 0; t < s.degree; ++t) {
+      const core::tp_slices own(s.whole, s.cut, t, core::tp_room::own), widest(s.whole, s.cut, t);
+      auto places = places_by_hand(s, t);
+      const auto with_padding = places;
+      std::erase(places, tp_run::padding);
+      for (uint64_t e = 0; e <= core::numel_of(s.whole); ++e) {
+        BOOST_TEST(own.before(e) == static_cast<uint64_t>(std::ranges::lower_bound(places, e) - places.begin()));
+        const uint64_t at = widest.before(e);
+        BOOST_TEST_REQUIRE(at <= with_padding.size());
+        for (uint64_t i = 0; i < with_padding.size(); ++i)
+          if (with_padding[i] != tp_run::padding) BOOST_TEST((with_padding[i] < e) == (i < at));
+      }
+    }
+}
+
+BOOST_AUTO_TEST_CASE(what_two_shares_have_both_is_found_in_either) {
+  std::mt19937_64 random(18);
+  const shape whole{3, 24};
+  const parameter_cut three{tp_style::column, 1, {{9, 8, 7}}}, packed{tp_style::column, 1, {{8, 4}, {4, 2}, {4, 2}}};
+  for (int i = 0; i < 200; ++i) {
+    const core::tp_slices a(whole, three, static_cast<uint32_t>(random() % 3)),
+        b(whole, packed, static_cast<uint32_t>(random() % 2));
+    const auto part = [&](const core::tp_slices& of) {
+      const uint64_t first = random() % of.elements();
+      return of.runs(first, random() % (of.elements() - first) + 1);
+    };
+    const auto one = part(a), other = part(b);
+    std::vector<std::pair<uint64_t, uint64_t>> wanted, got;
+    for (const auto& x : one)
+      for (uint64_t k = 0; !x.is_padding() && k < x.count; ++k)
+        for (const auto& y : other)
+          if (!y.is_padding() && x.whole + k >= y.whole && x.whole + k < y.whole + y.count)
+            wanted.emplace_back(x.local + k, y.local + (x.whole + k - y.whole));
+    for (const auto& both : core::common_to(one, other))
+      for (uint64_t k = 0; k < both.count; ++k) got.emplace_back(both.first + k, both.second + k);
+    BOOST_TEST((got == wanted));
+  }
+}
+
 BOOST_AUTO_TEST_CASE(neighbours_are_one_run) {
   const core::tp_slices rows({6, 10}, {tp_style::row, 0, {{4, 2}}}, 1);
   BOOST_TEST((rows.runs(0, 40) == std::vector<tp_run>{{0, 40, 20}, {20, tp_run::padding, 20}}));

@@ -1,6 +1,6 @@
 """A reader of Troupe's checkpoints written from docs/formats.md alone, with nothing but Python and numpy.
 
-Trains a small GPT-2 for a few steps (fp32 and bf16, ZeRO stages 1 and 3, two ranks), reads the folder, and compares with
+Trains a small GPT-2 for a few steps (fp32 and bf16, ZeRO stages 1 to 3, alone and cut over three tensor ranks), reads the folder, and compares with
 what `troupe checkpoint inspect --json` shows and with the weights that `troupe checkpoint to-fp32` writes, bit for bit.
 Digests are compared where the module xxhash is installed.
 
@@ -54,8 +54,8 @@ def read_manifest(folder):
     first, _, rest = (folder / "manifest.json").read_bytes().partition(b"\n")
     version = re.match(rb'\{"format":"troupe checkpoint","version":(\d+)', first)
     check(version, "no manifest of Troupe's")
-    check(int(version[1]) <= 1, "a newer version")
-    sealed = re.fullmatch(rb'\{"format":"troupe checkpoint","version":1,"digest":"([0-9a-f]{32})",', first)
+    check(int(version[1]) <= 2, "a newer version")
+    sealed = re.fullmatch(rb'\{"format":"troupe checkpoint","version":[12],"digest":"([0-9a-f]{32})",', first)
     check(sealed, "a damaged first line")
     check(digest(rest) in (None, sealed[1].decode()), "a damaged manifest")
     return json.loads(first + b"\n" + rest), sealed[1].decode()
@@ -84,6 +84,21 @@ def check_header(data, save_id):
     check(not any(data[40:4080]) and digest(data[:4080]) in (None, hex_at(data, 4080)), "a damaged header")
 
 
+def shares_of(tensor):
+    """For each rank of a tensor group the elements of its share, in order; all of them where nothing is cut."""
+    numbers = numpy.arange(int(numpy.prod(tensor["shape"], dtype=numpy.int64))).reshape(tensor["shape"])
+    if "cut" not in tensor:
+        return [numbers.reshape(-1)]
+    cut = tensor["cut"]
+    begin, shares = 0, [[] for _ in cut["parts"][0]]
+    for widths in cut["parts"]:
+        for share, width in zip(shares, widths):
+            share.append(numpy.take(numbers, range(begin, begin + width), cut["dimension"]))
+            begin += width
+    check(begin == tensor["shape"][cut["dimension"]], "widths of another sum")
+    return [numpy.concatenate(share, cut["dimension"]).reshape(-1) for share in shares]
+
+
 def read_checkpoint(path):
     """The manifest, and every tensor by (name, kind, moment); bf16 as its 16 bits."""
     folder, manifest = find(pathlib.Path(path))
@@ -98,16 +113,18 @@ def read_checkpoint(path):
         stored = numpy.dtype(STORED[t["dtype"]])
         elements = int(numpy.prod(t["shape"], dtype=numpy.int64))
         flat = numpy.empty(elements, stored)
-        reached = 0
-        for number, first, count, offset, wanted in t["pieces"]:
-            check(first == reached and count > 0 and offset % PAGE == 0 and offset >= PAGE, "a piece out of place")
+        shares = shares_of(t)
+        reached = [0] * len(shares)
+        for number, first, count, offset, wanted, *share in t["pieces"]:
+            at = share[0] if share else 0
+            check(first == reached[at] and count > 0 and offset % PAGE == 0 and offset >= PAGE, "a piece out of place")
             data = files[number][offset:offset + count * stored.itemsize]
             check(digest(data.tobytes()) in (None, wanted), f"damage in {t['name']}")
-            flat[first:first + count] = data.view(stored)
+            flat[shares[at][first:first + count]] = data.view(stored)
             end = offset + len(data)
             check(not files[number][end:-(-end // PAGE) * PAGE].any(), "padding that is not zeros")
-            reached += count
-        check(reached == elements, "elements that no piece holds")
+            reached[at] += count
+        check(reached == [len(s) for s in shares], "elements that no piece holds")
         tensors[t["name"], t["kind"], t["moment"]] = flat.reshape(t["shape"])
     for name, of in manifest["tied"]:
         tensors.update({(name, k, m): v for (n, k, m), v in list(tensors.items()) if n == of})
@@ -144,7 +161,7 @@ def compare(case, settings):
         (scratch / "corpus.txt").write_text("the quick brown fox jumps over the lazy dog. " * 400)
         (scratch / "job.yaml").write_text(
             "model: {model_type: gpt2, n_layer: 2, n_embd: 64, n_head: 4, n_positions: 64, vocab_size: 256}\n"
-            "data: {text: corpus.txt}\nparallel: {data: 2}\nseed: 1\nsteps: 3\ntrain_micro_batch_size_per_gpu: 4\n"
+            "data: {text: corpus.txt}\nseed: 1\nsteps: 3\ntrain_micro_batch_size_per_gpu: 4\n"
             "optimizer: {type: AdamW, params: {lr: 1.0e-3}}\noutput: out\ncheckpoint: {every_steps: 1}\n" + settings)
         troupe("train", "job.yaml", "--quiet", cwd=scratch)
         manifest, tensors = read_checkpoint(scratch / "out/checkpoints")
@@ -168,9 +185,10 @@ def compare(case, settings):
 
 
 def main():
-    for case, settings in {"fp32, stage 1": "zero_optimization: {stage: 1}\n",
-                           "bf16, stage 3": "bf16: {enabled: true}\nzero_optimization: {stage: 3, "
-                                            "stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}\n"
+    for case, settings in {"fp32, stage 1": "zero_optimization: {stage: 1}\nparallel: {data: 2}\n",
+                           "bf16, stage 3": "bf16: {enabled: true}\nparallel: {data: 2}\nzero_optimization: {stage: 3, "
+                                            "stage3_param_persistence_threshold: 0, stage3_max_reuse_distance: 0}\n",
+                           "tensor 3, stage 2": "zero_optimization: {stage: 2}\nparallel: {data: 2, tensor: 3}\n",
                            }.items():
         try:
             compare(case, settings)

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "checkpoint/native/manifest_text.hpp"
+#include "checkpoint/source/source_reader.hpp"
 #include "tests/checkpoint/native_samples.hpp"
 #include "tests/crash/wanted_cases.hpp"
 #include "tests/fakes/file_system.hpp"
@@ -49,6 +50,17 @@ class dice {
   std::mt19937_64 random_;
 };
 
+/// Over 1 to 4 coordinates in 1 to 3 parts, widths of 0 among them.
+core::parameter_cut random_cut(dice& d, const std::vector<int64_t>& shape) {
+  core::parameter_cut out{.style = d.one_in(2) ? core::tp_style::column : core::tp_style::row,
+                          .dimension = static_cast<uint32_t>(d.below(shape.size())),
+                          .parts = {}};
+  const uint64_t degree = 1 + d.below(4), parts = 1 + d.below(3);
+  for (uint64_t p = 0; p < parts; ++p) out.parts.emplace_back(degree, 0);
+  for (int64_t i = 0; i < shape[out.dimension]; ++i) ++out.parts[d.below(parts)][d.below(degree)];
+  return out;
+}
+
 sample_tensor random_tensor(dice& d, size_t number) {
   tensor_entry e;
   e.name = fmt::format("{}#{}", d.text(), number);  // no two of one name
@@ -58,7 +70,19 @@ sample_tensor random_tensor(dice& d, size_t number) {
   for (uint64_t i = d.below(4); i > 0; --i) e.shape.push_back(static_cast<int64_t>(d.one_in(20) ? 0 : 1 + d.below(17)));
   if (d.one_in(8)) e.shape.assign(1, static_cast<int64_t>(d.below(9000)));
   const auto bytes = bytes_of(e.type, e.shape).value();
+  if (!e.shape.empty() && d.one_in(2)) e.cut = random_cut(d, e.shape);
   return {std::move(e), noise(bytes, d.any())};
+}
+
+/// Of a tensor's own elements, one after the other.
+std::vector<std::byte> bytes_of_share(const sample_tensor& t, uint32_t share) {
+  const uint64_t size = core::size_of(t.entry.type);
+  const core::tp_slices own(t.entry.shape, t.entry.cut, share, core::tp_room::own);
+  std::vector<std::byte> out;
+  for (const auto& run : own.runs(0, own.elements()))
+    out.insert(out.end(), t.data.begin() + static_cast<ptrdiff_t>(run.whole * size),
+               t.data.begin() + static_cast<ptrdiff_t>((run.whole + run.count) * size));
+  return out;
 }
 
 run_state random_run(dice& d) {
@@ -96,11 +120,17 @@ struct random_checkpoint {
     check_ok(save);
     struct part {
       size_t tensor;
+      uint32_t share;
       uint64_t first, count;
     };
     std::vector<std::vector<part>> of_writer(writers);
-    for (size_t i = 0; i < tensors.size(); ++i)
-      for (const auto& [first, count] : d.cut(elements(i))) of_writer[d.below(writers)].push_back({i, first, count});
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto& cut = tensors[i].entry.cut;
+      for (uint32_t s = 0; s < (cut.cuts() ? cut.parts[0].size() : 1); ++s)
+        for (const auto& [first, count] :
+             d.cut(bytes_of_share(tensors[i], s).size() / core::size_of(tensors[i].entry.type)))
+          of_writer[d.below(writers)].push_back({i, s, first, count});
+    }
     for (uint32_t w = 0; w < writers; ++w) {
       auto made = save->create_shard(w, shard_header_bytes);
       check_ok(made);
@@ -109,11 +139,11 @@ struct random_checkpoint {
       for (size_t i = parts.size(); i > 1; --i) std::swap(parts[i - 1], parts[d.below(i)]);
       for (const auto& p : parts) {
         const uint64_t size = core::size_of(tensors[p.tensor].entry.type);
-        const auto wrote =
-            shard.append(std::span(std::as_const(tensors[p.tensor].data))
-                             .subspan(static_cast<size_t>(p.first * size), static_cast<size_t>(p.count * size)));
+        const auto all = bytes_of_share(tensors[p.tensor], p.share);
+        const auto wrote = shard.append(
+            std::span(all).subspan(static_cast<size_t>(p.first * size), static_cast<size_t>(p.count * size)));
         check_ok(wrote);
-        m.tensors[p.tensor].pieces.push_back({w, p.first, p.count, wrote->offset_bytes, wrote->digest});
+        m.tensors[p.tensor].pieces.push_back({w, p.first, p.count, wrote->offset_bytes, wrote->digest, p.share});
       }
       auto file = shard.finish();
       check_ok(file);
@@ -173,6 +203,36 @@ void check_other_cuts(random_checkpoint& c, const checkpoint_folder& from, dice&
   }
 }
 
+/// Loads the shares of another cut of some tensors, and a range of each by the reader of one thread.
+void check_other_shares(random_checkpoint& c, const checkpoint_folder& from, dice& d) {
+  const auto source = source_of(from);
+  source_reader reader(source, c.files);
+  for (const auto& t : c.tensors) {
+    const auto* entry = find_tensor(source, t.entry.name, t.entry.kind, t.entry.moment);
+    const uint64_t size = core::size_of(t.entry.type), all = t.data.size() / size;
+    const uint64_t first = d.below(all + 1), count = d.below(all - first + 1);
+    std::vector<std::byte> range(count * size);
+    check_ok(reader.read(*entry, first, count, range));
+    BOOST_TEST(same_bytes(range, std::span(t.data).subspan(first * size, count * size)));
+    if (t.entry.shape.empty()) continue;
+    sample_tensor other = t;
+    other.entry.cut = random_cut(d, t.entry.shape);
+    const auto share = static_cast<uint32_t>(d.below(other.entry.cut.parts[0].size()));
+    const core::tp_slices room(t.entry.shape, other.entry.cut, share);
+    std::vector<std::byte> got(room.elements() * size, std::byte{0x5a});
+    const uint64_t begin = d.below(room.elements() + 1), n = d.below(room.elements() - begin + 1);
+    const std::vector<scattered_tensor> wanted{{entry, {{begin, n, t.entry.type, got.data() + begin * size, &room}}}};
+    check_ok(read_scattered(c.files, source, wanted));
+    for (const auto& run : room.runs(begin, n)) {
+      const auto there = std::span(std::as_const(got)).subspan(run.local * size, run.count * size);
+      if (run.is_padding())
+        BOOST_TEST(std::ranges::all_of(there, [](std::byte b) { return b == std::byte{0x5a}; }));
+      else
+        BOOST_TEST(same_bytes(there, std::span(t.data).subspan(run.whole * size, run.count * size)));
+    }
+  }
+}
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(manifest_property)
@@ -201,6 +261,7 @@ BOOST_AUTO_TEST_CASE(a_random_checkpoint_comes_back_from_its_text_and_loads_at_a
       check_ok(report);
       BOOST_TEST(report->damages == 0U);
       for (int cuts = 0; cuts < 3; ++cuts) check_other_cuts(c, *from, d);
+      check_other_shares(c, *from, d);
     }
 }
 

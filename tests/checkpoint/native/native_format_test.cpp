@@ -54,6 +54,24 @@ struct saved {
   checkpoint_folder from;
 };
 
+/// The same, with a matrix in two parts over three tensor coordinates.
+manifest with_shares(manifest m) {
+  tensor_entry t;
+  t.name = "shares";
+  t.shape = {4, 10};
+  t.cut = {core::tp_style::column, 1, {{2, 1, 0}, {3, 3, 1}}};
+  uint64_t at = m.files[0].bytes;
+  const std::array<std::array<uint32_t, 3>, 4> pieces{{{0, 0, 12}, {0, 12, 8}, {1, 0, 16}, {2, 0, 4}}};
+  for (const auto& [share, first, count] : pieces) {
+    t.pieces.push_back({0, first, count, at, {}, share});
+    at += piece_alignment_bytes;
+  }
+  m.files[0].bytes = at;
+  m.tensors.push_back(std::move(t));
+  put_in_order(m);
+  return m;
+}
+
 /// Limits the process to little more memory than it has.
 class memory_limit {
  public:
@@ -235,7 +253,7 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   const auto bad = error_kind::bad_input;
   auto newer = text;
   newer.replace(newer.find("\"version\":1"), 11, "\"version\":12");
-  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 1");
+  check_failed(parse_manifest(newer), error_kind::mismatch, "it has version 12, this program reads versions up to 2");
   check_failed(parse_manifest("{}"), bad, "does not begin as the manifest");
   check_refused(body, "shard-00000.bin", "../secrets", bad, "'../secrets' is no plain file name");
   check_refused(body, "shard-00000.bin", "/etc/passwd", bad, "is no plain file name");
@@ -276,9 +294,67 @@ BOOST_AUTO_TEST_CASE(manifests_that_break_a_rule_are_refused_with_the_tensor) {
   check_failed(check_manifest(m), bad, "claim the same bytes of 'shard-00000.bin'");
 }
 
+BOOST_AUTO_TEST_CASE(only_a_manifest_with_shares_has_the_second_version) {
+  const saved s(2);
+  const auto first = format_manifest(s.from.content).value();
+  BOOST_TEST(first.starts_with(R"({"format":"troupe checkpoint","version":1,)"));
+  const auto m = with_shares(s.from.content);
+  const auto second = format_manifest(m).value();
+  BOOST_TEST(second.starts_with(R"({"format":"troupe checkpoint","version":2,)"));
+  const auto again = parse_manifest(second);
+  check_ok(again);
+  BOOST_TEST((*again == m));
+  // a reader of the first version does not know cuts
+  check_failed(parse_manifest(sealed(second.substr(second.find('\n') + 1), 1)), error_kind::bad_input,
+               "tensor 'shares': a list of 5 values was wanted");
+}
+
+BOOST_AUTO_TEST_CASE(shares_that_break_a_rule_are_refused_with_the_tensor) {
+  const auto m = with_shares(saved(2).from.content);
+  const auto text = format_manifest(m).value();
+  const std::string body = text.substr(text.find('\n') + 1);
+  const auto bad = error_kind::bad_input;
+  const auto refused = [&](const std::string& from, const std::string& to, const std::string& words) {
+    check_refused(body, from, to, bad, words);
+  };
+  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[3,3,2]]", "wanted widths that sum to 10 along dimension 1, got 11");
+  refused("[[2,1,0],[3,3,1]]", "[[2,1],[3,3,1]]", "wanted a width for each of 2 ranks, got 3");
+  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[18446744073709551615,3,1]]", "got more than 64 bits hold");
+  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[3,4,0]]",
+          "'shares' (master): no piece holds its elements 16 to 20 of share 1");
+  refused("[[2,1,0],[3,3,1]]", "[[2,1,0],[2,3,2]]", "8 elements from element 12 on leave its 16 elements of share 0");
+  refused("[[2,1,0],[3,3,1]]", "[]", "a cut that is known here, with its parts, not 'column',");
+  refused("\"style\":\"column\"", "\"style\":\"replicated\"", "a cut that is known here, with its parts");
+  refused("\"dimension\":1", "\"dimension\":2", "wanted one of 2 dimensions, got dimension 2");
+  refused("\"dimension\":1", "\"dimension\":-1", "a whole number in range was wanted");
+  check_refused(body, "[[2,1,0],[3,3,1]]", "[[2,1,0],[3,3,1],[],[],[],[],[],[],[],[],[],[],[],[],[],[],[]]",
+                error_kind::limit, "it is cut in 17 parts");
+
+  auto other = m;
+  auto& pieces = std::ranges::find(other.tensors, "shares", &tensor_entry::name)->pieces;
+  const auto good = pieces;
+  pieces[1].first -= 1;
+  check_failed(check_manifest(other), bad, "the piece at element 11 of share 0 overlaps the one that ends at 12");
+  pieces = good;
+  pieces.erase(pieces.begin() + 2);
+  check_failed(check_manifest(other), bad, "no piece holds its elements 0 to 16 of share 1");
+  pieces = good;
+  pieces[3].share = 3;
+  check_failed(check_manifest(other), bad, "no piece holds its elements 0 to 4 of share 2");
+  pieces = good;
+  pieces.push_back(pieces[3]);
+  check_failed(check_manifest(other), bad, "the piece at element 0 of share 2 overlaps");
+  pieces = good;
+  std::swap(pieces[1], pieces[2]);
+  check_failed(check_manifest(other), bad, "no piece holds its elements 12 to 20 of share 0");
+  pieces = good;
+  pieces.push_back({0, 0, 4, good[3].offset_bytes, {}, 7});
+  check_failed(check_manifest(other), bad, "a piece of share 7, out of order or of no share: there are 3");
+}
+
 BOOST_AUTO_TEST_CASE(mutated_manifests_behind_a_good_seal_are_refused_or_keep_every_rule) {
   const saved s(3);
-  const auto text = format_manifest(s.from.content).value();
+  const auto text = format_manifest(with_shares(s.from.content)).value();
   const std::string body = text.substr(text.find('\n') + 1);
   const memory_limit limit(uint64_t{64} << 20);
   size_t refused = 0;

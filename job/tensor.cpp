@@ -11,7 +11,6 @@ constexpr const char* degree_key = "parallel.tensor";
 const char* obstacle(const config::job_config& c) {
   if (c.offload_activations != config::offload_device::none) return "cluster.offload_activations";
   if (c.optimizer.type == core::optimizer_type::muon) return "optimizer.type: Muon";
-  if (c.checkpoint.is_on()) return "checkpoint";
   if (c.zero_optimization.zenflow.enabled) return "zero_optimization.zenflow";
   return nullptr;
 }

@@ -1,6 +1,7 @@
 #include "actors/hands/save_job.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -37,7 +38,8 @@ checkpoint::tensor_kind kind_of(uint32_t part) {
 
 core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system& files, save_request request,
                                                         checkpoint::run_state run, plan::rank_plans plans,
-                                                        std::shared_ptr<const job::optimizer_groups> groups) {
+                                                        std::shared_ptr<const job::optimizer_groups> groups,
+                                                        job::chosen_tensor tensor) {
   uint64_t needed_bytes = 0;
   for (const auto& p : plans) needed_bytes += file_bytes(*p, request);
   const auto latest = request.save_latest ? checkpoint::latest_update::always : checkpoint::latest_update::if_replaced;
@@ -45,18 +47,19 @@ core::result<std::shared_ptr<save_job>> save_job::begin(checkpoint::file_system&
                                                  checkpoint::random_save_id(), {request.tag, latest});
   if (!save) return core::fail(save.error());
   return std::make_shared<save_job>(std::move(*save), std::move(request), std::move(run), plans, std::move(groups),
-                                    files);
+                                    std::move(tensor), files);
 }
 
 save_job::save_job(checkpoint::checkpoint_save save, save_request request, checkpoint::run_state run,
                    plan::rank_plans plans, std::shared_ptr<const job::optimizer_groups> groups,
-                   checkpoint::file_system& files)
+                   job::chosen_tensor tensor, checkpoint::file_system& files)
     : files_(files),
       save_(std::move(save)),
       request_(std::move(request)),
       run_(std::move(run)),
       plans_(plans.begin(), plans.end()),
       groups_(std::move(groups)),
+      tensor_(std::move(tensor)),
       file_bytes_(plans.size(), 0),
       began_ns_(core::now_ns()),
       begun_(plans.size(), false),
@@ -139,19 +142,51 @@ checkpoint::manifest save_job::content() const {
         const auto& x = block.pieces[i];
         const auto [at, fresh] = place.try_emplace({x.parameter, x.part}, m.tensors.size());
         if (fresh) {
-          const auto& parameter = p.table().parameters[x.parameter];
+          const auto& table = tensor_.whole != nullptr ? *tensor_.whole : p.table();
+          const auto& parameter = table.parameters[x.parameter];
           checkpoint::tensor_entry t{
-              parameter.name, kind_of(x.part), {}, plan::saved_type(*p.layout, x.parameter), parameter.shape, {}};
+              parameter.name,     kind_of(x.part), {}, plan::saved_type(*p.layout, x.parameter), parameter.shape, {},
+              cut_of(x.parameter)};
           if (t.kind == checkpoint::tensor_kind::moment)
             t.moment = job::moment_name(*groups_, x.parameter, x.part - plan::saved_moment);
           m.tensors.push_back(std::move(t));
         }
-        m.tensors[at->second].pieces.push_back(
-            {r, x.range.first, x.range.count, block.file_offset + x.offset, digests_[r][b][i]});
+        add_piece(m.tensors[at->second], r, b, i);
       }
     }
   }
   return m;
+}
+
+void save_job::add_piece(checkpoint::tensor_entry& to, uint32_t rank, uint32_t block, size_t piece) const {
+  const auto& p = *plans_[rank];
+  const auto& x = p.snapshots[block].pieces[piece];
+  const uint64_t offset = p.snapshots[block].file_offset + x.offset;
+  const auto& digest = digests_[rank][block][piece];
+  if (!to.cut.cuts()) {
+    to.pieces.push_back({rank, x.range.first, x.range.count, offset, digest});
+    return;
+  }
+  const auto own = own_of(rank, x);
+  if (own.count > 0) to.pieces.push_back({rank, own.first, own.count, offset, digest, p.layout->tensor_at(rank)});
+}
+
+core::parameter_cut save_job::cut_of(uint32_t parameter) const {
+  return tensor_.cut.parameters.empty() ? core::parameter_cut() : tensor_.cut.parameters[parameter];
+}
+
+save_job::own_elements save_job::own_of(uint32_t rank, const plan::saved_piece& x) const {
+  const auto cut = cut_of(x.parameter);
+  if (!cut.cuts()) return {x.range.first, x.range.count, {{x.range.first, x.range.first, x.range.count}}};
+  const auto& shape = tensor_.whole->parameters[x.parameter].shape;
+  const uint32_t coordinate = plans_[rank]->layout->tensor_at(rank);
+  own_elements out;
+  out.runs = core::tp_slices(shape, cut, coordinate).runs(x.range.first, x.range.count);
+  std::erase_if(out.runs, [](const core::tp_run& run) { return run.is_padding(); });
+  if (out.runs.empty()) return out;
+  out.first = core::tp_slices(shape, cut, coordinate, core::tp_room::own).before(out.runs.front().whole);
+  for (const auto& run : out.runs) out.count += run.count;
+  return out;
 }
 
 class save_job::part final : public save_part {
@@ -171,6 +206,11 @@ class save_job::part final : public save_part {
 
  private:
   void open();
+  /// The piece of block `b` that comes next.
+  [[nodiscard]] const plan::saved_piece& next_piece(uint32_t b) const;
+  /// Elements of a piece that lie at `from`, which may be `to`, without padding, to `to`, where the piece has room with
+  /// it; notes the digest.
+  void stage_own(uint32_t b, const std::byte* from, std::span<std::byte> to);
   /// The save has failed. A failure of the training itself is not reported a second time by the save.
   void fail(core::error why);
   [[nodiscard]] bool sound() const { return file_.has_value(); }
@@ -208,7 +248,29 @@ void save_job::part::open() {
 
 void save_job::part::copy(uint32_t b, std::span<const std::byte> from, std::byte* to) {
   if (!opened_) open();
-  if (sound()) job_->digests_[rank_][b].push_back(checkpoint::stage_piece(from, to));
+  if (!sound()) return;
+  const auto& x = next_piece(b);
+  if (job_->own_of(rank_, x).count == x.range.count)
+    job_->digests_[rank_][b].push_back(checkpoint::stage_piece(from, to));
+  else
+    stage_own(b, from.data(), {to, from.size()});
+}
+
+const plan::saved_piece& save_job::part::next_piece(uint32_t b) const {
+  return job_->plans_[rank_]->snapshots[b].pieces[job_->digests_[rank_][b].size()];
+}
+
+void save_job::part::stage_own(uint32_t b, const std::byte* from, std::span<std::byte> to) {
+  const auto& x = next_piece(b);
+  const uint64_t element_bytes = to.size() / x.range.count;
+  uint64_t reached = 0;
+  for (const auto& run : job_->own_of(rank_, x).runs) {
+    std::memmove(&to[reached], from + (run.local - x.range.first) * element_bytes, run.count * element_bytes);
+    reached += run.count * element_bytes;
+  }
+  std::ranges::fill(to.subspan(reached), std::byte{0});
+  (void)checkpoint::stage_piece_in_place(to);  // zeros up to the next piece
+  job_->digests_[rank_][b].push_back(checkpoint::digest_of(to.first(reached)));
 }
 
 void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
@@ -216,7 +278,11 @@ void save_job::part::fetch(uint32_t b, std::span<std::byte> to,
   if (!opened_) open();
   if (!sound()) return;
   if (auto ok = read(to); !ok) return fail(ok.error());
-  job_->digests_[rank_][b].push_back(checkpoint::stage_piece_in_place(to));
+  const auto& x = next_piece(b);
+  if (job_->own_of(rank_, x).count == x.range.count)
+    job_->digests_[rank_][b].push_back(checkpoint::stage_piece_in_place(to));
+  else
+    stage_own(b, to.data(), to);
 }
 
 void save_job::part::write(uint32_t b, std::span<const std::byte> block) {

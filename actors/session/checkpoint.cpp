@@ -14,10 +14,6 @@ core::result<void> session::parts::begin_save(const save_request& request) {
 }
 
 core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_request& request) {
-  if (plan.tensor.split.degree > 1)
-    return core::fail(core::error_kind::bad_input,
-                      "a checkpoint: wanted parallel.tensor 1, with which alone saves go together yet, got " +
-                          std::to_string(plan.tensor.split.degree));
   const auto& c = *plan.config;
   checkpoint::run_state run;
   run.step = progress.steps;
@@ -38,7 +34,7 @@ core::result<std::shared_ptr<save_job>> session::parts::make_save(const save_req
   if (auto ok = want(plan::plan_choice::save); !ok) return core::fail(ok.error());
   std::vector<std::shared_ptr<const plan::rank_plan>> saves;
   for (uint32_t r = 0; r < programs.size(); ++r) saves.push_back(program_of(plan::plan_choice::save, r)->plan);
-  return save_job::begin(checkpoint::real_files(), request, std::move(run), saves, plan.optimizer);
+  return save_job::begin(checkpoint::real_files(), request, std::move(run), saves, plan.optimizer, plan.tensor);
 }
 
 // The run is over and its lanes have stopped, so their part of the save is done here, rank after rank.

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "actors/memory/initial_weights.hpp"
@@ -41,10 +42,11 @@ bool holds_any_moment(const checkpoint::tensor_source& s) {
 /// Everything that the ranks want, tensor by tensor.
 class wishes {
  public:
-  wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const load_options& options,
-         std::function<bool()> wants_end)
+  wishes(const checkpoint::tensor_source& from, const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
+         const load_options& options, std::function<bool()> wants_end)
       : from_(from),
         groups_(groups),
+        tensor_(tensor),
         options_(options),
         names_(from),
         states_(options.load_optimizer_states && !options.load_module_only && holds_any_moment(from)),
@@ -52,8 +54,9 @@ class wishes {
                        options.load_from_fp32_weights.value_or(true)),
         wants_end_(std::move(wants_end)) {}
 
-  /// Which tensors are wanted, once for all ranks, which share the table.
-  core::result<void> choose(const core::model_table& table, load_report& report) {
+  /// Which tensors are wanted, once for all ranks, which share the model.
+  core::result<void> choose(load_report& report) {
+    const auto& table = *tensor_.whole;
     std::vector<std::string> all;
     for (uint32_t q = 0; q < table.parameters.size(); ++q) {
       const auto& p = table.parameters[q];
@@ -203,9 +206,26 @@ class wishes {
     if (range.count == 0) return;
     auto& targets = targets_of(t);
     auto* const to = store.in_memory(q, part, range);
+    const auto* const share = share_of(q, memory.plan());
+    if (to != nullptr && share != nullptr) clear_padding(*share, range, core::size_of(store.type_of(part)), to);
     if (to == nullptr)
       swapped_.push_back({&memory, q, part, range, static_cast<size_t>(t - from_.tensors.data()), targets.size(), 0});
-    targets.push_back({range.first, range.count, store.type_of(part), to});
+    targets.push_back({range.first, range.count, store.type_of(part), to, share});
+  }
+
+  /// Whose elements a rank counts: its tensor coordinate's; null: the parameter's.
+  const core::tp_slices* share_of(uint32_t q, const plan::rank_plan& of) {
+    const auto& cut = tensor_.cut.parameters[q];
+    if (!cut.cuts()) return nullptr;
+    const uint32_t coordinate = of.layout->tensor_at(of.rank);
+    return &shares_.try_emplace({q, coordinate}, tensor_.whole->parameters[q].shape, cut, coordinate).first->second;
+  }
+
+  /// What no file has and what trained states may have damaged.
+  static void clear_padding(const core::tp_slices& share, plan::slice range, uint64_t element_bytes, std::byte* at) {
+    for (const auto& run : share.runs(range.first, range.count))
+      if (run.is_padding())
+        std::fill_n(at + (run.local - range.first) * element_bytes, run.count * element_bytes, std::byte{0});
   }
 
   struct batch {
@@ -268,13 +288,15 @@ class wishes {
 
   const checkpoint::tensor_source& from_;
   const job::optimizer_groups& groups_;
+  const job::chosen_tensor& tensor_;
   const load_options& options_;
   checkpoint::name_map names_;
   bool states_, saved_masters_;
   std::function<bool()> wants_end_;
-  std::vector<choice> chosen_;                        // [parameter]
-  std::vector<checkpoint::scattered_tensor> wanted_;  // [tensor]; null tensors have no targets
-  std::vector<swapped_target> swapped_;               // of these, those without a place in memory
+  std::map<std::pair<uint32_t, uint32_t>, core::tp_slices> shares_;  // [parameter, coordinate], of targets
+  std::vector<choice> chosen_;                                       // [parameter]
+  std::vector<checkpoint::scattered_tensor> wanted_;                 // [tensor]; null tensors have no targets
+  std::vector<swapped_target> swapped_;                              // of these, those without a place in memory
 };
 
 }  // namespace
@@ -283,12 +305,12 @@ bool replaces_everything(const load_options& options) { return options.load_modu
 
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const job::optimizer_groups& groups, const load_options& options,
-                                       live_load* live, std::function<bool()> wants_end) {
+                                       const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
+                                       const load_options& options, live_load* live, std::function<bool()> wants_end) {
   load_report report;
   if (memory.empty()) return report;
-  wishes all(from, groups, options, std::move(wants_end));
-  if (auto ok = all.choose(memory.front()->plan().table(), report); !ok) return fail(ok.error());
+  wishes all(from, groups, tensor, options, std::move(wants_end));
+  if (auto ok = all.choose(report); !ok) return fail(ok.error());
   if (live != nullptr) {
     live->changing = true;
     for (const auto& m : memory)

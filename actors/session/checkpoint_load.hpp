@@ -14,6 +14,7 @@
 #include "checkpoint/source/scatter_read.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "job/optimizer_groups.hpp"
+#include "job/tensor.hpp"
 
 namespace troupe::actors {
 
@@ -30,15 +31,17 @@ struct live_load {
   bool changing = false;  ///< out: states have been changed, so an error leaves a mixture
 };
 
-/// Fills parameters, master weights and moments of all ranks, which share one model; between steps. Every byte that is
+/// Fills parameters, master weights and moments of all ranks, which share one model, each with its part of `tensor`;
+/// between steps. Every byte that is
 /// needed is read once, however many ranks want it, unless `pipeline_loading_checkpoint` is set. Where the checkpoint
 /// holds weights alone, moments stay as they are, but for `live`. Errors: mismatch for a parameter that is missing or
 /// of another shape (wanted and found), a moment that is missing, a tensor that the model has no place for; bad_input
 /// for a piece that does not have its digest; io; stopped where `wants_end`, asked on several threads, becomes true.
 core::result<load_report> load_tensors(const checkpoint::tensor_source& from,
                                        std::span<const std::shared_ptr<rank_memory>> memory,
-                                       const job::optimizer_groups& groups, const load_options& options = {},
-                                       live_load* live = nullptr, std::function<bool()> wants_end = {});
+                                       const job::optimizer_groups& groups, const job::chosen_tensor& tensor,
+                                       const load_options& options = {}, live_load* live = nullptr,
+                                       std::function<bool()> wants_end = {});
 
 /// Whether `options` make every parameter's first value unneeded: then nobody has to draw them.
 bool replaces_everything(const load_options& options);

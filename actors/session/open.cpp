@@ -160,17 +160,12 @@ namespace {
 // Beside what job/tensor.hpp refuses of the configuration alone.
 core::result<void> check_tensor(const session_options& options) {
   const auto& parallel = options.config->parallel;
-  const auto refuse = [](const std::string& key, uint32_t degree, const std::string& other) {
-    return core::fail(
-        core::error_kind::bad_input,
-        key + ": wanted 1 beside " + other + ", with which it does not go together yet, got " + std::to_string(degree));
-  };
-  const std::string modules = "a host's own modules";
-  if (options.model != nullptr && parallel.tensor > 1) return refuse("parallel.tensor", parallel.tensor, modules);
-  if (options.model != nullptr && parallel.sequence > 1) return refuse("parallel.sequence", parallel.sequence, modules);
-  if (!options.resume.empty() && parallel.tensor > 1)
-    return refuse("parallel.tensor", parallel.tensor, "a resumed run");
-  return {};
+  if (options.model == nullptr || (parallel.tensor == 1 && parallel.sequence == 1)) return {};
+  const bool tensor = parallel.tensor > 1;
+  return core::fail(core::error_kind::bad_input,
+                    std::string(tensor ? "parallel.tensor" : "parallel.sequence") +
+                        ": wanted 1 beside a host's own modules, with which it does not go together yet, got " +
+                        std::to_string(tensor ? parallel.tensor : parallel.sequence));
 }
 
 }  // namespace

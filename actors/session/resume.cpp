@@ -113,7 +113,7 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   const auto say = [this](const std::string& line) {
     if (host.hooks.on_warning) host.hooks.on_warning(line);
   };
-  auto from = open_for(*plan.table, path, options, say);
+  auto from = open_for(*plan.tensor.whole, path, options, say);
   if (!from) return fail(from.error());
   const auto& run = from->run;
   const auto folder = from->folder.string();
@@ -131,8 +131,8 @@ core::result<std::filesystem::path> session::parts::resume(const std::filesystem
   if (auto ok = watch.begin("loading the checkpoint"); !ok) return fail(ok.error());
   const bool running = when == resume_time::while_running;
   live_load state;
-  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, options, running ? &state : nullptr,
-                                   [&] { return watch.wants_end(); });
+  const auto loaded = load_tensors(*from, memory.ranks, *plan.optimizer, plan.tensor, options,
+                                   running ? &state : nullptr, [&] { return watch.wants_end(); });
   if (!loaded && state.changing) over.why = loaded.error().in("load, which has changed some states");
   if (!loaded) return fail(state.changing ? *over.why : loaded.error());
   if (loaded->missing > 0)

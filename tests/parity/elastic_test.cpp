@@ -31,12 +31,14 @@ struct cut {
   int data = 2;  ///< eight samples a step wherever they are trained on
   settings set;
   std::string tied = "per_use";
+  int tensor = 1;
 
   [[nodiscard]] settings all() const {
     const int micro = data == 4 ? 1 : 2;
     return settings{"data.sequence_length=12",
                     "gradient_order=per_step",
                     "parallel.data=" + std::to_string(data),
+                    "parallel.tensor=" + std::to_string(tensor),
                     "train_micro_batch_size_per_gpu=" + std::to_string(micro),
                     "gradient_accumulation_steps=" + std::to_string(8 / data / micro),
                     "tied_gradients=" + tied,
@@ -47,7 +49,7 @@ struct cut {
            set;
   }
   /// Whether steps from the same states have the same bits.
-  [[nodiscard]] bool adds_alike(const cut& x) const { return data == x.data && tied == x.tied; }
+  [[nodiscard]] bool adds_alike(const cut& x) const { return data == x.data && tied == x.tied && tensor == x.tensor; }
 };
 
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
@@ -72,6 +74,23 @@ std::vector<cut> cuts(const small_job& job, const std::string& folder = "swap") 
           {"in files", 2, pipeline(2, "1f1b") + stage(3) + in_files(job, folder)},
           {"stage 0", 2, pipeline(2, "zb_h1") + stage(0)},
           {"ties in one bucket", 2, stage(3), "in_bucket"}};
+}
+
+/// Degrees that do not divide the heads among them: then shares differ, and the last one may be empty.
+std::vector<cut> tensor_cuts(const small_job& job, const std::string& folder = "swap") {
+  const std::string one = "per_use";
+  return {{"uncut", 2, stage(2)},
+          {"pipeline 3", 1, pipeline(3, "zb_h1") + stage(1)},
+          {"tensor 2", 2, stage(0), one, 2},
+          {"tensor 2, stage 3", 2, stage(3), one, 2},
+          {"tensor 3", 2, stage(1), one, 3},
+          {"tensor 3, stage 3", 1, stage(3), one, 3},
+          {"tensor 4", 1, stage(2), one, 4},
+          {"pipeline 2 x tensor 2", 2, pipeline(2, "1f1b") + stage(1), one, 2},
+          {"V x tensor 2", 1, pipeline(2, "zb_v", 2) + stage(3), one, 2},
+          {"tensor 2, replicate x shard", 4, stage(2) + settings{"parallel.shard=2"}, one, 2},
+          {"tensor 3 in files", 2, stage(3) + in_files(job, folder), one, 3},
+          {"tensor 2, ties in one bucket", 2, stage(3), "in_bucket", 2}};
 }
 
 std::unique_ptr<actors::session> open(const small_job& job, const settings& set, const fs::path& resume = {}) {
@@ -200,6 +219,18 @@ BOOST_AUTO_TEST_CASE(every_cut_loads_the_checkpoint_of_every_other_in_bf16_with_
   const small_job job(llama);
   auto all = cuts(job);
   all.pop_back();  // nothing is tied
+  check_elastic(job, all, {"bf16.enabled=true"}, 2e-2);
+}
+
+BOOST_AUTO_TEST_CASE(every_tensor_cut_loads_the_checkpoint_of_every_other_with_a_tied_embedding) {
+  const small_job job(gpt2);
+  check_elastic(job, tensor_cuts(job), {}, 1e-5);
+}
+
+BOOST_AUTO_TEST_CASE(every_tensor_cut_loads_the_checkpoint_of_every_other_in_bf16_with_a_head_of_its_own) {
+  const small_job job(llama);
+  auto all = tensor_cuts(job);
+  all.pop_back();
   check_elastic(job, all, {"bf16.enabled=true"}, 2e-2);
 }
 

@@ -161,6 +161,7 @@ core::result<void> write_reshaped(const reshape_arguments& a) {
   checkpoint::reshape_options how;
   how.to = {.pipeline = a.pipeline, .tensor = a.tensor, .data = a.written.ranks};
   how.partition = a.partition;
+  how.cuts = cuts_of(opened->model, a.tensor);
   how.qkv_version = a.qkv_version;
   how.to_qkv_version = a.to_qkv_version;
   how.heads = a.heads;

@@ -67,6 +67,18 @@ std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m)
   return out;
 }
 
+checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks) {
+  const auto spec = models::parse_model_spec(m.json);
+  const models::tensor_split split{.degree = ranks};
+  if (ranks < 2 || !spec || !models::check_split(*spec, split)) return {};
+  const auto table = models::make_model_table(*spec, 1, 1, core::size_of(core::dtype::f32));
+  auto plan = models::tp_plan_of(table, split);
+  checkpoint::parameter_cuts out;
+  for (size_t q = 0; q < plan.parameters.size(); ++q)
+    out.emplace(table.parameters[q].name, std::move(plan.parameters[q]));
+  return out;
+}
+
 core::result<described_checkpoint> open_described(const source_arguments& a, const fs::path& model_config) {
   auto source = open_checkpoint_at(a);
   if (!source) return fail(source.error());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/checkpoint_arguments.hpp"
+#include "checkpoint/megatron/rules.hpp"
 #include "checkpoint/source/layer_names.hpp"
 #include "checkpoint/source/tensor_source.hpp"
 #include "core/dtype.hpp"
@@ -29,6 +30,9 @@ core::result<model_description> describe_model(const checkpoint::tensor_source& 
 
 /// The parameters of a model of that description, in its order; empty of a family that is not known here.
 std::vector<checkpoint::wanted_tensor> parameters_of(const model_description& m);
+
+/// How ranks of a tensor group cut them; empty of such a family, and where there are too many ranks.
+checkpoint::parameter_cuts cuts_of(const model_description& m, uint32_t ranks);
 
 /// A checkpoint and what is known of its model.
 struct described_checkpoint {

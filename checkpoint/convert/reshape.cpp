@@ -110,7 +110,7 @@ core::result<void> prepare(prepared& p, const tensor_source& from, const reshape
   auto client = client_of(from);
   if (!client) return fail(client.error());
   p.client = std::move(*client);
-  auto rules = choose_rules(from, o.patterns, o.qkv_version);
+  auto rules = choose_rules(from, o.patterns, o.qkv_version, {o.cuts, o.to.tensor});
   if (!rules) return fail(rules.error());
   p.rules = std::move(*rules);
   p.write = o.write;

@@ -27,6 +27,9 @@ struct reshape_options {
   uint32_t heads = 0;
   /// How parameters are cut, in place of what their names say.
   std::optional<universal_patterns> patterns = std::nullopt;
+  /// How a job of ours cuts the model's parameters over `to.tensor` ranks, by name, where neither patterns nor
+  /// Megatron's names say it, and where each rank has some; the rest as GPT-2's and Llama's names say.
+  parameter_cuts cuts = {};
   /// Everything else, with names as the source has them; `ranks` and `place` are set here. Groups keep the parameters
   /// that a rank has. Without an optimizer in the source only model files are written, in the weights' own types.
   deepspeed_write_options write = {};

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -57,6 +58,14 @@ std::optional<double> version_in(const tensor_source& of) {
   return at != client->end() && at->is_number() ? std::optional(at->get<double>()) : std::nullopt;
 }
 
+/// Whether it cuts over `ranks` ranks and each has elements: files of DeepSpeed's have no parameters without any.
+bool leaves_all_some(const core::parameter_cut& cut, uint32_t ranks) {
+  if (!cut.cuts() || cut.parts[0].size() != ranks) return false;
+  for (uint32_t r = 0; r < ranks; ++r)
+    if (std::ranges::all_of(cut.parts, [&](const core::tp_widths& part) { return part[r] == 0; })) return false;
+  return true;
+}
+
 cut_rule along(size_t dimension, uint32_t parts = 1) {
   return {.kind = cut_kind::along, .dimension = dimension, .sub_parameters = parts};
 }
@@ -84,7 +93,7 @@ std::optional<cut_rule> hugging_face_rule(std::string_view name, const std::vect
 }
 
 core::result<chosen_rules> choose_rules(const tensor_source& of, const std::optional<universal_patterns>& patterns,
-                                        std::optional<double> version) {
+                                        std::optional<double> version, own_cuts cuts) {
   chosen_rules out;
   auto buffers = std::make_shared<std::set<std::string, std::less<>>>();
   for (const auto& t : of.tensors) {
@@ -117,11 +126,14 @@ core::result<chosen_rules> choose_rules(const tensor_source& of, const std::opti
     };
     return out;
   }
-  out.rule = [&of, buffers](std::string_view name) -> core::result<cut_rule> {
+  out.rule = [&of, buffers, cuts = std::move(cuts)](std::string_view name) -> core::result<cut_rule> {
     if (buffers->contains(name)) return cut_rule{};
     const auto at = std::lower_bound(of.tensors.begin(), of.tensors.end(), name,
                                      [](const tensor_entry& t, std::string_view n) { return t.name < n; });
     if (at == of.tensors.end() || at->name != name) return cut_rule{};
+    const auto planned = cuts.by_name.find(name);
+    for (const auto* cut : {&at->cut, planned != cuts.by_name.end() ? &planned->second : nullptr})
+      if (cut != nullptr && leaves_all_some(*cut, cuts.ranks)) return rule_of(*cut);
     return hugging_face_rule(name, at->shape).value_or(cut_rule{});
   };
   return out;

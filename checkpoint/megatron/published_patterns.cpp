@@ -15,6 +15,11 @@ using nlohmann::json;
 
 /// Parts of a parameter along its dimension.
 std::vector<int64_t> sizes_of(const published_rule& p) {
+  if (!p.rule.widths.empty()) {
+    std::vector<int64_t> out;
+    for (const auto& part : p.rule.widths) out.push_back(std::accumulate(part.begin(), part.end(), int64_t{0}));
+    return out;
+  }
   if (!p.rule.part_sizes.empty()) return p.rule.part_sizes;
   return std::vector<int64_t>(p.rule.sub_parameters, p.shape[p.rule.dimension] / p.rule.sub_parameters);
 }
@@ -61,7 +66,7 @@ core::result<std::string> universal_info_json(const std::vector<published_rule>&
       if (r.dimension == 1) out["parameter_with_row_parallelism_patterns"].push_back(pattern);
     } else {
       const auto& view = r.view.empty() ? p.shape : r.view;
-      if (r.dimension >= view.size() || (r.part_sizes.empty() && r.dimension >= p.shape.size()))
+      if (r.dimension >= view.size() || (r.part_sizes.empty() && r.widths.empty() && r.dimension >= p.shape.size()))
         return fail(core::error_kind::bad_input,
                     fmt::format("parameter '{}' has no dimension {}", shown(p.name), r.dimension));
       const auto sizes = sizes_of(p);
@@ -69,8 +74,9 @@ core::result<std::string> universal_info_json(const std::vector<published_rule>&
       shape[r.dimension] = sizes;
       out["parameter_with_sub_params"].push_back(
           {{"patterns", {pattern}}, {"shape", std::move(shape)}, {"partition_dim", r.dimension}});
-      json widths = json::array();
+      json widths = r.widths;
       for (const int64_t size : sizes) {
+        if (!r.widths.empty()) break;
         const auto part = split_widths(size, ranks, r.uneven);
         if (!part) return fail(part.error().in(fmt::format("parameter '{}'", shown(p.name))));
         widths.push_back(*part);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 
 namespace troupe::checkpoint {
 namespace {
@@ -47,6 +48,31 @@ cut_rule megatron_rule(std::string_view name, qkv_version version) {
 }
 
 bool is_megatron_name(std::string_view name) { return megatron_rule(name, qkv_version::v2).kind == cut_kind::along; }
+
+cut_rule rule_of(const core::parameter_cut& cut) {
+  if (!cut.cuts()) return {};
+  auto out = along(cut.dimension);
+  if (cut.style == core::tp_style::vocabulary) {
+    for (const auto& part : cut.parts) out.original_rows += static_cast<int64_t>(core::sum_of(part));
+    return out;
+  }
+  bool even = true;
+  for (const auto& part : cut.parts) {
+    out.widths.emplace_back(part.begin(), part.end());
+    out.part_sizes.push_back(static_cast<int64_t>(core::sum_of(part)));
+    even = even && std::ranges::adjacent_find(part, std::not_equal_to()) == part.end();
+  }
+  if (!even) {
+    out.part_sizes.clear();
+    return out;
+  }
+  out.widths.clear();
+  if (std::ranges::adjacent_find(out.part_sizes, std::not_equal_to()) == out.part_sizes.end()) {
+    out.sub_parameters = static_cast<uint32_t>(out.part_sizes.size());
+    out.part_sizes.clear();
+  }
+  return out;
+}
 
 cut_rule layer_rule(std::string_view key) {
   if (std::find(first_rank_only.begin(), first_rank_only.end(), key) != first_rank_only.end()) return {};

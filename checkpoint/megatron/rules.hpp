@@ -1,5 +1,6 @@
 // Says how each parameter of a tensor-parallel model is cut: by Megatron's names, by the names in files of pipeline
-// layers, or by the patterns that a universal checkpoint's writer published. cut.hpp has the arithmetic.
+// layers, by a job's own plan, or by the patterns that a universal checkpoint's writer published. cut.hpp has the
+// arithmetic.
 #pragma once
 
 #include <map>
@@ -11,6 +12,7 @@
 
 #include "checkpoint/megatron/cut.hpp"
 #include "checkpoint/torch/archive.hpp"
+#include "core/tp_plan.hpp"
 
 namespace troupe::checkpoint {
 
@@ -22,6 +24,13 @@ core::result<qkv_version> qkv_version_from(double checkpoint_version);
 cut_rule megatron_rule(std::string_view name, qkv_version version);
 /// Whether one of Megatron's fragments is in the name.
 bool is_megatron_name(std::string_view name);
+
+/// By a parameter's name.
+using parameter_cuts = std::map<std::string, core::parameter_cut, std::less<>>;
+
+/// Of a parameter that a job of ours cuts. A vocabulary is padded as other programs want it, which know none of unequal
+/// parts.
+cut_rule rule_of(const core::parameter_cut& cut);
 
 /// Names inside one pipeline layer's file, for joining only (deepspeed/checkpoint/deepspeed_checkpoint.py): a few are
 /// the first rank's, two are cut along dimension 1, all others along dimension 0.

@@ -112,7 +112,11 @@ core::result<tensor_entry> merged_entry(const cut_rule& rule, std::span<const te
 
 core::result<tensor_entry> slice_entry(const tensor_cut& cut, const tensor_entry& whole, uint32_t rank,
                                        std::optional<uint32_t> zeros) {
-  if (whole.cut.cuts()) return slice_entry(cut, without_shares(whole), rank, zeros);
+  if (whole.cut.cuts()) {
+    const bool all = cut.kind != cut_kind::along || cut.slices.size() == 1;
+    if (all && cut.slices[rank] == whole.shape) return whole;
+    return slice_entry(cut, without_shares(whole), rank, zeros);
+  }
   auto out = like(whole, cut.slices[rank]);
   uint64_t reached = 0;
   const auto pad = [&](uint64_t to) -> core::result<void> {

@@ -10,6 +10,7 @@
 #include "checkpoint/deepspeed/checkpoint_index.hpp"
 #include "checkpoint/deepspeed/files.hpp"
 #include "checkpoint/deepspeed/source.hpp"
+#include "checkpoint/files/tensor_shares.hpp"
 #include "checkpoint/native/manifest_text.hpp"
 #include "checkpoint/safetensors/safetensors.hpp"
 #include "checkpoint/source/source_reader.hpp"
@@ -58,7 +59,14 @@ using namespace troupe::tests;
   const std::string_view body(reinterpret_cast<const char*>(input.data()), input.size());
   (void)parse_manifest(body);
   const auto read = parse_manifest(sealed(body));  // behind a good seal, so that the rest is reached
-  if (read) wanted(check_manifest(*read).has_value());
+  if (!read) return;
+  wanted(check_manifest(*read).has_value());
+  for (const auto& t : read->tensors) {
+    uint64_t held = 0;
+    const tensor_shares shares(t);
+    for (const auto& part : shares.parts_of(0, core::numel_of(t.shape))) held += part.count;
+    wanted(held == core::numel_of(t.shape));
+  }
 }
 
 /// One of the two files of a checkpoint of one rank; the first byte chooses, the other one is missing or an earlier

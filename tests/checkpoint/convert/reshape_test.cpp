@@ -385,7 +385,8 @@ BOOST_AUTO_TEST_CASE(published_patterns_give_the_rules_that_they_came_from) {
       {"ln", {8}, {}},
       {"mean", {8}, {.kind = cut_kind::averaged}},
       {"row", {8, 8}, *hugging_face_rule("layers.0.mlp.down_proj.weight", {8, 8})},
-      {"uneven", {7, 2}, {.kind = cut_kind::along, .part_sizes = {4, 3}, .uneven = uneven_split::one_more_each}}};
+      {"uneven", {7, 2}, {.kind = cut_kind::along, .part_sizes = {4, 3}, .uneven = uneven_split::one_more_each}},
+      {"widths", {7, 2}, {.kind = cut_kind::along, .widths = {{4, 0}, {1, 2}}}}};
   const auto info = universal_info_json(all, 2);
   check_ok(info);
   const auto j = nlohmann::json::parse(*info);
@@ -397,6 +398,8 @@ BOOST_AUTO_TEST_CASE(published_patterns_give_the_rules_that_they_came_from) {
   BOOST_TEST(j.at("parameter_with_row_parallelism_patterns").at(0) == "^row$");
   const auto widths = nlohmann::json::parse("[[2,2],[2,1]]");
   BOOST_TEST(j.at("sub_param_shard_widths").at("^uneven$") == widths);
+  BOOST_TEST(j.at("sub_param_shard_widths").at("^widths$") == nlohmann::json::parse("[[4,0],[1,2]]"));
+  BOOST_TEST(j.at("parameter_with_sub_params").at(2).at("shape") == nlohmann::json::parse("[[4,3],2]"));
   BOOST_TEST(j.at("sub_param_shard_widths").at("^c_attn$") == nlohmann::json::parse("[[4,4],[4,4],[4,4]]"));
   check_failed(universal_info_json({{"a", {3, 1}, *hugging_face_rule("wte.weight", {3, 1})},
                                     {"b", {4, 1}, *hugging_face_rule("wte.weight", {4, 1})}},

@@ -9,6 +9,7 @@
 #include "checkpoint/megatron/source.hpp"
 #include "checkpoint/torch/archive_writer.hpp"
 #include "core/tensor_view.hpp"
+#include "core/tp_slices.hpp"
 #include "tests/checkpoint/tensors.hpp"
 #include "tests/scratch_folder.hpp"
 
@@ -324,6 +325,61 @@ BOOST_AUTO_TEST_CASE(patterns_are_read_from_a_file) {
   refused("parameter_with_sub_params", list({torch_value::dict()}));
   refused("sub_param_shard_widths", torch_value::dict().set("a", 3));
   refused("original_vocab_size", -1);
+}
+
+BOOST_AUTO_TEST_CASE(a_jobs_own_cut_is_the_plainest_rule_with_its_widths) {
+  using core::tp_style;
+  BOOST_TEST((rule_of({}) == cut_rule{}));
+  BOOST_TEST((rule_of({tp_style::row, 0, {{4, 4}}}) == cut_rule{.kind = cut_kind::along}));
+  BOOST_TEST((rule_of({tp_style::column, 1, {{4, 4}, {4, 4}, {4, 4}}}) ==
+              cut_rule{.kind = cut_kind::along, .dimension = 1, .sub_parameters = 3}));
+  BOOST_TEST(
+      (rule_of({tp_style::column, 0, {{4, 4}, {2, 2}}}) == cut_rule{.kind = cut_kind::along, .part_sizes = {8, 4}}));
+  BOOST_TEST((rule_of({tp_style::column, 0, {{8, 4, 0}, {2, 1, 0}}}) ==
+              cut_rule{.kind = cut_kind::along, .widths = {{8, 4, 0}, {2, 1, 0}}}));
+  BOOST_TEST(
+      (rule_of({tp_style::vocabulary, 0, {{5, 4, 4}}}) == cut_rule{.kind = cut_kind::along, .original_rows = 13}));
+  // the same elements on the same ranks
+  for (const core::parameter_cut& cut : {core::parameter_cut{tp_style::column, 1, {{8, 4, 0}, {2, 1, 3}}},
+                                         {tp_style::column, 1, {{6, 6, 6}}},
+                                         {tp_style::row, 0, {{2, 1, 1}}}}) {
+    const std::vector<int64_t> shape{4, 18};
+    const auto split = cut_to_split("w", rule_of(cut), shape, 3);
+    check_ok(split);
+    for (uint32_t r = 0; r < 3; ++r) {
+      const core::tp_slices own(shape, cut, r, core::tp_room::own);
+      BOOST_TEST(core::numel_of(split->slices[r]) == own.elements());
+      std::vector<core::tp_run> got;
+      for (const auto& run : split->runs)
+        if (run.rank == r) got.push_back({run.slice_first, run.whole_first, run.count});
+      BOOST_TEST((core::common_to(got, own.runs(0, own.elements())) ==
+                  (own.elements() == 0 ? std::vector<core::tp_common>{}
+                                       : std::vector<core::tp_common>{{0, 0, own.elements()}})));
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(a_source_of_shares_is_cut_like_a_whole_one) {
+  const auto rules = megatron_rules_of(qkv_version::v0);
+  tensor_source whole;
+  whole.folder = "m";
+  whole.files = {{"data", 4000}};
+  whole.tensors = {entry("mlp.dense_4h_to_h.weight", {3, 4}, 100), entry("norm.weight", {5}, 200)};
+  auto& t = whole.tensors[0];
+  t.cut = {core::tp_style::row, 1, {{3, 1}}};
+  t.pieces = {{0, 0, 9, 100, {}, 0}, {0, 0, 3, 136, {}, 1}};
+  check_ok(complete(whole));
+  const auto cut = split_ranks(whole, 2, rules);
+  check_ok(cut);
+  const auto& second = cut->ranks[1].tensors[0];  // columns 2 and 3: of the first share its last, then the second
+  BOOST_TEST((second.shape == std::vector<int64_t>{3, 2}));
+  BOOST_TEST(!second.cut.cuts());
+  const std::vector<piece> wanted{{0, 0, 1, 108, {}}, {0, 1, 1, 136, {}}, {0, 2, 1, 120, {}},
+                                  {0, 3, 1, 140, {}}, {0, 4, 1, 132, {}}, {0, 5, 1, 144, {}}};
+  BOOST_TEST((second.pieces == wanted));
+  const auto one = split_ranks(whole, 1, rules);  // nothing to cut: it stays as it is
+  check_ok(one);
+  BOOST_TEST((one->ranks[0].tensors == whole.tensors));
 }
 
 BOOST_AUTO_TEST_CASE(sources_of_ranks_are_joined_and_cut_without_reading) {

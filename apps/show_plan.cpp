@@ -117,7 +117,7 @@ int show_plan(const plan_arguments& a, const job::product_meter& products) {
   if (a.layers) return show_layers(loaded->config, a.form);
   if (a.fit) return show_fit(loaded->config, a, products);
   const auto costs = costs_of(loaded->config, a, products);
-  auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), nullptr, &costs);
+  auto b = job::make_blueprint(std::make_shared<const config::job_config>(loaded->config), {}, &costs);
   if (!b) return failed(b.error());
   if (a.rank >= b->train.ranks()) {
     std::fprintf(stderr, "troupe: error: --rank: wanted one below %u, got %u\n", b->train.ranks(), a.rank);

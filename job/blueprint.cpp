@@ -52,21 +52,32 @@ core::result<core::model_table> read_table(blueprint& b) {
   return models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence, element_bytes);
 }
 
-// What a rank computes with, of the model that `whole` is.
-core::model_table own_table(const blueprint& b, const core::model_table& whole) {
-  const auto& c = *b.config;
-  auto out = models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
-                                      core::size_of(c.parameter_dtype()), b.tensor.split, b.tensor.sequence);
+core::model_table trained_as(const core::model_table& whole, core::model_table out) {
   for (size_t q = 0; q < out.parameters.size(); ++q) out.parameters[q].trainable = whole.parameters[q].trainable;
   return out;
 }
 
+// What a rank computes with, of the model that `whole` is.
+core::model_table own_table(const blueprint& b, const core::model_table& whole) {
+  const auto& c = *b.config;
+  return trained_as(whole,
+                    models::make_model_table(b.spec, c.train_micro_batch_size_per_gpu, b.sequence,
+                                             core::size_of(c.parameter_dtype()), b.tensor.split, b.tensor.sequence));
+}
+
+// Copies are cut as what they repeat.
+core::tp_plan with_copies(const core::model_table& whole, core::tp_plan cut) {
+  for (auto q = static_cast<uint32_t>(cut.parameters.size()); q < whole.parameters.size(); ++q)
+    cut.parameters.push_back(cut.parameters[whole.original(q)]);
+  return cut;
+}
+
 // The parameters of `whole` have their groups, so that those of a rank's table have them, too.
-void cut_table(blueprint& b, core::model_table whole, bool copies) {
+void cut_table(blueprint& b, const host_tables& host, core::model_table whole, bool copies) {
   const bool cuts = b.tensor.split.degree > 1 || b.tensor.sequence.degree > 1;
-  auto own = cuts ? own_table(b, whole) : core::model_table();
+  auto own = !cuts ? core::model_table() : host.local != nullptr ? trained_as(whole, *host.local) : own_table(b, whole);
   if (copies) whole = core::with_copies(std::move(whole));
-  b.tensor.cut = models::tp_plan_of(whole, b.tensor.split);
+  b.tensor.cut = host.cut != nullptr ? with_copies(whole, *host.cut) : models::tp_plan_of(whole, b.tensor.split);
   b.tensor.whole = std::make_shared<const core::model_table>(std::move(whole));
   if (cuts && copies) own = core::with_copies(std::move(own));
   b.table = cuts ? std::make_shared<const core::model_table>(std::move(own)) : b.tensor.whole;
@@ -214,15 +225,17 @@ core::result<step_plans> blueprint::write(plan::plan_choice which, const job::go
   return out;
 }
 
-core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const core::model_table* own,
+core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own,
                                        const plan::cost_model* costs, const blueprint_watch& watch) {
   blueprint b;
   b.config = std::move(config);
   const auto& c = *b.config;
   core::model_table table;
-  if (own != nullptr) {
+  if (own.whole != nullptr) {
+    if (auto ok = check_beside_tensor(c); !ok) return core::fail(ok.error());
     b.sequence = 1;
-    table = *own;
+    b.tensor.split.degree = c.parallel.tensor;
+    table = *own.whole;
     if (auto ok = plannable(c, table, b.sequence); !ok) return core::fail(ok.error());
   } else {
     auto read = read_table(b);
@@ -231,7 +244,7 @@ core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config>
   }
   if (auto ok = freeze(c, table); !ok) return core::fail(ok.error());
   auto trains = options_from(c, plan::mode::train);
-  cut_table(b, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
+  cut_table(b, own, std::move(table), trains.gradients.tied == plan::tied_gradients::per_use);
   auto optimizer = make_optimizer_groups(c, *b.tensor.whole);
   if (!optimizer) return core::fail(optimizer.error());
   b.optimizer = std::make_shared<const optimizer_groups>(std::move(*optimizer));

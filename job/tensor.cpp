@@ -17,13 +17,18 @@ const char* obstacle(const config::job_config& c) {
 
 }  // namespace
 
+core::result<void> check_beside_tensor(const config::job_config& c) {
+  const char* const other = c.parallel.tensor > 1 ? obstacle(c) : nullptr;
+  if (other == nullptr) return {};
+  return core::fail(core::error_kind::bad_input, std::string(degree_key) + ": wanted 1 beside " + other +
+                                                     ", with which it does not go together yet, got " +
+                                                     std::to_string(c.parallel.tensor));
+}
+
 core::result<models::tensor_split> choose_split(const config::job_config& c, const models::model_spec& spec) {
   models::tensor_split split{.degree = c.parallel.tensor};
   if (split.degree == 1) return split;
-  if (const char* other = obstacle(c))
-    return core::fail(core::error_kind::bad_input, std::string(degree_key) + ": wanted 1 beside " + other +
-                                                       ", with which it does not go together yet, got " +
-                                                       std::to_string(split.degree));
+  if (auto ok = check_beside_tensor(c); !ok) return core::fail(ok.error());
   if (auto ok = models::check_split(spec, split); !ok) return core::fail(ok.error().in(degree_key));
   return split;
 }

@@ -20,6 +20,16 @@ struct chosen_tensor {         ///< of a job
   std::shared_ptr<const core::model_table> whole;
 };
 
+/// A host's own model, cut by the policy that it declares (models/host/).
+struct host_tables {
+  const core::model_table* whole = nullptr;  ///< null: the configuration's model
+  const core::model_table* local = nullptr;  ///< what a rank computes with, where it is cut; else null
+  const core::tp_plan* cut = nullptr;        ///< likewise
+};
+
+/// Refused (bad_input): what does not go together with more than one tensor rank yet, with its key.
+core::result<void> check_beside_tensor(const config::job_config& config);
+
 /// The split that the configuration asks for: attention and MLP of every block. Refused (bad_input), with the key: more
 /// ranks than heads or inner elements, and what does not go together with more than one rank yet.
 core::result<models::tensor_split> choose_split(const config::job_config& config, const models::model_spec& spec);

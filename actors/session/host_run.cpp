@@ -82,7 +82,7 @@ core::result<std::shared_ptr<models::prepared_modules>> prepare(const std::share
   const auto batch = first_batch(model, config.seed);
   if (!batch) return core::fail(batch.error());
   auto made = models::prepared_modules::make(model->make, config.parallel.mesh().ranks(), config.parameter_dtype(),
-                                             config.seed, *batch);
+                                             config.seed, *batch, {}, config.parallel.tensor);
   // As DeepSpeed looks: at the micro-batch that ends a step, at the stages that have flat gradients.
   const auto& z = config.zero_optimization;
   if (made && !z.ignore_unused_parameters && (z.stage == 1 || z.stage == 2))

@@ -158,14 +158,18 @@ core::result<void> session::parts::start_actors() {
 namespace {
 
 // Beside what job/tensor.hpp refuses of the configuration alone.
-core::result<void> check_tensor(const session_options& options) {
-  const auto& parallel = options.config->parallel;
-  if (options.model == nullptr || (parallel.tensor == 1 && parallel.sequence == 1)) return {};
-  const bool tensor = parallel.tensor > 1;
-  return core::fail(core::error_kind::bad_input,
-                    std::string(tensor ? "parallel.tensor" : "parallel.sequence") +
-                        ": wanted 1 beside a host's own modules, with which it does not go together yet, got " +
-                        std::to_string(tensor ? parallel.tensor : parallel.sequence));
+core::result<void> check_sequence(const session_options& options) {
+  const uint32_t degree = options.config->parallel.sequence;
+  if (degree == 1 || options.model == nullptr) return {};
+  return core::fail(
+      core::error_kind::bad_input,
+      "parallel.sequence: wanted 1 beside a host's own modules, with which it does not go together yet, got " +
+          std::to_string(degree));
+}
+
+job::host_tables tables_of(const models::prepared_modules* own) {
+  if (own == nullptr) return {};
+  return {&own->table(), &own->own_table(), &own->cut()};
 }
 
 }  // namespace
@@ -173,7 +177,7 @@ core::result<void> check_tensor(const session_options& options) {
 core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.config == nullptr)
     return core::fail(core::error_kind::bad_input, "session: it was given no configuration");
-  if (auto ok = check_tensor(options); !ok) return core::fail(ok.error());
+  if (auto ok = check_sequence(options); !ok) return core::fail(ok.error());
   if (options.system != nullptr)
     if (auto ok = check_system(*options.system); !ok) return core::fail(ok.error());
   const one_aten_thread alone;  // a dry run's sums, and rates that are measured for lanes of one thread
@@ -192,10 +196,9 @@ core::result<std::unique_ptr<session>> session::open(session_options options) {
   if (options.config->zero_optimization.swaps() && job::needs_measured_costs(*options.config))
     costs = job::measured_costs(*options.config, measured_matmul_flops,
                                 [box = p->host.warnings](const std::string& line) { box->put(line); });
-  auto plan = job::make_blueprint(
-      std::move(options.config), p->modules.instances != nullptr ? &p->modules.instances->table() : nullptr,
-      costs ? &*costs : nullptr,
-      {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
+  auto plan =
+      job::make_blueprint(std::move(options.config), tables_of(p->modules.instances.get()), costs ? &*costs : nullptr,
+                          {[&] { return watch.go_on(); }, [](const job::blueprint& b) { return check_memory(b); }});
   if (!plan) return core::fail(plan.error());
   p->plan = std::move(*plan);
   p->host.hooks = std::move(options.hooks);

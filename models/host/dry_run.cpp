@@ -78,7 +78,8 @@ at::Tensor loss_of(const module_model& model, const named_values& output, const 
 dry_run::dry_run(const host_batch& first, at::ScalarType type, at::Device where, const random_key& key)
     : batch_(first), type_(type), where_(where), key_(key), x_(entering(first, type, where)) {}
 
-core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table) {
+core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::model_table& table, injection* cut,
+                                    uint32_t degree) {
   const at::AutoGradMode mode(true);
   const std::string given = (u == 0 ? "the batch's input" : "the output of " + before_) + ", " + shape_text(x_);
   auto& info = table.units[u];
@@ -116,10 +117,54 @@ core::result<void> dry_run::compute(const module_unit& unit, uint32_t u, core::m
     return core::fail(error_kind::bad_input, "own model: wanted gradients to flow back through " + named(unit) +
                                                  ", but its output, " + shape_text(y) +
                                                  ", does not depend on its input and parameters");
+  if (auto ok = compute_cut(unit, u, y, cut, degree); !ok) return ok;
   std::vector<named_values::entry> next;  // the graph ends here: it holds the unit's tensors
   for (const auto& [name, t] : y) next.emplace_back(name, t.detach().requires_grad_(t.requires_grad()));
   x_ = named_values(std::move(next));
   return {};
+}
+
+core::result<void> dry_run::compute_cut(const module_unit& unit, uint32_t u, const named_values& y, injection* cut,
+                                        uint32_t degree) {
+  cut_.emplace_back();
+  if (cut == nullptr || !cut->cuts()) return {};
+  const auto fail = [&](const std::string& wanted, const std::string& got) {
+    return core::fail(error_kind::bad_input,
+                      "own model: " + named(unit) + ", which is cut over ranks: wanted " + wanted + ", got " + got);
+  };
+  if (y.size() != 1 || y.begin()->second.scalar_type() != type_)
+    return fail(std::string("one output in ") + c10::toString(type_), shape_text(y));
+  if (u > 0 && x_.size() != 1) return fail("one input, whose gradient can be summed", shape_text(x_));
+  random_key mine = key_;
+  mine.use = u;
+  auto costs = probe(unit, x_, *cut, degree, mine);
+  if (!costs) return core::fail(costs.error());
+  cut_.back() = *costs;
+  return {};
+}
+
+core::model_table dry_run::local_table(const core::model_table& whole, const core::tp_plan& cut) const {
+  core::model_table out = whole;
+  for (size_t q = 0; q < out.parameters.size(); ++q)
+    out.parameters[q].shape = core::local_shape(whole.parameters[q].shape, cut.parameters[q]);
+  for (size_t u = 0; u < out.units.size(); ++u) {
+    if (!cut_[u]) continue;
+    core::unit_info& info = out.units[u];
+    core::segment_info& s = info.segments[0];
+    const bool last = u + 1 == out.units.size();
+    s.forward_flops = cut_[u]->forward_flops;
+    s.saved_bytes = cut_[u]->saved_bytes;
+    s.weight_bytes = 0;
+    for (const uint32_t q : s.parameters) {
+      core::parameter_info& p = out.parameters[q];
+      p.share = cut.parameters[q].cuts() ? core::tensor_share::cut : core::tensor_share::summed;
+      if (p.trainable) s.weight_bytes += p.numel() * c10::elementSize(type_);
+    }
+    s.output = {core::exchange_op::sum, last ? output_bytes_ : out.units[u + 1].input_bytes};
+    if (u > 0) s.input_gradient = {core::exchange_op::sum, info.input_bytes};
+    if (last) info.segments.push_back({"loss", {}, 0, loss_bytes_});
+  }
+  return out;
 }
 
 core::result<void> dry_run::end(const module_model& model) {
@@ -127,8 +172,11 @@ core::result<void> dry_run::end(const module_model& model) {
     return core::fail(error_kind::bad_input, "own model: wanted at least one parameter with requires_grad, got none");
   const at::AutoGradMode mode(true);
   const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(batch_.target);
+  for (const auto& [name, t] : x_) output_bytes_ += t.nbytes();
   try {
+    const operation_meter meter;
     const at::Tensor loss = loss_of(model, x_, batch_);
+    loss_bytes_ = static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()));
     if (!loss.defined() || loss.numel() != 1 || !loss.is_floating_point() || !loss.requires_grad())
       return core::fail(error_kind::bad_input, "own model: wanted one number with a gradient as the loss of " + given +
                                                    ", got " + shape_text(loss));
@@ -141,6 +189,7 @@ core::result<void> dry_run::end(const module_model& model) {
 void dry_run::tell(module_facts& facts) const {
   facts.draws = draws_;
   facts.inputs = inputs_;
+  for (const auto& c : cut_) facts.is_cut.push_back(c.has_value());
   for (const auto& [name, tensor] : x_) facts.outputs.push_back(name);
 }
 

@@ -2,12 +2,14 @@
 // whether they draw random numbers.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "core/error.hpp"
 #include "core/model_table.hpp"
 #include "models/host/module_model.hpp"
 #include "models/host/module_runner.hpp"
+#include "models/host/probe.hpp"
 #include "models/host/random_turn.hpp"
 
 namespace troupe::models {
@@ -22,14 +24,22 @@ class dry_run {
   /// Unit `u`, the next one: fills in flops (where the host gave none) and bytes of the table, which has its
   /// parameters. Refused: a unit that cannot take the output of the one before (both are named, with the shape), an
   /// output through which no gradient flows.
-  core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table);
+  /// Where `cut` cuts it over `degree` ranks, it is probed (probe.hpp).
+  core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table, injection* cut = nullptr,
+                             uint32_t degree = 1);
   /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
   core::result<void> end(const module_model& model);
+
+  /// Makes the table that a rank computes with out of the whole one: shapes, costs and exchanges of units that are cut.
+  [[nodiscard]] core::model_table local_table(const core::model_table& whole, const core::tp_plan& cut) const;
 
   /// Fills in what it has found out beside the table.
   void tell(module_facts& facts) const;
 
  private:
+  core::result<void> compute_cut(const module_unit& unit, uint32_t u, const named_values& y, injection* cut,
+                                 uint32_t degree);
+
   host_batch batch_;
   at::ScalarType type_;
   at::Device where_;
@@ -39,6 +49,8 @@ class dry_run {
   bool trains_ = false;
   std::vector<bool> draws_;
   std::vector<std::vector<value_info>> inputs_;
+  std::vector<std::optional<summand_costs>> cut_;  // [unit]
+  uint64_t output_bytes_ = 0, loss_bytes_ = 0;     // of the last unit; that the loss leaves allocated
 };
 
 /// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same

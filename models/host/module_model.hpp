@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "models/host/module_recipe.hpp"
+#include "models/inject/injection.hpp"
 
 namespace troupe::models {
 
@@ -37,7 +38,17 @@ struct module_unit {
 struct module_model {
   std::vector<module_unit> units;
   loss_function loss;
+  /// How units are cut over the tensor axis; null: none is, and a run with tensor ranks is refused.
+  std::shared_ptr<const injection_policy> policy{};
 };
+
+/// Has the layers of a model's units cut as `policy` says, in a run with tensor ranks (models/inject/injection.hpp).
+/// For the factory's model, before a session has it; nothing changes in its modules where there is one tensor rank.
+module_model inject(module_model model, injection_policy policy);
+
+/// What would be cut over `degree` ranks, what not and why, layer by layer; builds units that have factories. Refused
+/// (bad_input): a rule that matches no layer that it could cut, and what the walk refuses.
+core::result<std::vector<injected_layer>> injected_layers(const module_model& model, uint32_t degree);
 
 /// Builds all units that are not built yet, for a host that uses the model itself. Throws what their factories throw,
 /// and where units share modules of different types under one key.

@@ -38,8 +38,15 @@ class micro_batches_of_step {
 
 class module_runner final : public language_model {
  public:
-  module_runner(module_model model, std::shared_ptr<const module_facts> facts)
-      : model_(std::move(model)), facts_(std::move(facts)), table_(facts_->table), set_mode_(mode_switch(model_)) {
+  module_runner(module_model model, std::shared_ptr<const module_facts> facts, uint32_t coordinate)
+      : model_(std::move(model)),
+        facts_(std::move(facts)),
+        coordinate_(coordinate),
+        table_(facts_->own_table()),
+        set_mode_(mode_switch(model_)),
+        cuts_(model_.units.size()) {
+    for (size_t u = 0; u < model_.units.size(); ++u)
+      if (is_cut(u) && model_.units[u].module != nullptr) cuts_[u].emplace(injection_of(u));
     for (const auto& u : model_.units) {
       buffers_.emplace_back();
       for (auto& b : parts_of(u).buffers) buffers_.back().push_back(std::move(b.tensor));
@@ -51,11 +58,12 @@ class module_runner final : public language_model {
   void read_copies() override { table_ = core::with_copies(std::move(table_)); }
   [[nodiscard]] std::vector<at::Tensor> own_parameters() const override { return parameters_of(model_, table_); }
 
-  std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t, const micro_batch& batch, const values& input,
+  std::unique_ptr<segment_run> forward(uint32_t unit, uint32_t segment, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) override {
     TORCH_CHECK(batch.host != nullptr, "a host's own model wants a host's batch");
     if (std::exchange(training_, batch.training) != batch.training) set_mode_(batch.training);
     const at::AutoGradMode mode(batch.training);
+    if (segment > 0) return loss_of_sum(batch, input, parameters);
     const named_values x = inputs_of(unit, batch, input, parameters);
     unit_run out;
     out.all_used = facts_->all_used_in == batch.micro;
@@ -64,10 +72,10 @@ class module_runner final : public language_model {
         if (parameters.trainable(q)) out.parameters.push_back({q, parameters.tensor(q), table_.parameters[q].name});
     const named_values y = compute(unit, x, batch, out.buffers);
     for (const auto& [name, tensor] : x) out.inputs.push_back(tensor);
-    if (unit + 1 == model_.units.size()) {
-      if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
-      out.results.push_back(batch.computes_loss ? loss(y, *batch.host)
-                                                : at::zeros({}, at::device(torch_device(facts_->device))));
+    if (is_cut(unit)) {
+      out.results.push_back(y.only());
+    } else if (unit + 1 == model_.units.size()) {
+      out.results.push_back(end(y, batch));
     } else {
       for (const value_info& v : facts_->inputs[unit + 1]) out.results.push_back(y[v.name]);
     }
@@ -79,6 +87,31 @@ class module_runner final : public language_model {
   }
 
  private:
+  [[nodiscard]] bool is_cut(size_t unit) const { return !facts_->is_cut.empty() && facts_->is_cut[unit]; }
+
+  [[nodiscard]] injection injection_of(size_t unit) const {
+    const module_unit& u = model_.units[unit];
+    auto made = injection::make(u.module, u.name, *model_.policy, facts_->cut.degree);
+    TORCH_CHECK(made, made.error().text);  // the dry run's model was cut in the same way
+    return std::move(*made);
+  }
+
+  /// The loss, from what the last unit puts out.
+  at::Tensor end(const named_values& y, const micro_batch& batch) const {
+    if (batch.logits != nullptr) *batch.logits = batch.output.empty() ? y.only() : y[batch.output];
+    return batch.computes_loss ? loss(y, *batch.host) : at::zeros({}, at::device(torch_device(facts_->device)));
+  }
+
+  /// Behind a last unit that is cut, once its summands are added.
+  std::unique_ptr<segment_run> loss_of_sum(const micro_batch& batch, const values& input,
+                                           const parameter_binding& parameters) const {
+    const auto units = static_cast<uint32_t>(model_.units.size());
+    unit_run out;
+    out.inputs.push_back(input.first().detach().requires_grad_(batch.training && trains_before(units, parameters)));
+    out.results.push_back(end(named_values({{facts_->outputs.front(), out.inputs.front()}}), batch));
+    return run_of(std::move(out));
+  }
+
   [[nodiscard]] named_values inputs_of(uint32_t unit, const micro_batch& batch, const values& input,
                                        const parameter_binding& parameters) const {
     const auto& wanted = facts_->inputs[unit];
@@ -125,7 +158,7 @@ class module_runner final : public language_model {
     if (facts_->draws[unit]) turn.emplace(random_key{batch.seed, batch.step, batch.micro, batch.rank, unit});
     named_values y;
     try {
-      y = model_.units[unit].forward(x);
+      y = is_cut(unit) ? summand(unit, x) : model_.units[unit].forward(x);
     } catch (const std::exception& e) {
       throw std::runtime_error("unit '" + model_.units[unit].name + "', given " + shape_text(x) + ": " + line_of(e));
     }
@@ -139,6 +172,16 @@ class module_runner final : public language_model {
     const at::AutoDispatchBelowADInplaceOrView unseen;
     for (size_t i = 0; i < kept.size(); ++i) buffers_[unit][i].copy_(kept[i]);
     return unit + 1 < model_.units.size() ? as_before(std::move(y), unit + 1) : y;
+  }
+
+  // The layers have their own weights again before anybody else sees them.
+  named_values summand(uint32_t unit, const named_values& x) {
+    injection& cut = *cuts_[unit];
+    const auto back = [](injection* c) { c->revert(); };
+    const std::unique_ptr<injection, decltype(back)> seated(&cut, back);
+    cut.sit(coordinate_);
+    const named_values y = model_.units[unit].forward(x);
+    return {{y.begin()->first, y.only().mul(share_of(coordinate_, facts_->cut.degree))}};
   }
 
   [[nodiscard]] at::Tensor loss(const named_values& output, const host_batch& batch) const {
@@ -155,17 +198,20 @@ class module_runner final : public language_model {
 
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
+  uint32_t coordinate_;  // on the tensor axis
   core::model_table table_;  // the facts', with copies where they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                          // true: modules are in the factory's modes
   std::vector<std::vector<at::Tensor>> buffers_;  // [unit]
   std::vector<micro_batches_of_step> computed_;   // [unit]: that it has been trained on
+  std::vector<std::optional<injection>> cuts_;    // [unit]: where it is cut and computed here
 };
 
 }  // namespace
 
-std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts) {
-  return std::make_unique<module_runner>(std::move(model), std::move(facts));
+std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts,
+                                            uint32_t coordinate) {
+  return std::make_unique<module_runner>(std::move(model), std::move(facts), coordinate);
 }
 
 }  // namespace troupe::models

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/tp_plan.hpp"
 #include "device/device_id.hpp"
 #include "models/families/language_model.hpp"
 #include "models/host/module_model.hpp"
@@ -25,6 +26,13 @@ struct module_facts {
   std::vector<bool> draws;                      ///< [unit]: draws numbers from torch's generator
   std::vector<std::vector<value_info>> inputs;  ///< [unit]: in the order in which they are handed on
   std::vector<std::string> outputs;             ///< names of what the last unit puts out
+  /// Ranks that compute a unit together, and how its parameters are cut; what a rank computes with is `local` then.
+  core::tp_plan cut = {};
+  core::model_table local = {};
+  std::vector<bool> is_cut = {};  ///< [unit]: computes a summand of what it hands on
+
+  /// What a rank computes with.
+  [[nodiscard]] const core::model_table& own_table() const { return cut.degree > 1 ? local : table; }
   core::dtype type = core::dtype::f32;
   device::device_id device = {};  ///< where the modules compute
   /// The micro-batch of a step in which a trained parameter without gradient is an error; nullopt: in none.
@@ -33,7 +41,9 @@ struct module_facts {
 
 /// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random
 /// numbers takes turns with the other ranks at torch's generator, seeded from (seed, step, micro-batch, rank, unit), so
-/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed.
-std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts);
+/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed. `coordinate`:
+/// the rank's on the tensor axis.
+std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts,
+                                            uint32_t coordinate = 0);
 
 }  // namespace troupe::models

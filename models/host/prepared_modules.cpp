@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "models/host/dry_run.hpp"
+#include "models/host/model_cut.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
 #include "models/layers/torch_device.hpp"
@@ -69,7 +70,7 @@ std::string of_rank(size_t rank) { return "own model, rank " + std::to_string(ra
 core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const module_factory& factory, uint32_t ranks,
                                                                        core::dtype type, uint64_t seed,
                                                                        const host_batch& first,
-                                                                       device::device_id device) {
+                                                                       device::device_id device, uint32_t tensor) {
   const at::NoGradGuard no_grad;
   auto out = std::make_unique<prepared_modules>();
   out->facts_ = std::make_shared<module_facts>();
@@ -82,7 +83,7 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
     }();
     if (!model) return core::fail(model.error().in(of_rank(r)));
     if (r == 0) {
-      if (auto ok = out->survey(*model, seed, first); !ok) return core::fail(ok.error());
+      if (auto ok = out->survey(*model, seed, first, tensor); !ok) return core::fail(ok.error());
     } else {
       for (const auto& other : out->instances_)
         for (const auto& unit : model->units)
@@ -97,8 +98,10 @@ core::result<std::unique_ptr<prepared_modules>> prepared_modules::make(const mod
 }
 
 // The table, the values and the costs of the model, of which one unit with a factory is there at a time.
-core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first) {
+core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, const host_batch& first,
+                                            uint32_t tensor) {
   if (auto ok = check_units(model); !ok) return ok;
+  model_cut cut(model, tensor);
   const at::ScalarType type = torch_dtype(facts_->type);
   const at::Device where = torch_device(facts_->device);
   table_builder rows(model);
@@ -119,7 +122,11 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
         p.tensor.set_data(p.tensor.detach().to(where, type));
     }
     convert_buffers(unit, type, where);
-    if (auto ok = trial.compute(unit, u, rows.table()); !ok) return ok;
+    {
+      auto injected = cut.add(unit, [&](const at::Tensor& t) { return rows.number_of(t); });
+      if (!injected) return core::fail(injected.error());
+      if (auto ok = trial.compute(unit, u, rows.table(), &*injected, tensor); !ok) return ok;
+    }
     if (unit.recipe == nullptr) continue;
     builder.drop(model, u);
     for (const auto& p : parts.parameters)  // but what others hold was made with the model
@@ -129,6 +136,10 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
   if (auto ok = trial.end(model); !ok) return ok;
   trial.tell(*facts_);
   facts_->table = std::move(rows.table());
+  auto plan = cut.plan(facts_->table);
+  if (!plan) return core::fail(plan.error());
+  facts_->cut = std::move(*plan);
+  if (tensor > 1) facts_->local = trial.local_table(facts_->table, facts_->cut);
   return {};
 }
 
@@ -189,7 +200,7 @@ core::result<std::unique_ptr<language_model>> prepared_modules::take(uint32_t ra
     if (!is_shared(mine.model.units[u])) drop_values(mine.model.units[u]);
   }
   for (const auto& unit : mine.model.units) drop_values(unit);
-  return run_modules(std::move(mine.model), facts_);
+  return run_modules(std::move(mine.model), facts_, rank % facts_->cut.degree);
 }
 
 }  // namespace troupe::models

@@ -19,11 +19,17 @@ class prepared_modules {
   /// factories of their own are built for that one after the other, and dropped. Refuses whatever table_builder,
   /// check_alike and dry_run refuse, a factory that throws, and one that gives two ranks the same tensors. Keeps one
   /// whole copy of the parameters that were built with the model, in fp32; of the other instances only the structure.
+  /// `tensor` ranks that follow each other compute a unit together where the model's policy cuts it; refused then: a
+  /// model without a policy or with one that cuts nothing, a rule that matches nothing, what injection and probe refuse,
+  /// and a parameter that is whole in one unit and part of a cut one.
   static core::result<std::unique_ptr<prepared_modules>> make(const module_factory& factory, uint32_t ranks,
                                                               core::dtype type, uint64_t seed, const host_batch& first,
-                                                              device::device_id device = {});
+                                                              device::device_id device = {}, uint32_t tensor = 1);
 
   [[nodiscard]] const core::model_table& table() const { return facts_->table; }
+  /// What a rank computes with, and how that is cut out of `table()`.
+  [[nodiscard]] const core::model_table& own_table() const { return facts_->own_table(); }
+  [[nodiscard]] const core::tp_plan& cut() const { return facts_->cut; }
   /// Names of what the last unit puts out.
   [[nodiscard]] const std::vector<std::string>& outputs() const { return facts_->outputs; }
 
@@ -48,7 +54,7 @@ class prepared_modules {
     std::vector<bool> computes{};  ///< [unit]; empty: all
     size_t reading = 0;            ///< the unit whose values are there
   };
-  core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first);
+  core::result<void> survey(module_model& model, uint64_t seed, const host_batch& first, uint32_t tensor);
   core::result<void> build(uint32_t rank, size_t unit);
   [[nodiscard]] bool computes(uint32_t rank, size_t unit) const {
     return instances_[rank].computes.empty() || instances_[rank].computes[unit];

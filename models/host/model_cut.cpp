@@ -1,0 +1,94 @@
+#include "models/host/model_cut.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+#include "models/host/module_builder.hpp"
+#include "models/host/module_table.hpp"
+
+namespace troupe::models {
+namespace {
+
+core::error refused(const std::string& what) { return {core::error_kind::bad_input, "injection: " + what}; }
+
+}  // namespace
+
+model_cut::model_cut(const module_model& model, uint32_t degree) : policy_(model.policy), degree_(degree) {
+  if (policy_ != nullptr) used_.resize(policy_->rules.size());
+}
+
+core::result<injection> model_cut::add(const module_unit& unit,
+                                       const std::function<uint32_t(const at::Tensor&)>& number_of) {
+  auto made = injection::make(policy_ != nullptr ? unit.module : nullptr, unit.name,
+                              policy_ != nullptr ? *policy_ : injection_policy(), degree_);
+  if (!made) return made;
+  for (const auto& l : made->layers()) {
+    if (l.rule != injected_layer::no_rule) used_[l.rule] = true;
+    layers_.push_back(l);
+  }
+  is_cut_.push_back(made->cuts());
+  cut_in_.emplace_back();
+  for (const auto& [tensor, cut] : made->parameters()) {
+    const uint32_t q = number_of(tensor);
+    if (cuts_.size() <= q) cuts_.resize(q + 1);
+    if (cuts_[q].cuts() && cuts_[q] != cut)
+      return core::fail(refused("unit '" + unit.name + "' cuts a weight that it shares otherwise than a unit before"));
+    cuts_[q] = cut;
+    cut_in_.back().push_back(q);
+  }
+  return made;
+}
+
+core::result<core::tp_plan> model_cut::plan(const core::model_table& table) const {
+  for (size_t i = 0; i < used_.size(); ++i)
+    if (!used_[i])
+      return core::fail(refused("wanted a layer that '" + policy_->rules[i].pattern +
+                                "' matches and that could be cut so, found none"));
+  core::tp_plan out{degree_, cuts_};
+  out.parameters.resize(table.parameters.size());
+  if (degree_ == 1) return out;
+  if (policy_ == nullptr)
+    return core::fail(core::error_kind::bad_input,
+                      "parallel.tensor: wanted 1 beside a host's own modules whose model declares no cut "
+                      "(models::inject), got " +
+                          std::to_string(degree_));
+  if (std::ranges::none_of(is_cut_, std::identity()))
+    return core::fail(refused("wanted a layer to cut over " + std::to_string(degree_) +
+                              " ranks, found none: no rule matches one, and the heuristic finds none"));
+  std::vector<const core::unit_info*> cut_unit(out.parameters.size()), whole_unit(out.parameters.size());
+  for (size_t u = 0; u < table.units.size(); ++u)
+    for (const uint32_t q : table.units[u].parameters) {
+      const bool has_part = std::ranges::find(cut_in_[u], q) != cut_in_[u].end();
+      (is_cut_[u] && (has_part || !out.parameters[q].cuts()) ? cut_unit : whole_unit)[q] = &table.units[u];
+    }
+  for (size_t q = 0; q < out.parameters.size(); ++q)
+    if (cut_unit[q] != nullptr && whole_unit[q] != nullptr)
+      return core::fail(refused("'" + table.parameters[q].name + "' is part of unit '" + cut_unit[q]->name +
+                                "', which is cut, and whole in unit '" + whole_unit[q]->name +
+                                "': cut both, or give them weights of their own"));
+  return out;
+}
+
+module_model inject(module_model model, injection_policy policy) {
+  model.policy = std::make_shared<const injection_policy>(std::move(policy));
+  return model;
+}
+
+core::result<std::vector<injected_layer>> injected_layers(const module_model& given, uint32_t degree) {
+  module_model model = given;
+  model_cut cut(model, degree);
+  module_builder builder;
+  table_builder rows(model);
+  for (uint32_t u = 0; u < model.units.size(); ++u) {
+    if (auto ok = builder.build(model, u); !ok) return core::fail(ok.error());
+    if (auto ok = rows.add(model.units[u], u); !ok) return core::fail(ok.error());
+    const auto each = cut.add(model.units[u], [&](const at::Tensor& t) { return rows.number_of(t); });
+    if (!each) return core::fail(each.error());
+  }
+  if (const auto whole = cut.plan(rows.table()); !whole) return core::fail(whole.error());
+  return cut.layers();
+}
+
+}  // namespace troupe::models

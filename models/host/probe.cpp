@@ -1,0 +1,182 @@
+#include "models/host/probe.hpp"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/arange.h>
+#include <fmt/format.h>
+#include <torch/csrc/autograd/autograd.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "models/host/dry_run.hpp"
+#include "models/host/module_parts.hpp"
+#include "models/host/module_table.hpp"
+#include "models/host/operation_meter.hpp"
+
+namespace troupe::models {
+namespace {
+
+using core::error_kind;
+
+/// Of the norm of the whole: a wrong policy is off by more than a tenth, sums in another order by a millionth.
+double tolerance(at::ScalarType type) { return type == at::kDouble ? 1e-9 : 1e-4; }
+
+/// While it lives the unit's parameters and buffers are in fp32 if they were narrower.
+class widened_unit {
+ public:
+  explicit widened_unit(const module_unit& unit) {
+    const module_parts parts = parts_of(unit);
+    for (const auto* some : {&parts.parameters, &parts.buffers})
+      for (const auto& p : *some)
+        if (is_narrow(p.tensor)) {
+          before_.emplace_back(p.tensor, p.tensor.detach());
+          p.tensor.set_data(p.tensor.detach().to(at::kFloat));
+        }
+  }
+  ~widened_unit() {
+    for (auto& [tensor, was] : before_) tensor.set_data(was);
+  }
+  widened_unit(const widened_unit&) = delete;
+  widened_unit& operator=(const widened_unit&) = delete;
+
+  static bool is_narrow(const at::Tensor& t) { return t.is_floating_point() && t.element_size() < 4; }
+
+ private:
+  std::vector<std::pair<at::Tensor, at::Tensor>> before_;
+};
+
+struct named_gradient {
+  std::string of;
+  at::Tensor values;
+};
+
+struct outcome {  ///< of a forward and a backward
+  at::Tensor output;
+  std::vector<named_gradient> gradients;
+};
+
+class prober {
+ public:
+  prober(const module_unit& unit, const named_values& x, const random_key& key) : unit_(unit), key_(key) {
+    std::vector<named_values::entry> wide;
+    for (const auto& [name, t] : x)
+      wide.emplace_back(name, (widened_unit::is_narrow(t) ? t.detach().to(at::kFloat) : t.detach())
+                                  .requires_grad_(t.requires_grad()));
+    x_ = named_values(std::move(wide));
+    for (const auto& p : parts_of(unit).parameters)
+      if (p.tensor.requires_grad()) wanted_.emplace_back(p.name, p.tensor);
+    for (const auto& [name, t] : x_)
+      if (t.requires_grad()) wanted_.emplace_back("its input", t);
+  }
+
+  outcome run(double share) const {
+    named_values y;
+    {
+      const random_turn turn(key_);
+      y = unit_.forward(x_);
+    }
+    const at::Tensor out = y.only() * share;
+    const at::Tensor direction = at::arange(1, out.numel() + 1, out.options()).sin().view(out.sizes());
+    std::vector<at::Tensor> of;
+    for (const auto& [name, t] : wanted_) of.push_back(t);
+    outcome all{out.detach(), {}};
+    if (of.empty() || !out.requires_grad()) return all;
+    auto gradients = torch::autograd::grad({out}, of, {direction}, /*retain_graph=*/false, /*create_graph=*/false,
+                                           /*allow_unused=*/true);
+    for (size_t i = 0; i < of.size(); ++i) all.gradients.push_back({wanted_[i].first, gradients[i]});
+    return all;
+  }
+
+ private:
+  const module_unit& unit_;
+  random_key key_;
+  named_values x_;
+  std::vector<std::pair<std::string, at::Tensor>> wanted_;
+};
+
+at::Tensor sum(const at::Tensor& a, const at::Tensor& b) {
+  if (!a.defined() || !b.defined()) return a.defined() ? a : b;
+  return a + (b.is_sparse() ? b.to_dense() : b);
+}
+
+void add(outcome& to, const outcome& x) {
+  to.output = sum(to.output, x.output);
+  to.gradients.resize(x.gradients.size());
+  for (size_t i = 0; i < x.gradients.size(); ++i)
+    to.gradients[i] = {x.gradients[i].of, sum(to.gradients[i].values, x.gradients[i].values)};
+}
+
+/// ‖got - wanted‖ / ‖wanted‖
+double difference(const at::Tensor& got, const at::Tensor& wanted) {
+  if (!wanted.defined()) return !got.defined() || got.norm().item<double>() == 0 ? 0 : 1;
+  if (!got.defined() || got.sizes() != wanted.sizes()) return 1;
+  const at::Tensor whole = wanted.is_sparse() ? wanted.to_dense() : wanted;
+  const double by = (got - whole).to(at::kDouble).norm().item<double>(),
+               of = whole.to(at::kDouble).norm().item<double>();
+  return of > 0 ? by / of : by;
+}
+
+std::string styles_text(const injection& cut) {
+  std::string out;
+  for (const auto& l : cut.layers())
+    if (l.weight.cuts())
+      out += fmt::format("{}'{}' {}", out.empty() ? "" : ", ", l.name, core::name_of(l.weight.style));
+  return out;
+}
+
+core::result<void> compare(const std::string& name, const injection& cut, const outcome& got, const outcome& whole) {
+  const double most = tolerance(whole.output.scalar_type());
+  const auto fail = [&](const std::string& what, double by) {
+    return core::fail(error_kind::bad_input,
+                      fmt::format("{}: wanted {} as without the cut, got one that is off by {:.1e} of its norm; cut "
+                                  "are {}. What rows give must reach the output by sums and factors alone, heads must "
+                                  "be counted from widths, and no random numbers be drawn between columns and rows",
+                                  name, what, by, styles_text(cut)));
+  };
+  if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
+  for (size_t i = 0; i < whole.gradients.size(); ++i)
+    if (const double by = difference(got.gradients[i].values, whole.gradients[i].values); !(by <= most))
+      return fail("a gradient of " + whole.gradients[i].of, by);
+  return {};
+}
+
+}  // namespace
+
+core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
+                                  const random_key& key) {
+  const at::AutoGradMode mode(true);
+  const std::string name = "own model: unit '" + unit.name + "', cut over " + std::to_string(degree) + " ranks";
+  uint32_t coordinate = 0;
+  bool seated = false;
+  try {
+    {
+      const widened_unit wide(unit);
+      const prober each(unit, x, key);
+      const outcome whole = each.run(1);
+      outcome got;
+      for (; coordinate < degree; ++coordinate) {
+        cut.sit(coordinate);
+        seated = true;
+        add(got, each.run(share_of(coordinate, degree)));
+        cut.revert();
+      }
+      if (auto ok = compare(name, cut, got, whole); !ok) return core::fail(ok.error());
+    }
+    coordinate = 0;
+    cut.sit(0);
+    const random_turn turn(key);
+    const operation_meter meter;
+    const at::Tensor y = unit.forward(x).only() * share_of(0, degree);
+    cut.revert();
+    return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};
+  } catch (const std::exception& e) {
+    cut.revert();
+    const std::string where = seated ? " on tensor rank " + std::to_string(coordinate) : std::string();
+    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + "), does not take " + shape_text(x) +
+                                                 where + ": " + line_of(e));
+  }
+}
+
+}  // namespace troupe::models

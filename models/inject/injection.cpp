@@ -1,0 +1,287 @@
+#include "models/inject/injection.hpp"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/constant_pad_nd.h>
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/embedding.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+#include <utility>
+
+namespace troupe::models {
+namespace {
+
+namespace nn = torch::nn;
+using core::error_kind;
+using core::parameter_cut;
+using core::tp_style;
+
+/// A coordinate's own elements, out of a whole tensor or its share: one behind the other, without padding.
+at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const parameter_cut& cut, uint32_t c) {
+  if (!cut.cuts()) return t;
+  const bool is_share = t.sizes() != at::IntArrayRef(whole);
+  const auto dimension = static_cast<int64_t>(cut.dimension);
+  std::vector<at::Tensor> slices;
+  uint64_t from = 0;
+  for (const core::tp_widths& widths : cut.parts) {
+    const uint64_t before = std::accumulate(widths.begin(), widths.begin() + c, uint64_t{0});
+    slices.push_back(t.narrow(dimension, static_cast<int64_t>(is_share ? from : from + before),
+                              static_cast<int64_t>(widths[c])));
+    from += is_share ? core::widest_of(widths) : core::sum_of(widths);
+  }
+  const at::Tensor all = slices.size() == 1 ? slices.front() : at::cat(slices, dimension);
+  return all.sizes() == t.sizes() ? t : all;
+}
+
+/// The rows of a vocabulary where they lie in the whole, zeros elsewhere.
+at::Tensor among_zeros(const at::Tensor& rows, const parameter_cut& cut, uint32_t c) {
+  const core::tp_widths& widths = cut.parts.front();
+  const auto before = static_cast<int64_t>(std::accumulate(widths.begin(), widths.begin() + c, uint64_t{0}));
+  const auto behind = static_cast<int64_t>(core::sum_of(widths)) - before - rows.size(0);
+  return at::constant_pad_nd(rows, {0, 0, before, behind});
+}
+
+std::string full_name(const std::string& unit, const std::string& path) {
+  return path.empty() ? unit : unit.empty() ? path : unit + "." + path;
+}
+
+std::string in_quotes(const std::string& name) { return "'" + name + "'"; }
+
+}  // namespace
+
+class injector {  ///< the walk
+ public:
+  injector(const std::string& unit, const injection_policy& policy, uint32_t degree)
+      : unit_(unit), policy_(policy) {
+    out_.degree_ = degree;
+  }
+
+  core::result<injection> run(const std::shared_ptr<nn::Module>& tree) {
+    if (tree == nullptr) return std::move(out_);
+    list(tree);
+    if (auto ok = choose(); !ok) return core::fail(ok.error());
+    for (found& f : found_)
+      if (auto ok = add(f); !ok) return core::fail(ok.error());
+    if (auto ok = check_pairs(); !ok) return core::fail(ok.error());
+    return std::move(out_);
+  }
+
+ private:
+  struct found {
+    std::shared_ptr<nn::Module> module;
+    nn::LinearImpl* linear;
+    nn::EmbeddingImpl* embedding;
+    bool is_norm;
+    std::string obstacle;  // why it cannot be cut
+    injection_rule rule;
+    injected_layer layer;
+  };
+
+  static core::error refused(const std::string& what) { return {error_kind::bad_input, "injection: " + what}; }
+
+  void list(const std::shared_ptr<nn::Module>& tree) {
+    std::set<const nn::Module*> seen, inside;  // of an attention of torch's, which computes with their weights itself
+    for (const auto& [path, module] : tree->named_modules().pairs()) {
+      if (!seen.insert(module.get()).second) continue;
+      if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get())) inside.insert(a->out_proj.get());
+      if (module->named_parameters(/*recurse=*/false).is_empty()) continue;
+      found f{module,
+              dynamic_cast<nn::LinearImpl*>(module.get()),
+              dynamic_cast<nn::EmbeddingImpl*>(module.get()),
+              dynamic_cast<nn::LayerNormImpl*>(module.get()) != nullptr,
+              {},
+              {},
+              {}};
+      f.layer.name = full_name(unit_, path);
+      f.obstacle = inside.contains(module.get()) ? "an attention of torch's computes with its weight" : obstacle_of(f);
+      found_.push_back(std::move(f));
+    }
+  }
+
+  static std::string obstacle_of(const found& f) {
+    if (f.is_norm) return "a norm reads whole rows";
+    if (f.linear == nullptr && f.embedding == nullptr) return "neither a linear layer nor an embedding of torch's";
+    if (f.embedding != nullptr && f.embedding->options.max_norm()) return "with max_norm it changes its rows itself";
+    const at::Tensor& used = f.linear != nullptr ? f.linear->weight : f.embedding->weight;
+    const auto registered = f.module->named_parameters(/*recurse=*/false);
+    return registered.contains("weight") && registered["weight"].is_same(used)
+               ? ""
+               : "it computes with another weight than it registered";
+  }
+
+  /// A rule for each layer.
+  core::result<void> choose() {
+    bool any = false;
+    for (found& f : found_) {
+      const auto rule = rule_of(policy_, f.layer.name);
+      if (!rule) return core::fail(rule.error());
+      f.layer.why = f.obstacle;
+      if (!f.obstacle.empty()) continue;
+      if (*rule == policy_.rules.size()) {
+        f.layer.why = "no rule matches it";
+        continue;
+      }
+      f.rule = policy_.rules[*rule];
+      const bool fits = f.linear != nullptr || f.rule.style == tp_style::vocabulary || f.rule.style == tp_style::replicated;
+      if (!fits) {
+        f.layer.why = "an embedding has neither columns nor rows";
+        continue;
+      }
+      any = true;
+      f.layer.rule = *rule;
+      f.layer.why = "rule " + in_quotes(f.rule.pattern);
+    }
+    if (!any && policy_.heuristic) guess();
+    for (const found& f : found_)
+      if (policy_.strict && f.linear != nullptr && f.obstacle.empty() && f.layer.why == "no rule matches it")
+        return core::fail(refused("wanted a rule for each linear layer, as the policy is strict, got none for " +
+                                  in_quotes(f.layer.name)));
+    return {};
+  }
+
+  void guess() {
+    std::vector<listed_layer> listed;
+    std::vector<found*> whose;
+    for (found& f : found_) {
+      if (!f.is_norm && (f.linear == nullptr || !f.obstacle.empty())) continue;
+      listed.push_back({f.layer.name, f.is_norm});
+      whose.push_back(&f);
+    }
+    const auto styles = guessed_styles(listed);
+    for (size_t i = 0; i < whose.size(); ++i) {
+      if (whose[i]->is_norm) continue;
+      whose[i]->rule.style = styles[i];
+      whose[i]->layer.why = styles[i] == tp_style::replicated ? "the heuristic finds no row layer" : "the heuristic";
+    }
+  }
+
+  core::result<core::tp_widths> widths(const found& f, uint64_t total) const {
+    const uint32_t degree = out_.degree_, heads = f.rule.heads;
+    if (heads > 0 && (total % heads != 0 || degree > heads))
+      return core::fail(refused(in_quotes(f.layer.name) + ": wanted heads that divide " + std::to_string(total) +
+                                " elements, at least one for each of " + std::to_string(degree) + " ranks, got " +
+                                std::to_string(heads)));
+    if (total < degree)
+      return core::fail(refused(in_quotes(f.layer.name) + ": wanted an element for each of " + std::to_string(degree) +
+                                " ranks, got " + std::to_string(total)));
+    return heads > 0 ? core::dealt_by_heads(total, heads, degree) : core::dealt(total, degree, policy_.grain);
+  }
+
+  core::result<void> add(found& f) {
+    f.layer.weight.style = f.rule.style;
+    if (f.rule.style != tp_style::replicated && out_.degree_ > 1) {
+      auto p = place_of(f);
+      if (!p) return core::fail(p.error());
+      f.layer.weight = p->cut;
+      out_.places_.push_back(std::move(*p));
+    }
+    out_.layers_.push_back(f.layer);
+    return {};
+  }
+
+  core::result<injection::place> place_of(const found& f) const {
+    injection::place p;
+    p.module = f.module;
+    p.shape = f.linear != nullptr ? std::vector{f.linear->options.out_features(), f.linear->options.in_features()}
+                                  : std::vector{f.embedding->options.num_embeddings(),
+                                                f.embedding->options.embedding_dim()};
+    auto cut = cut_of(f, p.shape);
+    if (!cut) return core::fail(cut.error());
+    p.cut = std::move(*cut);
+    p.weight = f.linear != nullptr ? &f.linear->weight : &f.embedding->weight;
+    p.own_weight = *p.weight;
+    if (f.linear != nullptr && f.linear->bias.defined()) {
+      p.bias = &f.linear->bias;
+      p.own_bias = *p.bias;
+      if (p.cut.style == tp_style::column) p.bias_cut = p.cut;
+    }
+    return p;
+  }
+
+  core::result<parameter_cut> cut_of(const found& f, const std::vector<int64_t>& shape) const {
+    const bool is_row = f.rule.style == tp_style::row, is_column = f.rule.style == tp_style::column;
+    parameter_cut out{f.rule.style, is_row ? 1U : 0U, {}};
+    const auto total = static_cast<uint64_t>(shape[out.dimension]);
+    const std::vector<uint64_t> parts = f.rule.parts.empty() ? std::vector{total} : f.rule.parts;
+    if ((parts.size() > 1 && !is_column) || std::accumulate(parts.begin(), parts.end(), uint64_t{0}) != total)
+      return core::fail(refused(in_quotes(f.layer.name) + ": wanted parts that are the " + std::to_string(total) +
+                                " outputs of a column layer, got " + std::to_string(parts.size()) +
+                                " parts of other numbers"));
+    for (const uint64_t part : parts) {
+      auto each = widths(f, part);
+      if (!each) return core::fail(each.error());
+      out.parts.push_back(std::move(*each));
+    }
+    return out;
+  }
+
+  /// Columns give parts of an output, which rows make whole again.
+  [[nodiscard]] core::result<void> check_pairs() const {
+    const injected_layer *column = nullptr, *row = nullptr;
+    for (const auto& l : out_.layers_) {
+      if (l.weight.style == tp_style::column) column = &l;
+      if (l.weight.style == tp_style::row) row = &l;
+    }
+    if ((column == nullptr) == (row == nullptr)) return {};
+    const bool half = row == nullptr;
+    return core::fail(refused(std::string("wanted a ") + (half ? "row" : "column") + " layer beside the " +
+                              (half ? "column " : "row ") + in_quotes((half ? column : row)->name) + " in unit " +
+                              in_quotes(unit_) + ", got none"));
+  }
+
+  const std::string& unit_;
+  const injection_policy& policy_;
+  std::vector<found> found_;
+  injection out_;
+};
+
+core::result<injection> injection::make(const std::shared_ptr<nn::Module>& tree, const std::string& name,
+                                        const injection_policy& policy, uint32_t degree) {
+  return injector(name, policy, degree).run(tree);
+}
+
+std::vector<injection::cut_parameter> injection::parameters() const {
+  std::vector<cut_parameter> out;
+  for (const place& p : places_) {
+    out.push_back({p.own_weight, p.cut});
+    if (p.bias_cut.cuts()) out.push_back({p.own_bias, p.bias_cut});
+  }
+  return out;
+}
+
+void injection::sit(uint32_t c) {
+  const double share = share_of(c, degree_);
+  for (place& p : places_) {
+    at::Tensor part = part_of(p.own_weight, p.shape, p.cut, c);
+    if (p.cut.style == tp_style::vocabulary) part = among_zeros(part, p.cut, c);
+    *p.weight = p.cut.style == tp_style::column ? part : part.mul(1 / share);
+    if (p.bias != nullptr) *p.bias = part_of(p.own_bias, {p.shape[0]}, p.bias_cut, c);
+  }
+}
+
+void injection::revert() {
+  for (place& p : places_) {
+    *p.weight = p.own_weight;
+    if (p.bias != nullptr) *p.bias = p.own_bias;
+  }
+}
+
+std::string text_of(const std::vector<injected_layer>& layers) {
+  size_t width = 0;
+  for (const auto& l : layers) width = std::max(width, l.name.size());
+  std::string out;
+  for (const auto& l : layers) {
+    const bool cut = l.weight.style != tp_style::replicated;
+    std::string line = l.name + std::string(width + 2 - l.name.size(), ' ');
+    line += cut ? std::string(core::name_of(l.weight.style)) : std::string("whole");
+    if (l.weight.cuts()) line += " " + core::widths_text(l.weight);
+    out += line + " (" + l.why + ")\n";
+  }
+  return out;
+}
+
+}  // namespace troupe::models

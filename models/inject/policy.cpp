@@ -1,0 +1,62 @@
+#include "models/inject/policy.hpp"
+
+#include <re2/re2.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace troupe::models {
+
+using core::tp_style;
+
+injection_policy injection_policy_tuple(const std::string& block, const std::vector<std::string>& rows,
+                                        uint32_t heads) {
+  injection_policy out;
+  for (const auto& name : rows)
+    out.rules.push_back(
+        {"(?:" + block + R"()\.(?:.*\.)?)" + RE2::QuoteMeta(name) + R"(\.weight$)", tp_style::row, {}, heads});
+  out.rules.push_back({"(?:" + block + R"()\.)", tp_style::column, {}, heads});
+  return out;
+}
+
+core::result<size_t> rule_of(const injection_policy& policy, const std::string& module) {
+  const std::string text = module + ".weight";
+  for (size_t i = 0; i < policy.rules.size(); ++i) {
+    const std::string& pattern = policy.rules[i].pattern;
+    RE2::Options options;
+    options.set_log_errors(false);
+    const RE2 read(pattern, options);
+    if (!read.ok())
+      return core::fail(core::error_kind::bad_input,
+                        "injection: wanted an RE2 pattern, got '" + pattern + "': " + read.error());
+    if (read.Match(text, 0, text.size(), RE2::ANCHOR_START, nullptr, 0)) return i;
+  }
+  return policy.rules.size();
+}
+
+std::vector<tp_style> guessed_styles(std::span<const listed_layer> unit) {
+  std::vector<tp_style> out(unit.size(), tp_style::column);
+  const auto last = std::ranges::find_if(unit.rbegin(), unit.rend(), [](const auto& l) { return !l.is_norm; });
+  if (last == unit.rend()) return std::vector<tp_style>(unit.size(), tp_style::replicated);
+  for (size_t i = 0; i < unit.size(); ++i) {
+    const auto called = [&](const char* part) { return unit[i].name.find(part) != std::string::npos; };
+    if (unit[i].is_norm) {
+      out[i] = tp_style::replicated;
+      if (i == 0) out[static_cast<size_t>(unit.rend() - last) - 1] = tp_style::row;
+      if (i > 0 && !unit[i - 1].is_norm) out[i - 1] = tp_style::row;
+    } else if (called("out_proj") || called("o_proj") || called("down_proj")) {
+      out[i] = tp_style::row;
+    }
+  }
+  if (std::ranges::count(out, tp_style::row) == 0) std::ranges::fill(out, tp_style::replicated);
+  return out;
+}
+
+double share_of(uint32_t coordinate, uint32_t degree) {
+  const auto doublings = static_cast<uint32_t>(std::bit_width(degree - 1));  // 2^doublings >= degree
+  const uint32_t halves = (uint32_t{1} << doublings) - degree;               // coordinates that count twice
+  return std::ldexp(1.0, (coordinate < halves ? 1 : 0) - static_cast<int>(doublings));
+}
+
+}  // namespace troupe::models

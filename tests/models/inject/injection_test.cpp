@@ -1,0 +1,247 @@
+// Layers of a host's modules cut in place: summands add up to the whole module's output and gradients, the originals
+// come back, and policies that do not fit are refused by name.
+#include "models/inject/injection.hpp"
+
+#include <torch/nn/modules/activation.h>
+#include <torch/nn/modules/container/moduledict.h>
+#include <torch/nn/modules/container/modulelist.h>
+#include <torch/nn/modules/container/sequential.h>
+
+#include <boost/test/unit_test.hpp>
+
+#include "models/host/prepared_modules.hpp"
+#include "tests/host_blocks.hpp"
+
+using namespace troupe;
+using namespace troupe::models;
+using namespace troupe::tests;
+
+namespace {
+
+namespace nn = torch::nn;
+using core::tp_style;
+
+struct result {
+  at::Tensor output;
+  std::vector<at::Tensor> gradients;  // of the parameters, then of the input
+};
+
+template <class Forward>
+result run(const nn::Module& module, const at::Tensor& x, double share, Forward forward) {
+  const at::Tensor input = x.detach().requires_grad_(x.is_floating_point());
+  const at::Tensor y = forward(input) * share;
+  std::vector<at::Tensor> of = module.parameters();
+  for (at::Tensor& p : of) p.mutable_grad() = at::Tensor();
+  (y * at::arange(y.numel(), y.options()).sin().view(y.sizes())).sum().backward();
+  result out{y.detach(), {}};
+  for (const at::Tensor& p : of) out.gradients.push_back(p.grad().clone());
+  if (input.requires_grad()) out.gradients.push_back(input.grad());
+  return out;
+}
+
+double off(const at::Tensor& got, const at::Tensor& wanted) {
+  return (got - wanted).norm().item<double>() / wanted.norm().item<double>();
+}
+
+/// The sum over coordinates against the whole module, at 2 and 3 of them.
+template <class Forward>
+void check(const std::shared_ptr<nn::Module>& module, const injection_policy& policy, at::Tensor x, Forward forward) {
+  for (const auto& [type, most] : {std::pair{at::kFloat, 1e-5}, std::pair{at::kDouble, 1e-12}}) {
+    module->to(type);
+    if (x.is_floating_point()) x = x.to(type);
+    const result whole = run(*module, x, 1, forward);
+    for (const uint32_t degree : {2U, 3U}) BOOST_TEST_CONTEXT(type << " over " << degree) {
+        auto made = injection::make(module, "unit", policy, degree);
+        BOOST_TEST_REQUIRE(made.has_value(), made.error().text);
+        result sum;
+        for (uint32_t c = 0; c < degree; ++c) {
+          made->sit(c);
+          result each = run(*module, x, share_of(c, degree), forward);
+          for (size_t i = 0; c > 0 && i < sum.gradients.size(); ++i) each.gradients[i] += sum.gradients[i];
+          if (c > 0) each.output += sum.output;
+          sum = std::move(each);
+        }
+        BOOST_TEST(off(sum.output, whole.output) <= most);
+        for (size_t i = 0; i < whole.gradients.size(); ++i)
+          BOOST_TEST(off(sum.gradients[i], whole.gradients[i]) <= most, "gradient " << i);
+      }
+  }
+}
+
+std::string refusal(const std::shared_ptr<nn::Module>& module, const injection_policy& policy, uint32_t degree = 2) {
+  const auto made = injection::make(module, "unit", policy, degree);
+  return made ? "accepted" : made.error().text;
+}
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+injection_policy mlp_policy() {
+  return {.rules = {{R"(unit\.up)", tp_style::column}, {R"(unit\.down)", tp_style::row}}};
+}
+
+const uint64_t width = block_width;
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(injection)
+
+BOOST_AUTO_TEST_CASE(summands_of_an_mlp_and_an_attention_add_up_forward_and_backward) {
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({2, 5, block_width});
+  const auto mlp = std::make_shared<host_mlp>();
+  check(mlp, mlp_policy(), x, [&](const at::Tensor& t) { return mlp->forward(t); });
+  const auto attention = std::make_shared<host_attention>();
+  const injection_policy heads = {.rules = {{R"(unit\.qkv)", tp_style::column, {width, width, width}, block_heads},
+                                            {R"(unit\.proj)", tp_style::row, {}, block_heads}}};
+  check(attention, heads, x, [&](const at::Tensor& t) { return attention->forward(t); });
+}
+
+BOOST_AUTO_TEST_CASE(rows_of_a_vocabulary_give_whole_embeddings_and_whole_logits) {
+  at::manual_seed(7);
+  nn::Embedding words(50, 12);
+  check(words.ptr(), {.rules = {{"unit", tp_style::vocabulary}}}, at::randint(50, {3, 7}, at::kLong),
+        [&](const at::Tensor& t) { return words(t); });
+  nn::Linear head(12, 50);
+  check(head.ptr(), {.rules = {{"unit", tp_style::vocabulary}}}, at::randn({3, 12}),
+        [&](const at::Tensor& t) { return head(t); });
+}
+
+BOOST_AUTO_TEST_CASE(layers_are_found_in_every_container) {
+  at::manual_seed(7);
+  const at::Tensor x = at::randn({4, 12});
+  const nn::Sequential in_order(nn::Linear(12, 20), nn::ReLU(), nn::Linear(20, 12));
+  check(in_order.ptr(), {.rules = {{R"(unit\.0)", tp_style::column}, {R"(unit\.2)", tp_style::row}}}, x,
+        [&](const at::Tensor& t) { return t + in_order.ptr()->forward(t); });
+  nn::ModuleList listed(nn::Linear(12, 20), nn::Linear(20, 12));
+  check(listed.ptr(), {.rules = {{R"(unit\.0)", tp_style::column}, {R"(unit\.1)", tp_style::row}}}, x,
+        [&](const at::Tensor& t) {
+          return listed->at<nn::LinearImpl>(1).forward(listed->at<nn::LinearImpl>(0).forward(t).tanh());
+        });
+  nn::ModuleDict named;
+  named->update({{"up", nn::Linear(12, 20).ptr()}, {"down", nn::Linear(20, 12).ptr()}});
+  check(named.ptr(), mlp_policy(), x, [&](const at::Tensor& t) {
+    return named["down"]->as<nn::Linear>()->forward(named["up"]->as<nn::Linear>()->forward(t).relu());
+  });
+}
+
+BOOST_AUTO_TEST_CASE(revert_gives_the_originals_back_and_weights_were_shared_all_along) {
+  at::manual_seed(7);
+  const auto mlp = std::make_shared<host_mlp>();
+  const at::Tensor x = at::randn({2, 5, block_width}), before = mlp->forward(x);
+  const at::Tensor weight = mlp->up->weight, bias = mlp->down->bias;
+  auto made = models::injection::make(mlp, "unit", mlp_policy(), 2);
+  BOOST_REQUIRE(made);
+  made->sit(1);
+  BOOST_TEST(mlp->up->weight.size(0) == block_inner / 2);
+  BOOST_TEST(mlp->up->weight.is_alias_of(weight));
+  BOOST_TEST(mlp->named_parameters()["up.weight"].is_same(weight));
+  made->revert();
+  BOOST_TEST(mlp->up->weight.is_same(weight));
+  BOOST_TEST(mlp->down->bias.is_same(bias));
+  BOOST_TEST(at::equal(mlp->forward(x), before));
+}
+
+BOOST_AUTO_TEST_CASE(what_was_cut_and_what_not_and_why_is_told) {
+  const auto mlp = std::make_shared<host_mlp>();
+  const auto made = models::injection::make(mlp, "mlp 0", {.rules = {{"mlp 0.up", tp_style::column},
+                                                                     {"mlp 0.down", tp_style::row}}}, 2);
+  BOOST_REQUIRE(made);
+  BOOST_TEST(text_of(made->layers()) ==
+             "mlp 0.norm  whole (a norm reads whole rows)\n"
+             "mlp 0.up    column 38: 19, 19 (rule 'mlp 0.up')\n"
+             "mlp 0.down  row 38: 19, 19 (rule 'mlp 0.down')\n");
+}
+
+BOOST_AUTO_TEST_CASE(the_heuristic_and_names_of_row_layers_find_the_same_layers) {
+  const auto attention = std::make_shared<host_attention>();
+  const auto mlp = std::make_shared<host_mlp>();
+  const auto styles = [](const std::shared_ptr<nn::Module>& m, const injection_policy& policy) {
+    const auto made = models::injection::make(m, "unit", policy, 2);
+    BOOST_TEST_REQUIRE(made.has_value());
+    std::string out;
+    for (const auto& l : made->layers()) out += std::string(core::name_of(l.weight.style)) + " ";
+    return out;
+  };
+  for (const auto& policy : {injection_policy{.heuristic = true}, injection_policy_tuple("unit", {"down", "proj"})}) {
+    BOOST_TEST(styles(attention, policy) == "replicated column row ");
+    BOOST_TEST(styles(mlp, policy) == "replicated column row ");
+  }
+  BOOST_TEST(styles(nn::Linear(8, 8).ptr(), {.heuristic = true}) == "replicated ");
+}
+
+BOOST_AUTO_TEST_CASE(policies_that_do_not_fit_are_refused_by_name) {
+  const auto mlp = std::make_shared<host_mlp>();
+  BOOST_TEST(has(refusal(mlp, {.rules = {{R"(unit\.up)", tp_style::column}}}),
+                 "wanted a row layer beside the column 'unit.up' in unit 'unit', got none"));
+  BOOST_TEST(has(refusal(mlp, {.rules = {{R"(unit\.(up)", tp_style::column}}}), "wanted an RE2 pattern"));
+  auto policy = mlp_policy();
+  policy.rules[0].parts = {30, 9};
+  BOOST_TEST(has(refusal(mlp, policy), "'unit.up': wanted parts that are the 38 outputs"));
+  policy.rules[0].parts = {};
+  policy.rules[0].heads = 4;
+  BOOST_TEST(has(refusal(mlp, policy), "'unit.up': wanted heads that divide 38 elements"));
+  BOOST_TEST(has(refusal(mlp, mlp_policy(), 39), "wanted an element for each of 39 ranks, got 38"));
+  policy = mlp_policy();
+  policy.strict = true;
+  BOOST_TEST(refusal(mlp, policy) == "accepted");
+  policy.rules[1].pattern = R"(unit\.other)";
+  BOOST_TEST(has(refusal(mlp, policy), "got none for 'unit.down'"));
+}
+
+namespace {
+
+std::string refused_model(const injection_policy& policy, const module_factory& make, uint32_t degree = 2) {
+  const host_batch batch{at::randint(block_vocabulary, {2, 6}, at::kLong),
+                         at::randint(block_vocabulary, {2, 6}, at::kLong)};
+  const auto made = prepared_modules::make([&] { return inject(make(), policy); }, degree, core::dtype::f32, 7, batch,
+                                           {}, degree);
+  return made ? "accepted" : made.error().text;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
+  const auto blocks = [] { return host_blocks(); };
+  BOOST_TEST(refused_model(block_policy(), blocks) == "accepted");
+  BOOST_TEST(refused_model(block_policy(), blocks, 3) == "accepted");
+  auto policy = block_policy();
+  policy.rules[1].parts = {};  // queries, keys and values are not told apart: shapes fit, numbers do not
+  const std::string text = refused_model(policy, blocks);
+  BOOST_TEST(has(text, "unit 'attention 0', cut over 2 ranks"), text);
+  BOOST_TEST(has(text, "wanted an output as without the cut"), text);
+  policy = block_policy();
+  std::swap(policy.rules[3].style, policy.rules[4].style);  // a row in front of a column
+  BOOST_TEST(has(refused_model(policy, blocks), "unit 'mlp 0', cut over 2 ranks"));
+  const auto squared = [] {  // not by sums and factors alone
+    auto out = host_blocks();
+    const auto mlp = std::make_shared<host_mlp>();
+    out.units[2] = unit("mlp 0", mlp, [](host_mlp& m, const at::Tensor& x) { return m.forward(x).square(); });
+    return out;
+  };
+  BOOST_TEST(has(refused_model(block_policy(), squared), "unit 'mlp 0', cut over 2 ranks: wanted an output"));
+}
+
+BOOST_AUTO_TEST_CASE(a_policy_that_matches_nothing_or_half_of_what_is_shared_is_refused_by_name) {
+  const auto blocks = [] { return host_blocks(); };
+  auto policy = block_policy();
+  policy.rules.push_back({"gate", tp_style::column});
+  BOOST_TEST(has(refused_model(policy, blocks), "wanted a layer that 'gate' matches"));
+  BOOST_TEST(has(refused_model({}, blocks), "wanted a layer to cut over 2 ranks, found none"));
+  const auto tied = [] {
+    auto out = host_blocks();
+    out.units.back() = unit("head", std::dynamic_pointer_cast<nn::EmbeddingImpl>(out.units[0].module),
+                            [](nn::EmbeddingImpl& m, const at::Tensor& x) { return x.matmul(m.weight.t()); });
+    return out;
+  };
+  BOOST_TEST(refused_model(block_policy(), tied) == "accepted");
+  policy = block_policy();
+  policy.rules[0].pattern = "words";
+  BOOST_TEST(has(refused_model(policy, tied), "'words.weight' is part of unit 'words', which is cut, and whole in unit "
+                                              "'head'"));
+  const auto prepared = prepared_modules::make(blocks, 2, core::dtype::f32, 7,
+                                               {at::zeros({2, 6}, at::kLong), at::zeros({2, 6}, at::kLong)}, {}, 2);
+  BOOST_TEST_REQUIRE(!prepared.has_value());
+  BOOST_TEST(has(prepared.error().text, "whose model declares no cut (models::inject), got 2"));
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -1,0 +1,129 @@
+// A host's own attention and MLP over tensor ranks: losses, weights and evaluation are those of the uncut modules but
+// for rounding, and the same to the last bit at every ZeRO stage and in a pipeline.
+#include "tests/host_blocks.hpp"
+#include "tests/parity/own_model.hpp"
+#include "tests/parity/run_result.hpp"
+
+using namespace troupe;
+using namespace troupe::tests;
+
+namespace {
+
+constexpr uint64_t steps = 3;
+
+models::host_batch block_batch(uint64_t step, uint32_t micro, uint32_t rank) {
+  auto out = own_batch(step, micro, rank);
+  return {out.input.remainder(block_vocabulary), out.target.remainder(block_vocabulary)};
+}
+
+actors::host_model blocks(double dropout = 0) {
+  return {[dropout] { return models::inject(host_blocks(dropout), block_policy()); }, &block_batch, &block_batch};
+}
+
+/// Every unit has a factory of its own; the head reads the words' weight.
+actors::host_model blocks_by_factories() {
+  const auto make = [] {
+    using models::unit;
+    const auto words = models::shared("words", [] { return torch::nn::Embedding(block_vocabulary, block_width); });
+    models::module_model out{
+        {unit("words", words), unit("attention 0", [] { return std::make_shared<host_attention>(); }),
+         unit("mlp 0", [] { return std::make_shared<host_mlp>(); }),
+         unit("head", words,
+              [](torch::nn::EmbeddingImpl& m, const at::Tensor& x) { return x.matmul(m.weight.t()) * 0.5; })},
+        host_blocks().loss};
+    return models::inject(std::move(out), block_policy());
+  };
+  return {make, &block_batch, &block_batch};
+}
+
+settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
+settings stage(int n) {
+  return {"zero_optimization.stage=" + std::to_string(n), "zero_optimization.reduce_bucket_size=4096",
+          "zero_optimization.stage3_param_persistence_threshold=0", "zero_optimization.stage3_max_reuse_distance=0"};
+}
+
+struct outcome {
+  run_result trained;
+  double evaluation = 0;
+};
+
+outcome train_own(const actors::host_model& model, const settings& set) {
+  auto s = open_own(set, model);
+  outcome out{result_of(*s, steps)};
+  const auto loss = s->evaluate(2);
+  if (!loss) throw std::runtime_error(loss.error().text);
+  out.evaluation = *loss;
+  return out;
+}
+
+double number(uint64_t bits) { return std::bit_cast<double>(bits); }
+
+void check_uncut(const outcome& got, const outcome& wanted, double most) {
+  for (size_t i = 0; i < steps; ++i) {
+    BOOST_TEST(std::abs(number(got.trained.losses[i]) / number(wanted.trained.losses[i]) - 1) <= most);
+    BOOST_TEST(std::abs(number(got.trained.norms[i]) / number(wanted.trained.norms[i]) - 1) <= most);
+  }
+  BOOST_TEST(std::abs(got.evaluation / wanted.evaluation - 1) <= most);
+  for (size_t q = 0; q < wanted.trained.weights.size(); ++q) {
+    const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
+    BOOST_TEST(relative_difference(wide(got.trained.weights[q]), wide(wanted.trained.weights[q])) <=
+               std::max(most, 1e-6) * 10);
+  }
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(own_model_tensor)
+
+BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_modules) {
+  for (const auto& model : {blocks(0.2), blocks_by_factories()})
+    for (const auto& [type, most] : {std::pair{"fp64", 1e-11}, std::pair{"fp32", 1e-5}}) {
+      const settings common = {"gradient_accumulation_steps=2", std::string("data_types.param_dtype=") + type};
+      const outcome whole = train_own(model, common);
+      BOOST_TEST(whole.trained.losses.front() != whole.trained.losses.back());
+      for (const int degree : {2, 3}) BOOST_TEST_CONTEXT(type << ", tensor " << degree)
+          check_uncut(train_own(model, common + ranks(degree)), whole, most);
+    }
+}
+
+BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
+  for (const auto& model : {blocks(0.2), blocks_by_factories()}) {
+    const settings common = ranks(2) + settings{"parallel.data=2", "gradient_accumulation_steps=4",
+                                                "gradient_order=per_step", "tied_gradients=per_use"};
+    const outcome reference = train_own(model, common + stage(0));
+    for (const auto& cut :
+         {stage(1), stage(2), stage(3), stage(3) + settings{"activation_checkpointing.enabled=true"},
+          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+          stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"}})
+      BOOST_TEST_CONTEXT(text_of(common + cut)) {
+        const outcome got = train_own(model, common + cut);
+        check_same(got.trained, reference.trained);
+        BOOST_TEST(got.evaluation == reference.evaluation);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(modules_that_declare_no_cut_are_refused_and_one_rank_needs_none) {
+  auto plain = blocks();
+  plain.make = [] { return host_blocks(); };
+  const auto refused = try_open_own(ranks(2), plain);
+  BOOST_TEST_REQUIRE(!refused.has_value());
+  BOOST_TEST(refused.error().text.find("parallel.tensor: wanted 1 beside a host's own modules whose model declares no "
+                                       "cut (models::inject), got 2") != std::string::npos);
+  const outcome with = train_own(blocks(), {}), without = train_own(plain, {});
+  check_same(with.trained, without.trained);
+}
+
+BOOST_AUTO_TEST_CASE(trained_weights_go_back_into_whole_modules) {
+  auto s = open_own(ranks(2) + stage(3), blocks());
+  step_of(*s);
+  const auto copy = host_blocks();
+  BOOST_REQUIRE(actors::copy_weights(*s, copy));
+  for (size_t q = 0, u = 0; u < copy.units.size(); ++u)
+    for (const auto& p : copy.units[u].module->parameters()) {
+      const auto wanted = parameter_of(*s, static_cast<uint32_t>(q++));
+      BOOST_TEST(at::equal(p.detach().reshape({-1}), at::tensor(wanted)));
+    }
+}
+
+BOOST_AUTO_TEST_SUITE_END()

@@ -147,8 +147,7 @@ std::vector<config::key_problem> states_beyond_memory(config::job_config job) {
     fits = actors::check_memory(b);
     return core::fail(core::error_kind::stopped, "the sizes are known");
   };
-  (void)job::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), {}, nullptr,
-                            {.sized = sized});
+  (void)job::make_blueprint(std::make_shared<const config::job_config>(std::move(job)), {}, nullptr, {.sized = sized});
   if (fits) return {};
   return {{"", fits.error().text}};
 }

@@ -54,8 +54,7 @@ plan::cost_model usual_costs(const config::job_config& config);
 /// Reads the model, writes and proves the plans. Refuses what does not fit, with the key named.
 /// `own`: the tables of a host's own model instead of the configuration's; a sample is one token then.
 core::result<blueprint> make_blueprint(std::shared_ptr<const config::job_config> config, const host_tables& own = {},
-                                       const plan::cost_model* costs = nullptr,
-                                       const blueprint_watch& watch = {});
+                                       const plan::cost_model* costs = nullptr, const blueprint_watch& watch = {});
 
 /// Pure: the configuration's tiers; numbers that it leaves to the plan have defaults here.
 plan::tier_options tiers_from(const config::job_config& config);

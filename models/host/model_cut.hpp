@@ -22,8 +22,8 @@ class model_cut {  ///< made unit by unit
   /// nothing, is of this instance's modules.
   core::result<injection> add(const module_unit& unit, const std::function<uint32_t(const at::Tensor&)>& number_of);
 
-  /// Of all units, in the order of `table`. Refused (bad_input): a rule that matched no layer; with several ranks also a
-  /// model without policy or of which nothing is cut, and a parameter that is whole in one unit and cut, or part of a
+  /// Of all units, in the order of `table`. Refused (bad_input): a rule that matched no layer; with several ranks also
+  /// a model without policy or of which nothing is cut, and a parameter that is whole in one unit and cut, or part of a
   /// cut unit, in another.
   core::result<core::tp_plan> plan(const core::model_table& table) const;
 
@@ -32,8 +32,8 @@ class model_cut {  ///< made unit by unit
  private:
   std::shared_ptr<const injection_policy> policy_;
   uint32_t degree_;
-  std::vector<bool> used_, is_cut_;          // [rule], [unit]
-  std::vector<core::parameter_cut> cuts_;    // [parameter], as far as there are any
+  std::vector<bool> used_, is_cut_;            // [rule], [unit]
+  std::vector<core::parameter_cut> cuts_;      // [parameter], as far as there are any
   std::vector<std::vector<uint32_t>> cut_in_;  // [unit]: parameters that it cuts
   std::vector<injected_layer> layers_;
 };

@@ -1,4 +1,4 @@
-// The one library file that sees torch::nn.
+// With models/inject the one library file that sees torch::nn.
 #include "models/host/module_parts.hpp"
 
 #include <torch/nn/module.h>

@@ -198,7 +198,7 @@ class module_runner final : public language_model {
 
   module_model model_;
   std::shared_ptr<const module_facts> facts_;
-  uint32_t coordinate_;  // on the tensor axis
+  uint32_t coordinate_;      // on the tensor axis
   core::model_table table_;  // the facts', with copies where they are read
   std::function<void(bool)> set_mode_;
   bool training_ = true;                          // true: modules are in the factory's modes

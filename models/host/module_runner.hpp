@@ -41,8 +41,8 @@ struct module_facts {
 
 /// Runs `model`; its parameters are bound through a binding made of `own_parameters()`. Each unit that draws random
 /// numbers takes turns with the other ranks at torch's generator, seeded from (seed, step, micro-batch, rank, unit), so
-/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed. `coordinate`:
-/// the rank's on the tensor axis.
+/// recomputing it gives the same bits; its buffers change once, however often a micro-batch is recomputed.
+/// `coordinate`: the rank's on the tensor axis.
 std::unique_ptr<language_model> run_modules(module_model model, std::shared_ptr<const module_facts> facts,
                                             uint32_t coordinate = 0);
 

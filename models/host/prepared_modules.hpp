@@ -20,8 +20,8 @@ class prepared_modules {
   /// check_alike and dry_run refuse, a factory that throws, and one that gives two ranks the same tensors. Keeps one
   /// whole copy of the parameters that were built with the model, in fp32; of the other instances only the structure.
   /// `tensor` ranks that follow each other compute a unit together where the model's policy cuts it; refused then: a
-  /// model without a policy or with one that cuts nothing, a rule that matches nothing, what injection and probe refuse,
-  /// and a parameter that is whole in one unit and part of a cut one.
+  /// model without a policy or with one that cuts nothing, a rule that matches nothing, what injection and probe
+  /// refuse, and a parameter that is whole in one unit and part of a cut one.
   static core::result<std::unique_ptr<prepared_modules>> make(const module_factory& factory, uint32_t ranks,
                                                               core::dtype type, uint64_t seed, const host_batch& first,
                                                               device::device_id device = {}, uint32_t tensor = 1);

@@ -3,13 +3,13 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
-#include <fmt/format.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "core/text.hpp"
 #include "models/host/dry_run.hpp"
 #include "models/host/module_parts.hpp"
 #include "models/host/module_table.hpp"
@@ -62,8 +62,9 @@ class prober {
   prober(const module_unit& unit, const named_values& x, const random_key& key) : unit_(unit), key_(key) {
     std::vector<named_values::entry> wide;
     for (const auto& [name, t] : x)
-      wide.emplace_back(name, (widened_unit::is_narrow(t) ? t.detach().to(at::kFloat) : t.detach())
-                                  .requires_grad_(t.requires_grad()));
+      wide.emplace_back(
+          name,
+          (widened_unit::is_narrow(t) ? t.detach().to(at::kFloat) : t.detach()).requires_grad_(t.requires_grad()));
     x_ = named_values(std::move(wide));
     for (const auto& p : parts_of(unit).parameters)
       if (p.tensor.requires_grad()) wanted_.emplace_back(p.name, p.tensor);
@@ -122,7 +123,7 @@ std::string styles_text(const injection& cut) {
   std::string out;
   for (const auto& l : cut.layers())
     if (l.weight.cuts())
-      out += fmt::format("{}'{}' {}", out.empty() ? "" : ", ", l.name, core::name_of(l.weight.style));
+      out += std::string(out.empty() ? "'" : ", '").append(l.name).append("' ").append(core::name_of(l.weight.style));
   return out;
 }
 
@@ -130,10 +131,10 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
   const double most = tolerance(whole.output.scalar_type());
   const auto fail = [&](const std::string& what, double by) {
     return core::fail(error_kind::bad_input,
-                      fmt::format("{}: wanted {} as without the cut, got one that is off by {:.1e} of its norm; cut "
-                                  "are {}. What rows give must reach the output by sums and factors alone, heads must "
-                                  "be counted from widths, and no random numbers be drawn between columns and rows",
-                                  name, what, by, styles_text(cut)));
+                      name + ": wanted " + what + " as without the cut, got one that is off by " +
+                          core::text_of("%.1e", by) + " of its norm; cut are " + styles_text(cut) +
+                          ". What rows give must reach the output by sums and factors alone, heads must be counted "
+                          "from widths, and no random numbers be drawn between columns and rows");
   };
   if (const double by = difference(got.output, whole.output); !(by <= most)) return fail("an output", by);
   for (size_t i = 0; i < whole.gradients.size(); ++i)
@@ -165,17 +166,17 @@ core::result<summand_costs> probe(const module_unit& unit, const named_values& x
       if (auto ok = compare(name, cut, got, whole); !ok) return core::fail(ok.error());
     }
     coordinate = 0;
-    cut.sit(0);
     const random_turn turn(key);
     const operation_meter meter;
+    cut.sit(0);  // copies of weights are among what backward needs
     const at::Tensor y = unit.forward(x).only() * share_of(0, degree);
     cut.revert();
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};
   } catch (const std::exception& e) {
     cut.revert();
     const std::string where = seated ? " on tensor rank " + std::to_string(coordinate) : std::string();
-    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + "), does not take " + shape_text(x) +
-                                                 where + ": " + line_of(e));
+    return core::fail(error_kind::bad_input,
+                      name + " (" + styles_text(cut) + "), does not take " + shape_text(x) + where + ": " + line_of(e));
   }
 }
 

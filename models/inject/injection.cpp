@@ -29,8 +29,8 @@ at::Tensor part_of(const at::Tensor& t, const std::vector<int64_t>& whole, const
   uint64_t from = 0;
   for (const core::tp_widths& widths : cut.parts) {
     const uint64_t before = std::accumulate(widths.begin(), widths.begin() + c, uint64_t{0});
-    slices.push_back(t.narrow(dimension, static_cast<int64_t>(is_share ? from : from + before),
-                              static_cast<int64_t>(widths[c])));
+    slices.push_back(
+        t.narrow(dimension, static_cast<int64_t>(is_share ? from : from + before), static_cast<int64_t>(widths[c])));
     from += is_share ? core::widest_of(widths) : core::sum_of(widths);
   }
   const at::Tensor all = slices.size() == 1 ? slices.front() : at::cat(slices, dimension);
@@ -55,8 +55,7 @@ std::string in_quotes(const std::string& name) { return "'" + name + "'"; }
 
 class injector {  ///< the walk
  public:
-  injector(const std::string& unit, const injection_policy& policy, uint32_t degree)
-      : unit_(unit), policy_(policy) {
+  injector(const std::string& unit, const injection_policy& policy, uint32_t degree) : unit_(unit), policy_(policy) {
     out_.degree_ = degree;
   }
 
@@ -87,7 +86,8 @@ class injector {  ///< the walk
     std::set<const nn::Module*> seen, inside;  // of an attention of torch's, which computes with their weights itself
     for (const auto& [path, module] : tree->named_modules().pairs()) {
       if (!seen.insert(module.get()).second) continue;
-      if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get())) inside.insert(a->out_proj.get());
+      if (const auto* a = dynamic_cast<const nn::MultiheadAttentionImpl*>(module.get()))
+        inside.insert(a->out_proj.get());
       if (module->named_parameters(/*recurse=*/false).is_empty()) continue;
       found f{module,
               dynamic_cast<nn::LinearImpl*>(module.get()),
@@ -126,7 +126,8 @@ class injector {  ///< the walk
         continue;
       }
       f.rule = policy_.rules[*rule];
-      const bool fits = f.linear != nullptr || f.rule.style == tp_style::vocabulary || f.rule.style == tp_style::replicated;
+      const bool fits =
+          f.linear != nullptr || f.rule.style == tp_style::vocabulary || f.rule.style == tp_style::replicated;
       if (!fits) {
         f.layer.why = "an embedding has neither columns nor rows";
         continue;
@@ -186,9 +187,9 @@ class injector {  ///< the walk
   core::result<injection::place> place_of(const found& f) const {
     injection::place p;
     p.module = f.module;
-    p.shape = f.linear != nullptr ? std::vector{f.linear->options.out_features(), f.linear->options.in_features()}
-                                  : std::vector{f.embedding->options.num_embeddings(),
-                                                f.embedding->options.embedding_dim()};
+    p.shape = f.linear != nullptr
+                  ? std::vector{f.linear->options.out_features(), f.linear->options.in_features()}
+                  : std::vector{f.embedding->options.num_embeddings(), f.embedding->options.embedding_dim()};
     auto cut = cut_of(f, p.shape);
     if (!cut) return core::fail(cut.error());
     p.cut = std::move(*cut);

@@ -24,10 +24,10 @@ class Module;
 
 namespace troupe::models {
 
-struct injected_layer {       ///< of the walk, also one that is left whole
-  std::string name;           ///< "mlp 0.up"
+struct injected_layer {        ///< of the walk, also one that is left whole
+  std::string name;            ///< "mlp 0.up"
   core::parameter_cut weight;  ///< replicated: it is left whole
-  std::string why;            ///< the rule, or what keeps it whole
+  std::string why;             ///< the rule, or what keeps it whole
   static constexpr size_t no_rule = ~size_t{0};
   size_t rule = no_rule;  ///< of the policy, where one matched
 };

@@ -1,21 +1,35 @@
 #include "models/inject/policy.hpp"
 
-#include <re2/re2.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
+
+#include "checkpoint/source/name_pattern.hpp"
+#include "core/text.hpp"
 
 namespace troupe::models {
 
 using core::tp_style;
 
+namespace {
+
+/// A pattern of this text and nothing else.
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (!core::is_ascii_word(c) && c != '_') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
 injection_policy injection_policy_tuple(const std::string& block, const std::vector<std::string>& rows,
                                         uint32_t heads) {
   injection_policy out;
   for (const auto& name : rows)
-    out.rules.push_back(
-        {"(?:" + block + R"()\.(?:.*\.)?)" + RE2::QuoteMeta(name) + R"(\.weight$)", tp_style::row, {}, heads});
+    out.rules.push_back({"(?:" + block + R"()\.(?:.*\.)?)" + escaped(name) + R"(\.weight$)", tp_style::row, {}, heads});
   out.rules.push_back({"(?:" + block + R"()\.)", tp_style::column, {}, heads});
   return out;
 }
@@ -23,14 +37,9 @@ injection_policy injection_policy_tuple(const std::string& block, const std::vec
 core::result<size_t> rule_of(const injection_policy& policy, const std::string& module) {
   const std::string text = module + ".weight";
   for (size_t i = 0; i < policy.rules.size(); ++i) {
-    const std::string& pattern = policy.rules[i].pattern;
-    RE2::Options options;
-    options.set_log_errors(false);
-    const RE2 read(pattern, options);
-    if (!read.ok())
-      return core::fail(core::error_kind::bad_input,
-                        "injection: wanted an RE2 pattern, got '" + pattern + "': " + read.error());
-    if (read.Match(text, 0, text.size(), RE2::ANCHOR_START, nullptr, 0)) return i;
+    const auto pattern = checkpoint::name_pattern::of(policy.rules[i].pattern);
+    if (!pattern) return core::fail(pattern.error().in("injection"));
+    if (pattern->matches(text)) return i;
   }
   return policy.rules.size();
 }

@@ -13,7 +13,8 @@
 namespace troupe::models {
 
 struct injection_rule {
-  /// An RE2 pattern of `MODULE.weight`, from its start; MODULE is the unit's name and the path in its module: "mlp 0.up".
+  /// An RE2 pattern of `MODULE.weight`, from its start; MODULE is the unit's name and the path in its module: "mlp
+  /// 0.up".
   std::string pattern;
   /// column: a linear layer's outputs are cut; row: its inputs; vocabulary: the rows of an embedding or of a linear
   /// layer, whose output is whole again behind the unit; replicated: it is left whole.
@@ -23,14 +24,15 @@ struct injection_rule {
   bool operator==(const injection_rule&) const = default;
 };
 
-struct injection_policy {             ///< of a model
+struct injection_policy {                  ///< of a model
   std::vector<injection_rule> rules = {};  ///< the first that matches a layer counts; each has to match one
-  bool heuristic = false;             ///< units of which no rule matches a layer go by the order of their layers
-  bool strict = false;                ///< a linear layer that nothing matches is an error
-  uint64_t grain = 1;                 ///< elements that stay together where there are no heads
+  bool heuristic = false;                  ///< units of which no rule matches a layer go by the order of their layers
+  bool strict = false;                     ///< a linear layer that nothing matches is an error
+  uint64_t grain = 1;                      ///< elements that stay together where there are no heads
 };
 
-/// DeepSpeed's `injection_policy`: in what matches `block` the linear layers of these names are rows, all others columns.
+/// DeepSpeed's `injection_policy`: in what matches `block` the linear layers of these names are rows, all others
+/// columns.
 injection_policy injection_policy_tuple(const std::string& block, const std::vector<std::string>& rows,
                                         uint32_t heads = 0);
 

@@ -281,6 +281,15 @@ BOOST_AUTO_TEST_CASE(a_host_program_trains_modules_of_its_own_in_a_pipeline) {
   BOOST_TEST(r.out.ends_with(" of 3.4657 for guesses\n"), r.out);
 }
 
+BOOST_AUTO_TEST_CASE(a_host_program_trains_layers_of_its_own_over_tensor_ranks) {
+  const command_folder f;
+  const auto r = run({TROUPE_OWN_LAYERS_BINARY}, f.folder.path());
+  BOOST_TEST_REQUIRE(r.code == 0, r.err);
+  BOOST_TEST(has(r.out, "mlp 0.norm        whole (a norm reads whole rows)\n"), r.out);
+  BOOST_TEST(has(r.out, "mlp 0.down        row 192: 96, 96 (rule "), r.out);
+  BOOST_TEST(r.out.ends_with(" in whole modules, 3.4657 for guesses\n"), r.out);
+}
+
 BOOST_AUTO_TEST_CASE(planning_needs_neither_libtorch_nor_actors) {
   const command_folder f;
   const auto alone = f.folder / "troupe";  // without the program beside it that loads both

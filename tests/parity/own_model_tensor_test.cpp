@@ -82,7 +82,7 @@ BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_modules) {
       const outcome whole = train_own(model, common);
       BOOST_TEST(whole.trained.losses.front() != whole.trained.losses.back());
       for (const int degree : {2, 3}) BOOST_TEST_CONTEXT(type << ", tensor " << degree)
-          check_uncut(train_own(model, common + ranks(degree)), whole, most);
+      check_uncut(train_own(model, common + ranks(degree)), whole, most);
     }
 }
 
@@ -91,10 +91,9 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
     const settings common = ranks(2) + settings{"parallel.data=2", "gradient_accumulation_steps=4",
                                                 "gradient_order=per_step", "tied_gradients=per_use"};
     const outcome reference = train_own(model, common + stage(0));
-    for (const auto& cut :
-         {stage(1), stage(2), stage(3), stage(3) + settings{"activation_checkpointing.enabled=true"},
-          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
-          stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"}})
+    for (const auto& cut : {stage(1), stage(2), stage(3), stage(3) + settings{"activation_checkpointing.enabled=true"},
+                            stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+                            stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"}})
       BOOST_TEST_CONTEXT(text_of(common + cut)) {
         const outcome got = train_own(model, common + cut);
         check_same(got.trained, reference.trained);

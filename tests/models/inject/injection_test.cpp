@@ -143,8 +143,8 @@ BOOST_AUTO_TEST_CASE(revert_gives_the_originals_back_and_weights_were_shared_all
 
 BOOST_AUTO_TEST_CASE(what_was_cut_and_what_not_and_why_is_told) {
   const auto mlp = std::make_shared<host_mlp>();
-  const auto made = models::injection::make(mlp, "mlp 0", {.rules = {{"mlp 0.up", tp_style::column},
-                                                                     {"mlp 0.down", tp_style::row}}}, 2);
+  const auto made = models::injection::make(
+      mlp, "mlp 0", {.rules = {{"mlp 0.up", tp_style::column}, {"mlp 0.down", tp_style::row}}}, 2);
   BOOST_REQUIRE(made);
   BOOST_TEST(text_of(made->layers()) ==
              "mlp 0.norm  whole (a norm reads whole rows)\n"
@@ -193,8 +193,8 @@ namespace {
 std::string refused_model(const injection_policy& policy, const module_factory& make, uint32_t degree = 2) {
   const host_batch batch{at::randint(block_vocabulary, {2, 6}, at::kLong),
                          at::randint(block_vocabulary, {2, 6}, at::kLong)};
-  const auto made = prepared_modules::make([&] { return inject(make(), policy); }, degree, core::dtype::f32, 7, batch,
-                                           {}, degree);
+  const auto made =
+      prepared_modules::make([&] { return inject(make(), policy); }, degree, core::dtype::f32, 7, batch, {}, degree);
   return made ? "accepted" : made.error().text;
 }
 
@@ -212,6 +212,15 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
   policy = block_policy();
   std::swap(policy.rules[3].style, policy.rules[4].style);  // a row in front of a column
   BOOST_TEST(has(refused_model(policy, blocks), "unit 'mlp 0', cut over 2 ranks"));
+  const auto dropped = [] {  // other elements on each rank than in the whole
+    auto out = host_blocks();
+    const auto mlp = std::make_shared<host_mlp>();
+    out.units[2] = unit("mlp 0", mlp, [](host_mlp& m, const at::Tensor& x) {
+      return x + m.down(at::dropout(m.up(m.norm(x)), 0.5, /*train=*/true));
+    });
+    return out;
+  };
+  BOOST_TEST(has(refused_model(block_policy(), dropped), "no random numbers be drawn between columns and rows"));
   const auto squared = [] {  // not by sums and factors alone
     auto out = host_blocks();
     const auto mlp = std::make_shared<host_mlp>();
@@ -236,8 +245,9 @@ BOOST_AUTO_TEST_CASE(a_policy_that_matches_nothing_or_half_of_what_is_shared_is_
   BOOST_TEST(refused_model(block_policy(), tied) == "accepted");
   policy = block_policy();
   policy.rules[0].pattern = "words";
-  BOOST_TEST(has(refused_model(policy, tied), "'words.weight' is part of unit 'words', which is cut, and whole in unit "
-                                              "'head'"));
+  BOOST_TEST(has(refused_model(policy, tied),
+                 "'words.weight' is part of unit 'words', which is cut, and whole in unit "
+                 "'head'"));
   const auto prepared = prepared_modules::make(blocks, 2, core::dtype::f32, 7,
                                                {at::zeros({2, 6}, at::kLong), at::zeros({2, 6}, at::kLong)}, {}, 2);
   BOOST_TEST_REQUIRE(!prepared.has_value());

@@ -12,7 +12,7 @@
 
 namespace troupe::models {
 
-struct injection_rule {
+struct injection_rule {  ///< for the layers that its pattern matches
   /// An RE2 pattern of `MODULE.weight`, from its start; MODULE is the unit's name and the path in its module: "mlp
   /// 0.up".
   std::string pattern;

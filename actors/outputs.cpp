@@ -15,8 +15,22 @@ bool in_parts(const plan::job_layout& l) {
   return l.tensor_ranks() > 1 && l.exchange_of(head, 0, plan::use::forward).op == core::exchange_op::gather;
 }
 
-/// Parts side by side along a dimension.
-model_output joined(const std::vector<model_output>& parts, size_t dimension) {
+/// Which rows along a dimension each part has: one list for each.
+using part_rows = std::vector<core::column_set>;
+
+/// One behind the other.
+part_rows side_by_side(const std::vector<model_output>& parts, size_t dimension) {
+  part_rows out;
+  int64_t first = 0;
+  for (const auto& part : parts) {
+    out.push_back({{{first, part.shape[dimension]}}});
+    first += part.shape[dimension];
+  }
+  return out;
+}
+
+/// Parts put together along a dimension.
+model_output joined(const std::vector<model_output>& parts, size_t dimension, const part_rows& rows) {
   model_output out{parts.front().shape, {}};
   const auto elements = [](auto first, auto last) {
     return static_cast<size_t>(std::accumulate(first, last, int64_t{1}, std::multiplies<>()));
@@ -26,15 +40,18 @@ model_output joined(const std::vector<model_output>& parts, size_t dimension) {
   const size_t behind = elements(out.shape.begin() + at + 1, out.shape.end());
   out.shape[dimension] = 0;
   for (const auto& part : parts) out.shape[dimension] += part.shape[dimension];
-  const size_t row = static_cast<size_t>(out.shape[dimension]) * behind;
-  out.values.resize(before * row);
-  size_t first = 0;
-  for (const auto& part : parts) {
-    const size_t own = static_cast<size_t>(part.shape[dimension]) * behind;
+  const size_t all = static_cast<size_t>(out.shape[dimension]) * behind;
+  out.values.resize(before * all);
+  for (size_t p = 0; p < parts.size(); ++p) {
+    auto from = parts[p].values.begin();
     for (size_t i = 0; i < before; ++i)
-      std::copy_n(part.values.begin() + static_cast<std::ptrdiff_t>(i * own), own,
-                  out.values.begin() + static_cast<std::ptrdiff_t>(i * row + first));
-    first += own;
+      for (const core::column_run& run : rows[p].runs) {
+        const auto count = static_cast<std::ptrdiff_t>(static_cast<size_t>(run.count) * behind);
+        std::copy_n(
+            from, count,
+            out.values.begin() + static_cast<std::ptrdiff_t>(i * all + static_cast<size_t>(run.first) * behind));
+        from += count;
+      }
   }
   return out;
 }
@@ -46,9 +63,10 @@ struct placed_outputs {
   [[nodiscard]] auto place() const { return std::tuple(samples, sequence, tensor); }
 };
 
-/// Joins neighbours for which `same` holds along a dimension, counted from the last one.
-template <class Same>
-std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last) {
+/// Joins neighbours for which `same` holds along a dimension, counted from the last one; `rows` says how their parts
+/// lie.
+template <class Same, class Rows>
+std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same same, size_t from_last, Rows rows) {
   std::vector<placed_outputs> out;
   for (auto first = all.begin(); first != all.end();) {
     const auto last = std::find_if(first, all.end(), [&](const auto& x) { return !same(*first, x); });
@@ -56,11 +74,21 @@ std::vector<placed_outputs> joined_where(std::vector<placed_outputs> all, Same s
       std::vector<model_output> parts;
       for (auto x = first; x != last; ++x) parts.push_back(std::move(x->micros[m]));
       const size_t dimension = parts.front().shape.size() - 1 - from_last;
-      first->micros[m] = joined(parts, dimension);
+      first->micros[m] = joined(parts, dimension, rows(parts, dimension));
     }
     out.push_back(std::move(*first));
     first = last;
   }
+  return out;
+}
+
+/// Columns of the ranks of a sequence group.
+part_rows dealt_columns(const std::vector<model_output>& parts, size_t dimension, core::column_order order) {
+  int64_t all = 0;
+  for (const auto& part : parts) all += part.shape[dimension];
+  part_rows out;
+  const auto ranks = static_cast<uint32_t>(parts.size());
+  for (uint32_t r = 0; r < ranks; ++r) out.push_back(core::columns_of(static_cast<uint64_t>(all), ranks, r, order));
   return out;
 }
 
@@ -80,7 +108,11 @@ std::vector<data_outputs> take_outputs(const std::vector<std::shared_ptr<step_co
     return a.samples == b.samples && a.sequence == b.sequence;
   };
   const auto same_samples = [](const auto& a, const auto& b) { return a.samples == b.samples; };
-  found = joined_where(joined_where(std::move(found), same_tokens, 0), same_samples, 1);
+  if (found.empty()) return {};
+  const core::column_order order = ranks.front()->plan().layout->column_order();
+  found = joined_where(std::move(found), same_tokens, 0, side_by_side);
+  found = joined_where(std::move(found), same_samples, 1,
+                       [order](const auto& parts, size_t dimension) { return dealt_columns(parts, dimension, order); });
   std::vector<data_outputs> out;
   for (auto& x : found) out.push_back({x.samples, std::move(x.micros)});
   return out;

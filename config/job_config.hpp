@@ -26,17 +26,14 @@ struct model_section {            ///< `model`
 };
 
 struct parallel_section {  ///< `parallel`
-  uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, expert = 1;
+  uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
   std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
   uint32_t shard = 0;           ///< data ranks that states are cut over, in groups of neighbours; 0: all of them
   [[nodiscard]] core::mesh mesh() const {
     using core::axis;
     const uint32_t group = shard == 0 ? data : shard;
-    return {{axis::pipeline, pipeline},
-            {axis::replicate, data / group},
-            {axis::shard, group},
-            {axis::sequence, sequence},
-            {axis::tensor, tensor}};
+    return {{axis::pipeline, pipeline}, {axis::replicate, data / group}, {axis::shard, group},
+            {axis::sequence, sequence}, {axis::context, context},        {axis::tensor, tensor}};
   }
   [[nodiscard]] uint32_t ranks() const { return mesh().ranks(); }
 };

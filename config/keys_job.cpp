@@ -163,7 +163,7 @@ void add_group_keys(key_rows& t) {
 void add_parallel_keys(key_rows& t) {
   using parallel = parallel_section;
   t.row("parallel", section)
-      .means("How many ranks share the work, and how; ranks = pipeline x data x sequence x tensor.");
+      .means("How many ranks share the work, and how; ranks = pipeline x data x sequence x context x tensor.");
   t.row("parallel.ranks", integer)
       .at_least(1)
       .at_most(1U << 28U)
@@ -201,6 +201,13 @@ void add_parallel_keys(key_rows& t) {
       .at_most(4096)
       .into<&job::parallel, &parallel::sequence>()
       .means("Ranks that share each sample: each has other tokens of it, and in attention other heads (Ulysses).");
+  t.row("parallel.context", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::parallel, &parallel::context>()
+      .means(
+          "Ranks that share each sample: each has other tokens of it, and attention gathers keys and values of all.");
   t.row("parallel.expert", integer)
       .by_default("1")
       .at_least(1)

@@ -30,12 +30,14 @@ class parallel_checks {
   void degrees() {
     parallel_section& p = config_.parallel;
     if (!p.all) return;
-    for (const char* key : {"parallel.data", "parallel.pipeline", "parallel.sequence", "parallel.tensor"})
+    for (const char* key :
+         {"parallel.data", "parallel.pipeline", "parallel.sequence", "parallel.context", "parallel.tensor"})
       if (given_.was_refused(key)) return;
     const std::string shared = (p.sequence == 1 ? "" : fmt::format(" x sequence {}", p.sequence)) +
+                               (p.context == 1 ? "" : fmt::format(" x context {}", p.context)) +
                                (p.tensor == 1 ? "" : fmt::format(" x tensor {}", p.tensor));
     if (given_.value_of("parallel.data") == nullptr) {
-      const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.tensor;
+      const uint64_t others = uint64_t{p.pipeline} * p.sequence * p.context * p.tensor;
       if (*p.all % others != 0 || *p.all / others > most_data_ranks)
         return error("parallel.ranks", fmt::format("wanted pipeline {}{} x at most {} data-parallel ranks, got {}",
                                                    p.pipeline, shared, most_data_ranks, *p.all));

@@ -26,17 +26,21 @@ enum class tensor_share : uint8_t {
 
 /// How a tensor between segments is made of what the ranks of a group have.
 enum class exchange_op : uint8_t {
-  none,    ///< each has the tensor
-  sum,     ///< each has a summand
-  gather,  ///< each has a part; all parts are wanted, one behind the other
-  swap,    ///< of a sequence group: each has a part for every rank, and wants its own from every rank (all-to-all)
+  none,     ///< each has the tensor
+  sum,      ///< each has a summand
+  gather,   ///< each has a part; all parts are wanted, one behind the other
+  swap,     ///< of a sequence group: each has a part for every rank, and wants its own from every rank (all-to-all)
+  collect,  ///< of a sequence group: as gather
+  scatter,  ///< of a sequence group: each has a summand of every rank's part, and wants the sum of its own
 };
 
 /// "none", "sum" ...
 constexpr std::string_view name_of(exchange_op op) {
-  constexpr std::string_view names[] = {"none", "sum", "gather", "swap"};
+  constexpr std::string_view names[] = {"none", "sum", "gather", "swap", "collect", "scatter"};
   return names[static_cast<size_t>(op)];
 }
+/// Whether elements are added: then they are of the parameters' type.
+constexpr bool adds(exchange_op op) { return op == exchange_op::sum || op == exchange_op::scatter; }
 /// Between ranks of a tensor group, and not of a sequence group.
 constexpr bool is_of_tensor_group(exchange_op op) { return op == exchange_op::sum || op == exchange_op::gather; }
 

@@ -8,6 +8,8 @@
 #include <span>
 #include <vector>
 
+#include "core/sequence_columns.hpp"
+
 namespace troupe::core {
 
 /// Places are counted row by row. Those of `ids[i]` are order[begin[i]] to order[begin[i + 1] - 1], ascending; every id
@@ -42,15 +44,20 @@ inline token_order order_of_inputs(std::span<const int64_t> tokens, uint64_t col
   return order_of(inputs);
 }
 
-/// The same of columns [first, first + count) of rows of `columns`, as if rows had no others.
-inline token_order order_within(const token_order& all, uint64_t columns, uint64_t first, uint64_t count) {
+/// The same of some columns of rows of `columns`, as if rows had no others.
+inline token_order order_within(const token_order& all, uint64_t columns, const column_set& own) {
+  const auto own_columns = static_cast<uint64_t>(own.count());
+  std::vector<int64_t> place_in_own(columns, -1);
+  int64_t next = 0;
+  for (const column_run& run : own.runs)
+    for (int64_t i = 0; i < run.count; ++i) place_in_own[static_cast<size_t>(run.first + i)] = next++;
   token_order out;
   for (size_t i = 0; i < all.ids.size(); ++i) {
     const size_t begin = out.order.size();
     for (auto j = static_cast<size_t>(all.begin[i]); j < static_cast<size_t>(all.begin[i + 1]); ++j) {
-      const auto place = static_cast<uint64_t>(all.order[j]), column = place % columns;
-      if (column >= first && column - first < count)
-        out.order.push_back(static_cast<int64_t>(place / columns * count + column - first));
+      const auto place = static_cast<uint64_t>(all.order[j]);
+      const int64_t column = place_in_own[place % columns];
+      if (column >= 0) out.order.push_back(static_cast<int64_t>(place / columns * own_columns) + column);
     }
     if (out.order.size() == begin) continue;
     out.ids.push_back(all.ids[i]);

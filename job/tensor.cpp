@@ -35,11 +35,18 @@ core::result<models::tensor_split> choose_split(const config::job_config& c, con
 
 core::result<models::sequence_split> choose_sequence(const config::job_config& c, const models::model_spec& spec,
                                                      const models::tensor_split& tensor, uint64_t columns) {
-  const models::sequence_split out{c.parallel.sequence};
+  const uint32_t context = c.parallel.context;
+  const models::sequence_split out = context > 1 ? models::sequence_split{context, models::sequence_way::keys}
+                                                 : models::sequence_split{c.parallel.sequence};
+  if (context > 1 && c.parallel.sequence > 1)
+    return core::fail(
+        core::error_kind::bad_input,
+        "parallel.context: wanted 1 beside parallel.sequence, with which it does not go together yet, got " +
+            std::to_string(context));
   if (out.degree == 1) return out;
   for (uint32_t block = 0; block < spec.layers; ++block)
     if (auto ok = models::check_sequence(models::local_block(spec, tensor, block), columns, out); !ok)
-      return core::fail(ok.error().in("parallel.sequence"));
+      return core::fail(ok.error().in(context > 1 ? "parallel.context" : "parallel.sequence"));
   return out;
 }
 

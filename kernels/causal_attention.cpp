@@ -30,12 +30,8 @@ struct query_rows {
   row_widths widths;
   size_t first, count, lanes;
 
-  query_rows(const attention_sizes& s, size_t first_query)
-      : sizes(s),
-        widths(s),
-        first(first_query),
-        count(std::min<size_t>(block_queries, s.tokens - first_query)),
-        lanes(hn::Lanes(full())) {}
+  query_rows(const attention_sizes& s, size_t first_query, size_t queries)
+      : sizes(s), widths(s), first(first_query), count(queries), lanes(hn::Lanes(full())) {}
 
   /// Keys that the rows of the tile from `row` on see between them.
   [[nodiscard]] size_t seen(size_t row) const { return std::min<size_t>(first + row + tile_rows, sizes.tokens); }
@@ -103,23 +99,44 @@ inline float score_factor(const attention_sizes& s) {
   return static_cast<float>(std::numbers::log2e / std::sqrt(static_cast<double>(s.head_width)));
 }
 
-void attention_forward(const attention_sizes& s, const attention_dropout& dropout, const std::byte* qkv, std::byte* y,
-                       std::span<float> scratch) {
+/// Calls f(block, lead, row) for the blocks of all runs. A block begins with a tile: its first `lead` rows are before
+/// the run and count for nothing, the others are tokens `row` and behind.
+template <class F>
+void for_each_block(const attention_sizes& s, std::span<const query_run> runs, F f) {
+  for (const query_run& run : runs) {
+    const size_t end = run.first + run.count;
+    for (size_t first = run.first / tile_rows * tile_rows; first < end; first += block_queries) {
+      const size_t lead = first < run.first ? run.first - first : 0;
+      f(query_rows(s, first, std::min<size_t>(block_queries, end - first)), lead, run.row + first + lead - run.first);
+    }
+  }
+}
+
+/// A block's rows of a tensor, zeros in front.
+template <class T>
+void widen_block(const query_rows& block, size_t lead, const T* from, size_t stride, float factor, float* to) {
+  std::fill_n(to, lead * block.widths.head, 0.0F);
+  widen_rows(from, stride, block.count - lead, block.sizes.head_width, factor, to + lead * block.widths.head);
+}
+
+void attention_forward(const attention_sizes& s, const attention_dropout& dropout, const attention_input& from,
+                       std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
   with_fp32_dtype(s.type, [&]<class T>(std::type_identity<T>) {
     scratch_parts parts(scratch);
     const forward_scratch m(s, parts);
     const row_widths widths(s);
-    const size_t width = s.head_width, stride = (s.heads + 2 * s.kv_heads) * width, group = s.heads / s.kv_heads;
-    const auto* in = reinterpret_cast<const T*>(qkv);
+    const size_t width = s.head_width, group = s.heads / s.kv_heads;
+    const auto* in = reinterpret_cast<const T*>(from.queries);
+    const auto* keys = reinterpret_cast<const T*>(from.keys);
     auto* out = reinterpret_cast<T*>(y);
     for (size_t head = 0; head < s.heads; ++head) {
       if (head % group == 0) {
-        turn_rows(in + (s.heads + head / group) * width, stride, s.tokens, width, m.keys);
-        widen_rows(in + (s.heads + s.kv_heads + head / group) * width, stride, s.tokens, width, 1.0F, m.values);
+        turn_rows(keys + head / group * width, from.key_stride, s.tokens, width, m.keys);
+        widen_rows(keys + (s.kv_heads + head / group) * width, from.key_stride, s.tokens, width, 1.0F, m.values);
       }
-      for (size_t first = 0; first < s.tokens; first += block_queries) {
-        const query_rows block(s, first);
-        widen_rows(in + first * stride + head * width, stride, block.count, width, score_factor(s), m.queries);
+      for_each_block(s, runs, [&](const query_rows& block, size_t lead, size_t token) {
+        widen_block(block, lead, in + token * from.query_stride + head * width, from.query_stride, score_factor(s),
+                    m.queries);
         block.against_keys(m.queries, m.keys, m.weights);
         float most[block_queries], inverse[block_queries];
         for (size_t row = 0; row < block.count; ++row)
@@ -132,38 +149,41 @@ void attention_forward(const attention_sizes& s, const attention_dropout& dropou
           drop(scores, block.row_end(row), m.keep);
         }
         block.over_keys(m.weights, m.values, m.sums);
-        for (size_t row = 0; row < block.count; ++row)
+        for (size_t row = lead; row < block.count; ++row)
           narrow_rows(m.sums + row * widths.head, 1, width, inverse[row],
-                      out + ((first + row) * s.heads + head) * width, 0);
-      }
+                      out + ((token + row - lead) * s.heads + head) * width, 0);
+      });
     }
   });
 }
 
-void attention_backward(const attention_sizes& s, const attention_dropout& dropout, const std::byte* qkv,
-                        const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
+void attention_backward(const attention_sizes& s, const attention_dropout& dropout, const attention_input& from,
+                        std::span<const query_run> runs, const std::byte* dy, const attention_gradient& to,
+                        std::span<float> scratch) {
   with_fp32_dtype(s.type, [&]<class T>(std::type_identity<T>) {
     scratch_parts parts(scratch);
     const backward_scratch m(s, parts);
     const row_widths widths(s);
-    const size_t width = s.head_width, stride = (s.heads + 2 * s.kv_heads) * width, group = s.heads / s.kv_heads;
+    const size_t width = s.head_width, group = s.heads / s.kv_heads;
     const float scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(width)));
-    const auto* in = reinterpret_cast<const T*>(qkv);
+    const auto* in = reinterpret_cast<const T*>(from.queries);
+    const auto* keys = reinterpret_cast<const T*>(from.keys);
     const auto* gradient = reinterpret_cast<const T*>(dy);
-    auto* out = reinterpret_cast<T*>(dqkv);
+    auto* dqueries = reinterpret_cast<T*>(to.queries);
+    auto* dkeys = reinterpret_cast<T*>(to.keys);
     for (size_t head = 0; head < s.heads; ++head) {
-      const size_t key_at = (s.heads + head / group) * width, value_at = key_at + s.kv_heads * width;
+      const size_t key_at = head / group * width, value_at = key_at + s.kv_heads * width;
       if (head % group == 0) {
-        turn_rows(in + key_at, stride, s.tokens, width, m.keys);
-        turn_rows(in + value_at, stride, s.tokens, width, m.turned_values);
-        widen_rows(in + key_at, stride, s.tokens, width, 1.0F, m.values);
+        turn_rows(keys + key_at, from.key_stride, s.tokens, width, m.keys);
+        turn_rows(keys + value_at, from.key_stride, s.tokens, width, m.turned_values);
+        widen_rows(keys + key_at, from.key_stride, s.tokens, width, 1.0F, m.values);
         std::fill_n(m.key_gradients, s.tokens * widths.head, 0.0F);
         std::fill_n(m.value_gradients, s.tokens * widths.head, 0.0F);
       }
-      for (size_t first = 0; first < s.tokens; first += block_queries) {
-        const query_rows block(s, first);
-        widen_rows(in + first * stride + head * width, stride, block.count, width, score_factor(s), m.queries);
-        widen_rows(gradient + (first * s.heads + head) * width, s.heads * width, block.count, width, 1.0F, m.gradients);
+      for_each_block(s, runs, [&](const query_rows& block, size_t lead, size_t token) {
+        widen_block(block, lead, in + token * from.query_stride + head * width, from.query_stride, score_factor(s),
+                    m.queries);
+        widen_block(block, lead, gradient + (token * s.heads + head) * width, s.heads * width, 1.0F, m.gradients);
         block.against_keys(m.queries, m.keys, m.weights);
         block.against_keys(m.gradients, m.turned_values, m.weight_gradients);
         float most[block_queries], inverse[block_queries];
@@ -184,12 +204,13 @@ void attention_backward(const attention_sizes& s, const attention_dropout& dropo
         block.over_queries(m.weights, m.gradients, m.value_gradients);
         block.over_queries(m.weight_gradients, m.queries, m.key_gradients);
         block.over_keys(m.weight_gradients, m.values, m.sums);
-        narrow_rows(m.sums, block.count, width, scale, out + first * stride + head * width, stride);
-      }
+        narrow_rows(m.sums + lead * widths.head, block.count - lead, width, scale,
+                    dqueries + token * to.query_stride + head * width, to.query_stride);
+      });
       if ((head + 1) % group == 0) {
         // the queries were multiplied by log2(e), too
-        narrow_rows(m.key_gradients, s.tokens, width, std::numbers::ln2_v<float>, out + key_at, stride);
-        narrow_rows(m.value_gradients, s.tokens, width, 1.0F, out + value_at, stride);
+        narrow_rows(m.key_gradients, s.tokens, width, std::numbers::ln2_v<float>, dkeys + key_at, to.key_stride);
+        narrow_rows(m.value_gradients, s.tokens, width, 1.0F, dkeys + value_at, to.key_stride);
       }
     }
   });
@@ -216,16 +237,40 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes) {
   return parts.taken();
 }
 
+namespace {
+
+/// Tokens that hold queries, keys and values side by side.
+template <class Byte>
+attention_operands<Byte> packed(const attention_sizes& s, Byte* qkv) {
+  const uint64_t stride = (s.heads + 2 * s.kv_heads) * s.head_width;
+  return {qkv, qkv + s.heads * s.head_width * core::size_of(s.type), stride, stride};
+}
+
+}  // namespace
+
+void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
+                       std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
+  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_scratch(sizes));
+  HWY_DYNAMIC_DISPATCH(attention_forward)(sizes, dropout, in, runs, y, scratch);
+}
+
+void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
+                                const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
+                                const attention_gradient& out, std::span<float> scratch) {
+  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_backward_scratch(sizes));
+  HWY_DYNAMIC_DISPATCH(attention_backward)(sizes, dropout, in, runs, dy, out, scratch);
+}
+
 void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                       std::byte* y, std::span<float> scratch) {
-  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_scratch(sizes));
-  HWY_DYNAMIC_DISPATCH(attention_forward)(sizes, dropout, qkv, y, scratch);
+  const query_run all{0, sizes.tokens, 0};
+  partial_attention(sizes, dropout, packed(sizes, qkv), {&all, 1}, y, scratch);
 }
 
 void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                                const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
-  assert(sizes.heads % sizes.kv_heads == 0 && scratch.size() >= causal_attention_backward_scratch(sizes));
-  HWY_DYNAMIC_DISPATCH(attention_backward)(sizes, dropout, qkv, dy, dqkv, scratch);
+  const query_run all{0, sizes.tokens, 0};
+  partial_attention_backward(sizes, dropout, packed(sizes, qkv), {&all, 1}, dy, packed(sizes, dqkv), scratch);
 }
 
 }  // namespace troupe::kernels

@@ -25,6 +25,21 @@ struct attention_dropout {
   float factor = 1;
 };
 
+/// Queries [first, first + count) of a document: tokens `row` and behind of those that are given.
+struct query_run {
+  uint64_t first = 0, count = 0, row = 0;
+};
+
+/// A document's keys and values, all of them, and some of its queries, wherever they lie. Tokens are a stride apart, in
+/// elements; a token holds its query heads side by side, and its key heads before its value heads.
+template <class Byte>
+struct attention_operands {
+  Byte *queries = nullptr, *keys = nullptr;
+  uint64_t query_stride = 0, key_stride = 0;
+};
+using attention_input = attention_operands<const std::byte>;
+using attention_gradient = attention_operands<std::byte>;  ///< like the input
+
 /// Elements of scratch that forward and backward want: linear in the number of tokens.
 uint64_t causal_attention_scratch(const attention_sizes& sizes);
 uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
@@ -34,10 +49,20 @@ uint64_t causal_attention_backward_scratch(const attention_sizes& sizes);
 void causal_attention(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                       std::byte* y, std::span<float> scratch);
 
+/// The same of the queries `runs`, in their order; y has a row for each token of `in.queries`. The keys are those of
+/// `sizes.tokens` tokens. A query's bits are those of causal_attention.
+void partial_attention(const attention_sizes& sizes, const attention_dropout& dropout, const attention_input& in,
+                       std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
+
 /// dqkv, packed like qkv, from dy, shaped like y. Computes the weights again; each sum is rounded once.
 /// Source: Dao 2023, "FlashAttention-2" (arXiv:2307.08691), section 3.1.2, whose row sums are here taken of the
 /// weights and their gradients, so that nothing but qkv is kept.
 void causal_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout, const std::byte* qkv,
                                const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
+
+/// The gradient of these queries, and what they add to that of all keys and values.
+void partial_attention_backward(const attention_sizes& sizes, const attention_dropout& dropout,
+                                const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
+                                const attention_gradient& out, std::span<float> scratch);
 
 }  // namespace troupe::kernels

@@ -67,14 +67,15 @@ attention_dropout dropout_of(const attention_masks& masks) {
   return out;
 }
 
-void attend(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv, std::byte* y,
-            std::span<float> scratch) {
-  causal_attention(sizes, dropout_of(masks), qkv, y, scratch);
+void attend(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
+            std::span<const query_run> runs, std::byte* y, std::span<float> scratch) {
+  partial_attention(sizes, dropout_of(masks), in, runs, y, scratch);
 }
 
-void attend_backward(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
-                     const std::byte* dy, std::byte* dqkv, std::span<float> scratch) {
-  causal_attention_backward(sizes, dropout_of(masks), qkv, dy, dqkv, scratch);
+void attend_backward(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
+                     std::span<const query_run> runs, const std::byte* dy, const attention_gradient& out,
+                     std::span<float> scratch) {
+  partial_attention_backward(sizes, dropout_of(masks), in, runs, dy, out, scratch);
 }
 
 void mean_loss(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width, const int64_t* targets,
@@ -148,8 +149,8 @@ constexpr operations on_cpu{.cast = cast,
                             .draw = draw,
                             .scale_kept = scale_kept,
                             .turn_tokens = turn_tokens,
-                            .causal_attention = attend,
-                            .causal_attention_backward = attend_backward,
+                            .partial_attention = attend,
+                            .partial_attention_backward = attend_backward,
                             .cross_entropy = mean_loss,
                             .cross_entropy_backward = mean_loss_backward,
                             .cross_entropy_part = part_of_loss,

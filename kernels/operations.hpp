@@ -83,10 +83,12 @@ struct operations {  ///< of one device
   void (*turn_tokens)(const token_heads& x, const rotary_table& table);
 
   /// causal_attention.hpp, by attention_call.hpp; not for f64, which has no kernel.
-  void (*causal_attention)(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
-                           std::byte* y, std::span<float> scratch);
-  void (*causal_attention_backward)(const attention_sizes& sizes, const attention_masks& masks, const std::byte* qkv,
-                                    const std::byte* dy, std::byte* dqkv, std::span<float> scratch);
+
+  void (*partial_attention)(const attention_sizes& sizes, const attention_masks& masks, const attention_input& in,
+                            std::span<const query_run> runs, std::byte* y, std::span<float> scratch);
+  void (*partial_attention_backward)(const attention_sizes& sizes, const attention_masks& masks,
+                                     const attention_input& in, std::span<const query_run> runs, const std::byte* dy,
+                                     const attention_gradient& out, std::span<float> scratch);
 
   /// cross_entropy.hpp: `loss`, one wide number, becomes the mean over the rows.
   void (*cross_entropy)(const std::byte* logits, core::dtype type, uint64_t rows, uint64_t width,

@@ -9,6 +9,7 @@
 
 #include "core/math.hpp"
 #include "core/model_table.hpp"
+#include "core/sequence_columns.hpp"
 #include "plan/instruction.hpp"
 #include "plan/options.hpp"
 #include "plan/partition.hpp"
@@ -160,10 +161,14 @@ struct job_layout {  ///< of one kind of step
   [[nodiscard]] uint64_t exchanged_bytes(const core::segment_exchange& x) const {
     return x.bytes * (x.op == core::exchange_op::sum ? 1 : exchanging_ranks(x));
   }
-  /// Of the slot, with a header behind as a transfer's has. What is swapped is given behind what is got.
+  /// Where in the slot lies what this rank gives, if what it gets is not made in its place.
+  [[nodiscard]] uint64_t given_at(const core::segment_exchange& x) const {
+    if (x.op == core::exchange_op::swap) return exchanged_bytes(x);
+    return x.op == core::exchange_op::scatter ? x.bytes : 0;
+  }
+  /// Of the slot, with a header behind as a transfer's has.
   [[nodiscard]] uint64_t exchange_slot_bytes(const core::segment_exchange& x) const {
-    return core::round_up(exchanged_bytes(x) * (x.op == core::exchange_op::swap ? 2 : 1), core::input_alignment) +
-           transfer_header_bytes;
+    return core::round_up(given_at(x) + exchanged_bytes(x), core::input_alignment) + transfer_header_bytes;
   }
   /// Position of `rank` among those that take different tokens: ranks of other stages are at the same one.
   [[nodiscard]] uint32_t data_at(uint32_t rank) const {
@@ -175,6 +180,11 @@ struct job_layout {  ///< of one kind of step
   }
   /// Position among those that take different samples.
   [[nodiscard]] uint32_t samples_at(uint32_t rank) const { return data_at(rank) / options.sequence_ranks(); }
+  /// How the columns of a sample are dealt to those.
+  [[nodiscard]] core::column_order column_order() const {
+    return options.mesh.degree(core::axis::context) > 1 ? core::column_order::two_ended
+                                                        : core::column_order::neighbours;
+  }
   /// Position in the group that shares each sample.
   [[nodiscard]] uint32_t sequence_at(uint32_t rank) const { return options.mesh.position(rank, core::sequence_axes); }
   /// Position of `rank` among those that share the states of a parameter.

@@ -24,7 +24,9 @@ communication_row row_of(const plan::rank_plan& p, const plan::instruction& x) {
   if (plan::is_transfer(x.kind) || x.kind == plan::kind::tie) row.op = send_receive;
   if (x.kind == plan::kind::exchange) {
     const core::exchange_op op = p.layout->exchange_of(x.subject, x.segment, x.use).op;
-    if (op != core::exchange_op::gather) row.op = op == core::exchange_op::sum ? all_reduce : all_to_all;
+    if (op == core::exchange_op::sum) row.op = all_reduce;
+    if (op == core::exchange_op::swap) row.op = all_to_all;
+    if (op == core::exchange_op::scatter) row.op = reduce_scatter;
   }
   // The plan counts the whole message.
   row.message_bytes = moves_all(row.op) ? x.bytes / std::max<uint32_t>(1, row.ranks) : x.bytes;

@@ -228,8 +228,10 @@ class compute_executor final : public executor, private models::gradient_sink {
         l.exchange_of(x.subject, x.segment, x.kind == plan::kind::forward ? plan::use::forward : plan::use::backward);
     const uint32_t ranks = l.exchanging_ranks(what);
     if (ranks == 1 || what.op == core::exchange_op::sum) return std::nullopt;
-    const bool swaps = what.op == core::exchange_op::swap;
-    return slot_parts{swaps ? std::nullopt : std::optional(l.tensor_at(p().rank)), ranks, what.bytes};
+    slot_parts out{{}, ranks, what.bytes, l.given_at(what), what.op == core::exchange_op::scatter};
+    if (what.op == core::exchange_op::gather) out.own = l.tensor_at(p().rank);
+    if (what.op == core::exchange_op::collect) out.own = l.sequence_at(p().rank);
+    return out;
   }
   [[nodiscard]] std::span<std::byte> slot(uint32_t buffer) const {
     if (buffer == plan::none) return {};

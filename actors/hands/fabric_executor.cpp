@@ -58,7 +58,8 @@ fabric::request describe_collective(step_context& context, const plan::instructi
     const core::exchange_op op = p.layout->exchange_of(x.subject, x.segment, x.use).op;
     if (op == core::exchange_op::sum) r.op = fabric::operation::all_reduce;
     if (op == core::exchange_op::swap) r.op = fabric::operation::all_to_all;
-    if (op != core::exchange_op::sum) all_in(core::dtype::u8);
+    if (op == core::exchange_op::scatter) r.op = fabric::operation::reduce_scatter;
+    if (!core::adds(op)) all_in(core::dtype::u8);
   }
   if (x.kind == plan::kind::reduce) {
     r.op = o.reduce_to_all() ? fabric::operation::all_reduce : fabric::operation::reduce_scatter;

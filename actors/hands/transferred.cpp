@@ -89,8 +89,13 @@ core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::
                                                          from, parts.bytes, bytes));
   header h = header_of(all.contiguous());
   h.strides[0] = static_cast<int64_t>(parts.bytes / t.itemsize());
-  over(slot.data() + (parts.own ? *parts.own : parts.count) * parts.bytes, h).copy_(all);
+  over(slot.data() + parts.given_at + parts.own.value_or(0) * parts.bytes, h).copy_(all);
   h.sizes[0] = parts.count;
+  if (parts.become_one) {
+    std::shift_left(h.sizes.begin(), h.sizes.end(), 1);
+    std::shift_left(h.strides.begin(), h.strides.end(), 1);
+    --h.dimensions;
+  }
   h.mark = header::header_mark;
   h.tensors = 1;
   std::memcpy(place_of_header(slot, 0).data(), &h, sizeof(h));

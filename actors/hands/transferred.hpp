@@ -23,10 +23,12 @@ core::result<void> put_transferred(const models::values& all, std::span<std::byt
 struct slot_parts {
   std::optional<uint32_t> own = {};  ///< of a gather: which of them this rank has; none: it gives one to each rank
   uint32_t count = 1;
-  uint64_t bytes = 0;  ///< room for each
+  uint64_t bytes = 0;       ///< room for each
+  uint64_t given_at = 0;    ///< where in the slot lie the parts that are given
+  bool become_one = false;  ///< it gets the sum of those that are for it
 };
-/// Copies this rank's part, or the parts `t` (count, ..) that it gives, which lie behind those that it gets. When they
-/// are exchanged, `transferred` gives one tensor of all parts, (count, ..). Refuses what does not fit.
+/// Copies this rank's part, or the parts `t` (count, ..) that it gives. When they are exchanged, `transferred` gives
+/// one tensor of all parts, (count, ..), or of their sum, (..). Refuses what does not fit.
 core::result<void> put_parts(const at::Tensor& t, const slot_parts& parts, std::span<std::byte> slot,
                              const std::string& from);
 

@@ -159,12 +159,13 @@ namespace {
 
 // Beside what job/tensor.hpp refuses of the configuration alone.
 core::result<void> check_sequence(const session_options& options) {
-  const uint32_t degree = options.config->parallel.sequence;
+  const auto& parallel = options.config->parallel;
+  const uint32_t degree = std::max(parallel.sequence, parallel.context);
   if (degree == 1 || options.model == nullptr) return {};
-  return core::fail(
-      core::error_kind::bad_input,
-      "parallel.sequence: wanted 1 beside a host's own modules, with which it does not go together yet, got " +
-          std::to_string(degree));
+  return core::fail(core::error_kind::bad_input,
+                    std::string(parallel.context > 1 ? "parallel.context" : "parallel.sequence") +
+                        ": wanted 1 beside a host's own modules, with which it does not go together yet, got " +
+                        std::to_string(degree));
 }
 
 job::host_tables tables_of(const models::prepared_modules* own) {

@@ -55,19 +55,30 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
 }
 
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {
-  if (place_.sequence.degree == 1) return segment == 0 ? attention(scope, input) : mlp(scope, input);
-  switch (segment) {
-    case 0: {
-      const auto [qkv, past] = before_attention(scope, input);
-      return values({past, give_heads(qkv, parts(scope))});
-    }
-    case 1:
-      return attention_of_all_columns(scope, input);
-    case 2:
-      return behind_attention(scope, input[0], take_heads(input[1], parts(scope)));
-    default:
-      return mlp(scope, input);
-  }
+  const sequence_split& split = place_.sequence;
+  const uint32_t last = split.degree == 1 ? 1 : split.way == sequence_way::keys ? 2 : 3;
+  if (segment == last) return mlp(scope, input);
+  if (split.degree == 1) return attention(scope, input);
+  if (segment == 0) return attention_in(scope, input);
+  if (segment == 2) return behind_attention(scope, input[0], take_heads(input[1], parts(scope)));
+  if (split.way == sequence_way::keys) return attention_of_own_queries(scope, input);
+  return attention_of_own_heads(scope, input);
+}
+
+values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
+  const auto [qkv, past] = before_attention(scope, x);
+  const sequence_parts exchanged = parts(scope);
+  if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(qkv, exchanged)});
+  const attention_shape heads = own_heads(scope.unit());
+  const int64_t queries = heads.heads * heads.head_width;
+  return values({past, qkv.narrow(2, 0, queries).contiguous(),
+                 give_keys(qkv.narrow(2, queries, qkv.size(2) - queries), exchanged)});
+}
+
+at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
+  const at::Tensor keys = take_keys(input[2], parts(scope));
+  const at::Tensor mixed = causal_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
+  return behind_attention(scope, input[0], mixed);
 }
 
 at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) const {
@@ -76,11 +87,11 @@ at::Tensor family_model::attention(segment_scope& scope, const at::Tensor& x) co
 }
 
 sequence_parts family_model::parts(const segment_scope& scope) const {
-  return {heads_of(local_block(spec_, place_.split, scope.unit() - 1), place_.sequence),
-          place_.sequence.columns(scope.batch().columns), place_.sequence_coordinate};
+  return {heads_of(local_block(spec_, place_.split, scope.unit() - 1), place_.sequence), place_.sequence,
+          scope.batch().columns, place_.sequence_coordinate};
 }
 
-values family_model::attention_of_all_columns(segment_scope& scope, const values& input) const {
+values family_model::attention_of_own_heads(segment_scope& scope, const values& input) const {
   const sequence_parts swapped = parts(scope);
   const dealt_heads& dealt = swapped.heads;
   const auto before = std::accumulate(dealt.kv.begin(), dealt.kv.begin() + swapped.own, uint64_t{0});
@@ -113,7 +124,7 @@ values family_model::loss(const segment_scope& scope, const at::Tensor& of_token
               " tensors");
   const at::Tensor mean =
       own.are_all() ? cross_entropy(scope, of_tokens) : joined_cross_entropy(scope, of_tokens, input[1], own);
-  const uint64_t given = static_cast<uint64_t>(scope.columns().count) * place_.sequence.degree;
+  const uint64_t given = static_cast<uint64_t>(scope.columns().count()) * place_.sequence.degree;
   if (given == scope.batch().columns) return mean;
   return mean.mul(static_cast<double>(given) / static_cast<double>(scope.batch().columns));
 }
@@ -122,8 +133,7 @@ std::vector<float> family_model::next_token_logits(const micro_batch& batch, con
                                                    const parameter_binding& parameters) {
   const at::NoGradGuard no_grad;
   segment_scope scope(table_, parameters, batch, spec_.layers + 1, 0, place_);
-  const column_run& own = scope.columns();
-  if (own.first + own.count != static_cast<int64_t>(batch.columns) || own.count == 0) return {};
+  if (scope.columns().end() != static_cast<int64_t>(batch.columns) || scope.columns().runs.back().count == 0) return {};
   const at::Tensor last = hidden.select(0, 0).narrow(0, hidden.size(1) - 1, 1);
   const at::Tensor wide =
       logits(scope, last).narrow(1, 0, own_vocabulary().count).to(at::kCPU, at::kFloat).contiguous();

@@ -52,9 +52,11 @@ class family_model : public language_model {
   [[nodiscard]] at::Tensor logits(segment_scope& scope, const at::Tensor& x) const;
   values block(segment_scope& scope, uint32_t segment, const values& input) const;
   at::Tensor attention(segment_scope& scope, const at::Tensor& x) const;
-  /// Of a cut sequence: what is given to other ranks, what attention gives back, and the end of it.
+  /// Of a cut sequence.
   [[nodiscard]] sequence_parts parts(const segment_scope& scope) const;
-  values attention_of_all_columns(segment_scope& scope, const values& input) const;
+  values attention_in(segment_scope& scope, const at::Tensor& x) const;
+  values attention_of_own_heads(segment_scope& scope, const values& input) const;
+  at::Tensor attention_of_own_queries(segment_scope& scope, const values& input) const;
   values head(segment_scope& scope, const at::Tensor& x) const;
   [[nodiscard]] values loss(const segment_scope& scope, const at::Tensor& of_tokens, const values& input) const;
 

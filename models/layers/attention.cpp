@@ -1,119 +1,102 @@
-// Causal self-attention of a batch, document by document, through the kernel of its device. Only the packed input is
-// kept for backward, which recomputes the weights.
+// Causal self-attention with its history: what is kept for backward is its input alone, since weights are recomputed.
 #include "models/layers/attention.hpp"
 
-#include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <algorithm>
+#include <utility>
 #include <vector>
 
-#include "models/layers/bytes.hpp"
-#include "models/layers/documents.hpp"
-#include "models/layers/dropout.hpp"
 #include "models/layers/function_node.hpp"
-#include "models/layers/operations.hpp"
-#include "models/layers/torch_dtype.hpp"
 
 namespace troupe::models {
 namespace {
 
-/// State that forward and backward of a batch share.
-struct attention_call {
-  attention_shape shape;
-  dropout_masks masks;
-  std::span<const uint32_t> starts;  // of all rows; empty: each row is one document
-
-  /// Calls `f(sizes, masks, row, column)` for every document, which begins there.
-  template <class F>
-  void for_each_document(const at::Tensor& qkv, F&& f) const {
-    const int64_t columns = qkv.size(1);
-    for (int64_t row = 0; row < qkv.size(0); ++row)
-      for (const query_block& document : documents(row, columns)) {
-        const kernels::attention_masks masked{masks.key(static_cast<uint64_t>(row)), static_cast<uint64_t>(columns),
-                                              static_cast<uint64_t>(document.first),
-                                              static_cast<uint64_t>(shape.first_head)};
-        f(sizes(qkv, document.count), masked, row, document.first);
-      }
-  }
-
-  /// For the longest document.
-  template <class F>
-  at::Tensor scratch(const at::Tensor& qkv, F&& elements) const {
-    int64_t longest = 0;
-    for (int64_t row = 0; row < qkv.size(0); ++row)
-      for (const query_block& document : documents(row, qkv.size(1))) longest = std::max(longest, document.count);
-    return at::empty({static_cast<int64_t>(elements(sizes(qkv, longest)))}, qkv.options().dtype(at::kFloat));
-  }
-
- private:
-  [[nodiscard]] std::vector<query_block> documents(int64_t row, int64_t columns) const {
-    const auto n = static_cast<size_t>(columns);
-    return query_blocks(columns, columns, starts.empty() ? starts : starts.subspan(static_cast<size_t>(row) * n, n));
-  }
-  [[nodiscard]] kernels::attention_sizes sizes(const at::Tensor& qkv, int64_t tokens) const {
-    return {core_dtype(qkv.scalar_type()), static_cast<uint64_t>(tokens), static_cast<uint64_t>(shape.heads),
-            static_cast<uint64_t>(shape.kv_heads), static_cast<uint64_t>(shape.head_width)};
-  }
+struct implementation {
+  decltype(&fused_forward) forward;
+  decltype(&fused_backward) backward;
 };
+constexpr implementation fused{&fused_forward, &fused_backward}, composed{&composed_forward, &composed_backward};
 
-std::span<float> elements_of(const at::Tensor& scratch) {
-  return {scratch.mutable_data_ptr<float>(), static_cast<size_t>(scratch.numel())};
+/// The kernel does not take fp64.
+const implementation& implementation_of(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? composed : fused;
 }
 
-/// Token (row, column) of a contiguous (B, T, width) tensor.
-std::byte* token(const at::Tensor& x, int64_t row, int64_t column) {
-  return bytes_in(x) + static_cast<size_t>(row * x.stride(0) + column * x.stride(1)) * x.element_size();
+/// One tensor holds queries, keys and values side by side; of two the first holds queries, the other the rest.
+attention_tensors parts_of(const std::vector<at::Tensor>& held, const attention_shape& s) {
+  if (held.size() == 2) return {held[0], held[1]};
+  const int64_t queries = s.heads * s.head_width;
+  return {held[0].narrow(2, 0, queries), held[0].narrow(2, queries, 2 * s.kv_heads * s.head_width)};
 }
 
 struct attention_node final : function_node {
-  attention_call call;
-  at::Tensor qkv;
+  attention_work work;
+  const implementation* by = nullptr;
+  std::vector<at::Tensor> held;
 
   gradient_list apply(gradient_list&& gradients) override {
-    const at::Tensor dy = gradients[0].contiguous();
-    at::Tensor dqkv = at::empty_like(qkv);
-    const at::Tensor scratch = call.scratch(qkv, kernels::causal_attention_backward_scratch);
-    call.for_each_document(qkv, [&](const auto& sizes, const auto& masked, int64_t row, int64_t column) {
-      kernels_for(qkv).causal_attention_backward(sizes, masked, token(qkv, row, column), token(dy, row, column),
-                                                 token(dqkv, row, column), elements_of(scratch));
-    });
-    return {std::move(dqkv)};
+    gradient_list out;
+    for (const at::Tensor& x : held) out.push_back(at::empty_like(x));
+    by->backward(work, parts_of(held, work.shape), gradients[0].contiguous(), parts_of(out, work.shape));
+    return out;
   }
-  void release_variables() override { qkv.reset(); }
-  [[nodiscard]] std::string name() const override { return "fused_attention"; }
+  void release_variables() override { held.clear(); }
+  [[nodiscard]] std::string name() const override { return "attention"; }
 };
+
+at::Tensor attention_by(const implementation& by, const segment_scope& scope, attention_work work,
+                        const std::vector<at::Tensor>& inputs) {
+  std::vector<at::Tensor> held;
+  at::Tensor y;
+  {
+    const below_autograd plain;
+    for (const at::Tensor& x : inputs) held.push_back(x.detach().contiguous());
+    y = by.forward(work, parts_of(held, work.shape));
+  }
+  if (!wants_node(inputs.front(), inputs.back())) return y;
+  auto node = std::make_shared<attention_node>();
+  node->work = std::move(work);
+  node->by = &by;
+  node->held = std::move(held);
+  if (inputs.size() == 1)
+    attach({&y}, std::move(node), scope, {inputs[0]});
+  else
+    attach({&y}, std::move(node), scope, {inputs[0], inputs[1]});
+  return y;
+}
+
+attention_work work_of(const segment_scope& scope, const attention_shape& shape, float dropout,
+                       const core::column_set& queries, int64_t columns) {
+  return {shape, dropout_masks(scope, dropout_site::attention_weights, dropout), scope.batch().document_start, queries,
+          columns};
+}
+
+at::Tensor of_packed(const implementation& by, const segment_scope& scope, const at::Tensor& qkv,
+                     const attention_shape& shape, float dropout) {
+  return attention_by(by, scope, work_of(scope, shape, dropout, {{{0, qkv.size(1)}}}, qkv.size(1)), {qkv});
+}
 
 }  // namespace
 
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout) {
-  const bool composed = qkv.scalar_type() == at::kDouble;  // the kernel does not take fp64
-  return composed ? composed_attention(scope, qkv, shape, dropout) : fused_attention(scope, qkv, shape, dropout);
+  return of_packed(implementation_of(qkv), scope, qkv, shape, dropout);
 }
 
-at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& input, const attention_shape& shape,
+at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
+                            const attention_shape& shape, float dropout) {
+  return attention_by(implementation_of(queries), scope, work_of(scope, shape, dropout, scope.columns(), keys.size(1)),
+                      {queries, keys});
+}
+
+at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
+                              float dropout) {
+  return of_packed(composed, scope, qkv, shape, dropout);
+}
+
+at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                            float dropout) {
-  const dropout_masks masks(scope, dropout_site::attention_weights, dropout);
-  const attention_call call{shape, masks, scope.batch().document_start};
-  at::Tensor y, qkv;
-  {
-    const below_autograd plain;
-    qkv = input.detach().contiguous();
-    y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
-    const at::Tensor scratch = call.scratch(qkv, kernels::causal_attention_scratch);
-    call.for_each_document(qkv, [&](const auto& sizes, const auto& masked, int64_t row, int64_t column) {
-      kernels_for(qkv).causal_attention(sizes, masked, token(qkv, row, column), token(y, row, column),
-                                        elements_of(scratch));
-    });
-  }
-  if (!wants_node(input)) return y;
-  auto node = std::make_shared<attention_node>();
-  node->call = call;
-  node->qkv = std::move(qkv);
-  attach({&y}, std::move(node), scope, {input});
-  return y;
+  return of_packed(fused, scope, qkv, shape, dropout);
 }
 
 }  // namespace troupe::models

@@ -1,15 +1,53 @@
-// The two implementations of causal_attention; attention.cpp chooses one by type.
+// The work of causal attention on one micro-batch, and its two implementations; attention.cpp chooses one by type and
+// gives it a history.
 #pragma once
 
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "models/layers/documents.hpp"
+#include "models/layers/dropout.hpp"
 #include "models/layers/functions.hpp"
 
 namespace troupe::models {
 
-/// Composed of LibTorch's own operations, each rounded to the type of qkv: any floating type. The readable one.
+/// What forward and backward of a micro-batch share.
+struct attention_work {
+  attention_shape shape;
+  dropout_masks masks;
+  std::span<const uint32_t> starts;  ///< of documents, for all rows and columns; empty: each row is one document
+  core::column_set queries;          ///< columns that attend
+  int64_t columns = 0;               ///< of keys and values: all
+
+  /// The blocks of row `row`, in order.
+  [[nodiscard]] std::vector<query_block> blocks(int64_t row, int64_t most_queries) const {
+    const auto n = static_cast<size_t>(columns);
+    return query_blocks(queries, most_queries,
+                        starts.empty() ? starts : starts.subspan(static_cast<size_t>(row) * n, n));
+  }
+};
+
+/// (B, T', heads * head_width) of the columns that attend, (B, T, 2 * kv_heads * head_width) of all. Tokens may lie
+/// apart, the elements of one side by side.
+struct attention_tensors {
+  at::Tensor queries, keys;
+};
+
+/// Composed of LibTorch's own operations, each rounded to the type of the tensors: any floating type. The readable one.
+at::Tensor composed_forward(const attention_work& work, const attention_tensors& in);
+/// Fills `out`, which is like `in`, from dy (B, T', heads * head_width), contiguous. Keys that no query sees get zero.
+void composed_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
+                       const attention_tensors& out);
+
+/// Through the CPU kernel, in fp32 between the tensors and the result: fp32, bf16 and f16.
+at::Tensor fused_forward(const attention_work& work, const attention_tensors& in);
+void fused_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& dy,
+                    const attention_tensors& out);
+
+/// causal_attention by one of them, whatever the type.
 at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                               float dropout);
-
-/// Through the CPU kernel, in fp32 between qkv and the result: fp32, bf16 and f16.
 at::Tensor fused_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                            float dropout);
 

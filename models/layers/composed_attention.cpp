@@ -5,7 +5,6 @@
 #include <ATen/ops/_softmax_backward_data.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/empty_like.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
@@ -16,9 +15,6 @@
 #include <vector>
 
 #include "models/layers/attention.hpp"
-#include "models/layers/documents.hpp"
-#include "models/layers/dropout.hpp"
-#include "models/layers/function_node.hpp"
 #include "models/layers/operations.hpp"
 #include "models/layers/torch_dtype.hpp"
 
@@ -32,17 +28,18 @@ constexpr int64_t block_queries = 128;
 struct head_group {
   at::Tensor q, k, v;
 
-  head_group(const at::Tensor& packed_row, const attention_shape& s, int64_t g) {
-    const int64_t columns = packed_row.size(0), width = s.head_width, group = s.heads / s.kv_heads;
-    q = packed_row.narrow(1, 0, s.heads * width).view({columns, s.kv_heads, group, width}).select(2, g).transpose(0, 1);
-    k = keys(packed_row, s, s.heads);
-    v = keys(packed_row, s, s.heads + s.kv_heads);
+  head_group(const attention_tensors& x, int64_t row, const attention_shape& s, int64_t g) {
+    const at::Tensor queries = x.queries.select(0, row), both = x.keys.select(0, row);
+    const int64_t width = s.head_width, group = s.heads / s.kv_heads;
+    q = queries.view({queries.size(0), s.kv_heads, group, width}).select(2, g).transpose(0, 1);
+    k = keys(both, s, 0);
+    v = keys(both, s, s.kv_heads);
   }
 
  private:
-  static at::Tensor keys(const at::Tensor& packed_row, const attention_shape& s, int64_t first_head) {
-    return packed_row.narrow(1, first_head * s.head_width, s.kv_heads * s.head_width)
-        .view({packed_row.size(0), s.kv_heads, s.head_width})
+  static at::Tensor keys(const at::Tensor& both, const attention_shape& s, int64_t first_head) {
+    return both.narrow(1, first_head * s.head_width, s.kv_heads * s.head_width)
+        .view({both.size(0), s.kv_heads, s.head_width})
         .transpose(0, 1);
   }
 };
@@ -53,33 +50,29 @@ at::Tensor group_view(const at::Tensor& row, const attention_shape& s, int64_t g
 }
 
 /// Operands of one pass over a segment's attention; none outlives the pass.
-struct attention_call {
-  attention_shape shape;
-  dropout_masks masks;
-  std::span<const uint32_t> starts;  // of all rows; empty: each row is one document
+struct attention_pass {
+  const attention_work& work;
+  const attention_shape& shape;
+  const dropout_masks& masks;
   int64_t columns;
   at::Tensor causal;  // (block, block): -inf where a key of a block's own part lies ahead of the query
 
-  attention_call(const attention_shape& s, const dropout_masks& m, std::span<const uint32_t> documents,
-                 const at::Tensor& qkv)
-      : shape(s), masks(m), starts(documents), columns(qkv.size(1)) {
+  attention_pass(const attention_work& w, const at::Tensor& like)
+      : work(w), shape(w.shape), masks(w.masks), columns(w.columns) {
     const int64_t block = std::min(block_queries, columns);
-    causal =
-        at::full({block, block}, -std::numeric_limits<double>::infinity(), qkv.options().requires_grad(false)).triu_(1);
+    causal = at::full({block, block}, -std::numeric_limits<double>::infinity(), like.options().requires_grad(false))
+                 .triu_(1);
   }
 
   [[nodiscard]] int64_t groups() const { return shape.heads / shape.kv_heads; }
 
   [[nodiscard]] double scale() const { return 1.0 / std::sqrt(static_cast<double>(shape.head_width)); }
 
-  [[nodiscard]] std::vector<query_block> blocks(int64_t row) const {
-    const auto n = static_cast<size_t>(columns);
-    return query_blocks(columns, block_queries, starts.empty() ? starts : starts.subspan(size_t(row) * n, n));
-  }
+  [[nodiscard]] std::vector<query_block> blocks(int64_t row) const { return work.blocks(row, block_queries); }
 
   /// A block's queries times the scale, which is applied to the smaller factor of the product.
   [[nodiscard]] at::Tensor scaled(const at::Tensor& q, const query_block& b) const {
-    return q.narrow(1, b.first, b.count).mul(scale());
+    return q.narrow(1, b.own, b.count).mul(scale());
   }
 
   /// A block's attention weights (kv_heads, count, seen), before dropout.
@@ -110,80 +103,58 @@ struct attention_call {
   }
 };
 
-struct attention_node final : function_node {
-  attention_shape shape;
-  dropout_masks masks;
-  std::span<const uint32_t> starts;
-  at::Tensor qkv;
-
-  gradient_list apply(gradient_list&& gradients) override {
-    const attention_call call(shape, masks, starts, qkv);
-    const at::Tensor gradient = gradients[0].contiguous();
-    at::Tensor packed = at::empty_like(qkv);
-    const auto wide = qkv.options().dtype(sum_dtype(qkv.scalar_type()));
-    for (int64_t row = 0; row < qkv.size(0); ++row) {
-      const auto blocks = call.blocks(row);
-      at::Tensor dk = at::zeros({shape.kv_heads, call.columns, shape.head_width}, wide);
-      at::Tensor dv = at::zeros_like(dk);
-      for (int64_t g = 0; g < call.groups(); ++g) {
-        const head_group in(qkv.select(0, row), shape, g), out(packed.select(0, row), shape, g);
-        const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
-        for (const query_block& b : blocks) {
-          const at::Tensor dy_block = dy.narrow(1, b.first, b.count);
-          const at::Tensor k = in.k.narrow(1, b.document, b.seen()), v = in.v.narrow(1, b.document, b.seen());
-          const at::Tensor w = call.weights(in, b);
-          at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
-          const at::Tensor keep = call.mask(w, row, g, b);
-          call.drop(dw, keep);
-          const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
-          call.drop(w, keep);
-          dv.narrow(1, b.document, b.seen()).add_(at::bmm(w.transpose(1, 2), dy_block));
-          dk.narrow(1, b.document, b.seen()).add_(at::bmm(ds.transpose(1, 2), call.scaled(in.q, b)));
-          out.q.narrow(1, b.first, b.count).copy_(at::bmm(ds, k).mul_(call.scale()));
-        }
-        if (g + 1 == call.groups()) {
-          out.k.copy_(dk);
-          out.v.copy_(dv);
-        }
-      }
-    }
-    return {std::move(packed)};
-  }
-  void release_variables() override { qkv.reset(); }
-  [[nodiscard]] std::string name() const override { return "composed_attention"; }
-};
-
 }  // namespace
 
-at::Tensor composed_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
-                              float dropout) {
-  at::Tensor y;
-  const dropout_masks masks(scope, dropout_site::attention_weights, dropout);
-  {
-    const below_autograd plain;
-    const attention_call call(shape, masks, scope.batch().document_start, qkv);
-    y = at::empty({qkv.size(0), qkv.size(1), shape.heads * shape.head_width}, qkv.options().requires_grad(false));
-    for (int64_t row = 0; row < qkv.size(0); ++row) {
-      const auto blocks = call.blocks(row);
-      for (int64_t g = 0; g < call.groups(); ++g) {
-        const head_group in(qkv.select(0, row), shape, g);
-        const at::Tensor out = group_view(y.select(0, row), shape, g);
-        for (const query_block& b : blocks) {
-          const at::Tensor w = call.weights(in, b);
-          call.drop(w, call.mask(w, row, g, b));
-          out.narrow(1, b.first, b.count).copy_(at::bmm(w, in.v.narrow(1, b.document, b.seen())));
-        }
+at::Tensor composed_forward(const attention_work& work, const attention_tensors& in) {
+  const attention_pass pass(work, in.queries);
+  at::Tensor y = at::empty({in.queries.size(0), in.queries.size(1), work.shape.heads * work.shape.head_width},
+                           in.queries.options().requires_grad(false));
+  for (int64_t row = 0; row < y.size(0); ++row) {
+    const auto blocks = pass.blocks(row);
+    for (int64_t g = 0; g < pass.groups(); ++g) {
+      const head_group heads(in, row, work.shape, g);
+      const at::Tensor out = group_view(y.select(0, row), work.shape, g);
+      for (const query_block& b : blocks) {
+        const at::Tensor w = pass.weights(heads, b);
+        pass.drop(w, pass.mask(w, row, g, b));
+        out.narrow(1, b.own, b.count).copy_(at::bmm(w, heads.v.narrow(1, b.document, b.seen())));
       }
     }
   }
-  if (!wants_node(qkv)) return y;
-  auto node = std::make_shared<attention_node>();
-  node->shape = shape;
-  node->masks = masks;
-  node->starts = scope.batch().document_start;
-  node->qkv = qkv.detach();
-  attach({&y}, std::move(node), scope, {qkv});
   return y;
+}
+
+void composed_backward(const attention_work& work, const attention_tensors& in, const at::Tensor& gradient,
+                       const attention_tensors& to) {
+  const attention_pass pass(work, in.queries);
+  const attention_shape& shape = work.shape;
+  const auto wide = in.queries.options().dtype(sum_dtype(in.queries.scalar_type()));
+  for (int64_t row = 0; row < gradient.size(0); ++row) {
+    const auto blocks = pass.blocks(row);
+    at::Tensor dk = at::zeros({shape.kv_heads, pass.columns, shape.head_width}, wide);
+    at::Tensor dv = at::zeros_like(dk);
+    for (int64_t g = 0; g < pass.groups(); ++g) {
+      const head_group heads(in, row, shape, g), out(to, row, shape, g);
+      const at::Tensor dy = group_view(gradient.select(0, row), shape, g);
+      for (const query_block& b : blocks) {
+        const at::Tensor dy_block = dy.narrow(1, b.own, b.count);
+        const at::Tensor k = heads.k.narrow(1, b.document, b.seen()), v = heads.v.narrow(1, b.document, b.seen());
+        const at::Tensor w = pass.weights(heads, b);
+        at::Tensor dw = at::bmm(dy_block, v.transpose(1, 2));
+        const at::Tensor keep = pass.mask(w, row, g, b);
+        pass.drop(dw, keep);
+        const at::Tensor ds = at::_softmax_backward_data(dw, w, -1, w.scalar_type());
+        pass.drop(w, keep);
+        dv.narrow(1, b.document, b.seen()).add_(at::bmm(w.transpose(1, 2), dy_block));
+        dk.narrow(1, b.document, b.seen()).add_(at::bmm(ds.transpose(1, 2), pass.scaled(heads.q, b)));
+        out.q.narrow(1, b.own, b.count).copy_(at::bmm(ds, k).mul_(pass.scale()));
+      }
+      if (g + 1 == pass.groups()) {
+        out.k.copy_(dk);
+        out.v.copy_(dv);
+      }
+    }
+  }
 }
 
 }  // namespace troupe::models

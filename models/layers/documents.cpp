@@ -6,13 +6,23 @@
 
 namespace troupe::models {
 
-std::vector<query_block> query_blocks(int64_t columns, int64_t block_queries, std::span<const uint32_t> starts) {
+std::vector<query_block> query_blocks(const core::column_set& queries, int64_t block_queries,
+                                      std::span<const uint32_t> starts) {
   std::vector<query_block> out;
-  for (int64_t begin = 0, end = columns; begin < columns; begin = end, end = columns) {
-    if (!starts.empty())
-      end = std::find_if(starts.begin() + begin, starts.end(), [&](uint32_t s) { return s > begin; }) - starts.begin();
-    for (int64_t first = begin; first < end; first += block_queries)
-      out.push_back({first, std::min(block_queries, end - first), begin});
+  int64_t own = 0;
+  for (const core::column_run& run : queries.runs) {
+    const int64_t last = run.first + run.count;
+    for (int64_t begin = run.first, end = last; begin < last; begin = end, end = last) {
+      const int64_t document = starts.empty() ? 0 : starts[static_cast<size_t>(begin)];
+      if (!starts.empty())
+        end = std::find_if(starts.begin() + begin, starts.begin() + last, [&](uint32_t s) { return s > begin; }) -
+              starts.begin();
+      for (int64_t first = begin; first < end; first += block_queries) {
+        const int64_t count = std::min(block_queries, end - first);
+        out.push_back({first, count, document, own});
+        own += count;
+      }
+    }
   }
   return out;
 }

@@ -30,7 +30,7 @@ dropout_masks::dropout_masks(const segment_scope& scope, dropout_site site, floa
       step_(scope.batch().step),
       layer_(scope.unit()),
       samples_(scope.batch().samples),
-      first_column_(static_cast<uint64_t>(scope.columns().first)) {
+      columns_(scope.columns()) {
   TORCH_CHECK(!active() || samples_.size() == scope.batch().rows, "dropout wants a global sample number for each of ",
               scope.batch().rows, " rows, got ", samples_.size());
 }
@@ -48,12 +48,17 @@ void dropout_masks::apply(const at::Tensor& x, const at::Tensor& keep) const {
 
 void dropout_masks::apply_rows(const at::Tensor& x) const {
   if (!active()) return;
-  TORCH_CHECK(x.is_contiguous(), "dropout wants contiguous elements");
-  const auto rows = static_cast<uint64_t>(x.size(0)), count = count_of(x) / rows;
-  const uint64_t first = first_column_ * static_cast<uint64_t>(x.size(-1));
+  TORCH_CHECK(x.is_contiguous() && x.size(1) == columns_.count(), "dropout wants ", columns_.count(),
+              " columns of contiguous elements, got ", x.sizes());
+  const auto width = static_cast<uint64_t>(x.size(-1));
   const core::dtype type = core_dtype(x.scalar_type());
-  for (uint64_t row = 0; row < rows; ++row)
-    kernels_for(x).drop(bytes_in(x) + row * count * core::size_of(type), type, count, key(row), first);
+  std::byte* next = bytes_in(x);
+  for (uint64_t row = 0; row < static_cast<uint64_t>(x.size(0)); ++row)
+    for (const core::column_run& run : columns_.runs) {
+      const uint64_t count = static_cast<uint64_t>(run.count) * width;
+      kernels_for(x).drop(next, type, count, key(row), static_cast<uint64_t>(run.first) * width);
+      next += count * core::size_of(type);
+    }
 }
 
 at::Tensor add_dropped(const segment_scope& scope, const at::Tensor& x, at::Tensor&& y, dropout_site site,

@@ -33,7 +33,7 @@ class dropout_masks {
   /// Multiplies `x`, contiguous, by the factor where `keep` (bytes, as many) is 1, by 0 where it is 0.
   void apply(const at::Tensor& x, const at::Tensor& keep) const;
 
-  /// Draws for a contiguous (B, T, C) tensor of the scope's columns, each row from its first column on, and applies.
+  /// Draws for a contiguous (B, T, C) tensor of the scope's columns, each column at its place in the row, and applies.
   void apply_rows(const at::Tensor& x) const;
 
  private:
@@ -42,7 +42,7 @@ class dropout_masks {
   uint64_t seed_ = 0, step_ = 0;
   uint32_t layer_ = 0;
   std::span<const uint64_t> samples_;
-  uint64_t first_column_ = 0;
+  core::column_set columns_;
 };
 
 /// x + dropout(y), both (B, T, C); y is not used by the caller afterwards. Without x where the scope does not lead.

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "models/layers/bytes.hpp"
+#include "models/layers/columns.hpp"
 #include "models/layers/dropout.hpp"
 #include "models/layers/host_numbers.hpp"
 #include "models/layers/operations.hpp"
@@ -21,24 +22,23 @@ namespace {
 
 /// The tokens of `own` columns of every row on `where`, after checking that inputs and targets are tokens of the
 /// vocabulary.
-at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const column_run& own, at::Device where) {
+at::Tensor inputs_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
   for (size_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary, "a token from 0 to ", vocabulary - 1,
                 " was wanted, got ", batch.tokens[i], " at row ", i / (batch.columns + 1), ", position ",
                 i % (batch.columns + 1));
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, own.first, own.count).contiguous();
+  return columns_of(on_device(batch.tokens, where).view({rows, columns + 1}), 1, own).contiguous();
 }
 
 /// The place of every input of `own` columns inside its document, (B, T) on `where`.
-at::Tensor positions_of(const micro_batch& batch, const column_run& own, at::Device where) {
+at::Tensor positions_of(const micro_batch& batch, const core::column_set& own, at::Device where) {
   std::vector<int64_t> positions(batch.document_start.size());
   for (size_t i = 0; i < positions.size(); ++i)
     positions[i] = static_cast<int64_t>(i % batch.columns) - static_cast<int64_t>(batch.document_start[i]);
-  return on_device(positions, where)
-      .clone()
-      .view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)})
-      .narrow(1, own.first, own.count);
+  const at::Tensor all =
+      on_device(positions, where).clone().view({static_cast<int64_t>(batch.rows), static_cast<int64_t>(batch.columns)});
+  return columns_of(all, 1, own);
 }
 
 /// The vectors of ids (B, T) that are among `own`, zero for others.
@@ -76,8 +76,8 @@ void write_zeros(const sink_slot& slot, const weight& w) {
 }
 
 /// The positions of `own` columns each get the sum over rows; those never used get zero.
-void write_position_gradient(const sink_slot& slot, const weight& w, const column_run& own, const at::Tensor& g) {
-  const at::Tensor used = at::arange(own.first, own.first + own.count, g.options().dtype(at::kLong));
+void write_position_gradient(const sink_slot& slot, const weight& w, const core::column_set& own, const at::Tensor& g) {
+  const at::Tensor used = columns_of(at::arange(own.end(), g.options().dtype(at::kLong)), 0, own);
   const at::Tensor sums = g.sum(at::IntArrayRef{0}, /*keepdim=*/false, sum_dtype(g.scalar_type()));
   gradient_writer(slot, w).write_rows(used, sums.to(g.scalar_type()));
 }
@@ -129,10 +129,9 @@ class embedding_run final : public segment_run {
  private:
   void write_ordered(const sink_slot& slot, const weight& w, const core::token_order* order, const at::Tensor& g,
                      int64_t first, int64_t count) const {
-    if (columns_.count == static_cast<int64_t>(all_columns_) || order == nullptr)
+    if (columns_.count() == static_cast<int64_t>(all_columns_) || order == nullptr)
       return write_row_gradient(slot, w, order, g, first, count);
-    const auto own = core::order_within(*order, all_columns_, static_cast<uint64_t>(columns_.first),
-                                        static_cast<uint64_t>(columns_.count));
+    const auto own = core::order_within(*order, all_columns_, columns_);
     write_row_gradient(slot, w, &own, g, first, count);
   }
   void add_positions(const sink_slot& slot, const at::Tensor& g) const {
@@ -148,7 +147,7 @@ class embedding_run final : public segment_run {
   at::Tensor gradient_;  // between the two parts of a split backward
   const core::token_order *by_token_, *by_column_;
   uint64_t all_columns_;
-  column_run columns_;
+  core::column_set columns_;
   bool with_documents_, leads_;
   weight tokens_;
   vocabulary_rows own_;
@@ -170,7 +169,7 @@ std::unique_ptr<segment_run> run_embedding(segment_scope& scope, const weight& t
   } else if (positions && !scope.batch().document_start.empty()) {
     y.add_(at::embedding(positions->bound(), positions_of(scope.batch(), scope.columns(), where)));
   } else if (positions) {
-    y.add_(positions->bound().narrow(0, scope.columns().first, inputs.size(1)));
+    y.add_(columns_of(positions->bound(), 0, scope.columns()));
   }
   masks.apply_rows(y);
   return std::make_unique<embedding_run>(std::move(y), scope, tokens, own, positions, masks);

@@ -49,6 +49,11 @@ struct attention_shape {
 at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& qkv, const attention_shape& shape,
                             float dropout);
 
+/// The same of the scope's columns: `queries` (B, T', heads * head_width) are theirs, `keys` (B, T, 2 * kv_heads *
+/// head_width) keys and values of all.
+at::Tensor causal_attention(const segment_scope& scope, const at::Tensor& queries, const at::Tensor& keys,
+                            const attention_shape& shape, float dropout);
+
 /// Mean cross-entropy of logits (N, V) against the batch's targets; a scalar in fp32 (fp64 for fp64).
 /// Its backward overwrites the logits with their gradient.
 at::Tensor cross_entropy(const segment_scope& scope, const at::Tensor& logits);

@@ -4,6 +4,7 @@
 
 #include "kernels/cross_entropy.hpp"
 #include "models/layers/bytes.hpp"
+#include "models/layers/columns.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/functions.hpp"
 #include "models/layers/host_numbers.hpp"
@@ -14,14 +15,14 @@ namespace troupe::models {
 namespace {
 
 /// The token behind each of `own` columns on `where`, after checking that all are columns of the logits.
-at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, const column_run& own, at::Device where) {
+at::Tensor targets_of(const micro_batch& batch, int64_t vocabulary, const core::column_set& own, at::Device where) {
   const uint64_t width = batch.columns + 1;
   for (uint64_t i = 0; i < batch.tokens.size(); ++i)
     TORCH_CHECK(i % width == 0 || (batch.tokens[i] >= 0 && batch.tokens[i] < vocabulary), "a target from 0 to ",
                 vocabulary - 1, " was wanted, got ", batch.tokens[i], " at row ", i / width, ", position ",
                 i % width - 1);
   const auto rows = static_cast<int64_t>(batch.rows), columns = static_cast<int64_t>(batch.columns);
-  return on_device(batch.tokens, where).view({rows, columns + 1}).narrow(1, own.first + 1, own.count).reshape({-1});
+  return columns_of(on_device(batch.tokens, where).view({rows, columns + 1}), 1, own, 1).reshape({-1});
 }
 
 struct cross_entropy_node final : function_node {

@@ -2,6 +2,7 @@
 #include "models/layers/rotary.hpp"
 
 #include <ATen/Dispatch.h>
+#include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "models/layers/bytes.hpp"
+#include "models/layers/columns.hpp"
 #include "models/layers/function_node.hpp"
 #include "models/layers/host_numbers.hpp"
 #include "models/layers/operations.hpp"
@@ -26,24 +28,23 @@ struct part {
 
 enum class direction : uint8_t { pack, unpack };
 
-/// Positions of the tokens that are turned: those from `first_column` on, or by `starts` the distance from there.
-struct token_places {
-  int64_t first_column = 0;
-  at::Tensor starts;  // of each token, in columns of the tensor; undefined: rows are documents
-};
-
-token_places places_of(const segment_scope& scope, at::Device where) {
+/// For each token of some columns of a row its column there less its position in its document; undefined where each
+/// row is a document and has all columns.
+at::Tensor starts_of(const segment_scope& scope, at::Device where) {
   const micro_batch& b = scope.batch();
-  const column_run& own = scope.columns();
-  if (b.document_start.empty()) return {own.first, {}};
-  at::Tensor all = on_device(b.document_start, where);
-  if (scope.shares_columns())
-    all = all.view({static_cast<int64_t>(b.rows), -1}).narrow(1, own.first, own.count).sub(own.first).contiguous();
-  return {0, std::move(all)};
+  const core::column_set& own = scope.columns();
+  if (!scope.shares_columns()) return b.document_start.empty() ? at::Tensor() : on_device(b.document_start, where);
+  const auto rows = static_cast<int64_t>(b.rows), columns = static_cast<int64_t>(b.columns);
+  at::Tensor out = at::arange(own.count(), at::dtype(at::kInt).device(where))
+                       .sub(columns_of(at::arange(columns, at::dtype(at::kInt).device(where)), 0, own));
+  out = out.expand({rows, own.count()});
+  if (!b.document_start.empty())
+    out = out.add(columns_of(on_device(b.document_start, where).view({rows, columns}), 1, own));
+  return out.contiguous();
 }
 
 void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rotary_angles& angles,
-               const token_places& places, direction way) {
+               const at::Tensor& starts, direction way) {
   const core::dtype type = core_dtype(packed.scalar_type());
   const uint64_t bytes = core::size_of(type), heads = static_cast<uint64_t>(p.heads);
   const uint64_t width = static_cast<uint64_t>(head_width), first = static_cast<uint64_t>(p.first_head) * width * bytes;
@@ -59,13 +60,12 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
                                    .tokens = static_cast<uint64_t>(packed.size(0) * packed.size(1)),
                                    .heads = heads,
                                    .width = width};
-  kernels::rotary_table table{.starts = places.starts.defined() ? places.starts.const_data_ptr<int32_t>() : nullptr,
+  kernels::rotary_table table{.starts = starts.defined() ? starts.const_data_ptr<int32_t>() : nullptr,
                               .columns = static_cast<uint64_t>(packed.size(1)),
                               .back = !pack};
   if (p.turned) {
-    const auto from = static_cast<size_t>(places.first_column * angles.cosines.stride(0)) * angles.cosines.itemsize();
-    table.cosines = bytes_of(angles.cosines) + from;
-    table.sines = bytes_of(angles.sines) + from;
+    table.cosines = bytes_of(angles.cosines);
+    table.sines = bytes_of(angles.sines);
   }
   kernels_for(packed).turn_tokens(moved, table);
 }
@@ -73,13 +73,13 @@ void move_part(const part& p, at::Tensor& packed, int64_t head_width, const rota
 struct rotary_node final : function_node {
   attention_shape shape;
   const rotary_angles* angles = nullptr;  // the model's own, which outlives its segments
-  token_places places;                    // over the batch's numbers, which also outlive them
+  at::Tensor starts;                      // over the batch's numbers, which also outlive them
 
   gradient_list apply(gradient_list&& gradients) override {
     at::Tensor packed = gradients[0].contiguous();
     const auto part_of = [&](int64_t first, int64_t heads, bool turned) {
       at::Tensor own = at::empty({packed.size(0), packed.size(1), heads * shape.head_width}, packed.options());
-      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, places, direction::unpack);
+      move_part({own, first, heads, turned}, packed, shape.head_width, *angles, starts, direction::unpack);
       return own;
     };
     return {part_of(0, shape.heads, true), part_of(shape.heads, shape.kv_heads, true),
@@ -116,21 +116,21 @@ rotary_angles::rotary_angles(double theta, uint32_t head_width, uint64_t positio
 at::Tensor rotate_and_pack(const segment_scope& scope, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const attention_shape& shape, const rotary_angles& angles) {
   at::Tensor packed;
-  const token_places places = places_of(scope, q.device());
+  const at::Tensor starts = starts_of(scope, q.device());
   {
     const below_autograd plain;
     packed = at::empty({q.size(0), q.size(1), q.size(2) + k.size(2) + v.size(2)}, q.options().requires_grad(false));
-    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, places, direction::pack);
-    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, places,
+    move_part({q.contiguous(), 0, shape.heads, true}, packed, shape.head_width, angles, starts, direction::pack);
+    move_part({k.contiguous(), shape.heads, shape.kv_heads, true}, packed, shape.head_width, angles, starts,
               direction::pack);
     move_part({v.contiguous(), shape.heads + shape.kv_heads, shape.kv_heads, false}, packed, shape.head_width, angles,
-              places, direction::pack);
+              starts, direction::pack);
   }
   if (!wants_node(q, k, v)) return packed;
   auto node = std::make_shared<rotary_node>();
   node->shape = shape;
   node->angles = &angles;
-  node->places = places;
+  node->starts = starts;
   attach({&packed}, std::move(node), scope, {q, k, v});
   return packed;
 }

@@ -30,9 +30,9 @@ class segment_scope {
   /// it, the residual path and the biases of the last layer. True everywhere else.
   [[nodiscard]] bool leads() const { return leads_; }
   /// The columns of the batch that tensors here have; in attention itself they have all.
-  [[nodiscard]] const column_run& columns() const { return columns_; }
+  [[nodiscard]] const core::column_set& columns() const { return columns_; }
   /// Whether other ranks have other columns.
-  [[nodiscard]] bool shares_columns() const { return columns_.count != static_cast<int64_t>(batch_.columns); }
+  [[nodiscard]] bool shares_columns() const { return columns_.count() != static_cast<int64_t>(batch_.columns); }
 
  private:
   const core::model_table& table_;
@@ -41,7 +41,7 @@ class segment_scope {
   std::span<const core::layer_info> layers_;  // those to come
   uint32_t unit_;
   bool leads_;
-  column_run columns_;
+  core::column_set columns_;
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 

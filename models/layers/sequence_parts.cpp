@@ -4,6 +4,8 @@
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/stack.h>
 
+#include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace troupe::models {
@@ -36,7 +38,7 @@ at::Tensor give_heads(const at::Tensor& qkv, const sequence_parts& parts) {
   const at::Tensor k = repeated(q.size(2)), v = repeated(q.size(2) + own_kv * width);
   std::vector<at::Tensor> out;
   int64_t first = 0;
-  const int64_t columns = parts.widest_columns(), widest = number(h.widest());
+  const int64_t columns = parts.most_columns(), widest = number(h.widest());
   for (const uint64_t kv : h.kv) {
     const int64_t count = number(kv);
     out.push_back(
@@ -51,7 +53,7 @@ at::Tensor give_heads(const at::Tensor& qkv, const sequence_parts& parts) {
 
 at::Tensor take_columns(const at::Tensor& got, const sequence_parts& parts) {
   std::vector<at::Tensor> out;
-  for (int64_t r = 0; r < parts.ranks(); ++r) out.push_back(got.select(0, r).narrow(1, 0, parts.columns_of(r)));
+  for (int64_t r = 0; r < parts.ranks(); ++r) out.push_back(got.select(0, r).narrow(1, 0, parts.columns_of(r).count()));
   return at::cat(out, 1);
 }
 
@@ -59,8 +61,8 @@ at::Tensor give_columns(const at::Tensor& mixed, const sequence_parts& parts) {
   std::vector<at::Tensor> out;
   int64_t first = 0;
   for (int64_t r = 0; r < parts.ranks(); ++r) {
-    out.push_back(padded(mixed.narrow(1, first, parts.columns_of(r)), parts.widest_columns(), mixed.size(2)));
-    first += parts.columns_of(r);
+    out.push_back(padded(mixed.narrow(1, first, parts.columns_of(r).count()), parts.most_columns(), mixed.size(2)));
+    first += parts.columns_of(r).count();
   }
   return at::stack(out);
 }
@@ -69,10 +71,30 @@ at::Tensor take_heads(const at::Tensor& got, const sequence_parts& parts) {
   std::vector<at::Tensor> out;
   for (int64_t r = 0; r < parts.ranks(); ++r) {
     const int64_t heads = number(parts.heads.kv[static_cast<size_t>(r)]) * parts.heads.group;
-    out.push_back(
-        got.select(0, r).narrow(1, 0, parts.columns_of(parts.own)).narrow(2, 0, heads * parts.heads.head_width));
+    out.push_back(got.select(0, r)
+                      .narrow(1, 0, parts.columns_of(parts.own).count())
+                      .narrow(2, 0, heads * parts.heads.head_width));
   }
   return at::cat(out, 2);
+}
+
+at::Tensor give_keys(const at::Tensor& keys, const sequence_parts& parts) {
+  return padded(keys, parts.most_columns(), keys.size(2)).contiguous();
+}
+
+at::Tensor take_keys(const at::Tensor& got, const sequence_parts& parts) {
+  std::vector<std::pair<int64_t, at::Tensor>> runs;  // by their first columns
+  for (int64_t r = 0; r < parts.ranks(); ++r) {
+    int64_t own = 0;
+    for (const core::column_run& run : parts.columns_of(r).runs) {
+      runs.emplace_back(run.first, got.select(0, r).narrow(1, own, run.count));
+      own += run.count;
+    }
+  }
+  std::ranges::stable_sort(runs, {}, [](const auto& x) { return x.first; });
+  std::vector<at::Tensor> out;
+  for (auto& [first, run] : runs) out.push_back(std::move(run));
+  return at::cat(out, 1);
 }
 
 }  // namespace troupe::models

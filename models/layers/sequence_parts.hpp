@@ -12,14 +12,15 @@ namespace troupe::models {
 /// a rank's own columns and heads they are zero.
 struct sequence_parts {
   dealt_heads heads;
-  core::tp_widths columns;  ///< of each rank
-  uint32_t own = 0;         ///< this rank
+  sequence_split split;
+  uint64_t columns = 0;  ///< of all ranks: T
+  uint32_t own = 0;      ///< this rank
 
-  [[nodiscard]] int64_t ranks() const { return static_cast<int64_t>(columns.size()); }
-  [[nodiscard]] int64_t columns_of(int64_t rank) const {
-    return static_cast<int64_t>(columns[static_cast<size_t>(rank)]);
+  [[nodiscard]] int64_t ranks() const { return split.degree; }
+  [[nodiscard]] core::column_set columns_of(int64_t rank) const {
+    return split.own_columns(columns, static_cast<uint32_t>(rank));
   }
-  [[nodiscard]] int64_t widest_columns() const { return static_cast<int64_t>(core::widest_of(columns)); }
+  [[nodiscard]] int64_t most_columns() const { return static_cast<int64_t>(split.most_columns(columns)); }
 };
 
 /// Queries, keys and values of own columns (B, T', (heads + 2 kv_heads) * head_width) as a part for each rank
@@ -35,5 +36,11 @@ at::Tensor give_columns(const at::Tensor& mixed, const sequence_parts& parts);
 
 /// All heads of own columns (B, T', heads * head_width).
 at::Tensor take_heads(const at::Tensor& got, const sequence_parts& parts);
+
+/// Keys and values of own columns (B, T', width) as the part that is gathered (B, widest T', width).
+at::Tensor give_keys(const at::Tensor& keys, const sequence_parts& parts);
+
+/// Those of all columns (B, T, width), in their order, out of all parts (ranks, B, widest T', width).
+at::Tensor take_keys(const at::Tensor& got, const sequence_parts& parts);
 
 }  // namespace troupe::models

@@ -182,10 +182,22 @@ layer_info head_layer(const model_spec& s, uint32_t embedding_weight, model_tabl
   return l;
 }
 
-/// Cuts the segment of attention at attention itself, which has all columns and some of the heads: what goes there and
-/// what comes back is swapped in the sequence group. Without one it stays whole.
-std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, segment_layers whole) {
-  if (e.sequence.degree == 1) return {std::move(whole)};
+/// What attention's parts in front of it and behind it are, where a sequence is cut.
+struct attention_cut {
+  segment_layers in, own, out;  // `out` is empty where attention hands on to its own rank
+
+  attention_cut(segment_layers whole, bool apart) {
+    auto* into = &in.layers;
+    for (layer_info& l : whole.layers) {
+      if (l.kind == layer_kind::attention) into = &own.layers;
+      into->push_back(std::move(l));
+      if (apart && into == &own.layers) into = &out.layers;
+    }
+  }
+};
+
+/// Attention of some heads has all columns: what goes there and what comes back is swapped.
+std::vector<segment_layers> cut_at_heads(const model_spec& s, const extent& e, attention_cut parts) {
   const dealt_heads heads = heads_of(s, e.sequence);
   const auto packed = static_cast<double>(heads.packed_width()), mixed = static_cast<double>(heads.mixed_width());
   const core::segment_exchange to{core::exchange_op::swap, e.activations(packed)};
@@ -194,18 +206,30 @@ std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, 
   own.heads = static_cast<uint32_t>(heads.widest() * heads.group);
   extent all = e;
   all.tokens = e.all_tokens;
-  segment_layers in{{"attention in", {}, 0, e.activations(s.width)}, {}};
-  segment_layers core{{"attention", {}, attention_flops(own, all), all.activations(packed)}, {}};
-  segment_layers out{{"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width)}, {}};
-  in.segment.output = core.segment.input_gradient = to;
-  core.segment.output = out.segment.input_gradient = back;
-  auto* into = &in.layers;
-  for (layer_info& l : whole.layers) {
-    if (l.kind == layer_kind::attention) into = &core.layers;
-    into->push_back(std::move(l));
-    if (into == &core.layers) into = &out.layers;
-  }
-  return {std::move(in), std::move(core), std::move(out)};
+  parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
+  parts.own.segment = {"attention", {}, attention_flops(own, all), all.activations(packed)};
+  parts.out.segment = {"attention out", {}, 0, e.activations(double{1} * s.heads * s.head_width)};
+  parts.in.segment.output = parts.own.segment.input_gradient = to;
+  parts.own.segment.output = parts.out.segment.input_gradient = back;
+  return {std::move(parts.in), std::move(parts.own), std::move(parts.out)};
+}
+
+/// Attention of own queries gathers keys and values of all columns.
+std::vector<segment_layers> cut_at_keys(const model_spec& s, const extent& e, attention_cut parts) {
+  const double q = double{1} * s.heads * s.head_width, kv = double{2} * s.kv_heads * s.head_width;
+  extent all = e;
+  all.tokens = e.all_tokens;
+  parts.in.segment = {"attention in", {}, 0, e.activations(s.width)};
+  parts.own.segment = {"attention", {}, attention_flops(s, e), e.activations(2 * q) + all.activations(kv)};
+  parts.in.segment.output = {core::exchange_op::collect, e.activations(kv)};
+  parts.own.segment.input_gradient = {core::exchange_op::scatter, e.activations(kv)};
+  return {std::move(parts.in), std::move(parts.own)};
+}
+
+std::vector<segment_layers> cut_attention(const model_spec& s, const extent& e, segment_layers whole) {
+  if (e.sequence.degree == 1) return {std::move(whole)};
+  if (e.sequence.way == sequence_way::keys) return cut_at_keys(s, e, {std::move(whole), /*apart=*/false});
+  return cut_at_heads(s, e, {std::move(whole), /*apart=*/true});
 }
 
 void add_block(const model_spec& s, const extent& e, uint32_t block, segment_layers attention, segment_layers mlp,
@@ -298,7 +322,7 @@ core::model_table make_model_table(const model_spec& spec, uint64_t rows, uint64
   const auto written = [&](const extent& e, const tensor_split& by) {
     return spec.kind == family::gpt2 ? gpt2_table(spec, e, by) : llama_table(spec, e, by);
   };
-  const uint64_t own = rows * core::widest_of(sequence.columns(columns));
+  const uint64_t own = rows * sequence.most_columns(columns);
   const extent e{static_cast<double>(own), static_cast<double>(columns), element_bytes, sequence,
                  static_cast<double>(rows * columns)};
   auto table = written(e, split);

@@ -5,24 +5,30 @@
 #include <cstdint>
 
 #include "core/error.hpp"
+#include "core/sequence_columns.hpp"
 #include "core/tp_plan.hpp"
 
 namespace troupe::models {
 
 struct model_spec;
 
-/// Neighbouring columns of every row of a micro-batch.
-struct column_run {
-  int64_t first = 0, count = 0;
+/// How attention gets what other ranks have.
+enum class sequence_way : uint8_t {
+  heads,  ///< it has all columns of some heads, which are swapped (DeepSpeed Ulysses, arXiv:2309.14509)
+  keys,   ///< it has all heads of own queries, and keys and values of all columns are gathered (context parallelism)
 };
 
 struct sequence_split {  ///< of the ranks that have a sample together
   uint32_t degree = 1;   ///< 1: nothing is cut
+  sequence_way way = sequence_way::heads;
 
-  /// Columns of each rank: as equal as they can be, the first ranks have one more.
-  [[nodiscard]] core::tp_widths columns(uint64_t all) const { return core::dealt(all, degree); }
-  /// Those of rank `coordinate`.
-  [[nodiscard]] column_run own_columns(uint64_t all, uint32_t coordinate) const;
+  [[nodiscard]] core::column_order order() const {
+    return way == sequence_way::heads ? core::column_order::neighbours : core::column_order::two_ended;
+  }
+  [[nodiscard]] uint64_t most_columns(uint64_t all) const { return core::most_columns(all, degree, order()); }
+  [[nodiscard]] core::column_set own_columns(uint64_t all, uint32_t coordinate) const {
+    return core::columns_of(all, degree, coordinate, order());
+  }
 };
 
 /// The heads of attention dealt to the ranks of a group: key-value heads, with the query heads that share them. Where
@@ -42,7 +48,7 @@ struct dealt_heads {
 /// Of a block's spec, which may be a tensor rank's share. `degree` is at most its query heads.
 dealt_heads heads_of(const model_spec& block, const sequence_split& split);
 
-/// Refused (bad_input): more ranks than query heads of a tensor rank, or than columns.
+/// Refused (bad_input): more ranks than columns, or, where heads are swapped, than query heads of a tensor rank.
 core::result<void> check_sequence(const model_spec& local, uint64_t columns, const sequence_split& split);
 
 }  // namespace troupe::models

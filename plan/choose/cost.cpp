@@ -38,7 +38,7 @@ uint64_t touched_bytes(const rank_plan& p, const instruction& x) {
     }
     // Each rank adds its part of all summands and writes it to all; or it reads the others' parts.
     case kind::exchange:
-      return p.layout->exchange_of(x.subject, x.segment, x.use).op == core::exchange_op::sum ? 2 * x.bytes : x.bytes;
+      return (core::adds(p.layout->exchange_of(x.subject, x.segment, x.use).op) ? 2 : 1) * x.bytes;
     case kind::load:
     case kind::orthogonalise:  // arithmetic
       return 0;

@@ -31,8 +31,9 @@ uint64_t recomputed_from_bytes(const core::unit_info& unit, const core::mesh& me
   for (size_t s = 0; s + 1 < unit.segments.size(); ++s) {
     const core::segment_exchange& x = unit.segments[s].output;
     const uint32_t parts = x.op == core::exchange_op::gather ? mesh.degree(core::axis::tensor)
-                           : x.op == core::exchange_op::swap ? mesh.size(core::sequence_axes)
-                                                             : 1;
+                           : core::is_of_tensor_group(x.op) || x.op == core::exchange_op::none
+                               ? 1
+                               : mesh.size(core::sequence_axes);
     out += x.bytes * parts;
   }
   return out;

@@ -106,14 +106,17 @@ std::vector<moved_piece> collective_pieces::reduce(uint32_t bucket) const {
 std::vector<moved_piece> collective_pieces::exchange(const instruction& x) const {
   const core::segment_exchange& what = l_.exchange_of(x.subject, x.segment, x.use);
   const uint32_t ranks = l_.exchanging_ranks(what);
-  const uint64_t given = what.op == core::exchange_op::swap ? l_.exchanged_bytes(what) : 0;
+  const uint64_t element = core::size_of(l_.options.types.parameter), given = l_.given_at(what);
   std::vector<moved_piece> out;
-  if (what.op == core::exchange_op::gather)
-    for (uint32_t t = 0; t < ranks; ++t) out.push_back({t, t * what.bytes, t * what.bytes, what.bytes});
-  if (what.op == core::exchange_op::swap)
-    for (uint32_t t = 0; t < ranks; ++t) out.push_back({t, given, t * what.bytes, what.bytes});
+  for (uint32_t t = 0; t < ranks; ++t) {
+    const uint64_t part = t * what.bytes;
+    if (what.op == core::exchange_op::gather || what.op == core::exchange_op::collect)
+      out.push_back({t, part, part, what.bytes});
+    if (what.op == core::exchange_op::swap) out.push_back({t, given, part, what.bytes});
+    if (what.op == core::exchange_op::scatter) out.push_back({t, (given + part) / element, 0, what.bytes / element});
+  }
   if (what.op != core::exchange_op::sum) return out;
-  const uint64_t elements = what.bytes / core::size_of(l_.options.types.parameter);
+  const uint64_t elements = what.bytes / element;
   const uint64_t each = core::round_up(core::div_up(elements, ranks), core::partition_grain);
   for (uint32_t t = 0; t < ranks; ++t) {
     const uint64_t first = std::min(elements, t * each), count = std::min(elements - first, each);

@@ -30,10 +30,12 @@ BOOST_AUTO_TEST_CASE(columns_of_rows_have_the_order_of_a_batch_that_has_no_other
   const std::vector<int64_t> tokens{3, 1, 2, 1, 3,  //
                                     1, 1, 0, 3, 2};
   const auto all = core::order_of(tokens);
-  BOOST_TEST((core::order_within(all, 5, 0, 5) == all));
+  BOOST_TEST((core::order_within(all, 5, {{{0, 5}}}) == all));
   const std::vector<int64_t> middle{1, 2, 1, 1, 0, 3};
-  BOOST_TEST((core::order_within(all, 5, 1, 3) == core::order_of(middle)));
-  BOOST_TEST((core::order_within(all, 5, 2, 0) == core::order_of({})));
+  BOOST_TEST((core::order_within(all, 5, {{{1, 3}}}) == core::order_of(middle)));
+  const std::vector<int64_t> ends{3, 1, 3, 1, 3, 2};
+  BOOST_TEST((core::order_within(all, 5, {{{0, 1}, {3, 2}}}) == core::order_of(ends)));
+  BOOST_TEST((core::order_within(all, 5, {{{2, 0}}}) == core::order_of({})));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

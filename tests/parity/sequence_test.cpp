@@ -11,7 +11,9 @@ constexpr uint64_t steps = 4;
 
 const std::string zero = "zero_optimization.";
 
-settings ranks(int degree) { return {"parallel.sequence=" + std::to_string(degree)}; }
+/// Ranks that swap heads, or that gather keys.
+constexpr const char* ways[] = {"sequence", "context"};
+settings ranks(const std::string& way, int degree) { return {"parallel." + way + "=" + std::to_string(degree)}; }
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
 settings micros(int n) { return {"gradient_accumulation_steps=" + std::to_string(n)}; }
 settings type_of(const std::string& type) { return {"data_types.param_dtype=" + type, "optimizer.params.eps=1.0e-5"}; }
@@ -21,67 +23,10 @@ const std::string few_key_heads =
     "model: {model_type: llama, num_hidden_layers: 2, hidden_size: 64, num_attention_heads: 8, num_key_value_heads: 2, "
     "intermediate_size: 50, max_position_embeddings: 24, vocab_size: 96}\n";
 
-}  // namespace
-
-BOOST_AUTO_TEST_SUITE(sequence)
-
-BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
-  for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, few_key_heads}) {
-    const small_job job(model);
-    for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
-      const auto common = micros(2) + type_of(type);
-      const auto whole = train(job, common, steps);
-      for (const int degree : {2, 3, 4}) BOOST_TEST_CONTEXT(model << type << ", sequence " << degree) {
-          // One over 3 x 2 contributions is no fp32 number, and updates multiply by it.
-          const auto cut = train(job, common + ranks(degree), steps);
-          check_near(cut, whole, degree == 3 ? std::max(most, 1e-8) : most);
-          check_gradients(job, common + ranks(degree), common, most);
-        }
-    }
-  }
-}
-
-BOOST_AUTO_TEST_CASE(every_zero_stage_pipeline_and_tier_has_the_same_bits) {
-  const small_job job(tiny_gpt2_with_dropout);
-  const auto common =
-      ranks(2) + micros(4) + settings{"gradient_order=per_step", "tied_gradients=per_use", "parallel.data=2"};
-  const auto reference = train(job, common + stage(0), steps);
-  const settings recomputed = {"activation_checkpointing.enabled=true"};
-  for (const auto& cut :
-       {stage(1), stage(2), stage(3), stage(3) + recomputed,
-        stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
-        stage(1) + recomputed + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"},
-        stage(2) + settings{zero + "offload_optimizer.device=cpu"}, stage(3) + settings{"parallel.shard=1"},
-        stage(3) + settings{zero + "zero_hpz_partition_size=2"}})
-    BOOST_TEST_CONTEXT(text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
-}
-
-BOOST_AUTO_TEST_CASE(beside_tensor_ranks_the_model_is_the_uncut_one) {
-  const small_job job(tiny_gpt2);
-  for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
-    const auto common = micros(2) + type_of(type);
-    const auto whole = train(job, common, steps);
-    const auto cut = common + ranks(2) + settings{"parallel.tensor=2"};
-    const auto reference = train(job, cut, steps);
-    check_near(reference, whole, most);
-    check_near(train(job, cut + stage(3) + settings{"parallel.pipeline=2"}, steps), whole, most);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(low_precision_runs_have_one_result_at_every_stage) {
-  const small_job job(tiny_llama);
-  for (const std::string type : {"bf16.enabled=true", "fp16.enabled=true"}) {
-    const auto common = ranks(2) + micros(2) + settings{type, "gradient_order=per_step"};
-    const auto reference = train(job, common + stage(1), steps);
-    BOOST_TEST(reference.losses.front() != reference.losses.back());
-    check_same(train(job, common + stage(3), steps), reference);
-  }
-}
-
-BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
+void check_outputs(const std::string& way) {
   const small_job job(tiny_gpt2);
   const settings common = {"data.validation_fraction=0.1", "data_types.param_dtype=fp64"};
-  const auto whole = job.open(common), cut = job.open(common + ranks(3) + settings{"parallel.pipeline=2"});
+  const auto whole = job.open(common), cut = job.open(common + ranks(way, 3) + settings{"parallel.pipeline=2"});
   step_of(*whole);
   step_of(*cut);
   struct output {
@@ -111,11 +56,82 @@ BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
   }
 }
 
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(sequence)
+
+BOOST_AUTO_TEST_CASE(losses_norms_and_gradients_are_those_of_the_uncut_model) {
+  for (const std::string& model : {tiny_gpt2, tiny_gpt2_with_dropout, few_key_heads}) {
+    const small_job job(model);
+    for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
+      const auto common = micros(2) + type_of(type);
+      const auto whole = train(job, common, steps);
+      for (const std::string way : ways)
+        for (const int degree : {2, 3, 4}) BOOST_TEST_CONTEXT(model << type << ", " << way << " " << degree) {
+            // One over 3 x 2 contributions is no fp32 number, and updates multiply by it.
+            const auto cut = train(job, common + ranks(way, degree), steps);
+            check_near(cut, whole, degree == 3 ? std::max(most, 1e-8) : most);
+            check_gradients(job, common + ranks(way, degree), common, most);
+          }
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(every_zero_stage_pipeline_and_tier_has_the_same_bits) {
+  const small_job job(tiny_gpt2_with_dropout);
+  const settings recomputed = {"activation_checkpointing.enabled=true"};
+  for (const std::string way : ways) {
+    const auto common =
+        ranks(way, 2) + micros(4) + settings{"gradient_order=per_step", "tied_gradients=per_use", "parallel.data=2"};
+    const auto reference = train(job, common + stage(0), steps);
+    for (const auto& cut :
+         {stage(1), stage(2), stage(3), stage(3) + recomputed,
+          stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
+          stage(1) + recomputed + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"},
+          stage(2) + settings{zero + "offload_optimizer.device=cpu"}, stage(3) + settings{"parallel.shard=1"},
+          stage(3) + settings{zero + "zero_hpz_partition_size=2"}})
+      BOOST_TEST_CONTEXT(way << text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(beside_tensor_ranks_the_model_is_the_uncut_one) {
+  const small_job job(tiny_gpt2);
+  for (const auto& [type, most] : {std::pair{"fp64", 1e-12}, std::pair{"fp32", 1e-5}}) {
+    const auto common = micros(2) + type_of(type);
+    const auto whole = train(job, common, steps);
+    for (const std::string way : ways) {
+      const auto cut = common + ranks(way, 2) + settings{"parallel.tensor=2"};
+      check_near(train(job, cut, steps), whole, most);
+      check_near(train(job, cut + stage(3) + settings{"parallel.pipeline=2"}, steps), whole, most);
+    }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(low_precision_runs_have_one_result_at_every_stage) {
+  const small_job job(tiny_llama);
+  for (const auto& [way, type] : {std::pair{"sequence", "bf16.enabled=true"},
+                                  {"context", "bf16.enabled=true"},
+                                  {"sequence", "fp16.enabled=true"},
+                                  {"context", "fp16.enabled=true"}}) {
+    const auto common = ranks(way, 2) + micros(2) + settings{type, "gradient_order=per_step"};
+    const auto reference = train(job, common + stage(1), steps);
+    BOOST_TEST(reference.losses.front() != reference.losses.back());
+    check_same(train(job, common + stage(3), steps), reference);
+  }
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_and_a_sample_are_the_uncut_models) {
+  for (const std::string way : ways) check_outputs(way);
+}
+
 BOOST_AUTO_TEST_CASE(more_ranks_than_heads_or_tokens_are_refused) {
   const small_job job(tiny_gpt2);
-  const auto opened = job.try_open(ranks(64));
-  BOOST_TEST_REQUIRE(!opened.has_value());
-  BOOST_TEST(opened.error().text.find("parallel.sequence: wanted at most ") != std::string::npos, opened.error().text);
+  for (const std::string way : ways) {
+    const auto opened = job.try_open(ranks(way, 64));
+    BOOST_TEST_REQUIRE(!opened.has_value());
+    BOOST_TEST(opened.error().text.find("parallel." + way + ": wanted at most ") != std::string::npos,
+               opened.error().text);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -6,8 +6,10 @@
 #include <ATen/ops/equal.h>
 #include <ATen/ops/stack.h>
 
+#include <algorithm>
 #include <boost/test/unit_test.hpp>
 
+#include "models/layers/columns.hpp"
 #include "models/table/model_spec.hpp"
 
 using namespace troupe;
@@ -35,7 +37,7 @@ at::Tensor swapped(const std::vector<at::Tensor>& given, int64_t to) {
 }
 
 sequence_parts parts_of(const model_spec& spec, const sequence_split& split, uint64_t columns, uint32_t own) {
-  return {heads_of(spec, split), split.columns(columns), own};
+  return {heads_of(spec, split), split, columns, own};
 }
 
 }  // namespace
@@ -52,7 +54,7 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
       const at::Tensor all = numbers(rows, columns, (heads + 2 * kv_heads) * 3);
       std::vector<at::Tensor> given, mixed;
       for (uint32_t r = 0; r < degree; ++r) {
-        const column_run own = split.own_columns(columns, r);
+        const core::column_run own = split.own_columns(columns, r).runs.front();
         given.push_back(give_heads(all.narrow(1, own.first, own.count), parts_of(spec, split, columns, r)));
       }
       int64_t head = 0;
@@ -72,12 +74,35 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
       }
       BOOST_TEST(head == heads);
       for (uint32_t r = 0; r < degree; ++r) {
-        const column_run own = split.own_columns(columns, r);
+        const core::column_run own = split.own_columns(columns, r).runs.front();
         const at::Tensor back = take_heads(swapped(mixed, r), parts_of(spec, split, columns, r));
         BOOST_TEST(at::equal(back, queries.narrow(1, own.first, own.count)));
       }
     }
   }
+}
+
+BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
+  constexpr int64_t rows = 2;
+  for (const int64_t columns : {4, 7, 16})
+    for (const uint32_t degree : {2U, 3U, 4U}) {
+      const sequence_split split{degree, sequence_way::keys};
+      const at::Tensor all = numbers(rows, columns, 6);
+      std::vector<at::Tensor> given;
+      std::vector<bool> seen(static_cast<size_t>(columns));
+      for (uint32_t r = 0; r < degree; ++r) {
+        const auto parts = parts_of(spec_of(2, 2), split, static_cast<uint64_t>(columns), r);
+        for (const core::column_run& run : parts.columns_of(r).runs)
+          for (int64_t c = run.first; c < run.first + run.count; ++c) {
+            BOOST_TEST(!seen[static_cast<size_t>(c)]);
+            seen[static_cast<size_t>(c)] = true;
+          }
+        given.push_back(give_keys(models::columns_of(all, 1, parts.columns_of(r)), parts));
+      }
+      BOOST_TEST(std::ranges::count(seen, true) == columns);
+      const auto parts = parts_of(spec_of(2, 2), split, static_cast<uint64_t>(columns), 0);
+      BOOST_TEST(at::equal(take_keys(at::stack(given), parts), all));
+    }
 }
 
 BOOST_AUTO_TEST_CASE(key_heads_are_there_as_often_as_ranks_want_them) {

@@ -1,0 +1,64 @@
+// Which columns of a sample each rank of a sequence group has. Owns the two ways of dealing them; no Torch, no plan.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "core/tp_plan.hpp"
+
+namespace troupe::core {
+
+/// Columns [first, first + count).
+struct column_run {
+  int64_t first = 0, count = 0;
+  bool operator==(const column_run&) const = default;
+};
+
+/// How columns are dealt.
+enum class column_order : uint8_t {
+  neighbours,  ///< each rank has columns that lie side by side
+  two_ended,   ///< a piece from the front and the like one from the back, so that causal attention is shared evenly
+};
+
+/// Those of a rank, in ascending order.
+struct column_set {
+  std::vector<column_run> runs = {};  ///< at least one, which may be empty
+
+  [[nodiscard]] int64_t count() const {
+    int64_t n = 0;
+    for (const column_run& r : runs) n += r.count;
+    return n;
+  }
+  [[nodiscard]] int64_t end() const { return runs.back().first + runs.back().count; }
+  bool operator==(const column_set&) const = default;
+};
+
+/// The columns of rank `coordinate` out of `degree`, of samples of `all`: as equal as they can be.
+inline column_set columns_of(uint64_t all, uint32_t degree, uint32_t coordinate, column_order order) {
+  const uint32_t pieces = order == column_order::neighbours ? degree : 2 * degree;
+  const tp_widths dealt_to = dealt(all, pieces);
+  const auto run_of = [&](uint32_t piece) {
+    uint64_t first = 0;
+    for (uint32_t p = 0; p < piece; ++p) first += dealt_to[p];
+    return column_run{static_cast<int64_t>(first), static_cast<int64_t>(dealt_to[piece])};
+  };
+  column_set out{{run_of(coordinate)}};
+  if (order == column_order::neighbours) return out;
+  const column_run back = run_of(pieces - 1 - coordinate);
+  if (back.count == 0) return out;
+  if (out.end() == back.first)
+    out.runs.back().count += back.count;
+  else
+    out.runs.push_back(back);
+  return out;
+}
+
+/// The most columns that a rank has.
+inline uint64_t most_columns(uint64_t all, uint32_t degree, column_order order) {
+  int64_t most = 0;
+  for (uint32_t r = 0; r < degree; ++r) most = std::max(most, columns_of(all, degree, r, order).count());
+  return static_cast<uint64_t>(most);
+}
+
+}  // namespace troupe::core

@@ -9,7 +9,8 @@ namespace troupe::models {
 dealt_heads heads_of(const model_spec& block, const sequence_split& split) {
   const uint32_t shared = block.heads / block.kv_heads;
   dealt_heads out{.head_width = block.head_width};
-  while (uint64_t{block.kv_heads} * out.repeats < split.degree || shared % out.repeats != 0) ++out.repeats;
+  const auto fits = [&] { return uint64_t{block.kv_heads} * out.repeats >= split.degree && shared % out.repeats == 0; };
+  while (out.repeats < shared && !fits()) ++out.repeats;
   out.group = shared / out.repeats;
   out.kv = core::dealt(uint64_t{block.kv_heads} * out.repeats, split.degree);
   return out;

@@ -129,17 +129,21 @@ BOOST_AUTO_TEST_SUITE(resume_formats)
 
 BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deepspeeds_losses) {
   const small_job job(peers_model, scratch_folder::read(fixtures / "corpus.txt"));
-  const std::vector<std::pair<int, int>> places{{1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 0}, {3, 3}};
+  struct place {
+    int ranks, stage, tensor = 1;
+  };
+  const std::vector<place> places{{1, 0}, {1, 2}, {2, 1}, {2, 3}, {3, 0}, {3, 3}, {1, 2, 2}, {2, 3, 2}};
   for (const std::string name : {"stage1_bf16", "stage2_fp32", "stage3_fp32"}) {
     const bool bf16 = name.ends_with("bf16");
     std::vector<double> wanted(3);
     std::ifstream in(fixtures / (name + ".losses"));
     for (auto& loss : wanted) in >> loss;
     BOOST_TEST_REQUIRE(in.good());
-    std::map<int, std::vector<double>> at_ranks;
-    for (const auto& [ranks, stage] : places)
-      BOOST_TEST_CONTEXT(name << " on " << ranks << " ranks at stage " << stage) {
-        const auto set = peers_job(ranks, stage) + (bf16 ? settings{"bf16.enabled=true"} : settings{});
+    std::map<std::pair<int, int>, std::vector<double>> at_ranks;
+    for (const auto& [ranks, stage, tensor] : places)
+      BOOST_TEST_CONTEXT(name << " on " << ranks << " x tensor " << tensor << " ranks at stage " << stage) {
+        const auto set = peers_job(ranks, stage) + settings{"parallel.tensor=" + std::to_string(tensor)} +
+                         (bf16 ? settings{"bf16.enabled=true"} : settings{});
         auto run = resume(job.config(set), fixtures / name);
         BOOST_TEST(run.session->steps_done() == 3U);
         BOOST_TEST(run.warned("does not say its seed"));
@@ -147,7 +151,7 @@ BOOST_AUTO_TEST_CASE(runs_resume_from_deepspeed_folders_at_any_degrees_with_deep
         const auto got = losses_of(*run.session, 3);
         for (size_t i = 0; i < 3; ++i)
           BOOST_TEST(std::abs(got[i] - wanted[i]) <= (bf16 ? 2e-3 : 2e-6) * wanted[i], got[i] << " and " << wanted[i]);
-        const auto [first, fresh] = at_ranks.try_emplace(ranks, got);
+        const auto [first, fresh] = at_ranks.try_emplace({ranks, tensor}, got);
         BOOST_TEST((fresh || first->second == got));
       }
   }
@@ -172,6 +176,7 @@ names: {tied_modules\.embed\.weight: transformer.wte.weight}
   const std::vector<std::pair<settings, fs::path>> cuts{{peers_job(2, 1), {}},
                                                         {peers_job(2, 1), map},
                                                         {peers_job(1, 0) + stages(2, 2, "1f1b"), map},
+                                                        {peers_job(1, 1) + settings{"parallel.tensor=2"}, {}},
                                                         {peers_job(1, 3) + stages(3, 3, "zb_h1"), {}}};
   for (const auto& [set, names] : cuts) BOOST_TEST_CONTEXT(text_of(set)) {
       auto run = resume(job.config(set), fixtures / "pipeline_fp32", {.map = names});

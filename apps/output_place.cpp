@@ -37,7 +37,8 @@ core::result<void> check_apart(const fs::path& out, const checkpoint::tensor_sou
   if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", out.string(), e.message()));
   std::vector<fs::path> read;
   if (!source.folder.empty()) read.push_back(source.folder);
-  for (const auto& f : source.files) read.push_back(f.path);
+  for (const auto& f : source.files)
+    if (f.content == nullptr) read.push_back(f.path);
   for (const auto& r : read) {
     const auto inner = fs::canonical(r, e);
     if (e) return fail(error_kind::io, fmt::format("cannot look at '{}': {}", r.string(), e.message()));

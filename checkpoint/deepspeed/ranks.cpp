@@ -7,6 +7,7 @@
 #include <memory>
 #include <set>
 
+#include "checkpoint/deepspeed/averaged.hpp"
 #include "checkpoint/deepspeed/lists.hpp"
 #include "checkpoint/safetensors/header.hpp"
 #include "checkpoint/source/source_reader.hpp"
@@ -50,20 +51,6 @@ std::string tied_prefix(const tensor_source& in, const named_tensors& layer, con
            });
   });
   return fitting.size() == 1 ? *fitting.begin() : "";
-}
-
-bool same_values(const tensor_source& of, const std::vector<tensor_entry>& values) {
-  source_reader reader(of);
-  const auto bytes_of = [&](const tensor_entry& t) -> core::result<std::vector<std::byte>> {
-    std::vector<std::byte> out(core::numel_of(t.shape) * core::size_of(t.type));
-    if (auto ok = reader.read(t, 0, core::numel_of(t.shape), out); !ok) return fail(ok.error());
-    return out;
-  };
-  const auto first = bytes_of(values.front());
-  return first && std::ranges::all_of(values, [&](const auto& t) {
-           const auto bytes = bytes_of(t);
-           return bytes && *bytes == *first;
-         });
 }
 
 }  // namespace
@@ -164,12 +151,7 @@ core::result<tensor_source> joined(std::vector<tensor_source> ranks, const torch
   for (auto& rank : ranks) put_in_order(rank);
   auto merged = merge_ranks(std::move(ranks), *rules);
   if (!merged) return fail(merged.error());
-  for (const auto& mean : merged->averaged)
-    if (!same_values(merged->whole, mean.values))
-      return refused(
-          fmt::format("'{}': parameter '{}' is the mean of the tensor-parallel ranks' values, and these "
-                      "differ; DeepSpeed's ds_to_universal makes one value of them",
-                      merged->whole.folder.string(), shown(merged->whole.tensors[mean.tensor].name)));
+  if (auto ok = take_means(*merged); !ok) return fail(ok.error());
   return std::move(merged->whole);
 }
 

@@ -15,9 +15,28 @@ namespace troupe::checkpoint {
 using core::error_kind;
 using core::fail;
 
+namespace {
+
+class memory_file final : public input_file {
+ public:
+  explicit memory_file(std::shared_ptr<const std::vector<std::byte>> content) : content_(std::move(content)) {}
+  [[nodiscard]] uint64_t bytes() const override { return content_->size(); }
+  [[nodiscard]] core::result<size_t> read_at(uint64_t offset, std::span<std::byte> out) const override {
+    const uint64_t n = offset < content_->size() ? std::min<uint64_t>(out.size(), content_->size() - offset) : 0;
+    std::copy_n(content_->begin() + static_cast<ptrdiff_t>(n == 0 ? 0 : offset), n, out.begin());
+    return n;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<std::byte>> content_;
+};
+
+}  // namespace
+
 core::result<std::unique_ptr<input_file>> open_source_file(file_system& files, const tensor_source& s,
                                                            uint32_t number) {
   const auto& expected = s.files[number];
+  if (expected.content != nullptr) return std::make_unique<memory_file>(expected.content);
   auto file = files.open(expected.path);
   if (!file) return file;
   if (s.save_id) {

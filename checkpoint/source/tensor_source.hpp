@@ -22,6 +22,7 @@ namespace troupe::checkpoint {
 struct source_file {  ///< one file that pieces lie in
   std::filesystem::path path;
   uint64_t bytes = 0;
+  std::shared_ptr<const std::vector<std::byte>> content{};  ///< of one that is in memory alone; its path is for people
 };
 
 /// What a folder says of the run that wrote it; missing where its format or its writer does not say.

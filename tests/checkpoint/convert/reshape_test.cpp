@@ -378,6 +378,45 @@ BOOST_AUTO_TEST_CASE(layers_are_divided_over_stages) {
   BOOST_TEST(pipeline_name(*other, "ln_f.weight") == "4.ln_f.weight");
 }
 
+BOOST_AUTO_TEST_CASE(an_averaged_parameter_whose_ranks_differ_is_their_mean) {
+  const scratch_folder at;
+  const auto from = made(at, {{"wte.weight", {13, 8}}, {"mean", {7}}, {"same", {3}}});
+  reshape_options o = to({1, 2, 1}, 1);
+  o.patterns.emplace();
+  o.patterns->vocabulary = {"wte"};
+  o.patterns->original_vocabulary = 13;
+  o.patterns->averaged = {"mean", "same"};
+  const fs::path root = at / "out";
+  check_ok(rewritten(from, root, o));
+  const auto before = contents_of(from);
+  auto back = read_deepspeed_source(root);
+  check_ok(back);
+  check_same(contents_of(*back), before, "equal values");
+
+  // the second rank's own: in its file the master's bytes become others
+  const fs::path file = root / "global_step5/zero_pp_rank_0_mp_rank_01_optim_states.pt";
+  std::string bytes = scratch_folder::read(file);
+  const auto& old = before.at("mean/").second;
+  const size_t place = bytes.find(std::string(reinterpret_cast<const char*>(old.data()), old.size()));
+  BOOST_REQUIRE(place != std::string::npos);
+  std::vector<float> first(7), second{0.1F, -3, 1e-30F, 7, 0, 1.0F / 3, 2};
+  std::memcpy(first.data(), old.data(), old.size());
+  std::memcpy(&bytes[place], second.data(), old.size());
+  std::ofstream(file, std::ios::binary) << bytes;
+  back = read_deepspeed_source(root);
+  check_ok(back);
+  auto wanted = before;
+  for (size_t i = 0; i < 7; ++i) first[i] = (first[i] + second[i]) / 2;
+  std::memcpy(wanted["mean/"].second.data(), first.data(), old.size());
+  check_same(contents_of(*back), wanted, "their mean");
+  // and on through whatever reads sources
+  const auto again = rewritten(*back, at / "again", to({1, 1, 2}, 2));
+  check_ok(again);
+  const auto whole = read_deepspeed_source(at / "again");
+  check_ok(whole);
+  check_same(contents_of(*whole), wanted, "written again");
+}
+
 BOOST_AUTO_TEST_CASE(published_patterns_give_the_rules_that_they_came_from) {
   const std::vector<published_rule> all{
       {"wte.weight", {13, 8}, *hugging_face_rule("wte.weight", {13, 8})},

@@ -32,6 +32,7 @@ struct cut {
   settings set;
   std::string tied = "per_use";
   int tensor = 1;
+  std::string columns = "parallel.sequence=1";  ///< who shares those of a sample
 
   [[nodiscard]] settings all() const {
     const int micro = data == 4 ? 1 : 2;
@@ -39,6 +40,7 @@ struct cut {
                     "gradient_order=per_step",
                     "parallel.data=" + std::to_string(data),
                     "parallel.tensor=" + std::to_string(tensor),
+                    columns,
                     "train_micro_batch_size_per_gpu=" + std::to_string(micro),
                     "gradient_accumulation_steps=" + std::to_string(8 / data / micro),
                     "tied_gradients=" + tied,
@@ -49,7 +51,9 @@ struct cut {
            set;
   }
   /// Whether steps from the same states have the same bits.
-  [[nodiscard]] bool adds_alike(const cut& x) const { return data == x.data && tied == x.tied && tensor == x.tensor; }
+  [[nodiscard]] bool adds_alike(const cut& x) const {
+    return data == x.data && tied == x.tied && tensor == x.tensor && columns == x.columns;
+  }
 };
 
 settings stage(int n) { return {zero + "stage=" + std::to_string(n)}; }
@@ -80,10 +84,10 @@ std::vector<cut> cuts(const small_job& job, const std::string& folder = "swap") 
 std::vector<cut> tensor_cuts(const small_job& job, const std::string& folder = "swap") {
   const std::string one = "per_use";
   return {{"uncut", 2, stage(2)},
-          {"pipeline 3", 1, pipeline(3, "zb_h1") + stage(1)},
+          {"context 2 x tensor 2", 1, stage(3), one, 2, "parallel.context=2"},
+          {"sequence 2 x tensor 2", 1, stage(2), one, 2, "parallel.sequence=2"},
           {"tensor 2", 2, stage(0), one, 2},
           {"tensor 2, stage 3", 2, stage(3), one, 2},
-          {"tensor 3", 2, stage(1), one, 3},
           {"tensor 3, stage 3", 1, stage(3), one, 3},
           {"tensor 4", 1, stage(2), one, 4},
           {"pipeline 2 x tensor 2", 2, pipeline(2, "1f1b") + stage(1), one, 2},
@@ -231,7 +235,8 @@ BOOST_AUTO_TEST_CASE(tensor_cuts_load_the_checkpoints_of_others_in_bf16_with_a_h
   const small_job job(llama);
   auto all = tensor_cuts(job);
   std::erase_if(all, [](const cut& c) {
-    const auto names = {"uncut", "tensor 2, stage 3", "tensor 3", "tensor 4", "V x tensor 2", "tensor 3 in files"};
+    const auto names = {"uncut",    "tensor 2, stage 3", "sequence 2 x tensor 2",
+                        "tensor 4", "V x tensor 2",      "tensor 3 in files"};
     return std::ranges::find(names, c.name) == names.end();
   });
   check_elastic(job, all, {"bf16.enabled=true"}, 2e-2);
@@ -248,9 +253,10 @@ BOOST_AUTO_TEST_CASE(a_run_that_changes_its_cut_at_every_checkpoint_has_the_bits
       const settings common = {"optimizer.type=" + optimizer, "optimizer.params.lr=0.001", "fp16.enabled=true",
                                "fp16.initial_scale_power=19", "fp16.hysteresis=1",         "fp16.loss_scale_window=2"};
       auto all = cuts_parameters ? tensor_cuts(job, "swap of " + run) : cuts(job, "swap of " + run);
-      std::erase_if(all, [&, alike = *std::ranges::find(all, cuts_parameters ? 2 : 1, &cut::tensor)](const cut& c) {
-        return !c.adds_alike(alike) || (c.name == "in files" && optimizer != "AdamW");
-      });
+      std::erase_if(
+          all, [&, alike = *std::ranges::find(all, cuts_parameters ? "tensor 2" : "uncut", &cut::name)](const cut& c) {
+            return !c.adds_alike(alike) || (c.name == "in files" && optimizer != "AdamW");
+          });
       BOOST_TEST(all.size() >= 3U);
       const auto whole = open(job, all.front().all() + common);
       fs::path folder;

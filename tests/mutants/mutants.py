@@ -59,7 +59,7 @@ faults = [
     ("a rank saves its share as the first one's", "actors/hands/save_job.cpp",
      "digest, p.layout->tensor_at(rank)});", "digest, 0});", "parity", "elastic"),
     ("a load takes the elements of the first rank's share", "actors/session/checkpoint_load.cpp",
-     "of.layout->tensor_at(of.rank)", "0", "parity", "elastic"),
+     "of.layout->tensor_at(of.rank)", "of.layout->tensor_at(of.rank) * 0", "parity", "elastic"),
     ("padding lies between a share's elements in files", "actors/hands/save_job.cpp",
      "core::tp_slices(shape, cut, coordinate, core::tp_room::own)", "core::tp_slices(shape, cut, coordinate)", "parity", "elastic"),
 ]

@@ -41,13 +41,21 @@ class module_run final : public segment_run {
         results_(std::move(run.results)),
         parameters_(std::move(run.parameters)),
         buffers_(std::move(run.buffers)),
-        all_used_(run.all_used) {
+        all_used_(run.all_used),
+        is_summand_(run.is_summand) {
     std::vector<at::Tensor> outputs;
     for (const at::Tensor& t : results_) outputs.push_back(without_gaps(t.detach()));
     outputs_ = values(std::move(outputs));
   }
 
   [[nodiscard]] const values& outputs() const override { return outputs_; }
+
+  void release_outputs() override {
+    if (!is_summand_) return;  // what the host's last operation gave may be what its backward reads
+    outputs_ = {};
+    for (at::Tensor& t : results_)
+      if (t.requires_grad()) t.set_data(t.detach().new_empty({1}).expand(t.sizes()));
+  }
 
   values backward(const values& gradients, gradient_sink& sink) override {
     values of_inputs = differentiate(std::exchange(inputs_, {}), gradients);
@@ -117,7 +125,7 @@ class module_run final : public segment_run {
   values outputs_;
   std::vector<weight> parameters_;    // those that are trained
   std::vector<kept_buffer> buffers_;  // that its forward changed
-  bool all_used_, differentiated_ = false;
+  bool all_used_, is_summand_, differentiated_ = false;
   std::vector<at::Tensor> gradients_;  // [of parameters_] once it is differentiated, until they are written
 };
 

@@ -24,6 +24,7 @@ struct unit_run {                      ///< what a forward leaves
   std::vector<weight> parameters;      ///< those that are trained
   std::vector<kept_buffer> buffers{};  ///< that it changed
   bool all_used = false;               ///< a parameter without gradient is an error
+  bool is_summand = false;             ///< results are products with a number: backward reads none of their elements
 };
 
 std::unique_ptr<segment_run> run_of(unit_run run);

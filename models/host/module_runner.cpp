@@ -74,6 +74,7 @@ class module_runner final : public language_model {
     for (const auto& [name, tensor] : x) out.inputs.push_back(tensor);
     if (is_cut(unit)) {
       out.results.push_back(y.only());
+      out.is_summand = true;
     } else if (unit + 1 == model_.units.size()) {
       out.results.push_back(end(y, batch));
     } else {

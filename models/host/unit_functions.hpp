@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <functional>
+#include <optional>
+#include <type_traits>
 #include <utility>
 
 #include "models/host/named_values.hpp"
+#include "models/inject/cross_entropy.hpp"
 
 namespace troupe::models {
 
@@ -42,7 +45,8 @@ class loss_function {
   loss_function(std::nullptr_t = nullptr) {}  // NOLINT(google-explicit-constructor)
   template <class F>
   requires(!std::is_same_v<F, loss_function>) loss_function(F f)  // NOLINT(google-explicit-constructor)
-      : run_([f = std::move(f)](const named_values& y, const host_batch& batch) mutable { return call(f, y, batch); }) {
+      : run_([f](const named_values& y, const host_batch& batch) mutable { return call(f, y, batch); }) {
+    if constexpr (std::is_same_v<F, vocabulary_cross_entropy>) of_vocabulary_ = f;
   }
 
   at::Tensor operator()(const named_values& output, const host_batch& batch) const { return run_(output, batch); }
@@ -50,6 +54,8 @@ class loss_function {
     return run_(named_values(output), {{}, target});
   }
   explicit operator bool() const { return run_ != nullptr; }
+  /// The loss itself where it is one that needs no whole rows of scores.
+  [[nodiscard]] const std::optional<vocabulary_cross_entropy>& of_vocabulary() const { return of_vocabulary_; }
 
  private:
   template <class F>
@@ -65,6 +71,7 @@ class loss_function {
   }
 
   std::function<at::Tensor(const named_values&, const host_batch&)> run_;
+  std::optional<vocabulary_cross_entropy> of_vocabulary_;
 };
 
 }  // namespace troupe::models

@@ -254,13 +254,20 @@ std::vector<injection::cut_parameter> injection::parameters() const {
   return out;
 }
 
-void injection::sit(uint32_t c) {
+core::tp_widths injection::vocabulary() const {
+  const bool is_only = places_.size() == 1 && places_.front().cut.style == tp_style::vocabulary;
+  return is_only ? places_.front().cut.parts.front() : core::tp_widths();
+}
+
+void injection::sit(uint32_t c, bool in_columns) {
   const double share = share_of(c, degree_);
   for (place& p : places_) {
     at::Tensor part = part_of(p.own_weight, p.shape, p.cut, c);
-    if (p.cut.style == tp_style::vocabulary) part = among_zeros(part, p.cut, c);
-    *p.weight = p.cut.style == tp_style::column ? part : part.mul(1 / share);
-    if (p.bias != nullptr) *p.bias = part_of(p.own_bias, {p.shape[0]}, p.bias_cut, c);
+    if (p.cut.style == tp_style::vocabulary && !in_columns) part = among_zeros(part, p.cut, c);
+    *p.weight = p.cut.style == tp_style::column || in_columns ? part : part.mul(1 / share);
+    if (p.bias == nullptr) continue;
+    const bool columns_of_whole = in_columns && p.cut.style == tp_style::vocabulary;  // every coordinate has all of it
+    *p.bias = part_of(p.own_bias, {p.shape[0]}, columns_of_whole ? p.cut : p.bias_cut, c);
   }
 }
 

@@ -50,13 +50,16 @@ class injection {  ///< into one module and all below it
     at::Tensor tensor;  ///< as the module registers it
     core::parameter_cut cut;
   };
+  /// Rows of the vocabulary on each coordinate, if that of one layer is the only cut; else none.
+  [[nodiscard]] core::tp_widths vocabulary() const;
   /// Those that are cut, each once for each layer that has it.
   [[nodiscard]] std::vector<cut_parameter> parameters() const;
 
   /// Until the next call the layers compute with the parts of `coordinate`, out of the bytes that the parameters have
   /// now: whole ones, or the coordinate's share with its padding, of core::local_shape. Gradients go to the parameters
   /// themselves. Before each forward, since parts of weights that are scaled are copies.
-  void sit(uint32_t coordinate);
+  /// `in_columns`: a vocabulary's layer gives its own columns alone, and nothing has to be multiplied by a share.
+  void sit(uint32_t coordinate, bool in_columns = false);
   /// The layers compute with their own weights again.
   void revert();
 

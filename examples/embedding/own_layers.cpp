@@ -2,7 +2,6 @@
 // that says which of their layers are cut, and a run of two tensor ranks for each of two data ranks at ZeRO-3. It needs
 // LibTorch's headers (the component torch-headers).
 #include <ATen/ATen.h>
-#include <torch/nn/functional/loss.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/modules/normalization.h>
@@ -71,10 +70,7 @@ models::module_model make_model() {
   }
   units.push_back(unit("norm", torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}))));
   units.push_back(unit("head", torch::nn::Linear(width, vocabulary)));
-  const auto loss = [](const at::Tensor& scores, const at::Tensor& target) {
-    return torch::nn::functional::cross_entropy(scores.reshape({-1, vocabulary}), target.reshape({-1}));
-  };
-  return models::inject({std::move(units), loss},
+  return models::inject({std::move(units), models::vocabulary_cross_entropy()},
                         {.rules = {{"words|head", tp_style::vocabulary},
                                    {R"(attention \d+\.qkv)", tp_style::column, {width, width, width}, heads},
                                    {R"(attention \d+\.proj)", tp_style::row, {}, heads},
@@ -122,7 +118,7 @@ int main() {
   const auto loss = session.evaluate(4);
   if (!loss) return fail(loss.error().text);
 
-  // The trained weights in whole modules of the program's own, without Troupe: the same loss but for rounding.
+  // The trained weights in whole modules of the program's own, without Troupe, on a batch of their own.
   models::module_model trained = make_model();
   models::build(trained);
   if (const auto copied = actors::copy_weights(session, trained); !copied) return fail(copied.error().text);

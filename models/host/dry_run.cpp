@@ -137,7 +137,8 @@ core::result<void> dry_run::compute_cut(const module_unit& unit, uint32_t u, con
   if (u > 0 && x_.size() != 1) return fail("one input, whose gradient can be summed", shape_text(x_));
   random_key mine = key_;
   mine.use = u;
-  auto costs = probe(unit, x_, *cut, degree, mine);
+  if (joins_loss_) columns_ = cut->vocabulary();
+  auto costs = probe(unit, x_, *cut, degree, mine, !columns_.empty());
   if (!costs) return core::fail(costs.error());
   cut_.back() = *costs;
   return {};
@@ -160,9 +161,12 @@ core::model_table dry_run::local_table(const core::model_table& whole, const cor
       p.share = cut.parameters[q].cuts() ? core::tensor_share::cut : core::tensor_share::summed;
       if (p.trainable) s.weight_bytes += p.numel() * c10::elementSize(type_);
     }
-    s.output = {core::exchange_op::sum, last ? output_bytes_ : out.units[u + 1].input_bytes};
+    const bool joins = last && !columns_.empty();
+    s.output = {joins ? core::exchange_op::gather : core::exchange_op::sum, joins  ? statistics_bytes_
+                                                                            : last ? output_bytes_
+                                                                                   : out.units[u + 1].input_bytes};
     if (u > 0) s.input_gradient = {core::exchange_op::sum, info.input_bytes};
-    if (last) info.segments.push_back({"loss", {}, 0, loss_bytes_});
+    if (last) info.segments.push_back({"loss", {}, 0, joins ? core::div_up(loss_bytes_, cut.degree) : loss_bytes_});
   }
   return out;
 }
@@ -173,6 +177,9 @@ core::result<void> dry_run::end(const module_model& model) {
   const at::AutoGradMode mode(true);
   const std::string given = shape_text(x_) + " from " + before_ + " and the target, " + shape_text(batch_.target);
   for (const auto& [name, t] : x_) output_bytes_ += t.nbytes();
+  if (const at::Tensor& y = x_.begin()->second; !columns_.empty())
+    statistics_bytes_ = static_cast<uint64_t>(y.numel() / y.size(-1)) * vocabulary_cross_entropy::row_statistics *
+                        c10::elementSize(sum_dtype(type_));
   try {
     const operation_meter meter;
     const at::Tensor loss = loss_of(model, x_, batch_);
@@ -189,6 +196,7 @@ core::result<void> dry_run::end(const module_model& model) {
 void dry_run::tell(module_facts& facts) const {
   facts.draws = draws_;
   facts.inputs = inputs_;
+  facts.columns = columns_;
   for (const auto& c : cut_) facts.is_cut.push_back(c.has_value());
   for (const auto& [name, tensor] : x_) facts.outputs.push_back(name);
 }

@@ -27,6 +27,9 @@ class dry_run {
   /// Where `cut` cuts it over `degree` ranks, it is probed (probe.hpp).
   core::result<void> compute(const module_unit& unit, uint32_t u, core::model_table& table, injection* cut = nullptr,
                              uint32_t degree = 1);
+  /// Call before `compute` of the last unit where the model's loss needs no whole rows of scores: if that unit's only
+  /// cut is the vocabulary's, each rank has its own columns.
+  void joins_loss() { joins_loss_ = true; }
   /// After the last one. Refused: a loss that is not one number with a gradient; a model without anything to train.
   core::result<void> end(const module_model& model);
 
@@ -51,6 +54,9 @@ class dry_run {
   std::vector<std::vector<value_info>> inputs_;
   std::vector<std::optional<summand_costs>> cut_;  // [unit]
   uint64_t output_bytes_ = 0, loss_bytes_ = 0;     // of the last unit; that the loss leaves allocated
+  uint64_t statistics_bytes_ = 0;                  // of its rows, where it is cut by columns
+  bool joins_loss_ = false;
+  core::tp_widths columns_;  // of the last unit's output, on each coordinate that has its own
 };
 
 /// `t`, or a copy where it has gaps or overlaps itself. What units hand on and back has neither, so that it is the same

@@ -5,6 +5,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -72,7 +73,10 @@ class module_runner final : public language_model {
         if (parameters.trainable(q)) out.parameters.push_back({q, parameters.tensor(q), table_.parameters[q].name});
     const named_values y = compute(unit, x, batch, out.buffers);
     for (const auto& [name, tensor] : x) out.inputs.push_back(tensor);
-    if (is_cut(unit)) {
+    if (gives_columns(unit)) {
+      out.results = {y.only(), statistics(y.only(), batch)};
+      if (batch.logits != nullptr) *batch.logits = y.only();
+    } else if (is_cut(unit)) {
       out.results.push_back(y.only());
       out.is_summand = true;
     } else if (unit + 1 == model_.units.size()) {
@@ -109,8 +113,37 @@ class module_runner final : public language_model {
     const auto units = static_cast<uint32_t>(model_.units.size());
     unit_run out;
     out.inputs.push_back(input.first().detach().requires_grad_(batch.training && trains_before(units, parameters)));
-    out.results.push_back(end(named_values({{facts_->outputs.front(), out.inputs.front()}}), batch));
+    if (!facts_->columns.empty()) out.inputs.push_back(input.last());
+    out.results.push_back(facts_->columns.empty()
+                              ? end(named_values({{facts_->outputs.front(), out.inputs.front()}}), batch)
+                              : joined_loss(out.inputs.front(), input.last(), batch));
     return run_of(std::move(out));
+  }
+
+  /// Whether the unit, the last one, gives a rank's own columns of the scores.
+  [[nodiscard]] bool gives_columns(size_t unit) const {
+    return !facts_->columns.empty() && unit + 1 == model_.units.size();
+  }
+  [[nodiscard]] int64_t first_column() const {
+    const auto& all = facts_->columns;
+    return static_cast<int64_t>(std::accumulate(all.begin(), all.begin() + coordinate_, uint64_t{0}));
+  }
+
+  /// What the ranks gather of their columns.
+  [[nodiscard]] at::Tensor statistics(const at::Tensor& own, const micro_batch& batch) const {
+    const at::Tensor wide = own.detach().to(sum_dtype(own.scalar_type()));
+    if (!batch.computes_loss)
+      return at::zeros({own.numel() / own.size(-1), static_cast<int64_t>(vocabulary_cross_entropy::row_statistics)},
+                       wide.options());
+    return model_.loss.of_vocabulary()->statistics(wide, batch.host->target.to(own.device()), first_column(),
+                                                   static_cast<int64_t>(core::sum_of(facts_->columns)));
+  }
+
+  [[nodiscard]] at::Tensor joined_loss(const at::Tensor& own, const at::Tensor& gathered,
+                                       const micro_batch& batch) const {
+    if (!batch.computes_loss) return at::zeros({}, at::device(torch_device(facts_->device)));
+    return model_.loss.of_vocabulary()->joined(own.to(sum_dtype(own.scalar_type())), gathered,
+                                               batch.host->target.to(own.device()), first_column());
   }
 
   [[nodiscard]] named_values inputs_of(uint32_t unit, const micro_batch& batch, const values& input,
@@ -180,8 +213,9 @@ class module_runner final : public language_model {
     injection& cut = *cuts_[unit];
     const auto back = [](injection* c) { c->revert(); };
     const std::unique_ptr<injection, decltype(back)> seated(&cut, back);
-    cut.sit(coordinate_);
+    cut.sit(coordinate_, gives_columns(unit));
     const named_values y = model_.units[unit].forward(x);
+    if (gives_columns(unit)) return y;
     return {{y.begin()->first, y.only().mul(share_of(coordinate_, facts_->cut.degree))}};
   }
 

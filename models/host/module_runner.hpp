@@ -30,6 +30,7 @@ struct module_facts {
   core::tp_plan cut = {};
   core::model_table local = {};
   std::vector<bool> is_cut = {};  ///< [unit]: computes a summand of what it hands on
+  core::tp_widths columns = {};   ///< of the last unit's output, where each coordinate has its own of them
 
   /// What a rank computes with.
   [[nodiscard]] const core::model_table& own_table() const { return cut.degree > 1 ? local : table; }

@@ -125,6 +125,7 @@ core::result<void> prepared_modules::survey(module_model& model, uint64_t seed, 
     {
       auto injected = cut.add(unit, [&](const at::Tensor& t) { return rows.number_of(t); });
       if (!injected) return core::fail(injected.error());
+      if (u + 1 == model.units.size() && model.loss.of_vocabulary()) trial.joins_loss();
       if (auto ok = trial.compute(unit, u, rows.table(), &*injected, tensor); !ok) return ok;
     }
     if (unit.recipe == nullptr) continue;

@@ -3,6 +3,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
@@ -72,25 +73,46 @@ class prober {
       if (t.requires_grad()) wanted_.emplace_back("its input", t);
   }
 
-  outcome run(double share) const {
+  /// The whole unit's, or a coordinate's summand of it.
+  [[nodiscard]] outcome run(double share) const {
+    return run([share](const at::Tensor& y) { return y.mul(share); },
+               [](const at::Tensor& y) { return direction_of(y.numel(), y.options()).view(y.sizes()); });
+  }
+  /// A coordinate's own columns, `first` on of `whole`.
+  [[nodiscard]] outcome run_columns(uint64_t first, uint64_t whole) const {
+    const auto direction = [&](const at::Tensor& y) {
+      auto shape = y.sizes().vec();
+      const int64_t own = std::exchange(shape.back(), static_cast<int64_t>(whole));
+      return direction_of(y.numel() / own * shape.back(), y.options())
+          .view(shape)
+          .narrow(-1, static_cast<int64_t>(first), own);
+    };
+    return run([](const at::Tensor& y) { return y; }, direction);
+  }
+
+ private:
+  static at::Tensor direction_of(int64_t elements, const at::TensorOptions& options) {
+    return at::arange(1, elements + 1, options).sin();
+  }
+
+  template <class Result, class Direction>
+  outcome run(Result result, Direction direction) const {
     named_values y;
     {
       const random_turn turn(key_);
       y = unit_.forward(x_);
     }
-    const at::Tensor out = y.only() * share;
-    const at::Tensor direction = at::arange(1, out.numel() + 1, out.options()).sin().view(out.sizes());
+    const at::Tensor out = result(y.only());
     std::vector<at::Tensor> of;
     for (const auto& [name, t] : wanted_) of.push_back(t);
     outcome all{out.detach(), {}};
     if (of.empty() || !out.requires_grad()) return all;
-    auto gradients = torch::autograd::grad({out}, of, {direction}, /*retain_graph=*/false, /*create_graph=*/false,
+    auto gradients = torch::autograd::grad({out}, of, {direction(out)}, /*retain_graph=*/false, /*create_graph=*/false,
                                            /*allow_unused=*/true);
     for (size_t i = 0; i < of.size(); ++i) all.gradients.push_back({wanted_[i].first, gradients[i]});
     return all;
   }
 
- private:
   const module_unit& unit_;
   random_key key_;
   named_values x_;
@@ -143,40 +165,51 @@ core::result<void> compare(const std::string& name, const injection& cut, const 
   return {};
 }
 
+/// Of all coordinates, added or side by side.
+outcome together(const prober& each, injection& cut, uint32_t degree, bool in_columns, uint32_t& coordinate) {
+  outcome got;
+  std::vector<at::Tensor> columns;
+  uint64_t first = 0;
+  const core::tp_widths widths = cut.vocabulary();
+  for (; coordinate < degree; ++coordinate) {
+    cut.sit(coordinate, in_columns);
+    outcome one = in_columns ? each.run_columns(first, core::sum_of(widths)) : each.run(share_of(coordinate, degree));
+    if (in_columns) {
+      first += widths[coordinate];
+      columns.push_back(std::exchange(one.output, {}));
+    }
+    add(got, one);
+  }
+  if (in_columns) got.output = at::cat(columns, -1);
+  cut.revert();
+  return got;
+}
+
 }  // namespace
 
 core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
-                                  const random_key& key) {
+                                  const random_key& key, bool in_columns) {
   const at::AutoGradMode mode(true);
   const std::string name = "own model: unit '" + unit.name + "', cut over " + std::to_string(degree) + " ranks";
   uint32_t coordinate = 0;
-  bool seated = false;
   try {
     {
       const widened_unit wide(unit);
       const prober each(unit, x, key);
-      const outcome whole = each.run(1);
-      outcome got;
-      for (; coordinate < degree; ++coordinate) {
-        cut.sit(coordinate);
-        seated = true;
-        add(got, each.run(share_of(coordinate, degree)));
-        cut.revert();
-      }
+      const outcome whole = each.run(1), got = together(each, cut, degree, in_columns, coordinate);
       if (auto ok = compare(name, cut, got, whole); !ok) return core::fail(ok.error());
     }
     coordinate = 0;
     const random_turn turn(key);
     const operation_meter meter;
-    cut.sit(0);  // copies of weights are among what backward needs
-    const at::Tensor y = unit.forward(x).only() * share_of(0, degree);
+    cut.sit(0, in_columns);  // copies of weights are among what backward needs
+    const at::Tensor y = unit.forward(x).only().mul(in_columns ? 1 : share_of(0, degree));
     cut.revert();
     return summand_costs{meter.flops(), static_cast<uint64_t>(std::max<int64_t>(0, meter.live_bytes()))};
   } catch (const std::exception& e) {
     cut.revert();
-    const std::string where = seated ? " on tensor rank " + std::to_string(coordinate) : std::string();
-    return core::fail(error_kind::bad_input,
-                      name + " (" + styles_text(cut) + "), does not take " + shape_text(x) + where + ": " + line_of(e));
+    return core::fail(error_kind::bad_input, name + " (" + styles_text(cut) + "), does not take " + shape_text(x) +
+                                                 " on tensor rank " + std::to_string(coordinate) + ": " + line_of(e));
   }
 }
 

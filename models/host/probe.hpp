@@ -18,8 +18,9 @@ struct summand_costs {  ///< of coordinate 0, one micro-batch
 /// Runs `unit`, whose parameters are whole, on `x`: whole, and on each of `degree` coordinates in turn, in fp32 where
 /// its parameters are narrower. Random numbers are drawn from `key` each time. Refused (bad_input): an output or a
 /// gradient whose sum over coordinates differs from the whole one; a unit that takes or hands on several tensors, of
-/// which none could be summed.
+/// which none could be summed. `in_columns`: a coordinate gives its own columns of a vocabulary, side by side the
+/// whole.
 core::result<summand_costs> probe(const module_unit& unit, const named_values& x, injection& cut, uint32_t degree,
-                                  const random_key& key);
+                                  const random_key& key, bool in_columns = false);
 
 }  // namespace troupe::models

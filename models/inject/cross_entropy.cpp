@@ -58,8 +58,8 @@ at::Tensor vocabulary_cross_entropy::statistics(const at::Tensor& own, const at:
   return at::stack({most, powers, score.masked_fill(mine.is_own.logical_not(), 0)}, 1);
 }
 
-at::Tensor vocabulary_cross_entropy::joined(const at::Tensor& own, const at::Tensor& gathered,
-                                            const at::Tensor& target, int64_t first) const {
+at::Tensor vocabulary_cross_entropy::joined(const at::Tensor& own, const at::Tensor& gathered, const at::Tensor& target,
+                                            int64_t first) const {
   at::Tensor slope, value;
   {
     const at::NoGradGuard no_grad;

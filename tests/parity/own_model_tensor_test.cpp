@@ -20,9 +20,20 @@ actors::host_model blocks(double dropout = 0) {
   return {[dropout] { return models::inject(host_blocks(dropout), block_policy()); }, &block_batch, &block_batch};
 }
 
+/// No rank has a whole row of scores.
+actors::host_model blocks_of_columns() {
+  auto out = blocks(0.2);
+  out.make = [] {
+    auto model = host_blocks(0.2);
+    model.loss = models::vocabulary_cross_entropy{.ignore_index = 5};
+    return models::inject(std::move(model), block_policy());
+  };
+  return out;
+}
+
 /// Every unit has a factory of its own; the head reads the words' weight.
-actors::host_model blocks_by_factories() {
-  const auto make = [] {
+actors::host_model blocks_by_factories(const models::loss_function& loss = host_blocks().loss) {
+  const auto make = [loss] {
     using models::unit;
     const auto words = models::shared("words", [] { return torch::nn::Embedding(block_vocabulary, block_width); });
     models::module_model out{
@@ -30,10 +41,15 @@ actors::host_model blocks_by_factories() {
          unit("mlp 0", [] { return std::make_shared<host_mlp>(); }),
          unit("head", words,
               [](torch::nn::EmbeddingImpl& m, const at::Tensor& x) { return x.matmul(m.weight.t()) * 0.5; })},
-        host_blocks().loss};
+        loss};
     return models::inject(std::move(out), block_policy());
   };
   return {make, &block_batch, &block_batch};
+}
+
+std::vector<actors::host_model> all_blocks() {
+  return {blocks(0.2), blocks_of_columns(), blocks_by_factories(),
+          blocks_by_factories(models::vocabulary_cross_entropy())};
 }
 
 settings ranks(int degree) { return {"parallel.tensor=" + std::to_string(degree)}; }
@@ -76,7 +92,7 @@ void check_uncut(const outcome& got, const outcome& wanted, double most) {
 BOOST_AUTO_TEST_SUITE(own_model_tensor)
 
 BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_modules) {
-  for (const auto& model : {blocks(0.2), blocks_by_factories()})
+  for (const auto& model : all_blocks())
     for (const auto& [type, most] : {std::pair{"fp64", 1e-11}, std::pair{"fp32", 1e-5}}) {
       const settings common = {"gradient_accumulation_steps=2", std::string("data_types.param_dtype=") + type};
       const outcome whole = train_own(model, common);
@@ -87,7 +103,7 @@ BOOST_AUTO_TEST_CASE(losses_and_weights_are_those_of_the_uncut_modules) {
 }
 
 BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
-  for (const auto& model : {blocks(0.2), blocks_by_factories()}) {
+  for (const auto& model : all_blocks()) {
     const settings common = ranks(2) + settings{"parallel.data=2", "gradient_accumulation_steps=4",
                                                 "gradient_order=per_step", "tied_gradients=per_use"};
     const outcome reference = train_own(model, common + stage(0));
@@ -111,6 +127,32 @@ BOOST_AUTO_TEST_CASE(modules_that_declare_no_cut_are_refused_and_one_rank_needs_
                                        "cut (models::inject), got 2") != std::string::npos);
   const outcome with = train_own(blocks(), {}), without = train_own(plain, {});
   check_same(with.trained, without.trained);
+}
+
+BOOST_AUTO_TEST_CASE(an_evaluation_hands_out_whole_scores_once_for_each_data_rank) {
+  for (const auto& model : {blocks(), blocks_of_columns()}) {
+    std::vector<std::vector<float>> outputs[2];
+    std::vector<double> losses[2];
+    for (const int degree : {1, 2}) {
+      auto s = open_own(ranks(degree) + settings{"parallel.data=2"}, model);
+      step_of(*s);
+      const auto keep = [&](const actors::evaluated_output& x) {
+        BOOST_TEST((std::vector(x.shape.begin(), x.shape.end()) ==
+                    std::vector<int64_t>{own_rows, own_columns, block_vocabulary}));
+        outputs[degree - 1].emplace_back(x.values.begin(), x.values.end());
+      };
+      const auto got = s->evaluate({.batches = 2, .on_output = keep});
+      BOOST_TEST_REQUIRE(got.has_value());
+      losses[degree - 1] = got->losses;
+    }
+    BOOST_TEST_REQUIRE(outputs[1].size() == outputs[0].size());
+    for (size_t i = 0; i < outputs[0].size(); ++i) {
+      const std::vector<double> a(outputs[0][i].begin(), outputs[0][i].end()),
+          b(outputs[1][i].begin(), outputs[1][i].end());
+      BOOST_TEST(relative_difference(b, a) <= 1e-5);
+    }
+    for (size_t i = 0; i < losses[0].size(); ++i) BOOST_TEST(std::abs(losses[1][i] / losses[0][i] - 1) <= 1e-5);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(trained_weights_go_back_into_whole_modules) {

@@ -106,6 +106,28 @@ BOOST_AUTO_TEST_CASE(rows_of_a_vocabulary_give_whole_embeddings_and_whole_logits
         [&](const at::Tensor& t) { return head(t); });
 }
 
+BOOST_AUTO_TEST_CASE(a_cross_entropy_of_columns_is_that_of_whole_rows) {
+  at::manual_seed(7);
+  const vocabulary_cross_entropy loss{.ignore_index = 3};
+  const at::Tensor scores = at::randn({4, 5, 11}, at::kDouble), target = at::randint(11, {4, 5}, at::kLong);
+  const at::Tensor whole = scores.detach().requires_grad_(true);
+  const at::Tensor wanted = loss(whole, target) * 3;
+  wanted.backward();
+  const std::vector<int64_t> first = {0, 4, 8}, widths = {4, 4, 3};
+  std::vector<at::Tensor> own, known;
+  for (size_t r = 0; r < 3; ++r) {
+    own.push_back(scores.narrow(2, first[r], widths[r]).detach().requires_grad_(true));
+    known.push_back(loss.statistics(own.back(), target, first[r], 11));
+  }
+  for (size_t r = 0; r < 3; ++r) {
+    const at::Tensor got = loss.joined(own[r], at::stack(known), target, first[r]) * 3;
+    got.backward();
+    BOOST_TEST(off(got, wanted.detach()) <= 1e-14);
+    BOOST_TEST(off(own[r].grad(), whole.grad().narrow(2, first[r], widths[r])) <= 1e-14);
+  }
+  BOOST_CHECK_THROW((void)loss.statistics(own[0], target + 11, 0, 11), std::exception);
+}
+
 BOOST_AUTO_TEST_CASE(layers_are_found_in_every_container) {
   at::manual_seed(7);
   const at::Tensor x = at::randn({4, 12});
@@ -228,6 +250,43 @@ BOOST_AUTO_TEST_CASE(a_probe_batch_finds_a_wrong_policy_and_names_the_unit) {
     return out;
   };
   BOOST_TEST(has(refused_model(block_policy(), squared), "unit 'mlp 0', cut over 2 ranks: wanted an output"));
+}
+
+BOOST_AUTO_TEST_CASE(a_ranks_table_has_the_widest_shares_and_what_is_exchanged_behind_units) {
+  const host_batch batch{at::randint(block_vocabulary, {2, 6}, at::kLong),
+                         at::randint(block_vocabulary, {2, 6}, at::kLong)};
+  const auto of = [&](const loss_function& loss) {
+    const auto make = [loss] {
+      auto model = host_blocks();
+      model.loss = loss;
+      return inject(std::move(model), block_policy());
+    };
+    auto made = prepared_modules::make(make, 3, core::dtype::f32, 7, batch, {}, 3);
+    BOOST_TEST_REQUIRE(made.has_value());
+    return (*made)->own_table();
+  };
+  const auto t = of(vocabulary_cross_entropy()), whole_rows = of(host_blocks().loss);
+  const uint64_t hidden = 2 * 6 * block_width * sizeof(float);
+  const auto& parameters = t.parameters;
+  BOOST_TEST(parameters[0].name == "words.weight");
+  BOOST_TEST((parameters[0].shape == std::vector<int64_t>{17, block_width}));
+  BOOST_TEST((parameters[0].share == core::tensor_share::cut));
+  BOOST_TEST((t.units[0].segments[0].output == core::segment_exchange{core::exchange_op::sum, hidden}));
+  BOOST_TEST((t.units[0].segments[0].input_gradient == core::segment_exchange{}));
+  const auto& mlp = t.units[2];
+  BOOST_TEST(mlp.name == "mlp 0");
+  BOOST_TEST((mlp.segments[0].input_gradient == core::segment_exchange{core::exchange_op::sum, hidden}));
+  BOOST_TEST((parameters[mlp.parameters[0]].share == core::tensor_share::summed));  // its norm
+  BOOST_TEST((parameters[mlp.parameters[2]].shape == std::vector<int64_t>{13, block_width}));
+  BOOST_TEST((parameters[mlp.parameters[5]].share == core::tensor_share::summed));  // the bias behind its row
+  const auto& norm = t.units[5];
+  BOOST_TEST((parameters[norm.parameters[0]].share == core::tensor_share::alike));
+  BOOST_TEST((norm.segments[0].output == core::segment_exchange{}));
+  BOOST_TEST_REQUIRE(t.units.back().segments.size() == 2U);
+  BOOST_TEST((t.units.back().segments[0].output ==
+              core::segment_exchange{core::exchange_op::gather, 2 * 6 * 3 * sizeof(float)}));
+  BOOST_TEST((whole_rows.units.back().segments[0].output ==
+              core::segment_exchange{core::exchange_op::sum, 2 * 6 * block_vocabulary * sizeof(float)}));
 }
 
 BOOST_AUTO_TEST_CASE(a_policy_that_matches_nothing_or_half_of_what_is_shared_is_refused_by_name) {

@@ -39,7 +39,7 @@ struct host_attention : torch::nn::Module {
     };
     const at::Tensor scores = heads(parts[0]).matmul(heads(parts[1]).transpose(2, 3)) * 0.5;
     const at::Tensor later = at::ones({x.size(1), x.size(1)}, at::kBool).triu(1);
-    const at::Tensor mixed = at::softmax(scores.masked_fill(later, -1e9), -1).matmul(heads(parts[2]));
+    const at::Tensor mixed = at::softmax(scores.masked_fill(later, -1e4), -1).matmul(heads(parts[2]));
     return x + proj(mixed.transpose(1, 2).reshape({x.size(0), x.size(1), -1}));
   }
   torch::nn::LayerNorm norm;

@@ -62,6 +62,11 @@ faults = [
      "of.layout->tensor_at(of.rank)", "of.layout->tensor_at(of.rank) * 0", "parity", "elastic"),
     ("padding lies between a share's elements in files", "actors/hands/save_job.cpp",
      "core::tp_slices(shape, cut, coordinate, core::tp_room::own)", "core::tp_slices(shape, cut, coordinate)", "parity", "elastic"),
+    ("a host's rows are not divided by their rank's share", "models/inject/injection.cpp",
+     "in_columns ? part : part.mul(1 / share);", "in_columns ? part : part.mul(share);", "models", "injection"),
+    ("a host's columns begin with the vocabulary on every rank", "models/host/module_runner.cpp",
+     "all.begin(), all.begin() + coordinate_, uint64_t{0}", "all.begin(), all.begin(), uint64_t{0}", "parity",
+     "own_model_tensor"),
 ]
 
 

@@ -3,6 +3,7 @@
 #include "tests/host_blocks.hpp"
 #include "tests/parity/own_model.hpp"
 #include "tests/parity/run_result.hpp"
+#include "tests/scratch_folder.hpp"
 
 using namespace troupe;
 using namespace troupe::tests;
@@ -127,6 +128,51 @@ BOOST_AUTO_TEST_CASE(modules_that_declare_no_cut_are_refused_and_one_rank_needs_
                                        "cut (models::inject), got 2") != std::string::npos);
   const outcome with = train_own(blocks(), {}), without = train_own(plain, {});
   check_same(with.trained, without.trained);
+}
+
+BOOST_AUTO_TEST_CASE(a_run_saved_over_some_tensor_ranks_resumes_over_others) {
+  const scratch_folder folder;
+  const std::vector<settings> cuts = {ranks(1) + stage(1), ranks(2) + stage(3), ranks(3) + stage(0),
+                                      ranks(2) + stage(1) + settings{"parallel.pipeline=2"}};
+  const auto model = blocks_of_columns();
+  for (size_t i = 0; i < cuts.size(); ++i) {
+    const settings common = {"gradient_accumulation_steps=2", "gradient_order=per_step", "tied_gradients=per_use"};
+    auto s = open_own(common + cuts[i], model);
+    step_of(*s);
+    const auto saved = s->save({.root = folder / std::to_string(i)});
+    BOOST_TEST_REQUIRE(saved.has_value(), (saved ? "" : saved.error().text));
+    std::vector<std::vector<float>> weights, moments;
+    for (uint32_t q = 0; q < s->table().parameters.size(); ++q) {
+      weights.push_back(parameter_of(*s, q));
+      moments.push_back(moment_of(*s, q, 1));
+    }
+    const auto wanted = result_of(*s, 2);
+    for (size_t j = 0; j < cuts.size(); ++j) BOOST_TEST_CONTEXT(text_of(cuts[i]) << " to " << text_of(cuts[j])) {
+        auto t = actors::session::open(
+            {.config = own_config(common + cuts[j]), .resume = *saved, .model = actors::own_model(model)});
+        BOOST_TEST_REQUIRE(t.has_value(), (t ? std::string() : t.error().text));
+        for (uint32_t q = 0; q < weights.size(); ++q) {
+          BOOST_TEST(same_bits({parameter_of(**t, q)}, {weights[q]}));
+          BOOST_TEST(same_bits({moment_of(**t, q, 1)}, {moments[q]}));
+        }
+        const auto got = result_of(**t, 2);
+        if (i == j) check_same(got, wanted);
+        for (size_t k = 0; k < 2; ++k)
+          BOOST_TEST(std::abs(number(got.losses[k]) / number(wanted.losses[k]) - 1) <= 1e-5);
+      }
+  }
+}
+
+BOOST_AUTO_TEST_CASE(sixteen_bit_runs_have_one_tensor_degrees_bits_and_train) {
+  for (const settings& type :
+       {settings{"bf16.enabled=true"}, settings{"fp16.enabled=true", "fp16.initial_scale_power=8"}}) {
+    const settings common = type + ranks(2) +
+                            settings{"parallel.data=2", "gradient_accumulation_steps=2", "gradient_order=per_step",
+                                     "tied_gradients=per_use"};
+    const outcome reference = train_own(blocks_of_columns(), common + stage(0));
+    BOOST_TEST(number(reference.trained.losses.back()) < number(reference.trained.losses.front()));
+    check_same(train_own(blocks_of_columns(), common + stage(3)).trained, reference.trained);
+  }
 }
 
 BOOST_AUTO_TEST_CASE(an_evaluation_hands_out_whole_scores_once_for_each_data_rank) {

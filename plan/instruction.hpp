@@ -95,16 +95,18 @@ constexpr use way_of(use u) { return u == use::forward ? use::forward : use::bac
 constexpr bool reads_parameters(use u) { return u != use::weights; }
 constexpr bool writes_gradients(use u) { return u == use::backward || u == use::weights; }
 
-/// One use of a unit.
+inline constexpr uint32_t none = 0xFFFFFFFF;
+
+/// One use of a unit, or of some of its segments where a forward and a backward take turns.
 struct unit_use {
   uint32_t unit = 0, micro = 0;
   plan::use kind = use::forward;
+  uint32_t first = 0, end = none;  ///< segments [first, end), as far as there are any
+  [[nodiscard]] bool has(uint32_t segment) const { return segment >= first && segment < end; }
 };
 
 /// The computation of a rank in a step, in order (plan/schedule/).
 using schedule = std::vector<unit_use>;
-
-inline constexpr uint32_t none = 0xFFFFFFFF;
 
 /// What an instruction does, without its place in the order. `buffer` and `staged` are slots of its plan.
 struct operation {

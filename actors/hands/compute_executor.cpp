@@ -135,6 +135,7 @@ class compute_executor final : public executor, private models::gradient_sink {
     if (logits.defined()) keep_logits(x.micro, logits);
     if (!is_head(x.subject) || x.segment + 1 != p().table().units[x.subject].segments.size()) return {};
     write_loss(x.micro);
+    hidden_ = {};
     return look_at_losses();
   }
 
@@ -258,7 +259,6 @@ class compute_executor final : public executor, private models::gradient_sink {
     auto& run = flights_[x.micro].runs[x.subject][x.segment];
     if (is_head(x.subject) && x.segment + 1 == flights_[x.micro].runs[x.subject].size()) {
       gradient_ = at::scalar_tensor(context_->order.loss_scale, run->output().options());
-      hidden_ = {};
     }
     if (auto taken = take_input(x, gradient_); !taken) return taken;
     if (x.use == plan::use::input) {

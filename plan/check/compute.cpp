@@ -217,7 +217,7 @@ core::result<void> follows_its_schedule(const rank_plan& p) {
   const auto uses = uses_of(p);
   auto due = uses.begin();
   const auto same = [](const unit_use& u, const instruction& x) {
-    return u.unit == x.subject && u.micro == x.micro && u.kind == x.use;
+    return u.unit == x.subject && u.micro == x.micro && u.kind == x.use && u.has(x.segment);
   };
   uint32_t segment = none;  // of the latest
   bool begun = false;       // the one that is due

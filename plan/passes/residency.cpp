@@ -67,9 +67,16 @@ class residency_planner {
     }
     return false;
   }
+  // The rest of its segments, which take turns with another unit's.
+  [[nodiscard]] bool goes_on(uint32_t at) const {
+    const unit_use& u = uses_[at];
+    for (uint32_t k = at + 1; u.end != none && k < std::min(n_, at + 3); ++k)
+      if (uses_[k].unit == u.unit && uses_[k].micro == u.micro && uses_[k].kind == u.kind) return true;
+    return false;
+  }
   void release(uint32_t at) {
     const uint32_t unit = uses_[at].unit;
-    if (!reads(at) || live_[unit] == none || wanted_until_[unit] > at || reused_soon(at)) return;
+    if (!reads(at) || live_[unit] == none || wanted_until_[unit] > at || goes_on(at) || reused_soon(at)) return;
     live_[unit] = none;
     live_elements_ -= numel(at);
     out_.release_after[at] = true;

@@ -9,27 +9,47 @@ class use_list {
  public:
   explicit use_list(const job_layout& l) : l_(l) {}
 
-  void forward(uint32_t stage, uint32_t micro) {
-    for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
-      if (l_.stage_of_unit[u] == stage) out_.push_back({u, micro, use::forward});
-  }
+  void forward(uint32_t stage, uint32_t micro) { append(whole(stage, micro, use::forward)); }
   void backward(uint32_t stage, uint32_t micro, use kind = use::backward) {
-    if (l_.options.mode != mode::train) return;
-    for (auto u = static_cast<uint32_t>(l_.stage_of_unit.size()); u-- > 0;)
-      if (l_.stage_of_unit[u] == stage) out_.push_back({u, micro, kind});
+    if (l_.options.mode == mode::train) append(whole(stage, micro, kind));
+  }
+  // Segment by segment in turns, so that what one waits for lies behind products of the other.
+  void overlap(const action& a) {
+    if (l_.options.mode != mode::train) return forward(a.stage, a.micro);
+    const schedule f = pieces(whole(a.stage, a.micro, use::forward));
+    const schedule b = pieces(whole(a.backward_stage, a.backward_micro, use::backward));
+    for (size_t i = 0; i < std::max(f.size(), b.size()); ++i) {
+      if (i < f.size()) out_.push_back(f[i]);
+      if (i < b.size()) out_.push_back(b[i]);
+    }
   }
   schedule take() { return std::move(out_); }
 
  private:
+  [[nodiscard]] schedule whole(uint32_t stage, uint32_t micro, use kind) const {
+    schedule out;
+    for (uint32_t u = 0; u < l_.stage_of_unit.size(); ++u)
+      if (l_.stage_of_unit[u] == stage) out.push_back({u, micro, kind});
+    if (kind != use::forward) std::ranges::reverse(out);
+    return out;
+  }
+  [[nodiscard]] schedule pieces(const schedule& uses) const {
+    schedule out;
+    for (unit_use u : uses) {
+      const auto segments = std::max<uint32_t>(1, static_cast<uint32_t>(l_.table->units[u.unit].segments.size()));
+      for (uint32_t i = 0; i < segments; ++i) {
+        u.first = u.kind == use::forward ? i : segments - 1 - i;
+        u.end = u.first + 1;
+        out.push_back(u);
+      }
+    }
+    return out;
+  }
+  void append(const schedule& more) { out_.insert(out_.end(), more.begin(), more.end()); }
+
   const job_layout& l_;
   schedule out_;
 };
-
-std::vector<action> parts_of(const std::vector<action>& order) {
-  std::vector<action> out;
-  for (const action& each : order) for_each_part(each, [&](const action& a) { out.push_back(a); });
-  return out;
-}
 
 // Nobody waits for the gradient of the model's input: with the weight part next to it, backward is done at once,
 // segment by segment, and keeps nothing. In other stages that would hold the gradient back from the stage before.
@@ -51,7 +71,7 @@ schedule uses_of(const rank_plan& p) {
     }
     return out.take();
   }
-  const auto parts = parts_of(l.options.pipeline.table.orders[l.pipeline_at(p.rank)]);
+  const auto& parts = l.options.pipeline.table.orders[l.pipeline_at(p.rank)];
   for (size_t i = 0; i < parts.size(); ++i) {
     const action& a = parts[i];
     if (i + 1 < parts.size() && is_whole(a, parts[i + 1])) {
@@ -59,6 +79,7 @@ schedule uses_of(const rank_plan& p) {
       ++i;
       continue;
     }
+    if (a.type == action_type::overlap) out.overlap(a);
     if (a.type == action_type::forward) out.forward(a.stage, a.micro);
     if (a.type == action_type::backward) out.backward(a.stage, a.micro);
     if (a.type == action_type::backward_input) out.backward(a.stage, a.micro, use::input);

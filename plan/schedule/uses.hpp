@@ -6,7 +6,8 @@
 
 namespace troupe::plan {
 
-/// A stage's units forward in order, backward and its parts in reverse. Forward only unless the plan trains; empty if
+/// A stage's units forward in order, backward and its parts in reverse; the two of an overlap take turns, segment by
+/// segment. Forward only unless the plan trains; empty if
 /// it only saves.
 schedule uses_of(const rank_plan& p);
 

@@ -1,5 +1,7 @@
 #include "plan/write/transfers.hpp"
 
+#include <set>
+
 namespace troupe::plan {
 namespace {
 
@@ -9,8 +11,10 @@ constexpr uint32_t forward_slots = 2;
 }  // namespace
 
 transfer_writer::transfer_writer(draft& d, const rank_plan& p) : d_(d), p_(p), l_(*p.layout) {
+  // An action: a stage's forward, its backward, or a part of that, of one micro-batch. Two may take turns.
+  std::set<std::tuple<uint32_t, uint32_t, use>> begun;
   for (size_t i = 0; i < d.uses.size(); ++i)
-    if (begins_action(i)) actions_.push_back(i);
+    if (begun.emplace(l_.stage_of_unit[d.uses[i].unit], d.uses[i].micro, d.uses[i].kind).second) actions_.push_back(i);
   if (l_.num_stages() > 1) await_neighbours();
 }
 
@@ -29,13 +33,6 @@ void transfer_writer::await_neighbours() {
 bool transfer_writer::is_here(uint32_t stage) const { return l_.pipeline_of_stage(stage) == l_.pipeline_at(p_.rank); }
 
 uint64_t transfer_writer::bytes_of(const crossing& c) const { return l_.transfer_bytes(std::get<0>(c)); }
-
-// An action: a stage's forward, its backward, or a part of that, of one micro-batch.
-bool transfer_writer::begins_action(size_t i) const {
-  if (i == 0) return true;
-  const auto &x = d_.uses[i], &before = d_.uses[i - 1];
-  return x.micro != before.micro || x.kind != before.kind || l_.stage_of_unit[x.unit] != l_.stage_of_unit[before.unit];
-}
 
 void transfer_writer::begin(size_t i) {
   if (next_action_ == actions_.size() || actions_[next_action_] != i) return;

@@ -36,7 +36,6 @@ class transfer_writer {  ///< follows the writer of a step from use to use
 
   [[nodiscard]] bool is_here(uint32_t stage) const;
   [[nodiscard]] uint64_t bytes_of(const crossing& c) const;
-  [[nodiscard]] bool begins_action(size_t i) const;
   void await_neighbours();
   void receive(const unit_use& u);
   void receive_next(uint32_t later, use way);

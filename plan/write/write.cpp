@@ -96,6 +96,7 @@ class step_writer {
   void forward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
     for (uint32_t s = 0; s < unit.segments.size(); ++s) {
+      if (!u.has(s)) continue;
       const handle x = last_forward_ = compute(kind::forward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = unit.segments[s].forward_flops;
@@ -113,12 +114,14 @@ class step_writer {
 
   void backward(const unit_use& u) {
     const auto& unit = p_.table().units[u.unit];
-    if (p_.options().recompute && reads_parameters(u.kind) && !unit.segments.empty() && u.unit != 0) {
+    const bool begins = !unit.segments.empty() && u.has(static_cast<uint32_t>(unit.segments.size()) - 1);
+    if (p_.options().recompute && reads_parameters(u.kind) && begins && u.unit != 0) {
       const handle x = compute(kind::recompute, u);
       for (const auto& s : unit.segments) d_.at(x).flops += s.forward_flops;
       transfers_.computed(x);
     }
     for (auto s = static_cast<uint32_t>(unit.segments.size()); s-- > 0;) {
+      if (!u.has(s)) continue;
       const handle x = compute(u.kind == use::weights ? kind::weigh : kind::backward, u);
       d_.at(x).segment = s;
       d_.at(x).flops = backward_flops(unit.segments[s], u.kind);

@@ -60,7 +60,7 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
   if (segment == last) return mlp(scope, input);
   if (split.degree == 1) return attention(scope, input);
   if (segment == 0) return attention_in(scope, input);
-  if (segment == 2) return behind_attention(scope, input[0], take_heads(input[1], parts(scope)));
+  if (segment == 2) return behind_attention(scope, input[0], take_heads(scope, input[1], parts(scope)));
   if (split.way == sequence_way::keys) return attention_of_own_queries(scope, input);
   return attention_of_own_heads(scope, input);
 }
@@ -68,15 +68,15 @@ values family_model::block(segment_scope& scope, uint32_t segment, const values&
 values family_model::attention_in(segment_scope& scope, const at::Tensor& x) const {
   const auto [qkv, past] = before_attention(scope, x);
   const sequence_parts exchanged = parts(scope);
-  if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(qkv, exchanged)});
+  if (place_.sequence.way == sequence_way::heads) return values({past, give_heads(scope, qkv, exchanged)});
   const attention_shape heads = own_heads(scope.unit());
   const int64_t queries = heads.heads * heads.head_width;
-  return values({past, qkv.narrow(2, 0, queries).contiguous(),
-                 give_keys(qkv.narrow(2, queries, qkv.size(2) - queries), exchanged)});
+  const auto own = qkv.split_with_sizes({queries, qkv.size(2) - queries}, 2);
+  return values({past, own[0].contiguous(), give_keys(scope, own[1].contiguous(), exchanged)});
 }
 
 at::Tensor family_model::attention_of_own_queries(segment_scope& scope, const values& input) const {
-  const at::Tensor keys = take_keys(input[2], parts(scope));
+  const at::Tensor keys = take_keys(scope, input[2], parts(scope));
   const at::Tensor mixed = causal_attention(scope, input[1], keys, own_heads(scope.unit()), spec_.attention_dropout);
   return behind_attention(scope, input[0], mixed);
 }
@@ -98,8 +98,9 @@ values family_model::attention_of_own_heads(segment_scope& scope, const values& 
   const auto kv = static_cast<int64_t>(dealt.widest());
   attention_shape own{kv * dealt.group, kv, dealt.head_width};
   own.first_head = own_heads(scope.unit()).first_head + static_cast<int64_t>(before * dealt.group);
-  const at::Tensor mixed = causal_attention(scope, take_columns(input[1], swapped), own, spec_.attention_dropout);
-  return values({input[0], give_columns(mixed, swapped)});
+  const at::Tensor mixed =
+      causal_attention(scope, take_columns(scope, input[1], swapped), own, spec_.attention_dropout);
+  return values({input[0], give_columns(scope, mixed, swapped)});
 }
 
 values family_model::head(segment_scope& scope, const at::Tensor& x) const {

@@ -1,100 +1,156 @@
 #include "models/layers/sequence_parts.hpp"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/stack.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
+#include "models/layers/function_node.hpp"
+
 namespace troupe::models {
 namespace {
 
-/// Zeros behind the last two dimensions, up to these sizes.
-at::Tensor padded(const at::Tensor& x, int64_t columns, int64_t width) {
-  const int64_t more_columns = columns - x.size(1), more_width = width - x.size(2);
-  if (more_columns == 0 && more_width == 0) return x;
-  return at::constant_pad_nd(x, {0, more_width, 0, more_columns});
-}
-
 int64_t number(uint64_t n) { return static_cast<int64_t>(n); }
 
-}  // namespace
+/// The same elements in a tensor and in a part: columns and elements of tokens.
+struct moved_block {
+  int64_t part = 0;
+  int64_t columns = 0, column = 0, part_column = 0;
+  int64_t width = 0, element = 0, part_element = 0;
 
-at::Tensor give_heads(const at::Tensor& qkv, const sequence_parts& parts) {
-  const dealt_heads& h = parts.heads;
-  const int64_t width = h.head_width, repeats = h.repeats, group = h.group;
-  const int64_t all_kv = number(core::sum_of(h.kv)), own_kv = all_kv / repeats;
-  const at::Tensor q = qkv.narrow(2, 0, all_kv * group * width);
-  // Heads of keys or values, each as often as it is worked with.
-  const auto repeated = [&](int64_t first) {
-    at::Tensor x = qkv.narrow(2, first, own_kv * width);
-    if (repeats == 1) return x;
-    return x.view({x.size(0), x.size(1), own_kv, 1, width})
-        .expand({x.size(0), x.size(1), own_kv, repeats, width})
-        .reshape({x.size(0), x.size(1), all_kv * width});
-  };
-  const at::Tensor k = repeated(q.size(2)), v = repeated(q.size(2) + own_kv * width);
-  std::vector<at::Tensor> out;
-  int64_t first = 0;
-  const int64_t columns = parts.most_columns(), widest = number(h.widest());
-  for (const uint64_t kv : h.kv) {
-    const int64_t count = number(kv);
-    out.push_back(
-        at::cat({padded(q.narrow(2, first * group * width, count * group * width), columns, widest * group * width),
-                 padded(k.narrow(2, first * width, count * width), columns, widest * width),
-                 padded(v.narrow(2, first * width, count * width), columns, widest * width)},
-                2));
-    first += count;
+  [[nodiscard]] at::Tensor in_parts(const at::Tensor& parts) const {
+    return parts.select(0, part).narrow(1, part_column, columns).narrow(2, part_element, width);
   }
-  return at::stack(out);
-}
-
-at::Tensor take_columns(const at::Tensor& got, const sequence_parts& parts) {
-  std::vector<at::Tensor> out;
-  for (int64_t r = 0; r < parts.ranks(); ++r) out.push_back(got.select(0, r).narrow(1, 0, parts.columns_of(r).count()));
-  return at::cat(out, 1);
-}
-
-at::Tensor give_columns(const at::Tensor& mixed, const sequence_parts& parts) {
-  std::vector<at::Tensor> out;
-  int64_t first = 0;
-  for (int64_t r = 0; r < parts.ranks(); ++r) {
-    out.push_back(padded(mixed.narrow(1, first, parts.columns_of(r).count()), parts.most_columns(), mixed.size(2)));
-    first += parts.columns_of(r).count();
+  [[nodiscard]] at::Tensor in_whole(const at::Tensor& whole) const {
+    return whole.narrow(1, column, columns).narrow(2, element, width);
   }
-  return at::stack(out);
-}
+};
 
-at::Tensor take_heads(const at::Tensor& got, const sequence_parts& parts) {
-  std::vector<at::Tensor> out;
-  for (int64_t r = 0; r < parts.ranks(); ++r) {
-    const int64_t heads = number(parts.heads.kv[static_cast<size_t>(r)]) * parts.heads.group;
-    out.push_back(got.select(0, r)
-                      .narrow(1, 0, parts.columns_of(parts.own).count())
-                      .narrow(2, 0, heads * parts.heads.head_width));
+enum class direction : uint8_t { give, take };
+
+/// A tensor (B, T, width) and parts of it (ranks, B, columns, part width). An element of the tensor may be in several
+/// parts.
+struct partition {
+  std::vector<moved_block> blocks;
+  std::vector<int64_t> whole, parts;  // shapes
+  bool repeats = false;               // an element is in several parts
+
+  /// `x` moved; what no block fills is zero. Elements that come from several places are summed in the order of blocks.
+  [[nodiscard]] at::Tensor moved(const at::Tensor& x, direction way) const {
+    const bool gives = way == direction::give;
+    const auto options = x.options().requires_grad(false);
+    int64_t filled = 0, all = 1;
+    for (const moved_block& b : blocks) filled += b.columns * b.width * whole[0];
+    for (const int64_t n : gives ? parts : whole) all *= n;
+    const bool adds = repeats && !gives;
+    at::Tensor out =
+        adds || filled != all ? at::zeros(gives ? parts : whole, options) : at::empty(gives ? parts : whole, options);
+    for (const moved_block& b : blocks) {
+      if (gives)
+        b.in_parts(out).copy_(b.in_whole(x));
+      else if (adds)
+        b.in_whole(out).add_(b.in_parts(x));
+      else
+        b.in_whole(out).copy_(b.in_parts(x));
+    }
+    return out;
   }
-  return at::cat(out, 2);
+};
+
+/// Its backward moves the gradient back.
+struct partition_node final : function_node {
+  partition of;
+  direction way = direction::give;
+
+  gradient_list apply(gradient_list&& gradients) override {
+    return {of.moved(gradients[0], way == direction::give ? direction::take : direction::give)};
+  }
+  [[nodiscard]] std::string name() const override { return "sequence_parts"; }
+};
+
+at::Tensor moved(const segment_scope& scope, const at::Tensor& x, partition of, direction way) {
+  at::Tensor out;
+  {
+    const below_autograd plain;
+    out = of.moved(x.detach(), way);
+  }
+  if (!wants_node(x)) return out;
+  auto node = std::make_shared<partition_node>();
+  node->of = std::move(of);
+  node->way = way;
+  attach({&out}, std::move(node), scope, {x});
+  return out;
 }
 
-at::Tensor give_keys(const at::Tensor& keys, const sequence_parts& parts) {
-  return padded(keys, parts.most_columns(), keys.size(2)).contiguous();
-}
-
-at::Tensor take_keys(const at::Tensor& got, const sequence_parts& parts) {
-  std::vector<std::pair<int64_t, at::Tensor>> runs;  // by their first columns
+/// Columns of all ranks out of theirs, whole tokens.
+partition by_columns(const sequence_parts& parts, int64_t rows, int64_t width) {
+  partition out{{}, {rows, number(parts.columns), width}, {parts.ranks(), rows, parts.most_columns(), width}};
   for (int64_t r = 0; r < parts.ranks(); ++r) {
     int64_t own = 0;
     for (const core::column_run& run : parts.columns_of(r).runs) {
-      runs.emplace_back(run.first, got.select(0, r).narrow(1, own, run.count));
+      out.blocks.push_back({r, run.count, run.first, own, width, 0, 0});
       own += run.count;
     }
   }
-  std::ranges::stable_sort(runs, {}, [](const auto& x) { return x.first; });
-  std::vector<at::Tensor> out;
-  for (auto& [first, run] : runs) out.push_back(std::move(run));
-  return at::cat(out, 1);
+  return out;
+}
+
+}  // namespace
+
+at::Tensor give_heads(const segment_scope& scope, const at::Tensor& qkv, const sequence_parts& parts) {
+  const dealt_heads& h = parts.heads;
+  const int64_t width = h.head_width, repeats = h.repeats, group = h.group, widest = number(h.widest());
+  const int64_t heads = number(core::sum_of(h.kv)) * group, kv_heads = number(core::sum_of(h.kv)) / repeats;
+  partition out{
+      {}, qkv.sizes().vec(), {parts.ranks(), qkv.size(0), parts.most_columns(), number(h.packed_width())}, repeats > 1};
+  int64_t first = 0;
+  for (int64_t r = 0; r < parts.ranks(); ++r) {
+    const int64_t count = number(h.kv[static_cast<size_t>(r)]);
+    const auto add = [&](int64_t head, int64_t part_head, int64_t n) {
+      out.blocks.push_back({r, qkv.size(1), 0, 0, n * width, head * width, part_head * width});
+    };
+    add(first * group, 0, count * group);
+    for (const auto& [from, to] : {std::pair(heads, widest * group), {heads + kv_heads, widest * (group + 1)}})
+      if (repeats == 1)
+        add(from + first, to, count);
+      else
+        for (int64_t j = 0; j < count; ++j) add(from + (first + j) / repeats, to + j, 1);
+    first += count;
+  }
+  return moved(scope, qkv, std::move(out), direction::give);
+}
+
+at::Tensor take_columns(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts) {
+  return moved(scope, got, by_columns(parts, got.size(1), got.size(3)), direction::take);
+}
+
+at::Tensor give_columns(const segment_scope& scope, const at::Tensor& mixed, const sequence_parts& parts) {
+  return moved(scope, mixed, by_columns(parts, mixed.size(0), mixed.size(2)), direction::give);
+}
+
+at::Tensor take_heads(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts) {
+  const int64_t columns = parts.columns_of(parts.own).count();
+  partition out{{}, {got.size(1), columns, 0}, got.sizes().vec()};
+  for (int64_t r = 0; r < parts.ranks(); ++r) {
+    const int64_t width = number(parts.heads.kv[static_cast<size_t>(r)]) * parts.heads.group * parts.heads.head_width;
+    out.blocks.push_back({r, columns, 0, 0, width, out.whole[2], 0});
+    out.whole[2] += width;
+  }
+  return moved(scope, got, std::move(out), direction::take);
+}
+
+at::Tensor give_keys(const segment_scope& scope, const at::Tensor& keys, const sequence_parts& parts) {
+  if (keys.size(1) == parts.most_columns()) return keys;
+  partition out{{{0, keys.size(1), 0, 0, keys.size(2), 0, 0}},
+                keys.sizes().vec(),
+                {1, keys.size(0), parts.most_columns(), keys.size(2)}};
+  return moved(scope, keys, std::move(out), direction::give).squeeze(0);
+}
+
+at::Tensor take_keys(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts) {
+  return moved(scope, got, by_columns(parts, got.size(1), got.size(3)), direction::take);
 }
 
 }  // namespace troupe::models

@@ -1,9 +1,11 @@
 // Attention's way between ranks of a sequence group: what a rank gives to each of the others, and what it makes of what
-// it gets. Plain functions with ATen's history; the exchange between them is the plan's.
+// it gets. Functions of a segment, each one pass forward and one
+// backward; the exchange between them is the plan's.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include "models/layers/segment_scope.hpp"
 #include "models/table/sequence_split.hpp"
 
 namespace troupe::models {
@@ -25,22 +27,22 @@ struct sequence_parts {
 
 /// Queries, keys and values of own columns (B, T', (heads + 2 kv_heads) * head_width) as a part for each rank
 /// (ranks, B, widest T', packed_width): the heads that it works with.
-at::Tensor give_heads(const at::Tensor& qkv, const sequence_parts& parts);
+at::Tensor give_heads(const segment_scope& scope, const at::Tensor& qkv, const sequence_parts& parts);
 
 /// Those of all columns (B, T, packed_width), out of the parts that all ranks gave this one.
-at::Tensor take_columns(const at::Tensor& got, const sequence_parts& parts);
+at::Tensor take_columns(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
 /// What attention makes of them (B, T, mixed_width) as a part for each rank (ranks, B, widest T', mixed_width): its
 /// columns.
-at::Tensor give_columns(const at::Tensor& mixed, const sequence_parts& parts);
+at::Tensor give_columns(const segment_scope& scope, const at::Tensor& mixed, const sequence_parts& parts);
 
 /// All heads of own columns (B, T', heads * head_width).
-at::Tensor take_heads(const at::Tensor& got, const sequence_parts& parts);
+at::Tensor take_heads(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
 /// Keys and values of own columns (B, T', width) as the part that is gathered (B, widest T', width).
-at::Tensor give_keys(const at::Tensor& keys, const sequence_parts& parts);
+at::Tensor give_keys(const segment_scope& scope, const at::Tensor& keys, const sequence_parts& parts);
 
 /// Those of all columns (B, T, width), in their order, out of all parts (ranks, B, widest T', width).
-at::Tensor take_keys(const at::Tensor& got, const sequence_parts& parts);
+at::Tensor take_keys(const segment_scope& scope, const at::Tensor& got, const sequence_parts& parts);
 
 }  // namespace troupe::models

@@ -55,7 +55,11 @@ BOOST_AUTO_TEST_CASE(every_zero_stage_and_pipeline_has_the_same_bits) {
   const auto reference = train(job, common + stage(0), steps);
   for (const auto& cut :
        {stage(1), stage(2), stage(3), stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=zb_h1"},
-        stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"}})
+        stage(1) + settings{"parallel.pipeline=2", "pipeline.schedule=1f1b"},
+        stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v"},
+        stage(3) + settings{"parallel.pipeline=2", "pipeline.schedule=dual_pipe_v",
+                            zero + "stage3_max_reuse_distance=0", zero + "stage3_param_persistence_threshold=0",
+                            "activation_checkpointing.enabled=true"}})
     BOOST_TEST_CONTEXT(text_of(cut)) { check_same(train(job, common + cut, steps), reference); }
 }
 

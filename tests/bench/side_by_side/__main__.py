@@ -11,6 +11,7 @@ import signal
 import sys
 
 import cases
+import cuts
 import disk
 import figures
 import kernels
@@ -22,7 +23,7 @@ import roofline
 import runs
 from session import Session
 
-PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines")
+PARTS = ("steps", "memory", "trace", "roofline", "kernels", "pipelines", "cuts")
 NAMES = [c.name for c in (*cases.CASES, *pipeline_cases.CASES)]
 ROUNDS = 5
 MEMORY_STEPS = 3  # everything is held from the second on
@@ -52,7 +53,7 @@ def arguments():
     a.cases, a.pipeline_cases = ([c for c in some if not names or c.name in names] for some in (cases.CASES, pipeline_cases.CASES))
     a.parts = set(a.parts.split(","))
     if not a.cases:
-        a.parts &= {"pipelines"}
+        a.parts &= {"pipelines", "cuts"}
     if not a.pipeline_cases:
         a.parts -= {"pipelines"}
     return a
@@ -105,6 +106,11 @@ def main():
     if "disk" in a.parts:
         disk.run(a.troupe, a.programs, a.rounds or ROUNDS)
         a.parts -= {"disk"}
+        if not a.parts:
+            return
+    if "cuts" in a.parts:
+        cuts.run(a)
+        a.parts -= {"cuts"}
         if not a.parts:
             return
     if "pipelines" in a.parts:

@@ -5,6 +5,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 import cases
+import cuts
 import figures
 import kernels
 import page
@@ -153,6 +154,17 @@ class Pipelines(unittest.TestCase):
         self.r["cases"]["pipeline-fp32"]["memory"] = {"1f1b, m 4": [pipelined(1, peak_pss_bytes=300 << 20)],
                                                       "DeepSpeed, ZeRO 0": [pipelined(1, peak_pss_bytes=1000 << 20)]}
         self.assertIn("| pipeline-fp32 | DeepSpeed, ZeRO 0 | 300 | 1000 | 0.30 (0.30 to 0.30) | 0.4 |", self.page())
+
+
+class Cuts(unittest.TestCase):
+    def test_each_axis_stands_beside_data_ranks_and_a_failure_is_named(self):
+        run = lambda step_s: {"steps_s": [step_s] * cuts.STEPS}
+        r = results([], []) | {"cases": {"fp32": {"data": [run(1.0)] * 2, "tensor": [run(1.1)] * 2, "context": [run(1.3)],
+                                                  "DTensor": [{"error": "Traceback\nValueError: no kernel"}]}}}
+        text = cuts.page(r)
+        self.assertIn("| fp32 | tensor 2 by data 2 | 1.10 (1.10 to 1.10) | 1.12 |", text)
+        self.assertIn("| fp32 | context 2 by data 2 | **1.30 (1.30 to 1.30) missed** | 1.15 |", text)
+        self.assertIn("- fp32, DTensor: `ValueError: no kernel`", text)
 
 
 if __name__ == "__main__":

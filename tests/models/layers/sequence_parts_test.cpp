@@ -36,6 +36,14 @@ at::Tensor swapped(const std::vector<at::Tensor>& given, int64_t to) {
   return at::stack(out);
 }
 
+/// A scope of nothing: these functions leave no gradients of parameters.
+struct scope_fixture {
+  core::model_table table{{}, {{"block", {}, {core::segment_info{"attention", {}, 0, 0}}}}, {}};
+  parameter_binding none{table, core::dtype::f64};
+  micro_batch batch;
+  segment_scope scope{table, none, batch, 0, 0};
+};
+
 sequence_parts parts_of(const model_spec& spec, const sequence_split& split, uint64_t columns, uint32_t own) {
   return {heads_of(spec, split), split, columns, own};
 }
@@ -45,6 +53,7 @@ sequence_parts parts_of(const model_spec& spec, const sequence_split& split, uin
 BOOST_AUTO_TEST_SUITE(sequence_parts)
 
 BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of_all_heads_come_back) {
+  const scope_fixture f;
   constexpr int64_t rows = 2, columns = 7;
   for (const auto& [heads, kv_heads, degree] :
        {std::tuple{4U, 4U, 2U}, {6U, 3U, 2U}, {8U, 2U, 4U}, {12U, 2U, 3U}, {5U, 5U, 3U}}) {
@@ -55,13 +64,13 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
       std::vector<at::Tensor> given, mixed;
       for (uint32_t r = 0; r < degree; ++r) {
         const core::column_run own = split.own_columns(columns, r).runs.front();
-        given.push_back(give_heads(all.narrow(1, own.first, own.count), parts_of(spec, split, columns, r)));
+        given.push_back(give_heads(f.scope, all.narrow(1, own.first, own.count), parts_of(spec, split, columns, r)));
       }
       int64_t head = 0;
       const at::Tensor queries = all.narrow(2, 0, heads * 3), keys = all.narrow(2, heads * 3, kv_heads * 3);
       for (uint32_t r = 0; r < degree; ++r) {
         const auto parts = parts_of(spec, split, columns, r);
-        const at::Tensor got = take_columns(swapped(given, r), parts);
+        const at::Tensor got = take_columns(f.scope, swapped(given, r), parts);
         const auto kv = static_cast<int64_t>(parts.heads.kv[r]), own = kv * parts.heads.group;
         const auto room = static_cast<int64_t>(parts.heads.widest()) * parts.heads.group;
         BOOST_TEST(at::equal(got.narrow(2, 0, own * 3), queries.narrow(2, head * 3, own * 3)));
@@ -69,13 +78,13 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
           const int64_t whole = (head + k * parts.heads.group) / (heads / kv_heads);
           BOOST_TEST(at::equal(got.narrow(2, (room + k) * 3, 3), keys.narrow(2, whole * 3, 3)));
         }
-        mixed.push_back(give_columns(got.narrow(2, 0, room * 3), parts));
+        mixed.push_back(give_columns(f.scope, got.narrow(2, 0, room * 3), parts));
         head += own;
       }
       BOOST_TEST(head == heads);
       for (uint32_t r = 0; r < degree; ++r) {
         const core::column_run own = split.own_columns(columns, r).runs.front();
-        const at::Tensor back = take_heads(swapped(mixed, r), parts_of(spec, split, columns, r));
+        const at::Tensor back = take_heads(f.scope, swapped(mixed, r), parts_of(spec, split, columns, r));
         BOOST_TEST(at::equal(back, queries.narrow(1, own.first, own.count)));
       }
     }
@@ -83,6 +92,7 @@ BOOST_AUTO_TEST_CASE(all_columns_of_own_heads_arrive_in_order_and_own_columns_of
 }
 
 BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
+  const scope_fixture f;
   constexpr int64_t rows = 2;
   for (const int64_t columns : {4, 7, 16})
     for (const uint32_t degree : {2U, 3U, 4U}) {
@@ -97,11 +107,11 @@ BOOST_AUTO_TEST_CASE(keys_of_all_columns_are_joined_in_their_order) {
             BOOST_TEST(!seen[static_cast<size_t>(c)]);
             seen[static_cast<size_t>(c)] = true;
           }
-        given.push_back(give_keys(models::columns_of(all, 1, parts.columns_of(r)), parts));
+        given.push_back(give_keys(f.scope, models::columns_of(all, 1, parts.columns_of(r)), parts));
       }
       BOOST_TEST(std::ranges::count(seen, true) == columns);
       const auto parts = parts_of(spec_of(2, 2), split, static_cast<uint64_t>(columns), 0);
-      BOOST_TEST(at::equal(take_keys(at::stack(given), parts), all));
+      BOOST_TEST(at::equal(take_keys(f.scope, at::stack(given), parts), all));
     }
 }
 

@@ -8,7 +8,6 @@ namespace troupe::config::capability {
 
 inline constexpr std::string_view quantised_communication = "quantised communication (ZeRO++)";
 inline constexpr std::string_view tensor = "tensor parallelism";
-inline constexpr std::string_view sequence = "sequence parallelism";
 inline constexpr std::string_view experts = "expert parallelism";
 inline constexpr std::string_view compression = "compression";
 inline constexpr std::string_view passes = "a set of passes over step plans";

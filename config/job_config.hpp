@@ -25,6 +25,13 @@ struct model_section {            ///< `model`
   std::filesystem::path path;     ///< a Hugging Face folder (config.json, optional weights); absolute
 };
 
+/// Degrees by the keys that DeepSpeed has for them; those of `parallel` follow them. 1 or less: not said.
+struct deepspeed_degrees {
+  uint32_t autotp_size = 0, tp_size = 1;
+  uint32_t sequence_parallel_size = 1, sequence_size = 1;
+  bool sequence_enabled = false;  ///< without it sequence_size has no effect
+};
+
 struct parallel_section {  ///< `parallel`
   uint32_t data = 1, pipeline = 1, tensor = 1, sequence = 1, context = 1, expert = 1;
   std::optional<uint64_t> all;  ///< key: ranks; after load nothing else than ranks(), where it was given
@@ -82,6 +89,7 @@ struct job_config {            ///< a validated job, never changed once loaded
   model_section model;
   data_section data;
   parallel_section parallel;
+  deepspeed_degrees degrees;
   pipeline_section pipeline;
   uint64_t seed = 0;
   uint64_t steps = 0;

@@ -6,6 +6,8 @@ namespace troupe::config {
 namespace {
 
 using enum value_type;
+using job = job_config;
+using degrees = deepspeed_degrees;
 
 void add_compile(key_rows& t) {
   section_rows key(t, "compile", "Graph compilation (DeepCompile): here, passes over the step plan.",
@@ -46,7 +48,12 @@ void add_compile(key_rows& t) {
 
 void add_tensor(key_rows& t) {
   section_rows key(t, "tensor_parallel", "Options of tensor parallelism.", capability::tensor);
-  key("autotp_size", integer, "0", "Ranks that share each matrix; 0: off.").at_least(0).just("0");
+  t.row("tensor_parallel.autotp_size", integer)
+      .by_default("0")
+      .at_least(0)
+      .at_most(4096)
+      .into<&job::degrees, &degrees::autotp_size>()
+      .means("parallel.tensor; 0: not said here.");
   key("dtype", dtype, "fp16", "The model's type.")
       .one_of({"fp16", "bf16", "fp32"})
       .ignored("the fp16 and bf16 sections say it");
@@ -70,7 +77,12 @@ void add_tensor(key_rows& t) {
         .means(meaning)
         .when(capability::tensor);
   };
-  inner("tp_size", integer, "1", "Ranks that share each matrix.").at_least(1).just("1");
+  t.row("tensor_parallel.tensor_parallel.tp_size", integer)
+      .by_default("1")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::degrees, &degrees::tp_size>()
+      .means("parallel.tensor; 1: not said here.");
   inner("tp_grain_size", integer, "1", "Widths are multiples of this.").at_least(1);
   inner("mpu", any, "none", "An object of the user's program.").ignored("parallel says it");
   inner("tp_group", any, "none", "An object of the user's program.").ignored("parallel says it");
@@ -120,12 +132,15 @@ void add_parallel_engine_keys(key_rows& t) {
   t.row("sequence_parallel_size", integer)
       .by_default("1")
       .at_least(1)
-      .just("1")
-      .needs(capability::sequence)
-      .means("Ranks that share each sequence.");
-  section_rows sequence(t, "sequence_parallel", "Sequence parallelism by configuration.", capability::sequence);
-  sequence.off("Use it.");
-  sequence("size", integer, "1", "Ranks that share each sequence.").at_least(1);
+      .at_most(4096)
+      .into<&job::degrees, &degrees::sequence_parallel_size>()
+      .means("parallel.sequence; 1: not said here.");
+  section_rows sequence(t, "sequence_parallel", "Sequence parallelism by configuration.");
+  sequence("enabled", boolean, "false", "Take the size from here.").into<&job::degrees, &degrees::sequence_enabled>();
+  sequence("size", integer, "1", "parallel.sequence, where it is enabled.")
+      .at_least(1)
+      .at_most(4096)
+      .into<&job::degrees, &degrees::sequence_size>();
 
   const auto no_generation = "a run trains; it generates only the sample at its end";
   section_rows hybrid(t, "hybrid_engine", "Training and generation in turn.");

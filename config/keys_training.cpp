@@ -64,8 +64,8 @@ void add_batch_keys(key_rows& t) {
   t.row("seq_parallel_communication_data_type", dtype)
       .by_default("fp32")
       .one_of({"fp16", "bf16", "fp32"})
-      .when(capability::sequence)
-      .means("The same between sequence-parallel ranks.");
+      .means("The same between sequence-parallel ranks.")
+      .ignored("their gradients go with those of data ranks, in communication_data_type");
 }
 
 }  // namespace troupe::config

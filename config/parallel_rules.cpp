@@ -16,6 +16,13 @@ class parallel_checks {
       : given_(given), config_(config), report_(report), derived_(derived) {}
 
   void all() {
+    deepspeed_degrees_of("parallel.tensor", config_.parallel.tensor,
+                         {{"tensor_parallel.autotp_size", config_.degrees.autotp_size},
+                          {"tensor_parallel.tensor_parallel.tp_size", config_.degrees.tp_size}});
+    deepspeed_degrees_of(
+        "parallel.sequence", config_.parallel.sequence,
+        {{"sequence_parallel_size", config_.degrees.sequence_parallel_size},
+         {"sequence_parallel.size", config_.degrees.sequence_enabled ? config_.degrees.sequence_size : 1}});
     degrees();
     schedule();
     partition();
@@ -25,6 +32,22 @@ class parallel_checks {
  private:
   void error(std::string_view key, std::string text) {
     report_.error(given_.where(key), std::string(key), std::move(text));
+  }
+
+  /// DeepSpeed's keys of a degree give our own; where several say one, they say the same.
+  void deepspeed_degrees_of(std::string_view own, uint32_t& degree,
+                            std::initializer_list<std::pair<std::string_view, uint32_t>> others) {
+    std::string_view said = given_.value_of(own) != nullptr ? own : std::string_view();
+    for (const auto& [key, value] : others) {
+      if (value <= 1 || given_.was_refused(key) || given_.was_refused(own)) continue;
+      if (!said.empty() && value != degree) {
+        error(key, fmt::format("wanted {}, as {}, got {}", degree, said, value));
+        continue;
+      }
+      if (said.empty()) derived_.emplace(own, "derived");
+      said = key;
+      degree = value;
+    }
   }
 
   void degrees() {

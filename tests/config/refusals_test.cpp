@@ -130,6 +130,19 @@ BOOST_AUTO_TEST_CASE(degrees_that_do_not_act_yet_are_refused) {
              "j.yaml:3:18: error: parallel.data: wanted an integer from 1 to 65536, got 0\n");
 }
 
+BOOST_AUTO_TEST_CASE(degrees_that_several_keys_say_are_one) {
+  const auto has = [](const std::string& all, const std::string& what) { return all.find(what) != all.npos; };
+  const std::string job = smallest_with("data: 2", "data: 2, tensor: 2");
+  BOOST_TEST(errors_of(job + "tensor_parallel: {autotp_size: 2, tp: {tp_size: 2}}\n").empty());
+  BOOST_TEST(has(errors_of(job + "tensor_parallel: {autotp_size: 4}\n"),
+                 "error: tensor_parallel.autotp_size: wanted 2, as parallel.tensor, got 4\n"));
+  BOOST_TEST(has(errors_of(smallest + "tensor_parallel: {autotp_size: 4, tp: {tp_size: 2}}\n"),
+                 "error: tensor_parallel.tensor_parallel.tp_size: wanted 4, as tensor_parallel.autotp_size, got 2\n"));
+  BOOST_TEST(has(errors_of(smallest + "sequence_parallel_size: 2\nsequence_parallel: {enabled: true, size: 4}\n"),
+                 "error: sequence_parallel.size: wanted 2, as sequence_parallel_size, got 4\n"));
+  BOOST_TEST(errors_of(smallest + "sequence_parallel_size: 2\nsequence_parallel: {size: 4}\n").empty());
+}
+
 BOOST_AUTO_TEST_CASE(degrees_that_do_not_multiply_are_refused) {
   BOOST_TEST(errors_of(smallest_with("data: 2", "data: 2, pipeline: 2, ranks: 8")) ==
              "j.yaml:3:41: error: parallel.ranks: wanted the product of the degrees, pipeline 2 x data 2 = 4, got 8\n");

@@ -48,10 +48,13 @@ std::unique_ptr<segment_run> family_model::forward(uint32_t unit, uint32_t segme
     check_documents(batch);
     return embedding(scope);
   }
-  return run_segment(scope, input, [&](const values& x) -> values {
+  const auto forward = [&](const values& x) -> values {
     if (unit == spec_.layers + 1) return segment == 0 ? head(scope, x) : loss(scope, x.first(), x);
     return block(scope, segment, x);
-  });
+  };
+  // What came from a sequence group is put together in a tensor of its own.
+  const bool put_together = unit <= spec_.layers && input.size() > 1;
+  return run_segment(scope, input, forward, put_together ? last_input::is_copied : last_input::stays);
 }
 
 values family_model::block(segment_scope& scope, uint32_t segment, const values& input) const {

@@ -29,6 +29,9 @@ std::vector<at::Tensor> detached(const values& all) {
   return out;
 }
 
+// The tensor keeps its shape and its place in the graph.
+void release_bytes(const at::Tensor& t) { t.set_data(t.detach().new_empty({1}).expand(t.sizes())); }
+
 class graph_run final : public segment_run {
  public:
   graph_run(std::vector<at::Tensor> inputs, const values& results, std::shared_ptr<sink_slot> slot)
@@ -43,7 +46,7 @@ class graph_run final : public segment_run {
   void release_outputs() override {
     output_ = {};
     for (const at::Tensor& r : results_)
-      if (r.requires_grad() && !r.is_leaf()) r.set_data(r.detach().new_empty({1}).expand(r.sizes()));
+      if (r.requires_grad() && !r.is_leaf()) release_bytes(r);
   }
 
   values backward(const values& gradients, gradient_sink& sink) override {
@@ -116,13 +119,14 @@ weight segment_scope::parameter(uint32_t id) const {
 }
 
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& input,
-                                         const std::function<values(const values&)>& forward) {
+                                         const std::function<values(const values&)>& forward, last_input last) {
   const bool training = scope.batch().training;
   const at::AutoGradMode mode(training);
   std::vector<at::Tensor> inputs = detached(input);
   if (training)
     for (const at::Tensor& x : inputs) x.requires_grad_(true);
   const values results = forward(values(inputs));
+  if (training && last == last_input::is_copied) release_bytes(inputs.back());
   return std::make_unique<graph_run>(training ? std::move(inputs) : std::vector<at::Tensor>(), results, scope.slot());
 }
 

@@ -45,8 +45,13 @@ class segment_scope {
   std::shared_ptr<sink_slot> slot_ = std::make_shared<sink_slot>();
 };
 
+/// What becomes of the last tensor that a segment takes: it may be saved for backward as it is, or `forward` has copied
+/// what it needs, and its bytes go.
+enum class last_input : uint8_t { stays, is_copied };
+
 /// Runs `forward` on `input`, detached, and keeps the graph for one backward; keeps no graph when not training.
 std::unique_ptr<segment_run> run_segment(segment_scope& scope, const values& input,
-                                         const std::function<values(const values&)>& forward);
+                                         const std::function<values(const values&)>& forward,
+                                         last_input last = last_input::stays);
 
 }  // namespace troupe::models

@@ -1,5 +1,5 @@
-// Random cuts: the bits are always those of the uncut run at stage 0 with the same data degree, order of gradients and
-// place of tied ones. `make soak` draws two thousand.
+// Random cuts: the bits are always those of the uncut run at stage 0 with the same data, tensor, sequence and context
+// degrees, order of gradients and place of tied ones. `make soak` draws two thousand.
 #include <cstdlib>
 #include <random>
 
@@ -36,20 +36,30 @@ struct drawn {
   std::string model;
   settings common, other;
   uint32_t data = 1, stage = 0;
+  std::string axis;        // of ranks that share samples; empty: none
+  uint32_t sharing = 1;    // such ranks
   bool by_element = true;  // the optimizer
 };
+
+void draw_sharing(dice& d, bool whole_matrices, drawn& out) {
+  out.axis = whole_matrices ? d.one_of({"sequence", "context"}) : d.one_of({"tensor", "sequence", "context"});
+  out.sharing = d.number_of({2, 2, 3, 4});
+  out.data = std::min(out.data, out.sharing > 2 ? 1U : 2U);
+}
 
 void draw_job(dice& d, drawn& out) {
   out.model = std::vector<std::string>{tiny_gpt2, tiny_gpt2_with_dropout, tiny_llama}[d.below(3)];
   out.data = d.number_of({1, 2, 2, 3, 4});
   const std::string optimizer = d.one_of({"AdamW", "AdamW", "AdamW", "Lion", "SGD", "Lamb", "Muon"});
   out.by_element = optimizer != "Lamb" && optimizer != "Muon";
+  if (d.one_in(2)) draw_sharing(d, optimizer == "Muon", out);
   out.common = {"parallel.data=" + std::to_string(out.data),
                 "gradient_accumulation_steps=" + d.one_of({"1", "2", "3", "4", "6"}),
                 "gradient_order=" + d.one_of({"per_step", "per_micro_batch"}),
                 "tied_gradients=per_use",
                 "gradient_clipping=" + d.one_of({"0", "0.1", "1.0"}),
                 "optimizer.type=" + optimizer};
+  if (out.sharing > 1) out.common.push_back("parallel." + out.axis + "=" + std::to_string(out.sharing));
   if (optimizer != "AdamW") out.common.emplace_back("optimizer.params={lr: 1.0e-3}");
   switch (d.below(5)) {
     case 0:
@@ -68,7 +78,7 @@ void draw_job(dice& d, drawn& out) {
 
 void draw_cut(dice& d, drawn& out) {
   uint32_t ranks = d.number_of({1, 2, 2, 3, 3, 4});
-  while (ranks * out.data > ranks_max) --ranks;
+  while (ranks * out.data * out.sharing > ranks_max) --ranks;
   const std::string schedule = d.one_of(
       {"gpipe", "1f1b", "looped_bfs", "interleaved_1f1b", "zb_h1", "zb_h2", "zb1p", "zb_v", "dual_pipe_v", "search"});
   const bool folded = schedule == "zb_v" || schedule == "dual_pipe_v";
@@ -106,8 +116,9 @@ void draw_states(dice& d, const std::string& folder, drawn& out) {
     out.other.push_back(zero + "offload_optimizer.super_offload=true");
   if (d.one_in(3))
     out.other = out.other + settings{"activation_checkpointing.enabled=true",
-                                     "cluster.offload_activations=" +
-                                         (files ? d.one_of({"none", "cpu", "nvme"}) : d.one_of({"none", "cpu"}))};
+                                     "cluster.offload_activations=" + (out.axis == "tensor" ? "none"
+                                                                       : files ? d.one_of({"none", "cpu", "nvme"})
+                                                                               : d.one_of({"none", "cpu"}))};
   if (!files && out.by_element && d.one_in(3)) out.other.push_back("cluster.early_updates=true");
 }
 
